@@ -1,0 +1,70 @@
+# Flightdeck needs Python 3.11 or newer and make; everything else is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+RUN := $(BIN)/python -m config.supervisor
+CORE := tasks_app/lifecycle tasks_app/operations tasks_app/adcp tasks_app/approvals tasks_app/jobs
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-reset run test lint types check clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
+		while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+setup: $(VENV)/.setup ## install what Flightdeck runs on
+
+demo: $(VENV)/.setup-demo ## the whole story on real input; HEADLESS=1 tells it without a person
+	@$(BIN)/python -m demo $(if $(filter-out 0 no false,$(HEADLESS)),--headless)
+
+demo-reset: $(VENV)/.setup-demo ## forget the demo's data: the next make demo begins anew
+	@$(BIN)/python -m demo --reset
+
+run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded PostgreSQL); PORT=8000
+	@$(RUN) run
+
+test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL; ARGS="-k name"
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import whom
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+
+types: $(VENV)/.setup-dev ## type checks of the core rooms
+	@$(BIN)/mypy $(CORE)
+
+check: lint types ## lint, types, forgotten migrations, settings fit for production
+	@$(RUN) exec -- $(BIN)/python manage.py makemigrations --check --dry-run
+	@FLIGHTDECK_DEBUG=0 FLIGHTDECK_PUBLIC_URL=https://flightdeck.example FLIGHTDECK_HOSTS=flightdeck.example \
+		FLIGHTDECK_SECRET_KEY="$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(64))')" \
+		$(BIN)/python manage.py check --deploy --fail-level WARNING
+
+clean: ## remove .venv and caches; data under var/ stay
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m config.postgres stop; fi
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './var/*' -prune -exec rm -rf {} +
+
+# Each stamp names what it was made from, so that a second run installs nothing.
+$(VENV)/.made:
+	@echo "== making $(VENV) with $(PYTHON)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Flightdeck needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.setup: requirements.txt | $(VENV)/.made
+	@echo "== installing Flightdeck (about a minute)"
+	@$(PIP) install --progress-bar on -r $<
+	@touch $@
+
+$(VENV)/.setup-demo: requirements-demo.txt $(VENV)/.setup
+	@echo "== installing the demo's sellers"
+	@$(PIP) install --progress-bar on -r $<
+	@touch $@
+
+$(VENV)/.setup-dev: requirements-dev.txt $(VENV)/.setup-demo
+	@echo "== installing tests and checks"
+	@$(PIP) install --progress-bar on -r $<
+	@touch $@

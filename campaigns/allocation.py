@@ -1,0 +1,31 @@
+"""Splitting a budget by channel: fixed amounts first, then by weight, no channel below its minimum."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from campaigns.brief import Budget, ChannelWish
+from tasks_app import money
+
+
+def allocate(budget: Budget, channels: tuple[ChannelWish, ...]) -> dict[str, Decimal]:
+    """Channel to amount, in minor units, adding up to the total exactly; channels that would get
+    nothing are left out. The brief was validated: minimums and fixed amounts fit into the total."""
+    parts = {wish.channel: wish.fixed for wish in channels if wish.fixed is not None}
+    free = {wish.channel: wish for wish in channels if wish.fixed is None}
+    left = budget.total - sum(parts.values(), Decimal(0))
+    while free:
+        shares = money.split(left, {name: wish.weight for name, wish in free.items()}, budget.currency)
+        short = {n: w.minimum for n, w in free.items() if w.minimum is not None and shares[n] < w.minimum}
+        if not short:
+            parts |= shares
+            break
+        parts |= short
+        left -= sum(short.values(), Decimal(0))
+        free = {name: wish for name, wish in free.items() if name not in short}
+    if not free and left > 0:
+        # Every minimum bound: what is left goes on top of them, by weight.
+        weights = {wish.channel: wish.weight for wish in channels if wish.fixed is None}
+        for name, extra in money.split(left, weights, budget.currency).items():
+            parts[name] += extra
+    return {name: amount for name, amount in parts.items() if amount > 0}

@@ -1,0 +1,118 @@
+"""Campaigns and how their budget is split."""
+
+from __future__ import annotations
+
+from django.db import models
+from django_fsm import FSMField, transition
+
+from tasks_app.ids import new_id
+from tasks_app.lifecycle.models import Stateful
+from tasks_app.people.models import Advertiser, Team
+
+
+class CampaignStatus(models.TextChoices):
+    """Document 002, "BuyerCampaignStatus"."""
+
+    INITIALIZED = "initialized"
+    BRIEF_RECEIVED = "brief_received"
+    VALIDATION_FAILED = "validation_failed"
+    BUDGET_ALLOCATED = "budget_allocated"
+    RESEARCHING = "researching"
+    AWAITING_APPROVAL = "awaiting_approval"
+    EXECUTING_BOOKINGS = "executing_bookings"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+S = CampaignStatus
+ENDED = (S.COMPLETED, S.FAILED, S.VALIDATION_FAILED)
+
+
+class Campaign(Stateful):
+    """One brief on its way to booked media. `brief` is as submitted, `problems` what is wrong with it."""
+
+    entity = "campaign"
+
+    reference = models.CharField(max_length=20, unique=True, editable=False)
+    status = FSMField(default=S.INITIALIZED, choices=S.choices, protected=True, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.PROTECT)
+    advertiser = models.ForeignKey(Advertiser, null=True, on_delete=models.PROTECT)
+    name = models.CharField(max_length=200)
+    requested_by = models.CharField(max_length=80)
+    brief = models.JSONField()
+    problems = models.JSONField(default=list)
+    # Empty where the brief is too wrong to tell.
+    budget = models.DecimalField(max_digits=18, decimal_places=4, null=True)
+    currency = models.CharField(max_length=3, blank=True)
+    start_at = models.DateTimeField(null=True)
+    end_at = models.DateTimeField(null=True)
+    zone = models.CharField(max_length=64, blank=True)
+    outcome = models.JSONField(default=dict)  # how each deal ended, when the campaign has
+
+    class Meta:
+        ordering = ["-id"]
+        permissions = [("submit_campaign", "May submit a brief")]
+
+    def __str__(self) -> str:
+        return self.reference
+
+    @transition(field=status, source=S.INITIALIZED, target=S.BRIEF_RECEIVED)
+    def receive_brief(self) -> None:
+        """The brief is in."""
+
+    @transition(field=status, source=S.BRIEF_RECEIVED, target=S.VALIDATION_FAILED)
+    def fail_validation(self) -> None:
+        """The brief is wrong; problems are named."""
+
+    @transition(field=status, source=S.BRIEF_RECEIVED, target=S.BUDGET_ALLOCATED)
+    def allocate(self) -> None:
+        """The budget is split by channel."""
+
+    @transition(field=status, source=S.BUDGET_ALLOCATED, target=S.RESEARCHING)
+    def research(self) -> None:
+        """Sellers are being asked."""
+
+    @transition(field=status, source=S.RESEARCHING, target=S.AWAITING_APPROVAL)
+    def await_approval(self) -> None:
+        """Recommendations wait for people."""
+
+    @transition(field=status, source=S.AWAITING_APPROVAL, target=S.EXECUTING_BOOKINGS)
+    def execute_bookings(self) -> None:
+        """What was approved is being bought."""
+
+    @transition(field=status, source=S.EXECUTING_BOOKINGS, target=S.COMPLETED)
+    def complete(self) -> None:
+        """Nothing is open, at least one deal was booked."""
+
+    @transition(
+        field=status,
+        source=[
+            S.BRIEF_RECEIVED, S.BUDGET_ALLOCATED, S.RESEARCHING, S.AWAITING_APPROVAL, S.EXECUTING_BOOKINGS,
+        ],
+        target=S.FAILED,
+    )
+    def fail(self) -> None:
+        """Nothing came of it."""
+
+    @transition(field=status, source=[S.VALIDATION_FAILED, S.FAILED], target=S.INITIALIZED)
+    def reset(self) -> None:
+        """Start over."""
+
+
+class Allocation(models.Model):
+    """What one channel may spend."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    campaign = models.ForeignKey(Campaign, on_delete=models.PROTECT, related_name="allocations")
+    channel = models.CharField(max_length=40)
+    amount = models.DecimalField(max_digits=18, decimal_places=4)
+
+    class Meta:
+        ordering = ["-amount", "channel"]
+        constraints = [
+            models.UniqueConstraint(fields=["campaign", "channel"], name="channel_once_per_campaign"),
+            models.CheckConstraint(condition=models.Q(amount__gt=0), name="allocation_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return self.channel

@@ -1,0 +1,43 @@
+"""How a campaign ends (model.md): completed when nothing is open and at least one deal was booked."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import transaction
+
+from campaigns.models import Campaign
+from campaigns.models import CampaignStatus as C
+from orders.models import CONFIRMED, UNSETTLED, Deal, DealStatus
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.people.actors import SYSTEM
+
+
+def open_questions(campaign: Campaign) -> tuple[uuid.UUID, ...]:
+    """Open approvals about deals that are neither booked nor lost."""
+    hanging = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNSETTLED).values("pk")
+    asked = Approval.objects.filter(subject_type="deal", subject_id__in=hanging, status=ApprovalStatus.OPEN)
+    return tuple(asked.values_list("pk", flat=True))
+
+
+@transaction.atomic
+def campaign_finish(*, campaign: Campaign) -> None:
+    """executing_bookings → completed or failed, telling how each deal ended. Harmless when repeated."""
+    campaign.refresh_from_db()
+    if campaign.status != C.EXECUTING_BOOKINGS:
+        return
+    ended: dict[str, list[str]] = {"booked": [], "rejected": [], "failed": [], "open": []}
+    for deal in Deal.objects.filter(campaign_id=campaign.pk).order_by("id"):
+        ended[_fate(deal.status)].append(deal.reference)
+    to = C.COMPLETED if ended["booked"] and not ended["open"] else C.FAILED
+    told = ", ".join(f"{len(deals)} {fate}" for fate, deals in ended.items() if deals)
+    transition(campaign, to, actor=SYSTEM, reason=told, metadata=ended, changes={"outcome": ended})
+
+
+def _fate(status: str) -> str:
+    if status in CONFIRMED:
+        return "booked"
+    if status in UNSETTLED:
+        return "open"
+    return "rejected" if status in (DealStatus.CANCELLED, DealStatus.EXPIRED) else "failed"

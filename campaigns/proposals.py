@@ -1,0 +1,84 @@
+"""From picks to deals: one media buy per seller, with the reasons a person will be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from campaigns.brief import Brief
+from campaigns.models import Campaign
+from campaigns.offers import forecast_of, terms_of
+from campaigns.recommend import PassedOver, Pick
+from orders.models import Deal
+from orders.services import DealDraft, LineDraft, deal_quote
+from tasks_app.people.actors import SYSTEM
+from tasks_app.sellers.models import Account, Seller
+
+
+@transaction.atomic
+def propose(
+    *, campaign: Campaign, brief: Brief, picks: Sequence[Pick], passed: Sequence[PassedOver]
+) -> list[Deal]:
+    """One deal (`quoted`) per seller among the picks, all in one commit."""
+    by_seller: dict[Seller, list[Pick]] = {}
+    for one in picks:
+        by_seller.setdefault(one.offer.seller, []).append(one)
+    return [_deal(campaign, brief, seller, taken, passed) for seller, taken in by_seller.items()]
+
+
+def _deal(
+    campaign: Campaign, brief: Brief, seller: Seller, taken: list[Pick], passed: Sequence[PassedOver]
+) -> Deal:
+    assert campaign.advertiser is not None
+    channels = {one.channel for one in taken}
+    draft = DealDraft(
+        team=campaign.team, advertiser=campaign.advertiser, seller=seller,
+        account=Account.objects.filter(advertiser=campaign.advertiser, seller=seller).first(),
+        currency=brief.budget.currency, start_at=brief.flight.start_at, end_at=brief.flight.end_at,
+        zone=brief.flight.zone, campaign_id=campaign.pk,
+        lines=[_line(brief, one) for one in taken],
+        terms=_deal_terms(taken),
+        reasons={
+            "lines": [_reasons(one) for one in taken],
+            "passed_over": [vars(other) for other in passed if other.channel in channels],
+        },
+    )
+    met, asked = _score(taken)
+    return deal_quote(
+        draft=draft, actor=SYSTEM, requested_by=campaign.requested_by,
+        reason=f"{met} of {asked} requirements match",
+    )
+
+
+def _line(brief: Brief, one: Pick) -> LineDraft:
+    offer = one.offer
+    return LineDraft(
+        channel=one.channel, product_id=offer.product_id, product_name=offer.name[:255],
+        pricing_option_id=str(offer.option["pricing_option_id"]), pricing_model=offer.model,
+        is_fixed=offer.is_fixed, guaranteed=offer.guaranteed, rate=offer.rate,
+        ceiling=brief.constraints.ceilings.get(offer.model),  # type: ignore[call-overload]
+        budget=one.budget, minimum=offer.minimum, units=offer.units(one.budget),
+        targeting={"geo_countries": list(brief.geography.countries)},
+        forecast=forecast_of(offer.product), terms=terms_of(offer.product, offer.expires_at),
+    )
+
+
+def _reasons(one: Pick) -> dict[str, Any]:
+    return {
+        "product": one.offer.name,
+        "channel": one.channel,
+        "matches": [vars(match) for match in one.matches],
+        "forecast_source": forecast_of(one.offer.product).get("method", "none stated"),
+    }
+
+
+def _score(taken: list[Pick]) -> tuple[int, int]:
+    every = [match for one in taken for match in one.matches]
+    return sum(match.met for match in every), len(every)
+
+
+def _deal_terms(taken: list[Pick]) -> dict[str, Any]:
+    holds = [one.offer.expires_at for one in taken if one.offer.expires_at is not None]
+    return {"hold_expires_at": min(holds).isoformat()} if holds else {}

@@ -1,0 +1,169 @@
+"""Which products to put forward: ranked by stated facts only, and the reasons shown.
+
+A product matches a requirement where the seller says so; a rate is held against the brief's ceiling of
+its basis; a forecast counts when it is there, with its source. No channel gets more than its share, no
+package less than the seller's minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from campaigns.brief import Brief
+from campaigns.offers import Offer, forecast_of
+from tasks_app import money
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """One requirement of the brief, and whether the product states that it meets it."""
+
+    name: str
+    met: bool
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pick:
+    """One package to recommend."""
+
+    offer: Offer
+    channel: str
+    budget: Decimal
+    matches: tuple[Match, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedOver:
+    """One offer not taken, and why."""
+
+    seller: str
+    product: str
+    option: str
+    channel: str
+    why: str
+
+
+def pick(
+    brief: Brief, shares: Mapping[str, Decimal], found: Iterable[Offer], *, now: datetime
+) -> tuple[list[Pick], list[PassedOver]]:
+    """The best offers for each channel's share, and what was passed over."""
+    picks: list[Pick] = []
+    passed: list[PassedOver] = []
+    every = list(found)
+    for channel, share in shares.items():
+        fitting = []
+        for offer in (o for o in every if channel in o.channels):
+            why = unfit(brief, offer, share, now=now)
+            if why:
+                passed.append(_passed(offer, channel, why))
+            else:
+                fitting.append(offer)
+        fitting.sort(key=lambda offer: _rank(brief, offer, channel))
+        taken, left_over = _take(brief, channel, share, fitting)
+        picks += taken
+        passed += left_over
+    return picks, passed
+
+
+def unfit(brief: Brief, offer: Offer, share: Decimal, *, now: datetime) -> str:
+    """Why an offer cannot be taken for a share; empty when it can."""
+    ceiling = brief.constraints.ceilings.get(offer.model)  # type: ignore[call-overload]
+    wanted = brief.constraints.delivery_type
+    if offer.currency != brief.budget.currency:
+        return f"sold in {offer.currency or 'no stated currency'}, the brief is in {brief.budget.currency}"
+    if offer.rate is None or offer.rate <= 0:
+        return "no price is stated"
+    if ceiling is not None and offer.rate > ceiling:
+        return f"{offer.model} {offer.rate} is above the ceiling of {ceiling}"
+    if wanted is not None and offer.product.get("delivery_type") != wanted:
+        return f"is not {wanted}"
+    if offer.minimum is not None and offer.minimum > share:
+        return f"its minimum of {offer.minimum} is above the channel's share of {share}"
+    if offer.model == "flat_rate" and offer.rate > share:
+        return f"its price of {offer.rate} is above the channel's share of {share}"
+    if offer.expires_at is not None and offer.expires_at <= now:
+        return "the offer has expired"
+    return ""
+
+
+def matches(brief: Brief, offer: Offer, channel: str) -> tuple[Match, ...]:
+    """Channel, geography, dates, and format and measurement where the brief asks for them."""
+    countries = ", ".join(brief.geography.countries)
+    found = [
+        Match(name="channel", met=channel in offer.channels, detail=f"{channel}, as stated"),
+        Match(name="geography", met=True, detail=f"offered for {countries}, as asked"),
+        Match(
+            name="dates", met=True, detail=f"offered for {brief.flight.start} to {brief.flight.end}, as asked"
+        ),
+    ]
+    if brief.formats:
+        found.append(_format_match(brief, offer))
+    if brief.measurement:
+        found.append(_measurement_match(brief, offer))
+    return tuple(found)
+
+
+def _take(
+    brief: Brief, channel: str, share: Decimal, fitting: list[Offer]
+) -> tuple[list[Pick], list[PassedOver]]:
+    """The best first; a flat rate leaves the rest of the share to the next."""
+    picks: list[Pick] = []
+    passed: list[PassedOver] = []
+    left = share
+    for offer in fitting:
+        budget = money.floor_to_unit(min(left, offer.rate or left) if offer.model == "flat_rate" else left,
+                                     brief.budget.currency)
+        if any(p.offer.product_id == offer.product_id and p.offer.seller == offer.seller for p in picks):
+            passed.append(_passed(offer, channel, "the same product was taken at another price"))
+        elif budget <= 0 or budget < (offer.minimum or 0) or (offer.model == "flat_rate" and budget < (offer.rate or 0)):
+            passed.append(_passed(offer, channel, "others match as well or better and take the share"))
+        else:
+            picks.append(
+                Pick(offer=offer, channel=channel, budget=budget, matches=matches(brief, offer, channel))
+            )
+            left -= budget
+    return picks, passed
+
+
+def _rank(brief: Brief, offer: Offer, channel: str) -> tuple[Any, ...]:
+    ceiling = brief.constraints.ceilings.get(offer.model)  # type: ignore[call-overload]
+    met = sum(match.met for match in matches(brief, offer, channel))
+    against = (offer.rate or Decimal(0)) / ceiling if ceiling else Decimal(1)
+    return (-met, against, not forecast_of(offer.product), offer.seller.slug, offer.product_id,
+            str(offer.option["pricing_option_id"]))
+
+
+def _format_match(brief: Brief, offer: Offer) -> Match:
+    options = offer.product.get("format_options")
+    kinds = {
+        str(option.get("format_kind")) for option in (options if isinstance(options, list) else [])
+        if isinstance(option, dict)
+    }
+    shared = sorted(kinds & set(brief.formats))
+    detail = f"takes {', '.join(shared)}" if shared else f"takes {', '.join(sorted(kinds)) or 'no stated format'}"
+    return Match(name="format", met=bool(shared), detail=detail)
+
+
+def _measurement_match(brief: Brief, offer: Offer) -> Match:
+    reporting = offer.product.get("reporting_capabilities")
+    metrics = reporting.get("available_metrics") if isinstance(reporting, dict) else []
+    measured = offer.product.get("delivery_measurement")
+    vendors = measured.get("vendors") if isinstance(measured, dict) else []
+    stated = {str(m) for m in (metrics if isinstance(metrics, list) else [])} | {
+        str(v.get("domain")) for v in (vendors if isinstance(vendors, list) else []) if isinstance(v, dict)
+    }
+    missing = sorted(set(brief.measurement) - stated)
+    detail = f"does not state {', '.join(missing)}" if missing else f"states {', '.join(brief.measurement)}"
+    return Match(name="measurement", met=not missing, detail=detail)
+
+
+def _passed(offer: Offer, channel: str, why: str) -> PassedOver:
+    return PassedOver(
+        seller=offer.seller.name, product=offer.name, option=str(offer.option["pricing_option_id"]),
+        channel=channel, why=why,
+    )

@@ -1,0 +1,117 @@
+"""Campaigns: from a submitted brief to a running job, and the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from campaigns.brief import Brief, Problem, brief_validate
+from campaigns.models import Campaign, CampaignStatus
+from tasks_app import clock
+from tasks_app.jobs.engine import job_start
+from tasks_app.jobs.models import Job
+from tasks_app.lifecycle.references import next_reference
+from tasks_app.lifecycle.transitions import create, transition
+from tasks_app.people.actors import SYSTEM, actor_ensure
+from tasks_app.people.models import Advertiser, Team, User
+from tasks_app.people.roles import SUBMIT_CAMPAIGN
+from tasks_app.sellers.models import Seller
+
+
+class SubmissionRefusedError(Exception):
+    """The person may not submit this; nothing was made."""
+
+
+@transaction.atomic
+def campaign_submit(*, user: User, raw: dict[str, Any]) -> Campaign:
+    """Keep a parsed brief as a campaign and start its job; a wrong one ends in `validation_failed`
+    with every problem named. One commit. Raises SubmissionRefusedError."""
+    if not user.is_active or not user.has_perm(SUBMIT_CAMPAIGN):
+        raise SubmissionRefusedError("You have no right to submit briefs.")
+    team = user.teams.order_by("name").first()
+    if team is None:
+        raise SubmissionRefusedError("You belong to no team: ask an administrator.")
+    brief, problems = brief_validate(raw, now=clock.now())
+    advertiser = _advertiser(user, raw)
+    if advertiser is None:
+        problems.append({"field": "advertiser", "problem": "is none of your teams' advertisers"})
+    problems += _seller_problems(brief)
+    campaign = _campaign(user, advertiser.team if advertiser else team, advertiser, raw, brief)
+    actor = actor_ensure(user=user)
+    create(campaign, actor=actor, reason="Submitted")
+    transition(campaign, CampaignStatus.BRIEF_RECEIVED, actor=SYSTEM)
+    if problems:
+        campaign_refuse(campaign=campaign, problems=problems)
+        return campaign
+    job_start(
+        recipe="campaign", inputs={"campaign_id": str(campaign.pk)}, team=campaign.team, actor=actor,
+        subject_type="campaign", subject_id=campaign.pk,
+    )
+    return campaign
+
+
+def campaign_refuse(*, campaign: Campaign, problems: list[Problem]) -> None:
+    """brief_received → validation_failed, with the problems."""
+    named = "; ".join(f"{p['field']}: {p['problem']}" for p in problems)
+    transition(
+        campaign, CampaignStatus.VALIDATION_FAILED, actor=SYSTEM, reason=named[:500],
+        changes={"problems": problems},
+    )
+
+
+def campaign_brief(campaign: Campaign) -> Brief:
+    """The campaign's validated brief. Raises ValueError where it is wrong, or its flight has begun."""
+    brief, problems = brief_validate(campaign.brief, now=campaign.created_at)
+    if brief is None:
+        raise ValueError("; ".join(f"{p['field']}: {p['problem']}" for p in problems))
+    return brief
+
+
+def campaign_job(campaign: Campaign) -> Job | None:
+    """The latest job of the campaign."""
+    return Job.objects.filter(subject_type="campaign", subject_id=campaign.pk, parent_step=None).order_by("-id").first()
+
+
+def sellers_for(brief: Brief) -> list[Seller]:
+    """Active sellers that the brief does not exclude."""
+    excluded = {name.casefold() for name in brief.constraints.excluded_sellers}
+    return [
+        seller for seller in Seller.objects.filter(active=True)
+        if not {seller.slug.casefold(), seller.name.casefold()} & excluded
+    ]
+
+
+def _advertiser(user: User, raw: dict[str, Any]) -> Advertiser | None:
+    name = raw.get("advertiser")
+    if not isinstance(name, str):
+        return None
+    return Advertiser.objects.filter(team__in=user.teams.all(), name__iexact=name.strip()).first()
+
+
+def _seller_problems(brief: Brief | None) -> list[Problem]:
+    if brief is None:
+        return []
+    known = {n.casefold() for pair in Seller.objects.values_list("slug", "name") for n in pair}
+    unknown = [name for name in brief.constraints.excluded_sellers if name.casefold() not in known]
+    return [
+        {"field": "constraints.excluded_sellers", "problem": f"there is no seller {name!r}"} for name in unknown
+    ]
+
+
+def _campaign(
+    user: User, team: Team, advertiser: Advertiser | None, raw: dict[str, Any], brief: Brief | None
+) -> Campaign:
+    name = raw.get("name")
+    campaign = Campaign(
+        reference=next_reference("CMP"), team=team, advertiser=advertiser,
+        name=name.strip()[:200] if isinstance(name, str) and name.strip() else "(no name)",
+        requested_by=actor_ensure(user=user).key, brief=raw, created_at=clock.now(),
+    )
+    if brief is not None:
+        # Relative days are resolved once, here.
+        campaign.brief = {**raw, "flight": brief.flight.model_dump(mode="json")}
+        campaign.budget, campaign.currency = brief.budget.total, brief.budget.currency
+        campaign.start_at, campaign.end_at = brief.flight.start_at, brief.flight.end_at
+        campaign.zone = brief.flight.zone
+    return campaign

@@ -1,0 +1,3 @@
+"""django-unfold's settings."""
+
+UNFOLD = {"SITE_TITLE": "Flightdeck", "SITE_HEADER": "Flightdeck"}

@@ -1,0 +1,276 @@
+"""Settings: read from the environment (FLIGHTDECK_*, DATABASE_URL), refusing bad values at start.
+
+Importing this module opens nothing: the database server is started by config.supervisor.
+"""
+
+import os
+import secrets
+from datetime import timedelta
+from pathlib import Path
+
+import environ
+from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
+from django.core.exceptions import ImproperlyConfigured
+
+from config.logs import configure as configure_logs
+from config.navigation import UNFOLD as UNFOLD
+from config.postgres import database_urls
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = Path(environ.Env().str("FLIGHTDECK_VAR", str(BASE_DIR / "var")))
+env = environ.Env()
+
+
+def _kept_secret(name: str) -> str:
+    """A random secret kept in var/ (0600), made on first use, where the environment gives none."""
+    path = VAR_DIR / name
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        VAR_DIR.mkdir(parents=True, exist_ok=True)
+    made = secrets.token_urlsafe(48)
+    try:
+        with open(path, "x", opener=_private) as file:
+            file.write(made)
+        return made
+    except FileExistsError:
+        return path.read_text().strip()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _positive(name: str, default: float) -> float:
+    value = env.float(name, default)
+    if value <= 0:
+        raise ImproperlyConfigured(f"{name} must be above 0, got {value}")
+    return value
+
+
+DEBUG = env.bool("FLIGHTDECK_DEBUG", False)
+SECRET_KEY = env.str("FLIGHTDECK_SECRET_KEY", "") or _kept_secret("secret_key")
+SECRET_KEY_FALLBACKS = env.list("FLIGHTDECK_SECRET_KEY_FALLBACKS", default=[])
+# The key ring of encrypted columns: the first encrypts, all decrypt (django-fernet-encrypted-fields).
+SALT_KEY = env.list("FLIGHTDECK_FIELD_KEYS", default=[]) or [_kept_secret("field_key")]
+ALLOWED_HOSTS = env.list("FLIGHTDECK_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+PUBLIC_URL = env.str("FLIGHTDECK_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL.startswith("https://") else []
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_fsm",
+    "rest_framework",
+    "knox",
+    "django_filters",
+    "drf_spectacular",
+    "django_q",
+    "axes",
+    "django_structlog",
+    "django_prometheus",
+    "health_check",
+    "tasks_app",
+    "orders",
+    "campaigns",
+]
+
+MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "config.middleware.TimeZoneMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# --- database: PostgreSQL only, two roles --------------------------------------------------------
+_urls = database_urls(BASE_DIR, os.environ)
+_role = env.str("FLIGHTDECK_DB_ROLE", "app")
+if _role not in ("app", "owner"):
+    raise ImproperlyConfigured("FLIGHTDECK_DB_ROLE is app or owner")
+DATABASES = {"default": env.db_url_config(_urls.owner if _role == "owner" else _urls.app)}
+if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
+    raise ImproperlyConfigured("Flightdeck runs on PostgreSQL only: DATABASE_URL must be postgres://…")
+DATABASES["default"]["ATOMIC_REQUESTS"] = False
+# The pool does not survive django-q2's forks: web processes only (config.asgi sets it).
+if env.bool("FLIGHTDECK_DB_POOL", False):
+    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": 8, "timeout": 10}
+else:
+    DATABASES["default"]["CONN_MAX_AGE"] = 60
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- people -------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "tasks_app.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_ENABLE_ACCESS_FAILURE_LOG = True
+LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"
+
+# --- web ----------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 2**20
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+_https = PUBLIC_URL.startswith("https://")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _https
+SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _https
+if _https:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+# unfold ships Alpine ('unsafe-eval') and one inline style; scripts stay ours alone.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF, UNSAFE_EVAL],
+        "style-src": [SELF, UNSAFE_INLINE],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# --- API ----------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "knox.auth.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PAGINATION_CLASS": "config.api.KeyPagination",
+    "PAGE_SIZE": 50,
+    "EXCEPTION_HANDLER": "config.api.problem_handler",
+    "COERCE_DECIMAL_TO_STRING": True,
+}
+REST_KNOX = {
+    "TOKEN_TTL": timedelta(days=90),
+    "AUTO_REFRESH": False,
+    "TOKEN_PREFIX": "fd_",
+    "AUTH_HEADER_PREFIX": "Token",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Flightdeck API",
+    "DESCRIPTION": "Campaigns, deals, operations, jobs and approvals of agentic media buying.",
+    "VERSION": "1.0.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+# --- workers (django-q2): rows hold the truth, the queue only wakes ------------------------------
+WORKERS = env.int("FLIGHTDECK_WORKERS", 2)
+Q_CLUSTER = {
+    "name": "flightdeck",
+    "orm": "default",
+    "workers": WORKERS + 1,  # one is held by the sweep loop
+    "timeout": 120,
+    "retry": 180,
+    "poll": 0.2,
+    "max_attempts": 3,
+    "save_limit": 200,
+    "catch_up": False,
+    "bulk": 1,
+    "queue_limit": 16,
+    "label": "Queue",
+}
+STEP_LEASE_S = _positive("FLIGHTDECK_STEP_LEASE_S", 60)
+DRAIN_STEPS = 50
+
+# --- operations with sellers --------------------------------------------------------------------
+# One factor shortens every polling interval (demo, tests); 1 is what the documents say.
+POLL_SCALE = _positive("FLIGHTDECK_POLL_SCALE", 1.0)
+SWEEP_TICK_S = _positive("FLIGHTDECK_SWEEP_TICK_S", 1.0)
+SWEEP_BATCH = env.int("FLIGHTDECK_SWEEP_BATCH", 200)
+OPERATION_LEASE_S = _positive("FLIGHTDECK_OPERATION_LEASE_S", 20)
+CALL_TIMEOUT_S = _positive("FLIGHTDECK_CALL_TIMEOUT_S", 60)
+WORKING_TIMEOUT_S = _positive("FLIGHTDECK_WORKING_TIMEOUT_S", 300)
+OPERATION_DEADLINES = {
+    "create_media_buy": timedelta(hours=24),
+    "update_media_buy": timedelta(hours=12),
+    "creative_approval": timedelta(hours=48),
+    "read": timedelta(minutes=10),
+}
+ORGANISATION_NAME = env.str("FLIGHTDECK_ORGANISATION", "Halden & Marsh")
+ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "haldenmarsh.com")
+APPROVAL_TTL = timedelta(hours=24)
+MAX_BRIEF_BYTES = 1 * 2**20
+
+# --- logs ---------------------------------------------------------------------------------------
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "plain": {"()": "structlog.stdlib.ProcessorFormatter", "processor": "config.logs.renderer"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": env.str("FLIGHTDECK_LOG_LEVEL", "INFO")},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
+        "a2a": {"level": "WARNING"},
+        "django_structlog": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},
+        "django-q": {"level": "WARNING"},
+    },
+}
+configure_logs()

@@ -1,0 +1,120 @@
+"""``python -m config.supervisor``: opens the database and runs the product on it.
+
+``run`` migrates and keeps the processes of the Procfile going until Ctrl-C or SIGTERM; ``exec -- COMMAND…``
+runs one command while the database is open. The demo uses the functions here with its own processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from honcho.environ import parse_procfile
+
+from config import postgres
+from config.processes import ProcessError, ProcessGroup, interruptible
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DEFAULT_PORT = 8000
+
+
+class MigrationError(RuntimeError):
+    """``manage.py migrate`` failed; its output says why."""
+
+
+@contextmanager
+def database(base_dir: Path = BASE_DIR) -> Iterator[dict[str, str]]:
+    """The environment of child processes, with the database open for as long as the block runs."""
+    with postgres.opened(base_dir) as urls:
+        yield child_environment(urls)
+
+
+def child_environment(urls: postgres.DatabaseUrls) -> dict[str, str]:
+    """Variables to add for children: both database URLs, and this virtual env's programs first in PATH."""
+    programs = Path(sys.executable).parent
+    return {**urls.environment(), "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+
+
+def migrate(env: Mapping[str, str], *, base_dir: Path = BASE_DIR) -> None:
+    """Bring the schema up to date as the owner. Raises MigrationError."""
+    command = [sys.executable, "manage.py", "migrate", "--noinput", "--verbosity", "1"]
+    environment = {**os.environ, **env, "FLIGHTDECK_DB_ROLE": "owner"}
+    if subprocess.run(command, check=False, cwd=base_dir, env=environment).returncode != 0:
+        raise MigrationError("The database could not be migrated; the lines above say why.")
+
+
+def procfile(base_dir: Path = BASE_DIR) -> dict[str, list[str]]:
+    """Name and command of each process of the product; a shell fills in $PORT."""
+    processes = parse_procfile((base_dir / "Procfile").read_text(encoding="utf-8")).processes
+    return {name: ["/bin/sh", "-c", f"exec {command}"] for name, command in processes.items()}
+
+
+def require_free_port(port: int) -> None:
+    """Raises ProcessError when something listens on the port already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ProcessError(
+                f"Port {port} cannot be used ({error.strerror}): choose another with PORT=…"
+            ) from error
+
+
+def run(port: int, *, base_dir: Path = BASE_DIR) -> None:
+    """Serve until interrupted (KeyboardInterrupt); whatever dies is started again."""
+    with ProcessGroup(state_file=base_dir / "var" / "run" / "run.json") as group:
+        require_free_port(port)
+        _say("opening the database")
+        with database(base_dir) as env:
+            _say("migrating")
+            migrate(env, base_dir=base_dir)
+            try:
+                for name, command in procfile(base_dir).items():
+                    group.start(name, command, env={**env, "PORT": str(port)}, cwd=base_dir, restart=True)
+                _say(f"http://127.0.0.1:{port}/ (Ctrl-C stops)")
+                group.wait()
+            finally:
+                _say("stopping")
+                group.stop()
+
+
+def execute(command: list[str], *, base_dir: Path = BASE_DIR) -> int:
+    """Run one command on the open database; its exit code."""
+    with database(base_dir) as env:
+        return subprocess.run(command, check=False, env={**os.environ, **env}).returncode
+
+
+def _say(text: str) -> None:
+    print(f"flightdeck: {text}", flush=True)
+
+
+def main(arguments: list[str] | None = None, *, base_dir: Path = BASE_DIR) -> int:
+    parser = argparse.ArgumentParser(prog="python -m config.supervisor", description="Runs Flightdeck.")
+    commands = parser.add_subparsers(dest="action", required=True)
+    runs = commands.add_parser("run", help="migrate, then serve until Ctrl-C")
+    runs.add_argument("--port", type=int, default=int(os.environ.get("PORT") or DEFAULT_PORT))
+    executes = commands.add_parser("exec", help="run one command while the database is open")
+    executes.add_argument("command", nargs="+")
+    options = parser.parse_args(arguments)
+    try:
+        with interruptible():
+            if options.action == "exec":
+                return execute(options.command, base_dir=base_dir)
+            run(options.port, base_dir=base_dir)
+    except KeyboardInterrupt:
+        return 0 if options.action == "run" else 130
+    except (postgres.PostgresError, ProcessError, MigrationError) as error:
+        print(f"flightdeck: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,16 @@
+"""Addresses: the admin, the API, webhooks, health."""
+
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+from health_check.views import HealthCheckView
+
+from tasks_app.webhooks.views import adcp_webhook
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index", permanent=False)),
+    path("admin/", admin.site.urls),
+    path("webhooks/adcp/<slug:seller>/", adcp_webhook, name="adcp_webhook"),
+    path("health/", HealthCheckView.as_view(checks=["health_check.checks.Database"]), name="health"),
+    path("", include("django_prometheus.urls")),
+]

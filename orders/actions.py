@@ -1,0 +1,79 @@
+"""Steps of the recipe book_deal: buy, then read what was booked."""
+
+from __future__ import annotations
+
+from orders.booking import deal_refresh
+from orders.models import CONFIRMED, Deal, DealStatus
+from orders.services import deal_book
+from tasks_app.adcp import requests
+from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, WaitForOperation, action_register
+from tasks_app.lifecycle.errors import InvalidTransitionError
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.services import OperationRefusedError, operation_ensure
+from tasks_app.people.actors import SYSTEM
+
+
+def register() -> None:
+    """Called when the application starts."""
+    action_register("orders.book", book)
+    action_register("orders.read_back", read_back)
+
+
+def book(run: Run) -> Result:
+    """Send create_media_buy and wait for its end, however long; outputs {deal_id, status, booked}."""
+    deal = _deal(run)
+    try:
+        operation = deal_book(deal=deal)
+    except (OperationRefusedError, InvalidTransitionError) as error:
+        _cannot_book(deal, str(error))
+        raise StepFailedError(str(error)) from error
+    if operation.published_at is None:
+        return WaitForOperation(operation_id=operation.pk)
+    deal.refresh_from_db()
+    return Done(
+        outputs={"deal_id": str(deal.pk), "status": deal.status, "booked": deal.status in CONFIRMED}
+    )
+
+
+def read_back(run: Run) -> Result:
+    """Read the media buy from the seller: its own status, deadlines, packages; outputs {deal_id, status}."""
+    deal = _deal(run)
+    operation = operation_ensure(
+        purpose=run.purpose("get_media_buys"),
+        task_type="get_media_buys",
+        seller=deal.seller,
+        arguments=requests.GetMediaBuys(media_buy_ids=[deal.media_buy_id]).model_dump(
+            mode="json", exclude_none=True
+        ),
+        actor=SYSTEM,
+        team=deal.team,
+        account=deal.account,
+    )
+    if operation.published_at is None:
+        return WaitForOperation(operation_id=operation.pk)
+    buy = _media_buy(operation, deal.media_buy_id)
+    if buy is not None:
+        deal_refresh(deal=deal, buy=buy)
+        deal.refresh_from_db()
+    return Done(outputs={"deal_id": str(deal.pk), "status": deal.status, "read": buy is not None})
+
+
+def _deal(run: Run) -> Deal:
+    return Deal.objects.select_related("seller", "team", "account", "advertiser").get(pk=run.inputs["deal_id"])
+
+
+def _cannot_book(deal: Deal, why: str) -> None:
+    """Nothing was sent: the approved deal is called off, with the reason."""
+    deal.refresh_from_db()
+    if deal.status == DealStatus.ACCEPTED:
+        transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=why[:500])
+
+
+def _media_buy(operation: Operation, media_buy_id: str) -> dict[str, object] | None:
+    if operation.status != O.COMPLETED:
+        return None
+    buys = (operation.result or {}).get("media_buys")
+    found = [b for b in buys if isinstance(b, dict)] if isinstance(buys, list) else []
+    return next((buy for buy in found if buy.get("media_buy_id") == media_buy_id), None)

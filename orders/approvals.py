@@ -1,0 +1,119 @@
+"""What people's answers do to deals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orders.booking import deal_adopt, deal_confirm
+from orders.models import UNDECIDED, Deal, DealStatus
+from orders.questions import DEAL, DIFFERENT, LATE, ask_booked_differently, ask_deal
+from orders.services import deal_cancel_at_seller
+from tasks_app.approvals.kinds import Kind, Outcome, kind_register
+from tasks_app.approvals.models import Approval
+from tasks_app.jobs.engine import job_start
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.services import operation_withdraw
+from tasks_app.people.actors import SYSTEM
+
+
+def register() -> None:
+    """Called when the application starts."""
+    kind_register(
+        Kind(
+            name=DEAL, label="Recommendation", apply=_deal_decided, version=_undecided_version,
+            reopen=lambda approval: _again(approval, ask_deal),
+            effects={
+                "approve": "Sends create_media_buy to the seller.",
+                "reject": "Cancels the deal and frees its budget.",
+                "nothing": "It expires at the deadline. Waiting never approves.",
+            },
+        )
+    )
+    kind_register(
+        Kind(
+            name=DIFFERENT, label="Booked differently", apply=_difference_decided, version=_version,
+            reopen=lambda approval: _again(approval, ask_booked_differently),
+            effects={
+                "approve": "Accepts what the seller booked; the flag is taken off.",
+                "reject": "Asks the seller to cancel the media buy.",
+                "nothing": "It stays booked and flagged.",
+            },
+        )
+    )
+    kind_register(
+        Kind(
+            name=LATE, label="Late completion", apply=_late_decided, version=_version,
+            reopen=lambda approval: None,
+            effects={
+                "approve": "Keeps the media buy the seller made after its deadline.",
+                "reject": "Asks the seller to cancel it.",
+                "nothing": "It exists at the seller and is not ours until somebody decides.",
+            },
+        )
+    )
+
+
+def _deal_decided(approval: Approval, outcome: Outcome) -> None:
+    deal = _locked(approval)
+    if deal.status not in UNDECIDED:
+        return
+    if outcome.answer == "approved":
+        transition(deal, DealStatus.ACCEPTED, actor=outcome.actor, reason=outcome.comment,
+                   metadata={"approval": approval.reference})
+        if deal.campaign_id is None:
+            job_start(recipe="book_deal", inputs={"deal_id": str(deal.pk)}, team=deal.team, actor=SYSTEM,
+                      subject_type="deal", subject_id=deal.pk)
+        return
+    to = DealStatus.CANCELLED if outcome.answer == "rejected" else DealStatus.EXPIRED
+    transition(deal, to, actor=outcome.actor, reason=outcome.comment, metadata={"approval": approval.reference})
+    _withdraw_held(deal, outcome)
+
+
+def _withdraw_held(deal: Deal, outcome: Outcome) -> None:
+    """An integrator's operation that waited for this decision is never sent."""
+    for operation in Operation.objects.filter(subject_type="deal", subject_id=deal.pk, status=O.REQUESTED):
+        operation_withdraw(operation=operation, actor=SYSTEM, reason=outcome.comment or outcome.answer)
+
+
+def _difference_decided(approval: Approval, outcome: Outcome) -> None:
+    deal = _locked(approval)
+    if outcome.answer == "approved":
+        Deal.objects.filter(pk=deal.pk).update(differs=False)
+    elif outcome.answer == "rejected":
+        deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=outcome.comment)
+
+
+def _late_decided(approval: Approval, outcome: Outcome) -> None:
+    deal = _locked(approval)
+    operation = Operation.objects.select_related("seller").get(
+        subject_type="deal", subject_id=deal.pk, task_type="create_media_buy"
+    )
+    if outcome.answer == "approved" and deal.status == DealStatus.BOOKING:
+        deal_confirm(deal=deal, operation=operation)
+    elif outcome.answer == "approved":
+        deal_adopt(lost=deal, operation=operation, actor=outcome.actor, approval=approval)
+    elif outcome.answer == "rejected":
+        deal.media_buy_id = str((operation.result or {}).get("media_buy_id", ""))
+        deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=outcome.comment)
+
+
+def _locked(approval: Approval) -> Deal:
+    return (
+        Deal.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("seller", "team", "advertiser", "account")
+        .get(pk=approval.subject_id)
+    )
+
+
+def _undecided_version(approval: Approval) -> int | None:
+    return Deal.objects.filter(pk=approval.subject_id, status__in=UNDECIDED).values_list("version", flat=True).first()
+
+
+def _version(approval: Approval) -> int | None:
+    return Deal.objects.filter(pk=approval.subject_id).values_list("version", flat=True).first()
+
+
+def _again(approval: Approval, ask: Callable[[Deal], Approval]) -> None:
+    ask(_locked(approval))

@@ -1,0 +1,81 @@
+"""A purchase becomes a booked deal: confirmed, compared with what was approved, kept up to date."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from orders import questions
+from orders.confirmation import differences, mirror, packages_apply
+from orders.models import Deal, DealLine, DealStatus
+from tasks_app import ids
+from tasks_app.approvals.models import Approval
+from tasks_app.lifecycle.references import next_reference
+from tasks_app.lifecycle.transitions import create, transition
+from tasks_app.operations.models import Channel, Operation
+from tasks_app.people.actors import SYSTEM
+
+
+def deal_confirm(*, deal: Deal, operation: Operation) -> None:
+    """booking → booked with what the seller confirmed; a departure from what was approved is flagged
+    and asked about. Called in a transaction that holds the deal's lock."""
+    result: dict[str, Any] = operation.result or {}
+    transition(
+        deal, DealStatus.BOOKED, actor=confirmed_by(operation),
+        reason=f"Seller confirmed {result.get('media_buy_id', 'the media buy')}",
+        metadata={"operation": operation.reference, "settled_by": operation.settled_by},
+        changes=mirror(result),
+    )
+    _compare(deal, result.get("packages"))
+
+
+@transaction.atomic
+def deal_refresh(*, deal: Deal, buy: dict[str, Any]) -> None:
+    """Bring the mirror up to date with a media buy as get_media_buys told it, and compare again."""
+    deal = Deal.objects.select_for_update(of=("self",), no_key=True).select_related("seller", "team").get(pk=deal.pk)
+    told = mirror(buy)
+    told.pop("media_buy_id", None)
+    Deal.objects.filter(pk=deal.pk).update(**told)
+    _compare(deal, buy.get("packages"))
+
+
+def _compare(deal: Deal, packages: object) -> None:
+    found = differences(deal, packages_apply(deal, packages))
+    if found == deal.differences:
+        return
+    Deal.objects.filter(pk=deal.pk).update(differences=found, differs=bool(found))
+    deal.differences, deal.differs = found, bool(found)
+    if found:
+        questions.ask_booked_differently(deal)
+
+
+@transaction.atomic
+def deal_adopt(*, lost: Deal, operation: Operation, actor: str, approval: Approval) -> Deal:
+    """Keep a media buy that was made after we had given its deal up: as a new deal, linked to the old one.
+
+    A terminal deal is never reopened (document 002). `approval` is the decision that it is kept.
+    """
+    lines = list(lost.lines.all())
+    deal = Deal(
+        id=ids.new_id(), reference=next_reference("DEAL"), team=lost.team, advertiser=lost.advertiser,
+        seller=lost.seller, account=lost.account, campaign_id=lost.campaign_id, requested_by=lost.requested_by,
+        currency=lost.currency, start_at=lost.start_at, end_at=lost.end_at, zone=lost.zone, terms=lost.terms,
+        reasons={**lost.reasons, "replaces": lost.reference},
+    )
+    create(deal, actor=actor, reason=f"Kept in place of {lost.reference}")
+    for line in lines:
+        line.pk, line.deal, line._state.adding = ids.new_id(), deal, True
+    DealLine.objects.bulk_create(lines)
+    context = {"approval_id": approval.pk}
+    for status in (DealStatus.ACCEPTED, DealStatus.BOOKING):
+        transition(deal, status, actor=SYSTEM, reason=f"Bought late, kept by {approval.reference}", context=context)
+    deal_confirm(deal=deal, operation=operation)
+    return deal
+
+
+def confirmed_by(operation: Operation) -> str:
+    """Who settled the operation: the seller's agent, or the system."""
+    if operation.settled_by in (Channel.REPLY, Channel.POLL, Channel.WEBHOOK):
+        return f"agent:{operation.seller.slug}"
+    return SYSTEM

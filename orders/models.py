@@ -1,0 +1,188 @@
+"""Deals: one media buy with one seller, a line per package (model.md "Upper storeys")."""
+
+from __future__ import annotations
+
+from django.db import models
+from django_fsm import FSMField, transition
+
+from tasks_app.ids import new_id
+from tasks_app.lifecycle.models import Stateful
+from tasks_app.people.models import Advertiser, Team
+from tasks_app.people.roles import CANCEL_DEAL, DECIDE
+from tasks_app.sellers.models import Account, Seller
+
+
+class DealStatus(models.TextChoices):
+    """Document 002, "BuyerDealStatus"."""
+
+    QUOTED = "quoted"  # put forward, undecided
+    NEGOTIATING = "negotiating"
+    ACCEPTED = "accepted"  # approved by people
+    BOOKING = "booking"  # the purchase is with the seller
+    BOOKED = "booked"  # confirmed by the seller
+    DELIVERING = "delivering"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    MAKEGOOD_PENDING = "makegood_pending"
+    PARTIALLY_CANCELED = "partially_canceled"
+
+
+S = DealStatus
+UNDECIDED = (S.QUOTED, S.NEGOTIATING)
+UNSETTLED = (S.QUOTED, S.NEGOTIATING, S.ACCEPTED, S.BOOKING)
+CONFIRMED = (S.BOOKED, S.DELIVERING, S.COMPLETED, S.MAKEGOOD_PENDING, S.PARTIALLY_CANCELED)
+
+
+class Deal(Stateful):
+    """Our side of a media buy, beside a mirror of what the seller says of it."""
+
+    entity = "deal"
+
+    reference = models.CharField(max_length=20, unique=True, editable=False)
+    status = FSMField(default=S.QUOTED, choices=S.choices, protected=True, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.PROTECT)
+    advertiser = models.ForeignKey(Advertiser, on_delete=models.PROTECT)
+    seller = models.ForeignKey(Seller, on_delete=models.PROTECT, related_name="deals")
+    account = models.ForeignKey(Account, null=True, on_delete=models.PROTECT)
+    # The campaign it was recommended for: an upper storey, so no foreign key.
+    campaign_id = models.UUIDField(null=True, db_index=True)
+    requested_by = models.CharField(max_length=80)
+    currency = models.CharField(max_length=3)
+    # Flights are [start, end) in `zone`.
+    start_at = models.DateTimeField()
+    end_at = models.DateTimeField()
+    zone = models.CharField(max_length=64)
+    terms = models.JSONField(default=dict)  # as the seller stated them: hold, cancellation, forecast
+    reasons = models.JSONField(default=dict)  # why it was put forward: matches by stated fact
+
+    # The seller's own state, mirrored (never ours to move).
+    media_buy_id = models.CharField(max_length=255, blank=True)
+    media_buy_status = models.CharField(max_length=40, blank=True)
+    revision = models.PositiveIntegerField(null=True)
+    valid_actions = models.JSONField(default=list)
+    confirmed_at = models.DateTimeField(null=True)
+    creative_deadline = models.DateTimeField(null=True)
+    as_of = models.DateTimeField(null=True)
+    # Differences between approved and confirmed, until a person has decided on them.
+    differences = models.JSONField(default=list)
+    differs = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["-id"]
+        permissions = [("cancel_deal", "May cancel a deal")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["seller", "media_buy_id"], condition=~models.Q(media_buy_id=""),
+                name="media_buy_once_per_seller",
+            ),
+            models.CheckConstraint(condition=models.Q(end_at__gt=models.F("start_at")), name="deal_flight"),
+        ]
+
+    def __str__(self) -> str:
+        return self.reference
+
+    @transition(field=status, source=S.QUOTED, target=S.NEGOTIATING)
+    def negotiate(self) -> None:
+        """The buyer opens negotiation."""
+
+    @transition(field=status, source=S.NEGOTIATING, target=S.QUOTED)
+    def requote(self) -> None:
+        """A counter-offer came."""
+
+    @transition(field=status, source=[S.QUOTED, S.NEGOTIATING], target=S.ACCEPTED, permission=DECIDE)
+    def accept(self) -> None:
+        """Terms accepted by people."""
+
+    @transition(field=status, source=S.ACCEPTED, target=S.BOOKING)
+    def book(self) -> None:
+        """The purchase is being sent."""
+
+    @transition(field=status, source=S.BOOKING, target=S.BOOKED)
+    def confirm(self) -> None:
+        """Confirmed by the seller."""
+
+    @transition(
+        field=status, source=[S.BOOKED, S.PARTIALLY_CANCELED, S.MAKEGOOD_PENDING], target=S.DELIVERING
+    )
+    def deliver(self) -> None:
+        """Delivery runs."""
+
+    @transition(field=status, source=[S.DELIVERING, S.MAKEGOOD_PENDING], target=S.COMPLETED)
+    def complete(self) -> None:
+        """Delivered."""
+
+    @transition(
+        field=status,
+        source=[S.QUOTED, S.NEGOTIATING, S.BOOKING, S.DELIVERING, S.MAKEGOOD_PENDING],
+        target=S.FAILED,
+        permission=DECIDE,
+    )
+    def fail(self) -> None:
+        """It cannot be had."""
+
+    @transition(
+        field=status,
+        source=[
+            S.QUOTED, S.NEGOTIATING, S.ACCEPTED, S.BOOKING, S.BOOKED, S.DELIVERING, S.PARTIALLY_CANCELED,
+        ],
+        target=S.CANCELLED,
+        permission=lambda _deal, user: user.has_perm(DECIDE) or user.has_perm(CANCEL_DEAL),
+    )
+    def cancel(self) -> None:
+        """Called off by either side."""
+
+    @transition(field=status, source=[S.QUOTED, S.NEGOTIATING], target=S.EXPIRED)
+    def expire(self) -> None:
+        """Nobody decided in time."""
+
+    @transition(field=status, source=S.DELIVERING, target=S.MAKEGOOD_PENDING)
+    def ask_makegood(self) -> None:
+        """Under-delivery; a makegood was asked for."""
+
+    @transition(field=status, source=S.BOOKED, target=S.PARTIALLY_CANCELED)
+    def cancel_part(self) -> None:
+        """Some units cancelled."""
+
+
+class DealLine(models.Model):
+    """One package: what was approved, and beside it what the seller confirmed."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    deal = models.ForeignKey(Deal, on_delete=models.PROTECT, related_name="lines")
+    position = models.PositiveSmallIntegerField()
+    channel = models.CharField(max_length=40)
+    product_id = models.CharField(max_length=255)
+    product_name = models.CharField(max_length=255)
+    pricing_option_id = models.CharField(max_length=255)
+    pricing_model = models.CharField(max_length=20)  # the rate basis: cpm, cpp, cpcv, flat_rate, …
+    is_fixed = models.BooleanField(default=True)  # a fixed rate; else `rate` is the floor we bid
+    guaranteed = models.BooleanField(default=False)
+    rate = models.DecimalField(max_digits=18, decimal_places=6, null=True)
+    ceiling = models.DecimalField(max_digits=18, decimal_places=6, null=True)
+    budget = models.DecimalField(max_digits=18, decimal_places=4)
+    minimum = models.DecimalField(max_digits=18, decimal_places=4, null=True)
+    units = models.DecimalField(max_digits=20, decimal_places=1, null=True)
+    start_at = models.DateTimeField()
+    end_at = models.DateTimeField()
+    targeting = models.JSONField(default=dict)
+    forecast = models.JSONField(default=dict)
+    terms = models.JSONField(default=dict)
+
+    package_id = models.CharField(max_length=255, blank=True)
+    confirmed_budget = models.DecimalField(max_digits=18, decimal_places=4, null=True)
+    confirmed_rate = models.DecimalField(max_digits=18, decimal_places=6, null=True)
+    confirmed_start_at = models.DateTimeField(null=True)
+    confirmed_end_at = models.DateTimeField(null=True)
+    confirmed_targeting = models.JSONField(null=True)
+
+    class Meta:
+        ordering = ["deal", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["deal", "position"], name="line_position_once"),
+            models.CheckConstraint(condition=models.Q(budget__gt=0), name="line_budget_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return self.product_name

@@ -1,0 +1,68 @@
+"""What the end of an operation does to its deal: once, in the commit that publishes the operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orders import questions
+from orders.booking import confirmed_by, deal_confirm
+from orders.confirmation import mirror
+from orders.models import Deal, DealStatus
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.publish import on_settled
+
+
+def register() -> None:
+    """Called when the application starts."""
+    on_settled(_settled)
+
+
+def _settled(operation: Operation) -> None:
+    if operation.subject_type != "deal":
+        return
+    deal = (
+        Deal.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("seller", "team", "account", "advertiser")
+        .get(pk=operation.subject_id)
+    )
+    if operation.task_type == "create_media_buy":
+        _purchase_ended(deal, operation)
+    elif operation.task_type == "update_media_buy" and operation.status == O.COMPLETED:
+        _change_done(deal, operation)
+
+
+def _purchase_ended(deal: Deal, operation: Operation) -> None:
+    if operation.status == O.COMPLETED and (operation.overdue_at or deal.status != DealStatus.BOOKING):
+        questions.ask_late_completion(deal, operation)
+    elif deal.status != DealStatus.BOOKING:
+        return
+    elif operation.status == O.COMPLETED:
+        deal_confirm(deal=deal, operation=operation)
+    else:
+        _purchase_lost(deal, operation)
+
+
+def _purchase_lost(deal: Deal, operation: Operation) -> None:
+    to = DealStatus.CANCELLED if operation.status == O.CANCELED else DealStatus.FAILED
+    why = operation.message or operation.status
+    if operation.status == O.TIMED_OUT:
+        why = "Given up: the seller has not answered in time"
+    transition(
+        deal, to, actor=confirmed_by(operation), reason=f"{deal.seller}: {why}"[:500],
+        metadata={"operation": operation.reference, "operation_status": operation.status},
+    )
+
+
+def _change_done(deal: Deal, operation: Operation) -> None:
+    result: dict[str, Any] = operation.result or {}
+    told = mirror(result)
+    told.pop("media_buy_id", None)
+    if operation.request.get("canceled") is True and DealStatus.CANCELLED in deal.declared().targets(deal.status):
+        transition(
+            deal, DealStatus.CANCELLED, actor=confirmed_by(operation), reason="The seller cancelled it as asked",
+            metadata={"operation": operation.reference}, changes={**told, "differs": False},
+        )
+        return
+    Deal.objects.filter(pk=deal.pk).update(**told)

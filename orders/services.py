@@ -1,0 +1,173 @@
+"""Deals: put forward, booked, cancelled at the seller."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+
+from orders.models import Deal, DealLine, DealStatus
+from tasks_app import ids
+from tasks_app.adcp import requests
+from tasks_app.lifecycle.references import next_reference
+from tasks_app.lifecycle.transitions import Who, create, transition
+from tasks_app.operations.models import Operation
+from tasks_app.operations.services import Subject, operation_ensure, operation_release
+from tasks_app.people.actors import SYSTEM, actor_key
+from tasks_app.people.models import Advertiser, Team
+from tasks_app.sellers.models import Account, Seller
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineDraft:
+    """One package to be bought: money in the deal's currency, `rate` per the pricing model's unit."""
+
+    channel: str
+    product_id: str
+    product_name: str
+    pricing_option_id: str
+    pricing_model: str
+    is_fixed: bool
+    guaranteed: bool
+    rate: Decimal | None
+    ceiling: Decimal | None
+    budget: Decimal
+    minimum: Decimal | None
+    units: Decimal | None
+    targeting: dict[str, Any] = field(default_factory=dict)
+    forecast: dict[str, Any] = field(default_factory=dict)
+    terms: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DealDraft:
+    """One media buy to be put forward. The flight is [start_at, end_at) in `zone`."""
+
+    team: Team
+    advertiser: Advertiser
+    seller: Seller
+    account: Account | None
+    currency: str
+    start_at: datetime
+    end_at: datetime
+    zone: str
+    lines: Sequence[LineDraft]
+    terms: dict[str, Any]
+    reasons: dict[str, Any]
+    campaign_id: uuid.UUID | None = None
+
+
+@transaction.atomic
+def deal_quote(*, draft: DealDraft, actor: Who, requested_by: Who, reason: str) -> Deal:
+    """Put a deal forward (`quoted`), one line per package, in one commit."""
+    deal = Deal(
+        id=ids.new_id(), reference=next_reference("DEAL"), team=draft.team, advertiser=draft.advertiser,
+        seller=draft.seller, account=draft.account, campaign_id=draft.campaign_id,
+        requested_by=actor_key(requested_by), currency=draft.currency, start_at=draft.start_at,
+        end_at=draft.end_at, zone=draft.zone, terms=draft.terms, reasons=draft.reasons,
+    )
+    create(deal, actor=actor, reason=reason)
+    DealLine.objects.bulk_create(
+        DealLine(deal=deal, position=position, start_at=draft.start_at, end_at=draft.end_at, **vars(line))
+        for position, line in enumerate(draft.lines, start=1)
+    )
+    return deal
+
+
+@transaction.atomic
+def deal_book(*, deal: Deal) -> Operation:
+    """Begin the purchase: accepted → booking, and its operation, durable before anything is sent.
+
+    Harmless when repeated. Raises InvalidTransitionError (a guard says no), OperationRefusedError.
+    """
+    deal = Deal.objects.select_for_update(of=("self",), no_key=True).select_related(
+        "account", "seller", "advertiser", "team"
+    ).get(pk=deal.pk)
+    operation = operation_ensure(
+        purpose=f"deal:{deal.pk}:create_media_buy",
+        task_type="create_media_buy",
+        seller=deal.seller,
+        arguments=_create_media_buy(deal),
+        actor=SYSTEM,
+        team=deal.team,
+        account=deal.account,
+        subject=Subject(type="deal", id=deal.pk),
+    )
+    if deal.status == DealStatus.ACCEPTED:
+        transition(
+            deal, DealStatus.BOOKING, actor=SYSTEM, reason="create_media_buy sent",
+            metadata={"operation": operation.reference},
+        )
+    operation_release(operation=operation)
+    return operation
+
+
+@transaction.atomic
+def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str) -> Operation:
+    """Ask the seller to cancel a booked media buy; the deal is cancelled when the seller has done it.
+
+    Raises OperationRefusedError.
+    """
+    arguments = requests.UpdateMediaBuy.model_construct(
+        media_buy_id=deal.media_buy_id,
+        account=_account(deal),
+        revision=deal.revision,
+        canceled=True,
+        cancellation_reason=reason[:500],
+        context={"deal_id": str(deal.pk)},
+    )
+    return operation_ensure(
+        purpose=f"deal:{deal.pk}:cancel",
+        task_type="update_media_buy",
+        seller=deal.seller,
+        arguments=arguments.model_dump(mode="json", exclude_none=True),
+        actor=actor,
+        team=deal.team,
+        account=deal.account,
+        subject=Subject(type="deal", id=deal.pk),
+    )
+
+
+def deal_total(deal: Deal) -> Decimal:
+    """Gross of all lines, in the deal's currency."""
+    return sum((line.budget for line in deal.lines.all()), Decimal(0))
+
+
+def _create_media_buy(deal: Deal) -> dict[str, Any]:
+    """The purchase as AdCP's create_media_buy arguments; validated by `requests.CreateMediaBuy`."""
+    wire = requests.CreateMediaBuy(
+        idempotency_key="0" * 16,  # replaced by the operation's own
+        account=_account(deal),
+        brand=requests.Brand(domain=deal.advertiser.brand_domain),
+        start_time=deal.start_at,
+        end_time=deal.end_at,
+        packages=[_package(line) for line in deal.lines.all()],
+        po_number=deal.reference,
+        context={"deal_id": str(deal.pk), "deal": deal.reference},
+    )
+    return wire.model_dump(mode="json", exclude_none=True, exclude={"idempotency_key"})
+
+
+def _package(line: DealLine) -> requests.PackageRequest:
+    return requests.PackageRequest(
+        product_id=line.product_id,
+        pricing_option_id=line.pricing_option_id,
+        budget=line.budget,
+        bid_price=None if line.is_fixed else line.rate,
+        targeting_overlay=line.targeting or None,
+        context={"line_id": str(line.pk)},
+    )
+
+
+def _account(deal: Deal) -> requests.Account:
+    if deal.account is None:
+        return requests.Account(
+            brand=requests.Brand(domain=deal.advertiser.brand_domain),
+            operator=deal.advertiser.brand_domain,
+        )
+    return requests.Account.model_validate(deal.account.reference)

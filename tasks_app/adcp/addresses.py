@@ -1,0 +1,104 @@
+"""Which network addresses we connect to when somebody else chose the name.
+
+Source: AdCP L1/security "Webhook URL validation (SSRF)", steps 1 to 3.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+import anyio
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Ranges that carry an IPv4 address inside an IPv6 one: the usual way around a check of the outer address.
+_CARRIERS = tuple(
+    ipaddress.ip_network(block)
+    for block in ("::ffff:0:0/96", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
+)
+_CGNAT = ipaddress.ip_network("100.64.0.0/10")
+_PRIVATE = tuple(
+    ipaddress.ip_network(block)
+    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "127.0.0.0/8", "::1/128")
+)
+# Instance metadata of a cloud inside the unique-local range; IPv4's twin is link-local and refused anyway.
+_METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
+MAX_ADDRESSES = 4
+
+# Host and port to the text of its addresses; fails with OSError.
+Resolver = Callable[[str, int], Awaitable[list[str]]]
+
+
+class AddressError(Exception):
+    """The address of a URL is one we never connect to; the text names the rule, not what was resolved."""
+
+
+class NameNotFoundError(Exception):
+    """The host's name does not resolve."""
+
+
+def is_public(address: IPAddress) -> bool:
+    """Whether an address lies on the public internet: global unicast, and no carrier of another address."""
+    if any(address in block for block in _CARRIERS if block.version == address.version):
+        return False
+    if address.version == 4 and address in _CGNAT:
+        return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+def is_permitted(address: IPAddress, *, allow_private: bool) -> bool:
+    """Whether we connect to `address`. Private and loopback ones only where an administrator allowed it;
+    link-local (cloud metadata), multicast and unspecified ones never."""
+    if is_public(address):
+        return True
+    if not allow_private or address == _METADATA_V6:
+        return False
+    return any(address in block for block in _PRIVATE if block.version == address.version)
+
+
+def check_url(url: str, *, allow_private: bool) -> tuple[str, int]:
+    """Host and port of `url`; raises AddressError unless it is https (http where private is allowed) without
+    credentials in it."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise AddressError("the URL cannot be read") from error
+    if parts.scheme not in ("https", "http"):
+        raise AddressError("the URL is neither https nor http")
+    if parts.scheme == "http" and not allow_private:
+        raise AddressError("the URL is not https")
+    if parts.username is not None or parts.password is not None:
+        raise AddressError("the URL holds credentials")
+    if not host or "%" in host:
+        raise AddressError("the URL names no host")
+    return host, port or (443 if parts.scheme == "https" else 80)
+
+
+async def system_resolver(host: str, port: int) -> list[str]:
+    """The addresses of a host by the system's own resolver; raises OSError or UnicodeError."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]).partition("%")[0] for entry in found]
+
+
+async def resolve(
+    host: str, port: int, *, allow_private: bool, resolver: Resolver = system_resolver
+) -> list[str]:
+    """The addresses of a host, in the resolver's order, at most four; each was checked.
+
+    One forbidden address among them refuses the name: a host of a seller has no business with such a
+    neighbour. Raises AddressError or NameNotFoundError.
+    """
+    try:
+        addresses = list(dict.fromkeys(await resolver(host, port)))
+    except (OSError, UnicodeError) as error:
+        raise NameNotFoundError(f"the name {host} does not resolve") from error
+    if not addresses:
+        raise NameNotFoundError(f"the name {host} does not resolve")
+    for address in addresses:
+        if not is_permitted(ipaddress.ip_address(address), allow_private=allow_private):
+            raise AddressError("the host's address is private or reserved")
+    return addresses[:MAX_ADDRESSES]

@@ -1,0 +1,101 @@
+"""Reading get_adcp_capabilities, and agreeing on a version.
+
+Sources: AdCP protocol/get-adcp-capabilities, core/version-envelope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .types import Capabilities, DiscoveryError
+
+# What we speak, best first.
+OUR_VERSIONS = ("3.2", "3.1", "3.0")
+
+
+def negotiate(payload: Mapping[str, Any]) -> str:
+    """The best release both sides speak.
+
+    A seller that lists none and declares major version 3 is a 3.0 seller. A patch ("3.2.4") counts as its
+    release; a pre-release is never assumed from its number. Raises DiscoveryError when there is none.
+    """
+    theirs = listed_versions(payload)
+    releases = {_release(version) for version in theirs}
+    for version in OUR_VERSIONS:
+        if version in releases:
+            return version
+    spoken = ", ".join(theirs) or "no version it names"
+    raise DiscoveryError(f"the seller speaks {spoken}; Flightdeck speaks {', '.join(OUR_VERSIONS)}")
+
+
+def listed_versions(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    """The versions a seller lists; ("3.0",) for one that only declares major version 3."""
+    adcp = _mapping(payload.get("adcp"))
+    listed = _texts(adcp.get("supported_versions"))
+    if listed:
+        return listed
+    majors = adcp.get("major_versions")
+    return ("3.0",) if isinstance(majors, list) and 3 in majors else ()
+
+
+def read_capabilities(
+    payload: Mapping[str, Any],
+    *,
+    tools: frozenset[str],
+    agent_name: str,
+    quirks: frozenset[str],
+    version: str,
+) -> Capabilities:
+    """The parts of a seller's capabilities that decide anything; all of it stays in `raw`."""
+    account = payload.get("account")
+    account = account if isinstance(account, dict) else None
+    signing = payload.get("webhook_signing")
+    signing = signing if isinstance(signing, dict) else None
+    media_buy = _mapping(payload.get("media_buy"))
+    operator_auth = account.get("require_operator_auth") if account else None
+    return Capabilities(
+        agent_name=agent_name,
+        version=version,
+        supported_versions=listed_versions(payload),
+        tools=tools,
+        lifecycle_tools=_texts(media_buy.get("lifecycle_tools")),
+        supported_protocols=_texts(payload.get("supported_protocols")),
+        specialisms=_texts(payload.get("specialisms")),
+        idempotency_ttl_s=_idempotency_ttl(_mapping(payload.get("adcp"))),
+        webhook_signing=signing,
+        legacy_hmac_fallback=bool(signing and signing.get("legacy_hmac_fallback") is True),
+        require_operator_auth=operator_auth if isinstance(operator_auth, bool) else None,
+        account=account,
+        brand_json_url=_brand_json_url(_mapping(payload.get("identity"))),
+        channels=_texts(_mapping(media_buy.get("portfolio")).get("primary_channels")),
+        quirks=quirks,
+        raw=payload,
+    )
+
+
+def _release(version: str) -> str:
+    """ "3.2.4" -> "3.2"; anything with more than digits and dots stays as it is."""
+    parts = version.split(".")
+    return ".".join(parts[:2]) if len(parts) == 3 and all(part.isdecimal() for part in parts) else version
+
+
+def _idempotency_ttl(adcp: Mapping[str, Any]) -> int | None:
+    declared = _mapping(adcp.get("idempotency"))
+    if declared.get("supported") is False:
+        return None
+    ttl = declared.get("replay_ttl_seconds")
+    return ttl if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else None
+
+
+def _brand_json_url(identity: Mapping[str, Any]) -> str | None:
+    url = identity.get("brand_json_url")
+    return url if isinstance(url, str) and url.startswith("https://") else None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()

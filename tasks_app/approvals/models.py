@@ -1,0 +1,102 @@
+"""What waits on a person, and what people decided."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+from django_fsm import FSMField, transition
+
+from tasks_app.ids import new_id
+from tasks_app.lifecycle.models import Stateful
+from tasks_app.people.models import Team
+from tasks_app.people.roles import DECIDE
+
+
+class ApprovalStatus(models.TextChoices):
+    OPEN = "open"  # waits on people
+    APPROVED = "approved"  # quorum reached
+    REJECTED = "rejected"  # one said no
+    EXPIRED = "expired"  # the deadline passed; never approves
+    VOIDED = "voided"  # what was shown changed, or the subject is gone
+
+
+S = ApprovalStatus
+
+
+class Approval(Stateful):
+    """One question to people, bound by a digest to the evidence they were shown."""
+
+    entity = "approval"
+
+    reference = models.CharField(max_length=20, unique=True, editable=False)
+    status = FSMField(default=S.OPEN, choices=S.choices, protected=True, editable=False)
+    kind = models.CharField(max_length=40)
+    team = models.ForeignKey(Team, on_delete=models.PROTECT)
+    title = models.CharField(max_length=200)
+    subject_type = models.CharField(max_length=32)
+    subject_id = models.UUIDField()
+    subject_version = models.PositiveIntegerField()
+    requested_by = models.CharField(max_length=80)
+    policy = models.CharField(max_length=120)
+    quorum = models.PositiveSmallIntegerField(default=1)
+    amount = models.DecimalField(max_digits=18, decimal_places=4, null=True)
+    currency = models.CharField(max_length=3, blank=True)
+    evidence = models.JSONField()
+    evidence_digest = models.CharField(max_length=64)
+    due_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["due_at", "id"]
+        permissions = [("decide_approval", "May approve or reject")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "subject_type", "subject_id"], condition=models.Q(status="open"),
+                name="one_open_approval_per_question",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["team", "due_at"], name="approval_open", condition=models.Q(status="open"))
+        ]
+
+    def __str__(self) -> str:
+        return self.reference
+
+    @transition(field=status, source=S.OPEN, target=S.APPROVED, permission=DECIDE)
+    def approve(self) -> None:
+        """Quorum of approving decisions reached."""
+
+    @transition(field=status, source=S.OPEN, target=S.REJECTED, permission=DECIDE)
+    def reject(self) -> None:
+        """A decision rejected it."""
+
+    @transition(field=status, source=S.OPEN, target=S.EXPIRED)
+    def expire(self) -> None:
+        """Deadline passed."""
+
+    @transition(field=status, source=S.OPEN, target=S.VOIDED)
+    def void(self) -> None:
+        """What was shown no longer holds."""
+
+
+class Decision(models.Model):
+    """One person's word on one approval. Written once."""
+
+    class Verdict(models.TextChoices):
+        APPROVE = "approve"
+        REJECT = "reject"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    approval = models.ForeignKey(Approval, on_delete=models.PROTECT, related_name="decisions")
+    actor = models.CharField(max_length=80)
+    actor_name = models.CharField(max_length=160)
+    verdict = models.CharField(max_length=8, choices=Verdict.choices)
+    comment = models.TextField(blank=True)
+    evidence_digest = models.CharField(max_length=64)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["approval", "actor"], name="one_decision_per_person")]
+
+    def __str__(self) -> str:
+        return f"{self.actor_name}: {self.verdict}"

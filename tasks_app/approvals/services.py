@@ -1,0 +1,201 @@
+"""The one choke point of human decisions: admin, API and command all come through here.
+
+Nobody decides on their own request, twice, without the right, or after what was shown has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal
+
+import rfc8785
+
+from django.conf import settings
+from django.db import transaction
+
+from tasks_app import clock
+from tasks_app.approvals.kinds import Outcome, kind_of, tell_closed
+from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.lifecycle.references import next_reference
+from tasks_app.lifecycle.transitions import Who, create, exact, transition
+from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
+from tasks_app.people.models import Team, User
+from tasks_app.people.roles import DECIDE
+from tasks_app.people.scope import visible
+
+
+Code = Literal["not_found", "no_right", "own_request", "already_decided", "not_open", "changed", "comment"]
+
+
+class DecisionRefusedError(Exception):
+    """A decision was not taken; `code` says why in one word, the text in a sentence."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked: `subject_version` and the digest of `evidence` bind the answer to what was shown."""
+
+    kind: str
+    team: Team
+    title: str
+    subject_type: str
+    subject_id: uuid.UUID
+    subject_version: int
+    evidence: Mapping[str, Any]
+    policy: str
+    amount: Decimal | None = None
+    currency: str = ""
+    due_at: datetime | None = None
+    quorum: int = 1
+
+
+def evidence_digest(evidence: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of the evidence in RFC 8785 form."""
+    return hashlib.sha256(rfc8785.dumps(exact(evidence))).hexdigest()
+
+
+def approval_open(*, question: Question, requested_by: Who) -> Approval:
+    """Ask people; the same open question about the same subject is not asked twice."""
+    asked = Approval.objects.filter(
+        kind=question.kind, subject_type=question.subject_type, subject_id=question.subject_id,
+        status=ApprovalStatus.OPEN,
+    ).first()
+    if asked is not None:
+        return asked
+    evidence = exact(question.evidence)
+    approval = Approval(
+        reference=next_reference("APR"),
+        kind=question.kind,
+        team=question.team,
+        title=question.title[:200],
+        subject_type=question.subject_type,
+        subject_id=question.subject_id,
+        subject_version=question.subject_version,
+        requested_by=actor_key(requested_by),
+        policy=question.policy,
+        quorum=question.quorum,
+        amount=question.amount,
+        currency=question.currency,
+        evidence=evidence,
+        evidence_digest=evidence_digest(evidence),
+        due_at=question.due_at or clock.now() + settings.APPROVAL_TTL,
+    )
+    create(approval, actor=requested_by, reason=question.title,
+           metadata={"evidence_digest": approval.evidence_digest})
+    return approval
+
+
+def approval_decide(
+    *, approval_id: uuid.UUID, user: User, verdict: str, comment: str = "", expected_digest: str = ""
+) -> Approval:
+    """Record one person's decision and, where it settles the question, its effect: one commit.
+
+    `expected_digest`: the evidence the person saw, where the caller knows it. A rejection needs a
+    comment. Raises DecisionRefusedError; `changed` means that the question was voided and asked anew.
+    """
+    refused = None
+    with transaction.atomic():
+        approval = _locked(approval_id, user)
+        _check(approval, user, verdict, comment)
+        if expected_digest and expected_digest != approval.evidence_digest:
+            raise DecisionRefusedError("changed", "This is not what you were shown: read it again.")
+        if kind_of(approval).version(approval) != approval.subject_version:
+            refused = _void_and_ask_again(approval)
+        else:
+            _decide(approval, user, verdict, comment.strip())
+    if refused:
+        raise refused
+    return approval
+
+
+def approvals_expire_due(*, limit: int = 100) -> int:
+    """Close questions whose deadline passed; that never approves. Answers how many."""
+    due = Approval.objects.filter(status=ApprovalStatus.OPEN, due_at__lte=clock.now())
+    ids = list(due.order_by("due_at").values_list("pk", flat=True)[:limit])
+    return sum(_expire(approval_id) for approval_id in ids)
+
+
+def approval_void(*, approval: Approval, reason: str) -> None:
+    """Withdraw an open question whose subject is gone or settled."""
+    transition(approval, ApprovalStatus.VOIDED, actor=SYSTEM, reason=reason)
+    tell_closed(approval)
+
+
+def _locked(approval_id: uuid.UUID, user: User) -> Approval:
+    found = visible(Approval.objects.all(), user).filter(pk=approval_id)
+    approval = found.select_for_update(of=("self",), no_key=True).first()
+    if approval is None:
+        raise DecisionRefusedError("not_found", "There is no such approval in your teams.")
+    return approval
+
+
+def _check(approval: Approval, user: User, verdict: str, comment: str) -> None:
+    if verdict not in Decision.Verdict.values:
+        raise ValueError(f"verdict is approve or reject, not {verdict!r}")
+    if user.is_service or not user.is_active or not user.has_perm(DECIDE):
+        raise DecisionRefusedError("no_right", "You have no right to decide on approvals.")
+    if approval.requested_by == actor_key(user):
+        raise DecisionRefusedError("own_request", "You asked for this yourself: somebody else decides.")
+    if approval.status != ApprovalStatus.OPEN:
+        raise DecisionRefusedError("not_open", f"It is {approval.status} already.")
+    if approval.decisions.filter(actor=actor_key(user)).exists():
+        raise DecisionRefusedError("already_decided", "You have decided on this already.")
+    if approval.due_at <= clock.now():
+        raise DecisionRefusedError("not_open", "Its deadline has passed.")
+    if verdict == Decision.Verdict.REJECT and not comment.strip():
+        raise DecisionRefusedError("comment", "Say why you reject it.")
+
+
+def _decide(approval: Approval, user: User, verdict: str, comment: str) -> None:
+    actor = actor_ensure(user=user)
+    Decision.objects.create(
+        approval=approval, actor=actor.key, actor_name=actor.name, verdict=verdict, comment=comment,
+        evidence_digest=approval.evidence_digest, at=clock.now(),
+    )
+    approving = approval.decisions.filter(verdict=Decision.Verdict.APPROVE).count()
+    if verdict == Decision.Verdict.APPROVE and approving < approval.quorum:
+        return
+    answer: Literal["approved", "rejected"] = (
+        "approved" if verdict == Decision.Verdict.APPROVE else "rejected"
+    )
+    transition(approval, answer, actor=actor, reason=comment)
+    _close(approval, Outcome(answer=answer, actor=actor.key, comment=comment))
+
+
+def _close(approval: Approval, outcome: Outcome) -> None:
+    kind_of(approval).apply(approval, outcome)
+    tell_closed(approval)
+
+
+def _void_and_ask_again(approval: Approval) -> DecisionRefusedError:
+    kind = kind_of(approval)
+    transition(approval, ApprovalStatus.VOIDED, actor=SYSTEM, reason="What was shown has changed")
+    if kind.version(approval) is None:
+        tell_closed(approval)
+        return DecisionRefusedError("changed", "What it was about is gone.")
+    kind.reopen(approval)
+    tell_closed(approval)
+    return DecisionRefusedError("changed", "What you were shown has changed: it was asked anew.")
+
+
+@transaction.atomic
+def _expire(approval_id: uuid.UUID) -> bool:
+    approval = (
+        Approval.objects.filter(pk=approval_id, status=ApprovalStatus.OPEN, due_at__lte=clock.now())
+        .select_for_update(skip_locked=True, no_key=True)
+        .first()
+    )
+    if approval is None:
+        return False
+    transition(approval, ApprovalStatus.EXPIRED, actor=SYSTEM)
+    _close(approval, Outcome(answer="expired", actor=SYSTEM, comment="Nobody decided in time"))
+    return True

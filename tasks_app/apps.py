@@ -1,0 +1,17 @@
+"""The ground storey: everything that runs, waits and is recorded."""
+
+from django.apps import AppConfig
+
+
+class TasksAppConfig(AppConfig):
+    name = "tasks_app"
+    verbose_name = "Operations"
+
+    def ready(self) -> None:
+        from tasks_app.jobs import handlers
+        from tasks_app.operations import overdue
+        from tasks_app.webhooks import early
+
+        overdue.register()
+        early.register()
+        handlers.register()

@@ -1,0 +1,81 @@
+"""Actions: what a step does. Registered by the storeys above; run outside any transaction of the engine.
+
+An action may run again after a crash: it finds what it made before (an operation by its purpose, an
+approval by its subject) instead of making it twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tasks_app.jobs.models import Job, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One execution of one step: the rows, and the step's inputs with their expressions resolved."""
+
+    job: Job
+    step: Step
+    inputs: dict[str, Any]
+
+    def purpose(self, what: str) -> str:
+        """A purpose for an operation of this step."""
+        return f"step:{self.step.pk}:{what}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """The step is complete."""
+
+    outputs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitForOperation:
+    """The step sleeps, holding no worker, until the operation has ended; then the action runs again."""
+
+    operation_id: uuid.UUID
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitForApprovals:
+    """The step sleeps until every one of these approvals is closed; then the action runs again."""
+
+    approval_ids: tuple[uuid.UUID, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitUntil:
+    """The step sleeps until a moment."""
+
+    moment: datetime
+
+
+Result = Done | WaitForOperation | WaitForApprovals | WaitUntil
+Action = Callable[[Run], Result]
+
+
+class StepFailedError(Exception):
+    """The step failed and trying again cannot help; the text says why, for people."""
+
+
+_actions: dict[str, Action] = {}
+
+
+def action_register(name: str, action: Action) -> None:
+    """Make `action` known. Raises ValueError for a name that is taken by another."""
+    if _actions.setdefault(name, action) is not action:
+        raise ValueError(f"action {name} is registered already")
+
+
+def action_named(name: str) -> Action:
+    """The registered action. Raises StepFailedError."""
+    try:
+        return _actions[name]
+    except KeyError:
+        raise StepFailedError(f"there is no action {name!r}") from None

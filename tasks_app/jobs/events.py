@@ -1,0 +1,25 @@
+"""WorkflowEvents: what happened to a graph, written in the commit in which it happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks_app import clock
+from tasks_app.jobs.models import Job, Step, WorkflowEvent
+from tasks_app.lifecycle.transitions import exact, trace_id
+
+
+def record(
+    job: Job, kind: str, *, step: Step | None = None, source: str = "engine",
+    payload: dict[str, Any] | None = None,
+) -> None:
+    """Append an event; its key names the row version it belongs to, so it cannot be written twice."""
+    subject = step or job
+    correlation = {"trace_id": trace_id()}
+    if step is not None:
+        correlation |= {"step_id": str(step.pk), "step": step.key, "attempt": str(step.attempts)}
+    attempt = step.attempts if step else 0
+    WorkflowEvent.objects.create(
+        job=job, type=kind, source=source, payload=exact(payload or {}, floats=True), correlation=correlation,
+        idempotency_key=f"{subject.entity}:{subject.pk}:{subject.version}:{attempt}:{kind}", at=clock.now(),
+    )

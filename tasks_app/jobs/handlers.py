@@ -1,0 +1,38 @@
+"""What wakes a sleeping step: the end of an operation, the last of its approvals."""
+
+from __future__ import annotations
+
+from tasks_app.approvals.kinds import on_closed
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.services import approvals_expire_due
+from tasks_app.jobs import engine, wake
+from tasks_app.jobs.models import Step, StepStatus
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import on_settled
+from tasks_app.operations.sweep import chore_register
+
+
+def register() -> None:
+    """Called when the application starts."""
+    on_settled(_operation_settled)
+    on_closed(_approval_closed)
+    chore_register("expired_approvals", approvals_expire_due)
+    chore_register("woken", wake.wake_if_missed)
+
+
+def _operation_settled(operation: Operation) -> None:
+    engine.resume(waiting_for={"type": "operation", "id": str(operation.pk)})
+
+
+def _approval_closed(approval: Approval) -> None:
+    """Wakes a step when the last of the approvals it waits for is closed.
+
+    The step's lock serialises two last decisions made at once: the later sees the earlier committed.
+    """
+    waiting = Step.objects.filter(
+        status=StepStatus.AWAITING_USER, waiting_for__contains={"type": "approvals", "ids": [str(approval.pk)]}
+    )
+    for step in waiting.select_for_update(no_key=True):
+        ids = step.waiting_for["ids"]
+        if not Approval.objects.filter(pk__in=ids, status=ApprovalStatus.OPEN).exists():
+            engine.resume(waiting_for=step.waiting_for)

@@ -1,0 +1,233 @@
+"""A recipe's run as rows: job, steps, edges, events. Nothing is held in worker memory (document 001)."""
+
+from __future__ import annotations
+
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.utils import timezone
+from django_fsm import FSMField, transition
+
+from tasks_app.ids import new_id
+from tasks_app.lifecycle.models import Stateful
+from tasks_app.people.models import Team
+
+
+class JobStatus(models.TextChoices):
+    """Document 001, section 6.1."""
+
+    PENDING = "PENDING"
+    QUEUED = "QUEUED"
+    DISPATCHING = "DISPATCHING"
+    PROCESSING = "PROCESSING"
+    PREVIEW = "PREVIEW"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    EXPIRED = "EXPIRED"
+    DELETED = "DELETED"
+
+
+class StepStatus(models.TextChoices):
+    """Document 003, "State Contract"."""
+
+    RECEIVED = "received"  # waits for its predecessors
+    QUEUED = "queued"
+    EXECUTING = "executing"
+    AWAITING_TOOL = "awaiting_tool"  # an operation, a nested job or a back-off
+    AWAITING_USER = "awaiting_user_confirmation"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+J, S = JobStatus, StepStatus
+JOB_ENDED = (J.COMPLETED, J.FAILED, J.CANCELLED, J.EXPIRED, J.DELETED)
+JOB_OPEN = (J.PENDING, J.QUEUED, J.DISPATCHING, J.PROCESSING, J.PREVIEW)
+STEP_ENDED = (S.COMPLETED, S.FAILED, S.CANCELLED)
+WAITING = (S.AWAITING_TOOL, S.AWAITING_USER)
+
+
+class Job(Stateful):
+    """One run of one recipe, pinned to the recipe's version and text."""
+
+    entity = "job"
+
+    reference = models.CharField(max_length=20, unique=True, editable=False)
+    status = FSMField(default=J.PENDING, choices=J.choices, protected=True, editable=False)
+    recipe = models.CharField(max_length=60)
+    recipe_version = models.PositiveIntegerField()
+    recipe_digest = models.CharField(max_length=64)
+    plan = models.JSONField()
+    inputs = models.JSONField(default=dict)
+    outputs = models.JSONField(null=True)
+    error = models.TextField(blank=True)
+    team = models.ForeignKey(Team, on_delete=models.PROTECT)
+    requested_by = models.CharField(max_length=80)
+    subject_type = models.CharField(max_length=32, blank=True)
+    subject_id = models.UUIDField(null=True)
+    priority = models.PositiveSmallIntegerField(default=100)
+    parent_step = models.OneToOneField(
+        "Step", null=True, on_delete=models.PROTECT, related_name="child_job"
+    )
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["subject_type", "subject_id"], name="job_by_subject")]
+
+    def __str__(self) -> str:
+        return self.reference
+
+    @transition(field=status, source=J.PENDING, target=J.QUEUED)
+    def queue(self) -> None:
+        """Accepted."""
+
+    @transition(field=status, source=J.QUEUED, target=J.DISPATCHING)
+    def dispatch(self) -> None:
+        """A worker took its first step."""
+
+    @transition(field=status, source=[J.DISPATCHING, J.PREVIEW], target=J.PROCESSING)
+    def process(self) -> None:
+        """At least one step is executing."""
+
+    @transition(field=status, source=J.PROCESSING, target=J.PREVIEW)
+    def preview(self) -> None:
+        """Partial results are there."""
+
+    @transition(field=status, source=[J.DISPATCHING, J.PROCESSING, J.PREVIEW], target=J.COMPLETED)
+    def complete(self) -> None:
+        """All steps finished."""
+
+    @transition(field=status, source=list(JOB_OPEN), target=J.FAILED)
+    def fail(self) -> None:
+        """A step failed beyond its budget."""
+
+    @transition(field=status, source=list(JOB_OPEN), target=J.CANCELLED)
+    def cancel(self) -> None:
+        """Marked for cancellation."""
+
+    @transition(field=status, source=list(JOB_OPEN), target=J.EXPIRED)
+    def expire(self) -> None:
+        """Its time ran out."""
+
+    @transition(field=status, source=[J.COMPLETED, J.FAILED, J.CANCELLED, J.EXPIRED], target=J.DELETED)
+    def delete_from_view(self) -> None:
+        """Hidden; the trail stays."""
+
+
+class Step(Stateful):
+    """One node of the graph. `incoming` counts the predecessors still to finish.
+
+    `ready_at` says from when a worker may take it: set when it is queued, when what it waited for has
+    come, and when a back-off ends; empty while it only waits.
+    """
+
+    entity = "step"
+
+    status = FSMField(default=S.RECEIVED, choices=S.choices, protected=True, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="steps")
+    key = models.CharField(max_length=80)
+    spec = models.JSONField()
+    # The for_each step this one is an item of, and its place there.
+    fan_out = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="items")
+    item_index = models.PositiveIntegerField(null=True)
+    item = models.JSONField(null=True)
+    incoming = models.PositiveIntegerField(default=0)
+    priority = models.PositiveSmallIntegerField(default=100)
+    ready_at = models.DateTimeField(null=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    failures = models.PositiveSmallIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    skipped = models.BooleanField(default=False)
+    waiting_for = models.JSONField(null=True)
+    outputs = models.JSONField(null=True)
+    error = models.TextField(blank=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["job", "key"], name="step_key_once_per_job")]
+        indexes = [
+            models.Index(
+                fields=["priority", "ready_at", "id"], name="step_ready",
+                condition=models.Q(ready_at__isnull=False),
+            ),
+            models.Index(fields=["lease_until"], name="step_leased", condition=models.Q(status="executing")),
+            GinIndex(
+                fields=["waiting_for"], opclasses=["jsonb_path_ops"], name="step_waiting",
+                condition=models.Q(waiting_for__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+    @transition(field=status, source=S.RECEIVED, target=S.QUEUED)
+    def queue(self) -> None:
+        """All predecessors finished."""
+
+    @transition(field=status, source=[S.QUEUED, S.AWAITING_TOOL, S.AWAITING_USER], target=S.EXECUTING)
+    def execute(self) -> None:
+        """A worker took it; the attempt is committed before the work."""
+
+    @transition(field=status, source=S.EXECUTING, target=S.AWAITING_TOOL)
+    def await_tool(self) -> None:
+        """An operation or nested job is out, or a back-off runs."""
+
+    @transition(field=status, source=S.EXECUTING, target=S.AWAITING_USER)
+    def await_user(self) -> None:
+        """An approval is open."""
+
+    @transition(field=status, source=S.EXECUTING, target=S.COMPLETED)
+    def complete(self) -> None:
+        """Done."""
+
+    @transition(
+        field=status,
+        source=[S.RECEIVED, S.QUEUED, S.EXECUTING, S.AWAITING_TOOL, S.AWAITING_USER],
+        target=S.FAILED,
+    )
+    def fail(self) -> None:
+        """Beyond its budget."""
+
+    @transition(
+        field=status,
+        source=[S.RECEIVED, S.QUEUED, S.EXECUTING, S.AWAITING_TOOL, S.AWAITING_USER],
+        target=S.CANCELLED,
+    )
+    def cancel(self) -> None:
+        """Not needed any more."""
+
+
+class Edge(models.Model):
+    """`before` finishes before `after` begins."""
+
+    before = models.ForeignKey(Step, on_delete=models.PROTECT, related_name="edges_out")
+    after = models.ForeignKey(Step, on_delete=models.PROTECT, related_name="edges_in")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["before", "after"], name="edge_once")]
+
+    def __str__(self) -> str:
+        return f"{self.before} → {self.after}"
+
+
+class WorkflowEvent(models.Model):
+    """What happened to the graph, in order: type, where it came from, and what it carried."""
+
+    id = models.BigAutoField(primary_key=True)
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="events")
+    type = models.CharField(max_length=40)
+    source = models.CharField(max_length=80)
+    payload = models.JSONField(default=dict)
+    correlation = models.JSONField(default=dict)
+    idempotency_key = models.CharField(max_length=160, unique=True)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["job", "id"], name="event_by_job")]
+
+    def __str__(self) -> str:
+        return self.type

@@ -1,0 +1,191 @@
+"""Draining the queue: what a wake-up does. Claims ready steps until none is left or its slice ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import close_old_connections, connection, transaction
+from django_q.tasks import async_task
+
+from tasks_app import stopping
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.jobs import engine
+from tasks_app.jobs.actions import (
+    Done,
+    Result,
+    Run,
+    StepFailedError,
+    WaitForApprovals,
+    WaitForOperation,
+    action_named,
+)
+from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.recipes import RecipeError, StepSpec
+from tasks_app.jobs.scope import scope_of
+from tasks_app.jobs.templates import TemplateFailedError, resolve
+from tasks_app.jobs.wake import wake
+from tasks_app.operations.models import Operation
+from tasks_app.operations.sweep import sweep_for
+
+log = structlog.get_logger(__name__)
+_BACKOFF_FIRST_S, _BACKOFF_CAP_S = 1, 30
+SWEEP = "tasks_app.jobs.worker.sweep_slice"
+SWEEP_SLICE_S = 45
+
+
+def drain(steps: int | None = None) -> int:
+    """Run ready steps, at most `steps` (settings.DRAIN_STEPS). Answers how many ran."""
+    slice_ = steps or settings.DRAIN_STEPS
+    for done in range(slice_):
+        if stopping.asked():
+            return done
+        step = engine.claim_step()
+        if step is None:
+            return done
+        run_step(step)
+    wake()
+    return slice_
+
+
+def sweep_slice() -> dict[str, int]:
+    """The sweep loop's turn. Each puts the next one in; the schedule, once a minute, is the safety net."""
+    close_old_connections()
+    return asyncio.run(sweep_for(seconds=SWEEP_SLICE_S, handover=_next_slice)).as_dict()
+
+
+def _next_slice() -> None:
+    if not stopping.asked():
+        async_task(SWEEP, save=False)
+
+
+def run_step(step: Step) -> None:
+    """Execute one claimed step and record its result, whatever it is."""
+    with structlog.contextvars.bound_contextvars(trace_id=f"step:{step.pk}", job=step.job.reference):
+        try:
+            _settle(step, _execute(step))
+        except (StepFailedError, RecipeError, TemplateFailedError) as error:
+            engine.mark_failed(step=step, error=str(error))
+        except Exception as error:  # an action may raise anything; it costs a failure, never the worker
+            log.exception("step_failed", step=step.key)
+            _retry_or_fail(step, f"{type(error).__name__}: {error}")
+
+
+def _execute(step: Step) -> Result | None:
+    """The action's result; None where the step became other steps or a nested job."""
+    spec = StepSpec.model_validate(step.spec)
+    scope = scope_of(step.job, step)
+    if spec.for_each:
+        items = resolve(spec.for_each, scope)
+        if not isinstance(items, list):
+            raise StepFailedError(f"for_each of {step.key} is not a list")
+        engine.expand(step=step, items=items)
+        return None
+    inputs = resolve(spec.inputs, scope)
+    if spec.recipe:
+        return _nested(step, spec, inputs)
+    with _LeaseKeeper(step):
+        return action_named(spec.action)(Run(job=step.job, step=step, inputs=inputs))
+
+
+def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None:
+    """Start the child job, or take over its result: the parent sees one asynchronous step."""
+    with transaction.atomic():
+        child = Job.objects.select_for_update(no_key=True).filter(parent_step=step).first()
+        if child is None:
+            child = engine.job_start(
+                recipe=spec.recipe, inputs=inputs, team=step.job.team, actor=step.job.requested_by,
+                subject_type=step.job.subject_type, subject_id=step.job.subject_id, parent_step=step,
+                priority=step.priority,
+            )
+        if child.status not in JOB_ENDED:
+            engine.mark_waiting(
+                step=step, status=StepStatus.AWAITING_TOOL, reason=f"{child.reference} runs",
+                waiting_for={"type": "job", "id": str(child.pk)},
+            )
+            return None
+    if child.status != JobStatus.COMPLETED:
+        raise StepFailedError(f"{child.reference} {child.status.lower()}: {child.error}")
+    return Done(outputs=child.outputs or {})
+
+
+def _settle(step: Step, result: Result | None) -> None:
+    if result is None:
+        return
+    if isinstance(result, Done):
+        engine.mark_complete(step=step, outputs=result.outputs)
+    elif isinstance(result, WaitForOperation):
+        _wait_for_operation(step, result)
+    elif isinstance(result, WaitForApprovals):
+        _wait_for_approvals(step, result)
+    else:
+        engine.mark_waiting(
+            step=step, status=StepStatus.AWAITING_TOOL, reason=f"Until {result.moment.isoformat()}",
+            waiting_for={"type": "time", "until": result.moment.isoformat()},
+            ready_in=result.moment - engine.clock.now(),
+        )
+
+
+@transaction.atomic
+def _wait_for_operation(step: Step, wait: WaitForOperation) -> None:
+    # The operation's lock orders us before or after its publication: the wake-up cannot fall between.
+    operation = Operation.objects.select_for_update(no_key=True).get(pk=wait.operation_id)
+    engine.mark_waiting(
+        step=step, status=StepStatus.AWAITING_TOOL, reason=f"{operation.task_type} is out with the seller",
+        waiting_for={"type": "operation", "id": str(operation.pk)},
+        over=operation.published_at is not None,
+    )
+
+
+@transaction.atomic
+def _wait_for_approvals(step: Step, wait: WaitForApprovals) -> None:
+    approvals = list(
+        Approval.objects.filter(pk__in=wait.approval_ids).order_by("pk").select_for_update(no_key=True)
+    )
+    still_open = [a for a in approvals if a.status == ApprovalStatus.OPEN]
+    engine.mark_waiting(
+        step=step, status=StepStatus.AWAITING_USER, reason=f"{len(still_open)} decisions are open",
+        waiting_for={"type": "approvals", "ids": [str(pk) for pk in wait.approval_ids]},
+        over=not still_open,
+    )
+
+
+def _retry_or_fail(step: Step, error: str) -> None:
+    """Within the failure budget: again after a bounded exponential back-off (document 003)."""
+    failures = step.failures + 1
+    if failures >= step.spec["max_failures"]:
+        engine.mark_failed(step=step, error=f"failure_budget_exhausted after {failures}: {error}")
+        return
+    delay = timedelta(seconds=min(_BACKOFF_FIRST_S * 2 ** (failures - 1), _BACKOFF_CAP_S))
+    engine.mark_waiting(
+        step=step, status=StepStatus.AWAITING_TOOL, reason=f"retry_scheduled: {error}"[:500],
+        waiting_for={"type": "backoff", "error": error[:500], "failures": failures},
+        ready_in=delay, failures=failures,
+    )
+
+
+class _LeaseKeeper:
+    """Renews the step's lease while its action runs, from a thread with a connection of its own."""
+
+    def __init__(self, step: Step) -> None:
+        self._step, self._done = step, threading.Event()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        try:
+            while not self._done.wait(settings.STEP_LEASE_S / 3):
+                close_old_connections()
+                engine.renew_lease(self._step)
+        finally:
+            connection.close()

@@ -1,0 +1,45 @@
+"""The lifecycles as data (data/*.json): states, initial, terminal, edges with descriptions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_DATA = Path(__file__).parent / "data"
+ENTITIES = ("approval", "campaign", "deal", "job", "operation", "step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lifecycle:
+    """One entity's declared states and edges. `edges` maps (from, to) to its description."""
+
+    entity: str
+    initial: str
+    states: tuple[str, ...]
+    terminal: frozenset[str]
+    edges: dict[tuple[str, str], str]
+    self_transitions: bool
+
+    def targets(self, status: str) -> tuple[str, ...]:
+        """States that a declared edge leads to, in declared order, without the state itself."""
+        return tuple(to for (frm, to) in self.edges if frm == status and to != status)
+
+
+@cache
+def lifecycle(entity: str) -> Lifecycle:
+    """The declaration of `entity` (one of ENTITIES). Raises FileNotFoundError for another."""
+    data = json.loads((_DATA / f"{entity}.json").read_text())
+    edges = {
+        (edge["from"], edge["to"]): edge.get("description", "")
+        for edge in [*data["transitions"], *data.get("extensions", [])]
+    }
+    return Lifecycle(
+        entity=entity,
+        initial=data["initial"],
+        states=tuple(data["states"]),
+        terminal=frozenset(data["terminal"]),
+        edges=edges,
+        self_transitions="self_transitions" in data,
+    )

@@ -1,0 +1,98 @@
+"""What a status change leaves behind, and the base of everything that has a status."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.utils import timezone
+
+from tasks_app.ids import new_id
+from tasks_app.lifecycle.declarations import Lifecycle, lifecycle
+
+
+class Stateful(models.Model):
+    """An entity with a declared lifecycle. A subclass names its `entity` and declares
+    `status = FSMField(protected=True, …)` with one method per target state; only
+    `tasks_app.lifecycle.transitions` moves it, `version` counts its audit entries."""
+
+    entity: ClassVar[str]
+    # Columns that must never appear in an audit entry.
+    unaudited: ClassVar[frozenset[str]] = frozenset()
+    status: str
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    status_since = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def declared(cls) -> Lifecycle:
+        return lifecycle(cls.entity)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in self.declared().terminal
+
+
+class AuditEntry(models.Model):
+    """One status change, written by the database function that made it; append-only.
+
+    `body` holds the exact bytes that were hashed (length-prefixed fields, the previous hash among
+    them), `hash` is their SHA-256. The entries of one entity form a chain of their own. The key is
+    made by the database because rows are written inside its functions; nothing references it.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    entity_type = models.CharField(max_length=32)
+    entity_id = models.UUIDField()
+    seq = models.PositiveIntegerField()
+    from_status = models.CharField(max_length=32, blank=True)
+    to_status = models.CharField(max_length=32)
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=80)
+    reason = models.TextField()
+    metadata = models.JSONField()
+    changes = models.JSONField()
+    trace_id = models.CharField(max_length=64, blank=True)
+    format_version = models.PositiveSmallIntegerField()
+    body = models.BinaryField()
+    prev_hash = models.BinaryField()
+    hash = models.BinaryField()
+
+    class Meta:
+        verbose_name_plural = "audit trail"
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["entity_type", "entity_id", "seq"], name="audit_once_per_version")
+        ]
+        indexes = [models.Index(fields=["actor", "-id"], name="audit_by_actor")]
+
+    def __str__(self) -> str:
+        return f"{self.entity_type} {self.from_status or 'new'} → {self.to_status}"
+
+
+class OutboxEvent(models.Model):
+    """What happened, for whoever subscribes; written in the commit of the change it tells of.
+
+    `(entity_type, entity_id, seq)` identifies the event for readers that see it twice.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    type = models.CharField(max_length=80)
+    entity_type = models.CharField(max_length=32)
+    entity_id = models.UUIDField()
+    seq = models.PositiveIntegerField()
+    payload = models.JSONField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["entity_type", "entity_id", "seq"], name="event_once_per_version")
+        ]
+
+    def __str__(self) -> str:
+        return self.type

@@ -1,0 +1,61 @@
+-- The append-only trail: one function writes an entry and its outbox event, chained per entity.
+
+create or replace function fd_field(p text) returns text language sql immutable parallel safe as
+$$ select octet_length(convert_to(p, 'UTF8')) || ':' || p || ',' $$;
+
+-- Large values are named by digest and size; the trail tells what changed, the row holds it.
+create or replace function fd_compact(p jsonb) returns jsonb language sql immutable parallel safe as
+$$ select case when p is null then 'null'::jsonb
+               when octet_length(p::text) <= 2048 then p
+               else jsonb_build_object('sha256', encode(sha256(convert_to(p::text, 'UTF8')), 'hex'),
+                                       'bytes', octet_length(p::text)) end $$;
+
+create or replace function fd_audit_append(
+    p_entity text, p_id uuid, p_seq int, p_from text, p_to text, p_at timestamptz, p_actor text,
+    p_reason text, p_metadata jsonb, p_changes jsonb, p_trace text) returns void
+language plpgsql as $$
+declare
+  v_prev bytea := ''::bytea;
+  v_body bytea;
+begin
+  if p_seq > 1 then
+    select hash into v_prev from tasks_app_auditentry
+     where entity_type = p_entity and entity_id = p_id and seq = p_seq - 1;
+    if not found then
+      raise exception 'audit chain of % % has no entry %', p_entity, p_id, p_seq - 1;
+    end if;
+  end if;
+  v_body := convert_to(
+      fd_field('1') || fd_field(p_entity) || fd_field(p_id::text) || fd_field(p_seq::text)
+      || fd_field(p_from) || fd_field(p_to)
+      || fd_field((extract(epoch from p_at) * 1000000)::bigint::text)
+      || fd_field(p_actor) || fd_field(p_reason) || fd_field(p_metadata::text)
+      || fd_field(p_changes::text) || fd_field(p_trace) || fd_field(encode(v_prev, 'hex')), 'UTF8');
+  insert into tasks_app_auditentry (entity_type, entity_id, seq, from_status, to_status, at, actor,
+      reason, metadata, changes, trace_id, format_version, body, prev_hash, hash)
+  values (p_entity, p_id, p_seq, p_from, p_to, p_at, p_actor, p_reason, p_metadata, p_changes, p_trace,
+      1, v_body, v_prev, sha256(v_body));
+  insert into tasks_app_outboxevent (type, entity_type, entity_id, seq, payload, at)
+  values (p_entity || '.' || p_to, p_entity, p_id, p_seq,
+      jsonb_build_object('from', p_from, 'to', p_to, 'actor', p_actor), p_at);
+end $$;
+
+create or replace function fd_append_only() returns trigger language plpgsql as $$
+begin
+  raise exception '% is append-only', tg_table_name using errcode = 'insufficient_privilege';
+end $$;
+
+create or replace trigger audit_rows before update or delete on tasks_app_auditentry
+  for each row execute function fd_append_only();
+create or replace trigger audit_truncate before truncate on tasks_app_auditentry
+  for each statement execute function fd_append_only();
+create or replace trigger observation_rows before update or delete on tasks_app_observation
+  for each row execute function fd_append_only();
+create or replace trigger observation_truncate before truncate on tasks_app_observation
+  for each statement execute function fd_append_only();
+
+do $$ begin
+  if exists (select from pg_roles where rolname = 'flightdeck_app') then
+    revoke update, delete, truncate on tasks_app_auditentry, tasks_app_observation from flightdeck_app;
+  end if;
+end $$;

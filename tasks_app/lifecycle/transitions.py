@@ -1,0 +1,196 @@
+"""The one way a status changes: django-fsm decides, one server-side function writes everything.
+
+Source: document 002 (whole), model.md "Audit entry"; the database functions are in sql/.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import connection, models, transaction
+from django_fsm import FSMField
+from django_fsm import Transition as FsmTransition
+
+from tasks_app import clock
+from tasks_app.lifecycle import guards
+from tasks_app.lifecycle.errors import (
+    InvalidTransitionError,
+    StaleVersionError,
+    TransitionError,
+    UnknownStatusError,
+)
+from tasks_app.lifecycle.models import Stateful
+from tasks_app.people.actors import actor_key, actor_user
+from tasks_app.people.models import Actor, User
+
+Who = str | User | Actor
+
+
+def trace_id() -> str:
+    """The id that ties an entry to the request or task that caused it; empty outside both."""
+    bound = structlog.contextvars.get_contextvars()
+    return str(bound.get("request_id") or bound.get("trace_id") or "")[:64]
+
+
+def transition(
+    entity: Stateful,
+    to: str,
+    *,
+    actor: Who,
+    reason: str = "",
+    context: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    expected_version: int | None = None,
+) -> int:
+    """Move `entity` to the status `to`, writing `changes` (field name to value) in the same commit.
+
+    Answers the new version. A declared self-transition is accepted and writes nothing.
+    Raises UnknownStatusError, InvalidTransitionError (no rule, guard, or no right), StaleVersionError
+    (somebody moved it first), UnknownActorError, TypeError for metadata or changes that cannot be
+    recorded exactly (floats). The instance is updated only when the change is written.
+    """
+    key = actor_key(actor)
+    frm = entity.status
+    declared = entity.declared()
+    _known(entity, to)
+    if expected_version is not None and expected_version != entity.version:
+        raise _error(StaleVersionError, entity, to, f"version is {entity.version}, not {expected_version}")
+    if frm == to and declared.self_transitions and (frm, to) in declared.edges:
+        return entity.version
+    edge = _edge(entity, to)
+    _permitted(entity, edge, key, to)
+    refused = guards.refusal(entity.entity, str(entity.pk), frm, to, {**(context or {}), "entity": entity})
+    if refused:
+        raise _error(InvalidTransitionError, entity, to, refused)
+    version, at = _write(entity, to, key, reason or declared.edges[frm, to], metadata, changes)
+    getattr(entity, edge.name)()
+    entity.version, entity.status_since = version, at
+    for name, value in (changes or {}).items():
+        setattr(entity, name, value)
+    return version
+
+
+def create(entity: Stateful, *, actor: Who, reason: str, metadata: Mapping[str, Any] | None = None) -> None:
+    """Insert `entity` in its initial status with audit entry 1. Raises InvalidTransitionError."""
+    create_many([entity], actor=actor, reason=reason, metadata=metadata)
+
+
+def create_many(
+    entities: Iterable[Stateful], *, actor: Who, reason: str, metadata: Mapping[str, Any] | None = None
+) -> None:
+    """Insert entities of one model, each with its first audit entry, in one commit."""
+    rows = list(entities)
+    if not rows:
+        return
+    key = actor_key(actor)
+    for row in rows:
+        if row.status != row.declared().initial or row.version != 1:
+            raise _error(InvalidTransitionError, row, row.status, "an entity begins in its initial status")
+    model = type(rows[0])
+    with transaction.atomic():
+        model._default_manager.bulk_create(rows)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "select fd_audit_append(%s, id, 1, '', %s, coalesce(%s, clock_timestamp()), %s, %s, %s, '{}',"
+                " %s) from unnest(%s::uuid[]) id",
+                [model.entity, rows[0].status, clock.frozen(), key, reason, _json(metadata or {}),
+                 trace_id(), [row.pk for row in rows]],
+            )
+
+
+def allowed_transitions(entity: Stateful) -> tuple[str, ...]:
+    """Statuses that a declared edge leads to from here."""
+    return entity.declared().targets(entity.status)
+
+
+def _known(entity: Stateful, to: str) -> None:
+    states = entity.declared().states
+    for status in (entity.status, to):
+        if status not in states:
+            raise _error(UnknownStatusError, entity, to, f"{status!r} is not a status of {entity.entity}")
+
+
+def _edge(entity: Stateful, to: str) -> FsmTransition:
+    field = entity._meta.get_field("status")
+    assert isinstance(field, FSMField)
+    for method in field.transitions[type(entity)].values():
+        edge = method._django_fsm.transitions.get(entity.status)
+        if edge is not None and edge.target == to:
+            return edge
+    raise _error(InvalidTransitionError, entity, to, "no matching transition rule")
+
+
+def _permitted(entity: Stateful, edge: FsmTransition, key: str, to: str) -> None:
+    if not key.startswith("human:"):
+        return
+    user = actor_user(key)
+    if user is None or not edge.permission or not user.has_perm(edge.permission):
+        raise _error(InvalidTransitionError, entity, to, "this person has no right to it")
+
+
+def _write(
+    entity: Stateful, to: str, key: str, reason: str, metadata: Mapping[str, Any] | None,
+    changes: Mapping[str, Any] | None,
+) -> tuple[int, datetime]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"select version, at from fd_move_{entity.entity}(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [entity.pk, entity.status, to, entity.version, key, reason, _json(metadata or {}),
+             _json(_columns(entity, changes), floats=True) if changes else None, trace_id(), clock.frozen()],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise _error(StaleVersionError, entity, to, "it was changed by somebody else meanwhile")
+    return row[0], row[1]
+
+
+def _columns(entity: Stateful, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Field names and values to column names and what PostgreSQL's jsonb_populate_record reads."""
+    columns = {}
+    for name, value in changes.items():
+        field = entity._meta.get_field(name)
+        assert isinstance(field, models.Field)
+        if name in entity.unaudited or name in ("status", "version", "id"):
+            raise TypeError(f"{name} cannot be written with a status change")
+        column = field.attname if isinstance(field, models.ForeignKey) else field.column
+        value = getattr(value, "pk", value) if isinstance(field, models.ForeignKey) else value
+        columns[column] = value if isinstance(field, models.JSONField) else field.get_prep_value(value)
+    return columns
+
+
+def _json(value: Any, *, floats: bool = False) -> str:
+    return json.dumps(exact(value, floats=floats), ensure_ascii=False, allow_nan=False)
+
+
+def exact(value: Any, *, floats: bool = False) -> Any:
+    """`value` as JSON that is recorded exactly: times, decimals and ids as text. Floats raise TypeError,
+    unless allowed because they are a seller's own JSON numbers, kept as they came."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if floats:
+            return value
+        raise TypeError(f"a float ({value!r}) cannot be recorded exactly: use Decimal or int")
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, datetime) or hasattr(value, "isoformat"):
+        return value.isoformat()
+    if isinstance(value, bytes | memoryview):
+        return "\\x" + bytes(value).hex()
+    if isinstance(value, Mapping):
+        return {str(k): exact(v, floats=floats) for k, v in value.items()}
+    if isinstance(value, Iterable):
+        return [exact(v, floats=floats) for v in value]
+    raise TypeError(f"{type(value).__name__} cannot be recorded")
+
+
+def _error(kind: type[TransitionError], entity: Stateful, to: str, why: str) -> TransitionError:
+    allowed = entity.declared().targets(entity.status)
+    return kind(entity.entity, entity.pk, entity.status, to, why, allowed)

@@ -1,0 +1,29 @@
+"""One Django app, one migration history: the rooms' models, imported here."""
+
+from tasks_app.approvals.models import Approval, Decision
+from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
+from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
+from tasks_app.operations.models import Observation, Operation
+from tasks_app.people.models import Actor, Advertiser, Team, User
+from tasks_app.sellers.models import Account, Seller
+from tasks_app.webhooks.models import WebhookDelivery
+
+__all__ = [
+    "Account",
+    "Actor",
+    "Advertiser",
+    "Approval",
+    "AuditEntry",
+    "Decision",
+    "Edge",
+    "Job",
+    "Observation",
+    "Operation",
+    "OutboxEvent",
+    "Seller",
+    "Step",
+    "Team",
+    "User",
+    "WebhookDelivery",
+    "WorkflowEvent",
+]

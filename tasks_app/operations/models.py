@@ -1,0 +1,244 @@
+"""One AdCP task with one seller, and everything that was ever seen of it."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+from django_fsm import FSMField, transition
+from encrypted_fields.fields import EncryptedCharField, EncryptedTextField
+
+from tasks_app.ids import new_id
+from tasks_app.lifecycle.models import Stateful
+from tasks_app.people.models import Team
+from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.sellers.models import Account, Seller
+
+
+class OperationStatus(models.TextChoices):
+    """Document 000, "State Machine Design", with the protocol's further task statuses."""
+
+    REQUESTED = "requested"  # durable, nothing sent yet
+    CALLING_ADCP = "calling_adcp"  # the call is out; its outcome may be unknown
+    SUBMITTED = "submitted"  # with the seller, hours to days
+    WORKING = "working"  # the seller computes
+    INPUT_REQUIRED = "input_required"  # the seller waits on the buyer
+    AUTH_REQUIRED = "auth_required"  # credentials needed
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    REJECTED = "rejected"
+    TIMED_OUT = "timed_out"  # our verdict, "overdue": the seller may still answer
+
+
+S = OperationStatus
+# With the seller: observed by poll and webhook, timed against the deadline.
+PENDING = (S.SUBMITTED, S.WORKING, S.INPUT_REQUIRED, S.AUTH_REQUIRED)
+OPEN = (S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT)
+SETTLED = (S.COMPLETED, S.FAILED, S.CANCELED, S.REJECTED)
+READS = frozenset(
+    {
+        "get_adcp_capabilities", "get_products", "get_media_buys", "get_media_buy_delivery", "list_accounts",
+        "list_creative_formats", "get_task_status", "list_tasks",
+    }
+)
+
+
+class Channel(models.TextChoices):
+    """How something was seen."""
+
+    REPLY = "reply"
+    POLL = "poll"
+    WEBHOOK = "webhook"
+    HUMAN = "human"
+
+
+class Operation(Stateful):
+    """Frozen request, identities each in a column of its own, status, and what happens next."""
+
+    entity = "operation"
+    unaudited = frozenset({"webhook_token", "request_text"})
+
+    reference = models.CharField(max_length=20, unique=True, editable=False)
+    status = FSMField(default=S.REQUESTED, choices=S.choices, protected=True, editable=False)
+    task_type = models.CharField(max_length=60)
+    seller = models.ForeignKey(Seller, on_delete=models.PROTECT, related_name="operations")
+    account = models.ForeignKey(Account, null=True, on_delete=models.PROTECT, related_name="operations")
+    team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)
+    requested_by = models.CharField(max_length=80)
+    # What this is for, in an upper storey: never a foreign key upward.
+    subject_type = models.CharField(max_length=32, blank=True)
+    subject_id = models.UUIDField(null=True)
+    # One operation per purpose: a step executed again finds the one it made before.
+    purpose = models.CharField(max_length=160, unique=True)
+
+    # The arguments as they leave, made once and resent byte for byte under the same key. They hold our
+    # webhook credentials, so the text is encrypted; `request` is the same for people's eyes.
+    request_text = EncryptedTextField(editable=False)
+    request = models.JSONField()
+    idempotency_key = models.CharField(max_length=255, unique=True, null=True)
+    webhook_token = EncryptedCharField(max_length=120, null=True, editable=False)
+
+    # The seller's names for it. A bound task_id never changes.
+    task_id = models.CharField(max_length=255, blank=True)
+    a2a_task_id = models.CharField(max_length=255, blank=True)
+    a2a_context_id = models.CharField(max_length=255, blank=True)
+
+    # What is known.
+    message = models.TextField(blank=True)
+    result = models.JSONField(null=True)
+    error = models.JSONField(null=True)
+    seller_news_at = models.DateTimeField(null=True)
+    settled_by = models.CharField(max_length=8, blank=True, choices=Channel.choices)
+    settled_at = models.DateTimeField(null=True)
+    sent_at = models.DateTimeField(null=True)
+    overdue_at = models.DateTimeField(null=True)  # set for good: a later completion is a person's
+    # Set once the upper storeys were told of the end, in the commit that told them.
+    published_at = models.DateTimeField(null=True)
+
+    # What happens next.
+    send_at = models.DateTimeField(null=True)  # due to be sent (again); null: held or already answered
+    next_poll_at = models.DateTimeField(null=True)
+    deadline_at = models.DateTimeField(null=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    polls = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        permissions = [
+            ("send_operation", "May ask for an operation through the API"),
+            ("steer_operation", "May poll now, keep waiting, give up"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["seller", "task_id"], condition=~models.Q(task_id=""), name="task_once_per_seller"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["send_at"], name="operation_to_send",
+                condition=models.Q(send_at__isnull=False),
+            ),
+            models.Index(
+                fields=["next_poll_at"], name="operation_to_poll",
+                condition=models.Q(next_poll_at__isnull=False),
+            ),
+            models.Index(
+                fields=["deadline_at"], name="operation_to_time_out",
+                condition=models.Q(status__in=["submitted", "working", "input_required", "auth_required",
+                                               "calling_adcp"]),
+            ),
+            models.Index(
+                fields=["settled_at"], name="operation_to_publish",
+                condition=models.Q(published_at__isnull=True, settled_at__isnull=False),
+            ),
+            models.Index(fields=["subject_type", "subject_id"], name="operation_by_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return self.reference
+
+    @property
+    def is_mutation(self) -> bool:
+        return self.task_type not in READS
+
+    # One method per target; the edges are compared with lifecycles/operation.json by a test.
+    @transition(field=status, source=S.REQUESTED, target=S.CALLING_ADCP)
+    def call(self) -> None:
+        """The first byte may leave from here on."""
+
+    @transition(
+        field=status,
+        source=[S.CALLING_ADCP, S.WORKING, S.INPUT_REQUIRED, S.AUTH_REQUIRED, S.TIMED_OUT],
+        target=S.SUBMITTED,
+        permission=STEER_OPERATION,
+    )
+    def submit(self) -> None:
+        """Queued at the seller."""
+
+    @transition(
+        field=status,
+        source=[S.CALLING_ADCP, S.SUBMITTED, S.INPUT_REQUIRED, S.AUTH_REQUIRED, S.TIMED_OUT],
+        target=S.WORKING,
+    )
+    def work(self) -> None:
+        """The seller processes it."""
+
+    @transition(
+        field=status,
+        source=[S.CALLING_ADCP, S.SUBMITTED, S.WORKING, S.AUTH_REQUIRED],
+        target=S.INPUT_REQUIRED,
+    )
+    def require_input(self) -> None:
+        """The seller asks."""
+
+    @transition(
+        field=status,
+        source=[S.CALLING_ADCP, S.SUBMITTED, S.WORKING, S.INPUT_REQUIRED],
+        target=S.AUTH_REQUIRED,
+    )
+    def require_auth(self) -> None:
+        """The seller wants credentials."""
+
+    @transition(
+        field=status,
+        source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
+        target=S.COMPLETED,
+    )
+    def complete(self) -> None:
+        """The seller did it."""
+
+    @transition(
+        field=status,
+        source=[S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
+        target=S.FAILED,
+    )
+    def fail(self) -> None:
+        """It ended in an error, or could not be sent."""
+
+    @transition(
+        field=status,
+        source=[S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
+        target=S.CANCELED,
+    )
+    def cancel(self) -> None:
+        """Given up before it was sent, or canceled at the seller."""
+
+    @transition(field=status, source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT], target=S.REJECTED)
+    def reject(self) -> None:
+        """The seller refuses; never retried."""
+
+    @transition(field=status, source=[S.CALLING_ADCP, *PENDING], target=S.TIMED_OUT)
+    def time_out(self) -> None:
+        """The deadline of its type passed: overdue."""
+
+
+class Observation(models.Model):
+    """One thing seen of an operation, append-only, with what it led to."""
+
+    class Outcome(models.TextChoices):
+        APPLIED = "applied"  # moved or refreshed the operation
+        DUPLICATE = "duplicate"  # says what is already known
+        STALE = "stale"  # older than what is known
+        CONFLICT = "conflict"  # contradicts the settled result or the bound task: a person's
+        INDETERMINATE = "indeterminate"  # nothing certain follows from it
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="observations")
+    channel = models.CharField(max_length=8, choices=Channel.choices)
+    kind = models.CharField(max_length=10)
+    status = models.CharField(max_length=20)
+    raw_status = models.CharField(max_length=80, blank=True)
+    outcome = models.CharField(max_length=14, choices=Outcome.choices)
+    note = models.TextField(blank=True)
+    digest = models.CharField(max_length=64)
+    body = models.JSONField(null=True)
+    seller_at = models.DateTimeField(null=True)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["operation", "id"], name="observation_by_operation")]
+
+    def __str__(self) -> str:
+        return f"{self.channel}: {self.status}"

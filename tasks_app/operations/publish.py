@@ -1,0 +1,55 @@
+"""Telling the upper storeys that an operation has ended: once, in one commit with its effects.
+
+The winner is durable before any effect (`settled_at`), the ownership of its publication too: whoever
+holds the row's lock while `published_at` is empty publishes. A crash between the two is healed by the sweep.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.db import transaction
+
+from tasks_app import clock
+from tasks_app.operations.models import Operation
+
+log = structlog.get_logger(__name__)
+_listeners: list[Callable[[Operation], None]] = []
+
+
+def on_settled(listener: Callable[[Operation], None]) -> None:
+    """Call `listener(operation)` when an operation has ended; it writes rows only, in the commit that
+    marks the operation published."""
+    if listener not in _listeners:
+        _listeners.append(listener)
+
+
+def publish(*, operation_id: uuid.UUID) -> bool:
+    """Publish a settled operation; False when it is not settled, was published, or is being published."""
+    with transaction.atomic():
+        operation = (
+            Operation.objects.filter(pk=operation_id, settled_at__isnull=False, published_at__isnull=True)
+            .select_related("seller", "account")
+            .select_for_update(of=("self",), skip_locked=True)
+            .first()
+        )
+        if operation is None:
+            return False
+        for listener in _listeners:
+            listener(operation)
+        Operation.objects.filter(pk=operation.pk).update(published_at=clock.now())
+    return True
+
+
+def publish_due(*, limit: int) -> int:
+    """Publish settled operations that nobody has; one that raises is logged and left for the next sweep."""
+    due = Operation.objects.filter(settled_at__isnull=False, published_at__isnull=True)
+    done = 0
+    for operation_id in due.order_by("settled_at").values_list("pk", flat=True)[:limit]:
+        try:
+            done += publish(operation_id=operation_id)
+        except Exception:  # whatever a listener raises must not stop the others' publication
+            log.exception("publish_failed", operation=str(operation_id))
+    return done

@@ -1,0 +1,170 @@
+"""The sweep: sends and polls what is due, many at once in one asyncio loop, and declares what is overdue.
+
+It costs what is due, not what exists; a hanging seller delays only itself (document 000; house.md rule 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+import structlog
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+
+from tasks_app import stopping
+from tasks_app.operations import deadlines, dispatch, publish
+
+log = structlog.get_logger(__name__)
+# What else a sweep looks after, registered by the rooms above: each answers how many rows it handled.
+_chores: dict[str, Callable[[], int]] = {}
+# One sweep loop at a time in all clusters; a killed holder's connection gives it back.
+_LOCK = 0xF117_D3C5
+_LAST_CALLS_S = 60
+
+
+@dataclass
+class Swept:
+    """What one pass, or one run of passes, did."""
+
+    sent: int = 0
+    polled: int = 0
+    published: int = 0
+    overdue: int = 0
+    chores: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> int:
+        return self.sent + self.polled
+
+    def as_dict(self) -> dict[str, int]:
+        counts = asdict(self)
+        return {**counts.pop("chores"), **counts}
+
+
+def chore_register(name: str, chore: Callable[[], int]) -> None:
+    """Run `chore` once in every pass."""
+    _chores[name] = chore
+
+
+async def sweep_once() -> Swept:
+    """One pass: everything due now is called and observed, and what follows from it, before it answers."""
+    sweeper = _Sweeper()
+    started = -1
+    while started != sweeper.swept.calls:
+        started = sweeper.swept.calls
+        await sweeper.tick()
+        await sweeper.drain()
+    return sweeper.swept
+
+
+async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
+    """Pass after pass, settings.SWEEP_TICK_S apart, for `seconds` or until this process is asked to stop.
+
+    Does nothing while another process sweeps. At the end `handover()` lets the next one begin, then the
+    calls still out are waited for, a while; what is not answered by then is released and sent again.
+    """
+    sweeper = _Sweeper()
+    if not await sync_to_async(_lock)():
+        return sweeper.swept
+    until = time.monotonic() + seconds
+    try:
+        while time.monotonic() < until and not stopping.asked():
+            await sweeper.tick_safely()
+            await asyncio.sleep(settings.SWEEP_TICK_S)
+    finally:
+        await sync_to_async(_unlock)()
+    await sync_to_async(handover)()
+    await sweeper.drain(seconds=_LAST_CALLS_S)
+    return sweeper.swept
+
+
+class _Sweeper:
+    def __init__(self) -> None:
+        self.swept = Swept()
+        self._out: dict[asyncio.Task[None], uuid.UUID] = {}
+        self._renew_at = 0.0
+        self._per_seller: Counter[uuid.UUID] = Counter()
+
+    async def tick_safely(self) -> None:
+        """A tick; a lost database connection is opened again by the next one."""
+        try:
+            await self.tick()
+        except (OperationalError, InterfaceError) as error:
+            log.warning("sweep_database_lost", error=str(error))
+            await sync_to_async(connection.close)()
+            await sync_to_async(_lock)()
+
+    async def tick(self) -> None:
+        room = settings.SWEEP_BATCH - len(self._out)
+        sends = await self._start(dispatch.claim_sends, room)
+        polls = await self._start(dispatch.claim_polls, room - sends)
+        self.swept.sent += sends
+        self.swept.polled += polls
+        await self._renew_leases()
+        await sync_to_async(self._rows)()
+
+    async def drain(self, *, seconds: float | None = None) -> None:
+        """Wait for the calls that are out; after `seconds`, or when asked to stop, hand them back."""
+        until = time.monotonic() + seconds if seconds is not None else None
+        while self._out:
+            if stopping.asked() or (until is not None and time.monotonic() >= until):
+                await self._hand_back()
+                return
+            await asyncio.wait(self._out, timeout=settings.SWEEP_TICK_S, return_when=asyncio.FIRST_COMPLETED)
+            await self._renew_leases()
+
+    async def _start(self, claim: Callable[..., list[dispatch.Call]], room: int) -> int:
+        if room <= 0:
+            return 0
+        calls = await sync_to_async(claim)(limit=room, out=self._per_seller)
+        for call in calls:
+            self._per_seller[call.seller_id] += 1
+            task = asyncio.create_task(self._one(call))
+            self._out[task] = call.operation_id
+            task.add_done_callback(self._out.pop)
+        return len(calls)
+
+    async def _one(self, call: dispatch.Call) -> None:
+        try:
+            await dispatch.perform(call)
+        except Exception:  # one operation's trouble stops no other; its lease runs out and it is due again
+            log.exception("call_failed", operation=str(call.operation_id), tool=call.tool)
+        finally:
+            self._per_seller[call.seller_id] -= 1
+
+    async def _renew_leases(self) -> None:
+        """Leases are short, so that a killed worker's calls are soon made again, and renewed while it lives."""
+        if self._out and time.monotonic() >= self._renew_at:
+            await sync_to_async(dispatch.renew_leases)(list(self._out.values()))
+            self._renew_at = time.monotonic() + settings.OPERATION_LEASE_S / 3
+
+    async def _hand_back(self) -> None:
+        tasks, operations = list(self._out), list(self._out.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await sync_to_async(dispatch.release_leases)(operations)
+
+    def _rows(self) -> None:
+        """What needs no seller."""
+        self.swept.overdue += deadlines.time_out_due(limit=settings.SWEEP_BATCH)
+        self.swept.published += publish.publish_due(limit=settings.SWEEP_BATCH)
+        for name, chore in _chores.items():
+            self.swept.chores[name] = self.swept.chores.get(name, 0) + chore()
+
+
+def _lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_try_advisory_lock(%s)", [_LOCK])
+        return bool(cursor.fetchone()[0])
+
+
+def _unlock() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_advisory_unlock(%s)", [_LOCK])

@@ -1,0 +1,69 @@
+"""People, service accounts, teams and the advertisers they buy for."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+from tasks_app.ids import new_id
+
+
+class Team(models.Model):
+    """Owns campaigns, jobs, approvals; people see what their teams own."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.CharField(max_length=120, unique=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Advertiser(models.Model):
+    """A client whose media is bought, with the brand domain sellers know it by."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="advertisers")
+    name = models.CharField(max_length=160)
+    brand_domain = models.CharField(max_length=253)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["team", "name"], name="advertiser_once_per_team")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class User(AbstractUser):
+    """A login. What it did is recorded under its Actor, which outlives it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    teams = models.ManyToManyField(Team, related_name="users", blank=True)
+    time_zone = models.CharField(max_length=64, default="UTC")
+    is_service = models.BooleanField(
+        default=False, help_text="A service account: acts as agent:<id>, never decides."
+    )
+
+    def __str__(self) -> str:
+        return self.get_full_name() or self.username
+
+
+class Actor(models.Model):
+    """Who did something: `human:<id>`, `agent:<id>` or `system`. Only the name may change or be erased."""
+
+    class Kind(models.TextChoices):
+        SYSTEM = "system"
+        HUMAN = "human"
+        AGENT = "agent"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    key = models.CharField(max_length=80, unique=True)
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    name = models.CharField(max_length=160)
+    user = models.OneToOneField(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="actor")
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,59 @@
+"""Roles as Django groups: which rights each holds. One table, read by the migration and by tests."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import Group, Permission
+
+_READ = (
+    "campaigns.view_campaign",
+    "campaigns.view_allocation",
+    "orders.view_deal",
+    "orders.view_dealline",
+    "tasks_app.view_operation",
+    "tasks_app.view_observation",
+    "tasks_app.view_job",
+    "tasks_app.view_step",
+    "tasks_app.view_approval",
+    "tasks_app.view_decision",
+    "tasks_app.view_seller",
+    "tasks_app.view_account",
+    "tasks_app.view_auditentry",
+)
+SUBMIT_CAMPAIGN = "campaigns.submit_campaign"
+DECIDE = "tasks_app.decide_approval"
+SEND_OPERATION = "tasks_app.send_operation"
+STEER_OPERATION = "tasks_app.steer_operation"
+CANCEL_DEAL = "orders.cancel_deal"
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "Buyer": (*_READ, SUBMIT_CAMPAIGN, CANCEL_DEAL),
+    "Approver": (*_READ, DECIDE),
+    "Ad Ops": (*_READ, STEER_OPERATION, "tasks_app.view_webhookdelivery", "tasks_app.change_seller"),
+    "Finance": _READ,
+    "Auditor": (*_READ, "tasks_app.view_webhookdelivery", "tasks_app.view_actor"),
+    "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION),
+    "Administrator": (
+        *_READ,
+        SUBMIT_CAMPAIGN,
+        DECIDE,
+        SEND_OPERATION,
+        STEER_OPERATION,
+        CANCEL_DEAL,
+        "tasks_app.view_webhookdelivery",
+        "tasks_app.view_actor",
+        *(f"tasks_app.{verb}_{model}" for model in ("user", "team", "advertiser", "seller", "account")
+          for verb in ("view", "add", "change")),
+        "auth.view_group",
+    ),
+}
+
+
+def roles_sync() -> None:
+    """Make every role group hold exactly its rights. Raises KeyError for a right that does not exist."""
+    held = {
+        f"{p.content_type.app_label}.{p.codename}": p
+        for p in Permission.objects.select_related("content_type")
+    }
+    for role, rights in ROLES.items():
+        group, _ = Group.objects.get_or_create(name=role)
+        group.permissions.set([held[right] for right in rights])

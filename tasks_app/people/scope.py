@@ -1,0 +1,18 @@
+"""Who sees what: root entities belong to a team; a viewer sees those of their own teams."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
+
+from tasks_app.people.models import User
+
+M = TypeVar("M", bound=Model)
+
+
+def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> QuerySet[M]:
+    """`queryset` narrowed to the viewer's teams; `team` is the lookup path to the owning team."""
+    if viewer.is_superuser:
+        return queryset
+    return queryset.filter(**{f"{team}__in": viewer.teams.all()})

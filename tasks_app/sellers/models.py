@@ -1,0 +1,105 @@
+"""Sellers' agents and the accounts advertisers hold with them."""
+
+from __future__ import annotations
+
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.utils import timezone
+from encrypted_fields.fields import EncryptedCharField
+
+from tasks_app.adcp.types import Endpoint
+from tasks_app.ids import new_id
+from tasks_app.people.models import Advertiser
+
+
+class Seller(models.Model):
+    """One seller's agent: address, protocol, credentials, and what it said it can do."""
+
+    class Protocol(models.TextChoices):
+        MCP = "mcp", "MCP"
+        A2A = "a2a", "A2A"
+
+    class WebhookMode(models.TextChoices):
+        RFC9421 = "rfc9421", "signed, RFC 9421"
+        HMAC = "hmac", "HMAC-SHA256 (legacy)"
+        NONE = "none", "none, polling only"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    slug = models.SlugField(max_length=60, unique=True)
+    name = models.CharField(max_length=120)
+    url = models.URLField(max_length=500)
+    protocol = models.CharField(max_length=4, choices=Protocol.choices)
+    token = EncryptedCharField(max_length=500, null=True, blank=True, editable=False)
+    webhook_mode = models.CharField(max_length=8, choices=WebhookMode.choices, default=WebhookMode.NONE)
+    webhook_secret = EncryptedCharField(max_length=200, null=True, blank=True, editable=False)
+    jwks_url = models.URLField(max_length=500, blank=True)
+    allow_private = models.BooleanField(default=False, help_text="May live on a private address.")
+    slots = models.PositiveSmallIntegerField(
+        default=1, validators=[MinValueValidator(1)], help_text="Calls out at the same time."
+    )
+    active = models.BooleanField(default=True, help_text="Not asked and not booked with while off.")
+    capabilities = models.JSONField(default=dict, editable=False)
+    capabilities_at = models.DateTimeField(null=True, editable=False)
+    adcp_version = models.CharField(max_length=20, blank=True, editable=False)
+    tools = models.JSONField(default=list, editable=False)
+    idempotency_ttl_s = models.PositiveIntegerField(null=True, editable=False)
+    # Who accepted sending purchases to a seller that declares no idempotency (adcp.md: fail closed).
+    idempotency_risk_accepted_by = models.CharField(max_length=80, blank=True, editable=False)
+    quirks = models.JSONField(default=list, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def uses_webhooks(self) -> bool:
+        return self.webhook_mode != self.WebhookMode.NONE
+
+    @property
+    def may_be_sent_mutations(self) -> bool:
+        """Whether a repeated purchase is known, or accepted, to be harmless."""
+        return self.idempotency_ttl_s is not None or bool(self.idempotency_risk_accepted_by)
+
+    def endpoint(self, *, timeout_s: float) -> Endpoint:
+        """How to reach the agent, for `tasks_app.adcp`."""
+        return Endpoint(
+            url=self.url,
+            protocol=self.protocol,  # type: ignore[arg-type]
+            token=self.token,
+            allow_private=self.allow_private,
+            timeout_s=timeout_s,
+            adcp_version=self.adcp_version or None,
+            quirks=frozenset(self.quirks),
+        )
+
+
+class Account(models.Model):
+    """An advertiser's account with a seller; booking needs an active one."""
+
+    class Status(models.TextChoices):
+        ACTIVE = "active"
+        PENDING = "pending_approval"
+        REJECTED = "rejected"
+        CLOSED = "closed"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    advertiser = models.ForeignKey(Advertiser, on_delete=models.PROTECT, related_name="accounts")
+    seller = models.ForeignKey(Seller, on_delete=models.PROTECT, related_name="accounts")
+    # AdCP's account reference: {"account_id": …} or {"brand": {"domain": …}, "operator": …}.
+    reference = models.JSONField()
+    status = models.CharField(max_length=20, choices=Status.choices, default=Status.PENDING)
+    billing_party = models.CharField(max_length=120, blank=True)
+    payment_terms = models.CharField(max_length=40, blank=True)
+    setup_url = models.URLField(max_length=500, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["advertiser", "seller"], name="account_once_per_seller")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.reference.get("account_id") or f"{self.advertiser} with {self.seller}")

@@ -1,0 +1,127 @@
+"""Adding sellers and keeping what they said they can do. Network first, rows after."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.utils.text import slugify
+
+from tasks_app import clock
+from tasks_app.adcp import client
+from tasks_app.adcp.signatures.jwks import KeysError, fetch_jwks_uri
+from tasks_app.adcp.types import Capabilities
+from tasks_app.people.models import Actor, Advertiser
+from tasks_app.sellers.models import Account, Seller
+
+_DISCOVERY_TIMEOUT_S = 30.0
+# What this product asks of a seller: the tool, and what is lost without it.
+_WANTED = {
+    "get_products": "be asked for products",
+    "create_media_buy": "be booked",
+    "get_media_buys": "be read for what was booked",
+    "get_task_status": "be polled",
+    "list_tasks": "be reconciled",
+    "update_media_buy": "change a media buy",
+    "sync_accounts": "open accounts by brand",
+}
+_OLDER = {"get_task_status": ("tasks/get", "tasks_get"), "list_tasks": ("tasks/list", "tasks_list")}
+
+
+def seller_add(
+    *,
+    name: str,
+    url: str,
+    protocol: str,
+    token: str | None = None,
+    webhooks: str = Seller.WebhookMode.NONE,
+    jwks_url: str = "",
+    allow_private: bool = False,
+    slots: int = 1,
+) -> tuple[Seller, Capabilities]:
+    """Ask a seller what it can do, then keep it (an existing one of that name is brought up to date).
+
+    Raises DiscoveryError (nothing is kept) and ValidationError for values that cannot be kept.
+    """
+    slug = slugify(name)[:60]
+    seller = Seller.objects.filter(slug=slug).first() or Seller(slug=slug)
+    seller.name, seller.url, seller.protocol = name, url, protocol
+    seller.token = token or seller.token
+    seller.webhook_mode, seller.jwks_url = webhooks, jwks_url
+    seller.allow_private, seller.slots = allow_private, slots
+    if webhooks == Seller.WebhookMode.HMAC and not seller.webhook_secret:
+        seller.webhook_secret = secrets.token_urlsafe(32)
+    seller.full_clean(exclude=["token", "webhook_secret"])
+    capabilities = asyncio.run(client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
+    if webhooks == Seller.WebhookMode.RFC9421 and not jwks_url:
+        seller.jwks_url = _published_keys(seller, capabilities)
+    _keep(seller, capabilities)
+    return seller, capabilities
+
+
+def _published_keys(seller: Seller, capabilities: Capabilities) -> str:
+    """Where the seller publishes its keys, by its brand.json. Raises ValidationError."""
+    if not capabilities.brand_json_url:
+        raise ValidationError({"jwks_url": "the seller names no brand.json: say where its keys are"})
+    try:
+        return asyncio.run(
+            fetch_jwks_uri(seller.url, capabilities.brand_json_url, allow_private=seller.allow_private)
+        )
+    except KeysError as error:
+        raise ValidationError({"jwks_url": f"brand.json: {error}"}) from error
+
+
+def seller_refresh(*, seller: Seller) -> Capabilities:
+    """Ask again. Raises DiscoveryError, and then changes nothing."""
+    capabilities = asyncio.run(client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
+    _keep(seller, capabilities)
+    return capabilities
+
+
+def _keep(seller: Seller, capabilities: Capabilities) -> None:
+    seller.capabilities = dict(capabilities.raw)
+    seller.capabilities_at = clock.now()
+    seller.adcp_version = capabilities.version
+    seller.tools = sorted(capabilities.tools)
+    seller.idempotency_ttl_s = capabilities.idempotency_ttl_s
+    seller.quirks = sorted({*seller.quirks, *capabilities.quirks})
+    seller.save()
+    Actor.objects.update_or_create(
+        key=f"agent:{seller.slug}", defaults={"kind": Actor.Kind.AGENT, "name": seller.name}
+    )
+
+
+def seller_abilities(seller: Seller) -> dict[str, bool]:
+    """What the seller can and cannot do, in words."""
+    tools = set(seller.tools)
+    can = {
+        f"can {words}": bool(tools & {tool, *_OLDER.get(tool, ())}) for tool, words in _WANTED.items()
+    }
+    can["replays a repeated purchase (idempotency)"] = seller.idempotency_ttl_s is not None
+    can["tells us by webhook"] = seller.uses_webhooks
+    return can
+
+
+def account_record(*, advertiser: Advertiser, seller: Seller, answer: dict[str, Any]) -> Account:
+    """Keep one account as a seller's sync_accounts or list_accounts answered it."""
+    reference: dict[str, Any] = {}
+    if answer.get("account_id"):
+        reference = {"account_id": answer["account_id"]}
+    elif isinstance(answer.get("brand"), dict):
+        reference = {"brand": answer["brand"], "operator": answer.get("operator", "")}
+    status = str(answer.get("status") or Account.Status.PENDING)
+    setup = answer.get("setup") if isinstance(answer.get("setup"), dict) else {}
+    account, _ = Account.objects.update_or_create(
+        advertiser=advertiser,
+        seller=seller,
+        defaults={
+            "reference": reference,
+            "status": status if status in Account.Status.values else Account.Status.PENDING,
+            "billing_party": str(answer.get("billing") or "")[:120],
+            "payment_terms": str(answer.get("payment_terms") or "")[:40],
+            "setup_url": str(setup.get("url") or "")[:500],
+        },
+    )
+    return account

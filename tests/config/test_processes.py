@@ -1,0 +1,194 @@
+"""config.processes: a group's processes are restarted, stopped to the last one, and never left behind."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from config.processes import ProcessError, ProcessGroup
+from tests.support import wait_until
+
+# Starts a child, tells both numbers, and waits; with an argument both ignore SIGTERM.
+FAMILY = """
+import os, signal, subprocess, sys
+if len(sys.argv) > 1:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "600"])
+print("pids", os.getpid(), child.pid, flush=True)
+signal.pause()
+"""
+
+SUPERVISOR = """
+import sys
+from pathlib import Path
+from config.processes import ProcessGroup
+with ProcessGroup(state_file=Path(sys.argv[1])) as group:
+    group.start("family", [sys.executable, "-c", sys.argv[2], *sys.argv[3:]])
+    group.wait()
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def announced(read: Callable[[], str]) -> list[int]:
+    """The numbers that FAMILY told."""
+    text = wait_until(
+        lambda: (text := read()).endswith("\n") and "pids" in text and text, message="FAMILY starts"
+    )
+    return [int(word) for word in str(text).split("pids", 1)[1].split()[:2]]
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", code, *arguments]
+
+
+def test_output_carries_the_name_of_its_process() -> None:
+    output = io.StringIO()
+    with ProcessGroup(output=output) as group:
+        group.start("web", python("print('hello'); print('no newline at the end', end='')"))
+        group.start("worker", python("import sys; print('häh', file=sys.stderr)"))
+        wait_until(lambda: len(group.ended()) == 2)
+        wait_until(lambda: output.getvalue().count("\n") == 3)
+    assert sorted(output.getvalue().splitlines()) == [
+        "web       | hello",
+        "web       | no newline at the end",
+        "worker    | häh",
+    ]
+
+
+def test_env_is_added_to_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FROM_OURS", "kept")
+    output = io.StringIO()
+    with ProcessGroup(output=output) as group:
+        group.start("one", ["/bin/sh", "-c", 'echo "$FROM_OURS $ADDED"'], env={"ADDED": "too"})
+        wait_until(lambda: "kept too" in output.getvalue())
+
+
+@pytest.mark.parametrize("ignores", [[], ["ignores SIGTERM"]])
+def test_stop_ends_a_process_and_its_children(ignores: list[str]) -> None:
+    output = io.StringIO()
+    with ProcessGroup(output=output) as group:
+        group.start("family", python(FAMILY, *ignores))
+        pids = announced(output.getvalue)
+        group.stop("family", grace_s=0.3 if ignores else 8)
+        wait_until(lambda: not any(map(alive, pids)))
+
+
+def test_an_ended_process_is_started_again_and_its_children_do_not_stay() -> None:
+    output = io.StringIO()
+    with ProcessGroup(output=output) as group:
+        first = group.start("family", python(FAMILY), restart=True)
+        pids = announced(output.getvalue)
+        os.kill(first, signal.SIGKILL)
+        assert group.wait(lambda: group.pid("family") != first, timeout_s=10)
+        assert not any(map(alive, pids))
+        assert "ended with signal SIGKILL; starts again in 1 s" in output.getvalue()
+
+
+def test_restarts_become_rarer() -> None:
+    output = io.StringIO()
+    with ProcessGroup(output=output) as group:
+        group.start("bad", python("raise SystemExit(3)"), restart=True)
+        assert group.wait(lambda: "again in 4 s" in output.getvalue(), timeout_s=20)
+    waits = [line.rsplit(" in ", 1)[1] for line in output.getvalue().splitlines()]
+    assert waits == ["1 s", "2 s", "4 s"]
+
+
+def test_wait_tells_of_a_process_that_should_run(processes: ProcessGroup) -> None:
+    processes.start("seller", python("raise SystemExit(3)"))
+    with pytest.raises(ProcessError, match="seller ended with exit code 3"):
+        processes.wait(timeout_s=10)
+
+
+def test_wait_ends_when_the_time_is_over(processes: ProcessGroup) -> None:
+    processes.start("long", ["sleep", "600"])
+    assert not processes.wait(timeout_s=0.2)
+
+
+def test_a_missing_program_is_an_error(processes: ProcessGroup) -> None:
+    with pytest.raises(ProcessError, match="web cannot be started"):
+        processes.start("web", ["/nonexistent/program"])
+
+
+def test_a_name_is_taken_while_its_process_runs(processes: ProcessGroup) -> None:
+    processes.start("web", ["sleep", "600"])
+    with pytest.raises(ProcessError, match="web runs already"):
+        processes.start("web", ["sleep", "600"])
+
+
+def supervise(state: Path, *ignores: str) -> tuple[subprocess.Popen[str], list[int]]:
+    supervisor = subprocess.Popen(
+        python(SUPERVISOR, str(state), FAMILY, *ignores), stdout=subprocess.PIPE, text=True
+    )
+    assert supervisor.stdout is not None
+    return supervisor, announced(supervisor.stdout.readline)
+
+
+if sys.platform.startswith("linux"):
+
+    def test_a_killed_supervisor_takes_its_processes_along(tmp_path: Path) -> None:
+        supervisor, (leader, _) = supervise(tmp_path / "run.json")
+        supervisor.kill()
+        supervisor.communicate()
+        wait_until(lambda: not alive(leader))
+
+
+def test_the_next_group_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:
+    state = tmp_path / "run.json"
+    supervisor, pids = supervise(state, "ignores SIGTERM")
+    os.kill(supervisor.pid, signal.SIGSTOP)  # so that it cannot clean up
+    supervisor.kill()
+    supervisor.wait()
+    assert all(map(alive, pids))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("config.processes.GRACE_S", 0.3)
+        with ProcessGroup(state_file=state):
+            wait_until(lambda: not any(map(alive, pids)))
+    assert not state.exists()
+
+
+def test_a_second_group_with_the_same_state_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "run.json"
+    with ProcessGroup(state_file=state) as group:
+        group.start("long", ["sleep", "600"])
+        with pytest.raises(ProcessError, match="runs already"), ProcessGroup(state_file=state):
+            pass
+        assert alive(group.pid("long"))
+
+
+def test_a_number_that_went_to_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    state = tmp_path / "run.json"
+    with ProcessGroup(state_file=state) as group:
+        group.start("long", ["sleep", "600"])
+        recorded = state.read_text()
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
+        number = str(psutil.Process(other.pid).pid)
+        created = psutil.Process(other.pid).create_time() - 3600
+        boot = recorded.split('"boot": ')[1].split(",")[0]
+        state.write_text(
+            f'{{"boot": {boot}, "processes": [{{"name": "long", "pid": {number}, "created": {created}}}]}}'
+        )
+        with ProcessGroup(state_file=state):
+            assert alive(other.pid)
+        other.kill()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"boot": 1, "processes": [{}]}'])
+def test_a_broken_state_file_is_no_obstacle(tmp_path: Path, content: str) -> None:
+    state = tmp_path / "run.json"
+    state.write_text(content)
+    with ProcessGroup(state_file=state) as group:
+        group.start("long", ["sleep", "600"])

@@ -1,0 +1,159 @@
+"""config.supervisor: the product's processes run on an open, migrated database, and all ends together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config import postgres, supervisor
+from config.postgres import engine
+from config.processes import ProcessError
+from tests.support import wait_until
+
+# A product of two small processes, each telling that the database answers it.
+MIGRATE = """
+import os, sys, psycopg
+url = os.environ["MIGRATE_DATABASE_URL"]
+assert sys.argv[1:3] == ["migrate", "--noinput"] and os.environ["FLIGHTDECK_DB_ROLE"] == "owner"
+if os.environ.get("BREAK"):
+    sys.exit("no such column")
+with psycopg.connect(url) as connection:
+    connection.execute("create table if not exists seen (who text)")
+"""
+PROCESS = """
+import os, signal, sys, psycopg
+with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+    connection.execute("insert into seen values (%s)", [sys.argv[1]])
+print("ready", os.getpid(), sys.argv[1], flush=True)
+signal.pause()
+"""
+RUN = """
+import sys
+from pathlib import Path
+from config import supervisor
+sys.exit(supervisor.main(sys.argv[2:], base_dir=Path(sys.argv[1])))
+"""
+
+
+@pytest.fixture
+def product(project: Path) -> Path:
+    (project / "manage.py").write_text(MIGRATE)
+    (project / "process.py").write_text(PROCESS)
+    (project / "Procfile").write_text(
+        "web: python process.py web-$PORT\n\nworker: python process.py worker\n"
+    )
+    return project
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Supervised:
+    def __init__(self, product: Path, *arguments: str, **env: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUN, str(product), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "DATABASE_URL": "", "MIGRATE_DATABASE_URL": "", **env},
+        )
+        self.output = ""
+
+    def read_until(self, words: str, times: int = 1) -> None:
+        assert self.process.stdout is not None
+        while self.output.count(words) < times:
+            line = self.process.stdout.readline()
+            assert line, f"ended before {words!r}:\n{self.output}"
+            self.output += line
+
+    def finish(self) -> int:
+        self.output += self.process.communicate(timeout=30)[0]
+        return self.process.returncode
+
+
+@pytest.fixture
+def supervised(product: Path, port: int) -> Iterator[Supervised]:
+    running = Supervised(product, "run", "--port", str(port))
+    yield running
+    if running.process.poll() is None:
+        running.process.terminate()
+        running.finish()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_processes_and_database(
+    supervised: Supervised, product: Path, port: int, number: signal.Signals
+) -> None:
+    supervised.read_until("ready", times=2)
+    data = postgres.data_dir(product)
+    assert engine.postmaster(data) is not None
+    supervised.process.send_signal(number)
+    assert supervised.finish() == 0, supervised.output
+    assert f"web-{port}" in supervised.output
+    assert engine.postmaster(data) is None
+
+
+def test_a_process_that_dies_is_started_again(supervised: Supervised) -> None:
+    supervised.read_until("worker\n")
+    line = next(line for line in supervised.output.splitlines() if line.endswith("worker"))
+    os.kill(int(line.split()[-2]), signal.SIGKILL)
+    supervised.read_until("worker    | ready", times=2)
+
+
+def test_after_a_kill_the_next_run_needs_no_clean_up(
+    supervised: Supervised, product: Path, port: int
+) -> None:
+    supervised.read_until("ready", times=2)
+    supervised.process.kill()
+    supervised.process.wait()
+    again = Supervised(product, "run", "--port", str(port))
+    again.read_until("ready", times=2)
+    again.process.terminate()
+    assert again.finish() == 0
+    wait_until(lambda: engine.postmaster(postgres.data_dir(product)) is None)
+
+
+def test_a_second_run_is_refused_and_the_first_goes_on(supervised: Supervised, product: Path) -> None:
+    supervised.read_until("ready", times=2)
+    second = Supervised(product, "run", "--port", "1")
+    assert second.finish() == 1
+    assert "runs already" in second.output
+    assert supervised.process.poll() is None
+
+
+def test_a_failed_migration_starts_nothing(product: Path, port: int) -> None:
+    failed = Supervised(product, "run", "--port", str(port), BREAK="1")
+    assert failed.finish() == 1
+    assert "no such column" in failed.output
+    assert "ready" not in failed.output
+    assert engine.postmaster(postgres.data_dir(product)) is None
+
+
+def test_exec_runs_a_command_on_the_open_database(product: Path) -> None:
+    code = "import os, psycopg; psycopg.connect(os.environ['DATABASE_URL']); raise SystemExit(7)"
+    executed = Supervised(product, "exec", "--", sys.executable, "-c", code)
+    assert executed.finish() == 7, executed.output
+    assert engine.postmaster(postgres.data_dir(product)) is None
+
+
+def test_a_taken_port_is_said_so() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ProcessError, match="PORT="):
+            supervisor.require_free_port(taken.getsockname()[1])
+
+
+def test_the_procfile_names_web_and_worker() -> None:
+    assert list(supervisor.procfile()) == ["web", "worker"]

@@ -1,0 +1,85 @@
+"""The database of the test session.
+
+Migrations run as ``flightdeck_owner``, tests as ``flightdeck_app``. ``db`` rolls a test back; `committed_db`
+gives a test that commits (processes, races) a database of its own. Child processes find either in os.environ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connections
+from pytest_django.plugin import DjangoDbBlocker
+
+from config.processes import ProcessGroup
+from tests.database import Database, TestServer, migrate_as_owner, opened_server, point_django_at
+
+
+@pytest.fixture(scope="session")
+def database_server() -> Iterator[TestServer]:
+    with opened_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def template_database(
+    database_server: TestServer, django_test_environment: None, django_db_blocker: DjangoDbBlocker
+) -> Database:
+    """The migrated schema with what migrations put in. Nothing may stay connected to it: it is copied."""
+    template = database_server.create()
+    with django_db_blocker.unblock():
+        migrate_as_owner(template)
+    return template
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    database_server: TestServer, template_database: Database, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Database]:
+    """Instead of pytest-django's: ``db`` works on a copy of the template, as the application's role."""
+    database = database_server.create(template=template_database)
+    with pytest.MonkeyPatch.context() as patch:
+        _use(database, patch)
+        yield database
+    with django_db_blocker.unblock():
+        connections.close_all()
+
+
+@pytest.fixture
+def committed_db(
+    request: pytest.FixtureRequest,
+    database_server: TestServer,
+    template_database: Database,
+    django_db_setup: Database,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[Database]:
+    """A fresh copy of the migrated database, dropped after the test; whatever it commits disturbs nobody.
+
+    Not together with ``db``: that one holds a transaction open in another database.
+    """
+    if "db" in request.fixturenames or request.node.get_closest_marker("django_db"):
+        raise pytest.UsageError("committed_db takes the place of db: use one of them")
+    database = database_server.create(template=template_database)
+    try:
+        with pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock():
+            _use(database, patch)
+            yield database
+            connections.close_all()
+    finally:
+        point_django_at(django_db_setup.urls.app)
+        database_server.drop(database.name)
+
+
+@pytest.fixture
+def processes() -> Iterator[ProcessGroup]:
+    """Processes that a test starts; stopped, children and all, when it ends."""
+    with ProcessGroup() as group:
+        yield group
+
+
+def _use(database: Database, patch: pytest.MonkeyPatch) -> None:
+    for name, value in database.env.items():
+        patch.setenv(name, value)
+    patch.delenv("FLIGHTDECK_DB_ROLE", raising=False)
+    point_django_at(database.urls.app)

@@ -1,0 +1,163 @@
+"""The server of a test session, and databases cloned from one migrated template."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import environ
+import psycopg
+from django.core.management import call_command
+from django.db import connections
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from config import postgres
+from config.postgres import roles
+
+PREFIX = "flightdeck-test-"
+# The session's data are thrown away: nothing needs to survive a power cut.
+THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@dataclass(frozen=True)
+class Database:
+    """One database of the session; ``env`` is what child processes need to use it."""
+
+    name: str
+    urls: postgres.DatabaseUrls = field(repr=False)
+
+    @property
+    def env(self) -> dict[str, str]:
+        return self.urls.environment()
+
+
+class TestServer:
+    """A PostgreSQL with both roles, whose superuser the session is."""
+
+    __test__ = False  # not a class of tests
+
+    def __init__(self, parameters: Mapping[str, str], passwords: Mapping[str, str]) -> None:
+        """``parameters``: libpq's, for connecting as the superuser."""
+        self._admin = dict(parameters)
+        self._passwords = passwords
+        self._names = f"test_{os.getpid()}_{secrets.token_hex(3)}"
+        self._made: list[str] = []
+
+    def connect_admin(self, database: str = "postgres") -> psycopg.Connection:
+        return psycopg.connect(**{**self._admin, "dbname": database}, autocommit=True)
+
+    def create(self, *, template: Database | None = None) -> Database:
+        """A new database: bare with the roles' grants, or a copy of ``template`` (nobody connected to it)."""
+        name = f"{self._names}_{len(self._made)}"
+        self._made.append(name)
+        with self.connect_admin() as admin:
+            roles.ensure_database(admin, name, template=template.name if template else None)
+        if template is None:
+            with self.connect_admin(name) as admin:
+                roles.grant_inside(admin)
+        app, owner = (self._url(role, name) for role in (postgres.APP_ROLE, postgres.OWNER_ROLE))
+        return Database(name=name, urls=postgres.DatabaseUrls(app=app, owner=owner))
+
+    def drop(self, name: str) -> None:
+        with self.connect_admin() as admin:
+            admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+    def drop_all(self) -> None:
+        for name in self._made:
+            self.drop(name)
+
+    def _url(self, role: str, database: str) -> str:
+        apart = ("user", "password", "dbname", "port")
+        rest = {key: value for key, value in self._admin.items() if key not in apart}
+        port = self._admin.get("port", "5432")
+        password = quote(self._passwords[role], safe="")
+        return f"postgresql://{role}:{password}@:{port}/{database}?{urlencode(rest)}"
+
+
+@contextmanager
+def opened_server() -> Iterator[TestServer]:
+    """A private embedded server, or the one at ``TEST_DATABASE_URL``.
+
+    That URL must be a superuser's, of a server that is there for tests alone: both roles are made on it. A
+    plain ``DATABASE_URL`` is never used, so that no test touches a database that somebody works on.
+    """
+    given = os.environ.get("TEST_DATABASE_URL", "").strip()
+    with _external(given) if given else _embedded() as server:
+        yield server
+
+
+@contextmanager
+def _embedded() -> Iterator[TestServer]:
+    _erase_killed_sessions()
+    base = Path(tempfile.mkdtemp(prefix=PREFIX))
+    base.chmod(0o755)  # run as root, the service account must get through
+    try:
+        with postgres.start(base, settings=THROWAWAY) as running:
+            parameters = {"host": running.address.socket_dir, "port": "5432", "user": "postgres"}
+            yield TestServer(parameters, running.address.passwords)
+    finally:
+        erase_project(base)
+
+
+@contextmanager
+def _external(url: str) -> Iterator[TestServer]:
+    parameters = {key: str(value) for key, value in conninfo_to_dict(url).items()}
+    # The same for every session on that server, so that they do not change the password under each other.
+    passwords = {role: hashlib.sha256(f"{role}:{url}".encode()).hexdigest() for role in _ROLES}
+    server = TestServer(parameters, passwords)
+    with server.connect_admin(parameters.get("dbname", "postgres")) as admin:
+        roles.ensure_roles(admin, passwords)
+    try:
+        yield server
+    finally:
+        server.drop_all()
+
+
+_ROLES = (postgres.OWNER_ROLE, postgres.APP_ROLE)
+
+
+def erase_project(base: Path) -> bool:
+    """Remove a project directory and its embedded database; False (and nothing removed) if it has none."""
+    data = postgres.data_dir(base)
+    if not postgres.erase(base):
+        return False
+    shutil.rmtree(data.parent)
+    shutil.rmtree(base, ignore_errors=True)
+    return True
+
+
+def _erase_killed_sessions() -> None:
+    for base in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError, postgres.PostgresError):  # somebody else's, or in use
+            if base.stat().st_uid == os.geteuid():
+                erase_project(base)
+
+
+def point_django_at(url: str) -> None:
+    """Make Django's default connection use another database from now on."""
+    wanted = environ.Env.db_url_config(url)
+    connections["default"].close()
+    connections["default"].close_pool()
+    settings = connections.settings["default"]
+    for key in ("NAME", "USER", "PASSWORD", "HOST", "PORT"):
+        settings[key] = wanted.get(key, "")
+    kept = {
+        key: value for key, value in settings["OPTIONS"].items() if key in ("pool", "server_side_binding")
+    }
+    settings["OPTIONS"] = {**kept, **wanted.get("OPTIONS", {})}
+
+
+def migrate_as_owner(database: Database) -> None:
+    """Run all migrations in this process, connected as the role that owns the schema."""
+    point_django_at(database.urls.owner)
+    call_command("migrate", verbosity=0, interactive=False)
+    connections["default"].close()

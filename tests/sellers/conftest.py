@@ -1,0 +1,72 @@
+"""The three sellers, started once for the module that asks for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sellers.clients import SellerClient, wait_for
+from tests.sellers.receiver import Receiver
+
+_ROOT = Path(__file__).resolve().parents[2]
+PACE = 1.2
+
+
+class Sellers:
+    """The supervisor's process and a client per seller."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self._log = (state / "sellers.log").open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "demo.sellers", "serve", "--state", str(state), "--pace", str(PACE)],
+            cwd=_ROOT,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"},
+        )
+        directory = state / "sellers.json"
+        wait_for(lambda: directory.exists() or self.process.poll() is not None, seconds=90)
+        if not directory.exists():
+            raise RuntimeError(self.log)
+        self.entries = {entry["slug"]: entry for entry in json.loads(directory.read_text())}
+        self.clients = {slug: SellerClient(entry) for slug, entry in self.entries.items()}
+
+    @property
+    def log(self) -> str:
+        return (self.state / "sellers.log").read_text()
+
+    def pids(self) -> dict[str, int]:
+        """The processes that serve, by seller."""
+        lines = [line.split() for line in self.log.splitlines() if ": ready at " in line]
+        return {words[0].rstrip(":"): int(words[-1].strip("()")) for words in lines}
+
+    def stop(self) -> float:
+        """SIGTERM to the supervisor; the seconds it took to end."""
+        import time
+
+        started = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=15)
+        self._log.close()
+        return time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def sellers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sellers]:
+    running = Sellers(tmp_path_factory.mktemp("sellers"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as listening:
+        yield listening

@@ -1,0 +1,23 @@
+"""What tests of every room share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def wait_until(
+    predicate: Callable[[], T], timeout: float = 10.0, message: str = "", *, every: float = 0.05
+) -> T:
+    """Ask until the answer is true, and return it; AssertionError after ``timeout`` seconds."""
+    pause = threading.Event()
+    deadline = time.monotonic() + timeout
+    while not (answer := predicate()):
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"not within {timeout:g} s: {message or predicate}")
+        pause.wait(every)
+    return answer
