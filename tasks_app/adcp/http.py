@@ -78,13 +78,14 @@ class Ledger:
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     """Limits of guarded requests. `max_bytes` bounds each response; `tls` replaces the public certificate
-    roots, `resolver` the system's."""
+    roots, `resolver` the system's. `closed_methods` are answered with 405 here and never sent."""
 
     allow_private: bool = False
     max_bytes: int = 10 * 2**20
     timeout_s: float = 30.0
     tls: ssl.SSLContext | None = None
     resolver: Resolver = system_resolver
+    closed_methods: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +157,8 @@ class _Guard:
         )
 
     async def handle_async_request(self, request: Any) -> Any:
+        if request.method in self._policy.closed_methods:
+            return self.lib.Response(405, request=request)
         exchange = Exchange(method=request.method, is_task=self._ledger.sending_task)
         self._ledger.exchanges.append(exchange)
         addresses = await self._addresses(request, exchange)

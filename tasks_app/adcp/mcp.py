@@ -9,7 +9,7 @@ parse.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,8 @@ for _name in ("mcp.client.streamable_http", "mcp.client.session", "mcp.shared.js
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 _MAX_TOOL_PAGES = 50
+
+Talk = Callable[[ClientSession], Awaitable[None]]
 
 
 class _PlainSession(ClientSession):
@@ -95,7 +97,7 @@ async def list_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, Seen | No
     return frozenset(heard.tools), heard.agent_name, failure
 
 
-async def _converse(endpoint: Endpoint, ledger: http.Ledger, heard: _Heard, talk: Any) -> tuple[bool, str]:
+async def _converse(endpoint: Endpoint, ledger: http.Ledger, heard: _Heard, talk: Talk) -> tuple[bool, str]:
     """Open a session, hold one conversation, close it; (timed out, what failed in words without secrets)."""
     reason = ""
     with anyio.move_on_after(endpoint.timeout_s) as limit:
@@ -112,7 +114,11 @@ async def _converse(endpoint: Endpoint, ledger: http.Ledger, heard: _Heard, talk
 @asynccontextmanager
 async def _session(endpoint: Endpoint, ledger: http.Ledger) -> AsyncIterator[ClientSession]:
     policy = http.Policy(
-        allow_private=endpoint.allow_private, max_bytes=endpoint.max_bytes, timeout_s=endpoint.timeout_s
+        allow_private=endpoint.allow_private,
+        max_bytes=endpoint.max_bytes,
+        timeout_s=endpoint.timeout_s,
+        # The library opens a second stream for what a server may say unasked: nothing of AdCP comes so.
+        closed_methods=frozenset({"GET"}),
     )
     headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
     async with (

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import errors
 from .envelopes import seen_rpc_error
-from .http import BEFORE_SENDING, Exchange, Ledger
+from .http import BEFORE_SENDING, KEPT_BYTES, Exchange, Ledger
 from .hygiene import clean
 from .strict_json import MalformedBody, parse_object
 from .types import Recovery, Seen, WireError
@@ -160,7 +160,7 @@ def _json_texts(exchange: Exchange) -> list[bytes]:
 
 def _raw(exchange: Exchange, secrets: Sequence[str]) -> dict[str, Any]:
     """What came, for the record: status, type, size and the beginning of the text."""
-    excerpt = bytes(exchange.body).decode("utf-8", "replace")
+    excerpt = bytes(exchange.body[:KEPT_BYTES]).decode("utf-8", "replace")
     cleaned = clean(excerpt, secrets)
     return {
         "http_status": exchange.http_status,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.utils import timezone
@@ -28,6 +28,13 @@ class Stateful(models.Model):
 
     class Meta:
         abstract = True
+
+    def refresh_from_db(self, using: str | None = None, fields: Any = None, from_queryset: Any = None) -> None:
+        # A protected field refuses to be set while it holds a value. (django-fsm's own mixin lifts the
+        # protection for the whole class meanwhile, in every thread.)
+        if fields is None or "status" in fields:
+            self.__dict__.pop("status", None)
+        super().refresh_from_db(using=using, fields=fields, from_queryset=from_queryset)
 
     @classmethod
     def declared(cls) -> Lifecycle:

@@ -348,6 +348,49 @@ def test_the_arguments_stand_where_the_card_says() -> None:
     assert server.requests[-1].json["params"]["message"]["parts"][0]["data"]["parameters"] == {"a": 1}
 
 
+def test_an_agent_of_a2a_0_3_is_understood() -> None:
+    def script(server: RawServer) -> Script:
+        def handle(request: Request, connection: socket.socket) -> None:
+            if request.method == "GET":
+                older = {key: value for key, value in card(server).items() if key != "supportedInterfaces"}
+                older |= {
+                    "url": f"{server.url}/a2a",
+                    "preferredTransport": "JSONRPC",
+                    "protocolVersion": "0.3.0",
+                }
+                connection.sendall(response(json.dumps(older)))
+                return
+            parts = [{"kind": "data", "data": {"status": "submitted", "task_id": "t-3"}}]
+            artifacts = [{"artifactId": "1", "parts": parts}]
+            task = {"kind": "task", "id": "a-3", "contextId": "c-3", "status": {"state": "completed"}}
+            connection.sendall(rpc(request, result={**task, "artifacts": artifacts}))
+
+        return handle
+
+    seen, server = ask(script, "a2a")
+    assert (seen.kind, seen.status, seen.task_id, seen.a2a_task_id) == ("answer", "submitted", "t-3", "a-3")
+    assert server.rpc_methods() == ["message/send"]
+
+
+def test_no_stream_is_opened_for_what_a_server_may_say_unasked() -> None:
+    """A server with sessions would otherwise hold a second connection, and blur what became of the task."""
+
+    def script(server: RawServer) -> Script:
+        def handle(request: Request, connection: socket.socket) -> None:
+            opening = _handshake(server, request)
+            if request.rpc_method == "initialize" and opening is not None:
+                opening = opening.replace(b"Connection: close", b"Mcp-Session-Id: s-1\r\nConnection: close")
+            connection.sendall(opening or response("oops", status="500 Internal Server Error"))
+
+        return handle
+
+    seen, server = ask(script, "mcp")
+    assert seen.kind == "garbled"
+    methods = [request.method for request in server.requests]
+    assert "GET" not in methods
+    assert methods[-1] == "DELETE"
+
+
 def test_a_card_that_points_elsewhere_gets_no_token() -> None:
     def script(server: RawServer) -> Script:
         def handle(request: Request, connection: socket.socket) -> None:
