@@ -18,6 +18,7 @@ import rfc8785
 from django.db import transaction
 
 from tasks_app import clock
+from tasks_app.adcp.errors import TOOL_ERROR
 from tasks_app.adcp.types import Seen
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import policy
@@ -80,7 +81,7 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
 def _digest(operation: Operation, seen: Seen) -> str:
     """SHA-256 of RFC 8785 over {task_type, status, value}: equality of observations."""
     value = seen.payload if seen.status == "completed" or seen.error is None else asdict(seen.error)
-    said = {"task_type": operation.task_type, "status": seen.raw_status or seen.status, "value": value}
+    said = {"task_type": operation.task_type, "status": seen.status, "value": value}
     try:
         canonical = rfc8785.dumps(said)
     except (rfc8785.CanonicalizationError, TypeError):
@@ -104,6 +105,11 @@ def _judge(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verd
         return _unclear(operation, seen)
     if channel == Channel.REPLY and seen.status == "failed" and _is_transient(seen):
         return _try_again(operation, seen, certain=True)
+    if channel == Channel.REPLY and operation.is_mutation and _is_crash(seen):
+        return _try_again(operation, seen, certain=False)
+    if channel == Channel.REPLY and not operation.is_mutation and seen.status == "auth-required":
+        # A read is not worth waiting for new credentials: it says why and ends.
+        return _Verdict(outcome=_Outcome.APPLIED, to=S.FAILED, changes=_settled(operation, seen, channel))
     return _news(operation, seen, channel, digest)
 
 
@@ -150,7 +156,7 @@ def _unanswered(operation: Operation, seen: Seen, channel: str) -> _Verdict:
         return _Verdict(
             outcome=_Outcome.INDETERMINATE, note=_why(seen), changes=_keep_looking(operation, seen)
         )
-    return _try_again(operation, seen, certain=seen.kind == "not_sent")
+    return _try_again(operation, seen, certain=not seen.request_left)
 
 
 def _try_again(operation: Operation, seen: Seen, *, certain: bool) -> _Verdict:
@@ -231,7 +237,7 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
     return Observation.objects.create(
         operation=operation,
         channel=channel,
-        kind=seen.kind,
+        kind=seen.kind if seen.request_left else "not_sent",
         status=seen.status,
         raw_status=(seen.raw_status or "")[:80],
         outcome=verdict.outcome,
@@ -267,6 +273,11 @@ def _is_older(operation: Operation, seen: Seen) -> bool:
 
 def _is_transient(seen: Seen) -> bool:
     return seen.error is not None and seen.error.recovery == "transient"
+
+
+def _is_crash(seen: Seen) -> bool:
+    """A tool that broke down in plain text: the purchase may or may not have been made."""
+    return seen.status == "failed" and seen.error is not None and seen.error.code == TOOL_ERROR
 
 
 def _ever_unclear(operation: Operation) -> bool:

@@ -22,6 +22,8 @@ _OVERDUE_S = 900  # seldom: a late answer is still taken
 
 MAX_ATTEMPTS = 3
 _BACKOFF_FIRST_S, _BACKOFF_CAP_S = 1, 60
+# A purchase of unknown outcome is asked about until it is overdue, but seldom.
+_PATIENT_AFTER, _PATIENT_S = 10, 900
 
 
 def poll_interval(
@@ -65,7 +67,8 @@ def resend_delay(attempts: int, retry_after_s: float | None) -> timedelta:
     """How long to wait before sending the same bytes again after `attempts` attempts."""
     if retry_after_s:
         return timedelta(seconds=retry_after_s)
-    return timedelta(seconds=min(_BACKOFF_FIRST_S * 2 ** min(attempts - 1, 10), _BACKOFF_CAP_S))
+    cap = _BACKOFF_CAP_S if attempts < _PATIENT_AFTER else _PATIENT_S
+    return timedelta(seconds=min(_BACKOFF_FIRST_S * 2 ** min(attempts - 1, 10), cap))
 
 
 def deadline(task_type: str) -> timedelta:

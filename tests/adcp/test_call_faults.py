@@ -4,114 +4,30 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tasks_app.adcp import errors
 from tasks_app.adcp.client import call, discover
-from tasks_app.adcp.types import DiscoveryError, Endpoint, Seen
+from tasks_app.adcp.types import DiscoveryError, Endpoint
 
 from .raw_server import RawServer, Request, Script, response, serve
-
-PROTOCOLS = ["mcp", "a2a"]
-TOKEN = "bearer-token-of-the-seller"
-Answer = bytes | Callable[[Request], bytes]
-
-
-def endpoint(server: RawServer, protocol: str, **changes: Any) -> Endpoint:
-    return Endpoint(
-        url=server.url if protocol == "a2a" else f"{server.url}/mcp",
-        protocol=protocol,  # type: ignore[arg-type]
-        token=TOKEN,
-        allow_private=True,
-        **{"timeout_s": 5.0, **changes},
-    )
-
-
-def seller(answer: Answer) -> Callable[[RawServer], Script]:
-    """A seller whose handshake works, and whose answer to the task itself is `answer`."""
-
-    def script(server: RawServer) -> Script:
-        def handle(request: Request, connection: socket.socket) -> None:
-            connection.sendall(_handshake(server, request) or _bytes(answer, request))
-
-        return handle
-
-    return script
-
-
-def broken(answer: bytes) -> Callable[[RawServer], Script]:
-    """A seller that answers everything with the same bytes."""
-
-    def script(server: RawServer) -> Script:
-        return lambda request, connection: connection.sendall(answer)
-
-    return script
-
-
-def hanging(server: RawServer) -> Script:
-    """A seller whose handshake works and who then says nothing until the test ends."""
-
-    def handle(request: Request, connection: socket.socket) -> None:
-        opening = _handshake(server, request)
-        if opening is not None:
-            connection.sendall(opening)
-        else:
-            server.stopping.wait(10)
-
-    return handle
-
-
-def _bytes(answer: Answer, request: Request) -> bytes:
-    return answer if isinstance(answer, bytes) else answer(request)
-
-
-def _handshake(server: RawServer, request: Request) -> bytes | None:
-    if request.method == "GET" and request.path.endswith("agent-card.json"):
-        return response(json.dumps(card(server)))
-    if request.rpc_method == "initialize":
-        result = {
-            "protocolVersion": request.json["params"]["protocolVersion"],
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "Raw", "version": "1"},
-        }
-        return response(json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": result}))
-    if request.rpc_method == "notifications/initialized":
-        return response("", status="202 Accepted")
-    if request.method in ("GET", "DELETE"):
-        return response("", status="405 Method Not Allowed")
-    return None
-
-
-def card(server: RawServer) -> dict[str, Any]:
-    return {
-        "name": "Raw",
-        "description": "A seller in a test",
-        "version": "1",
-        "capabilities": {},
-        "defaultInputModes": ["application/json"],
-        "defaultOutputModes": ["application/json"],
-        "skills": [{"id": "get_products", "name": "get_products", "description": "", "tags": []}],
-        "supportedInterfaces": [
-            {"url": f"{server.url}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-        ],
-    }
-
-
-def rpc(request: Request, **body: Any) -> bytes:
-    return response(json.dumps({"jsonrpc": "2.0", "id": request.json["id"], **body}))
-
-
-def ask(
-    script: Callable[[RawServer], Script], protocol: str, tool: str = "create_media_buy", **changes: Any
-) -> tuple[Seen, RawServer]:
-    with serve(script) as server:
-        return asyncio.run(
-            call(endpoint(server, protocol, **changes), tool, {"a": 1}, secrets=["s3cret-word"])
-        ), server
-
+from .scripted_seller import (
+    PROTOCOLS,
+    TOKEN,
+    a2a_result,
+    answering_with,
+    ask,
+    broken,
+    card,
+    endpoint,
+    handshake,
+    hanging,
+    mcp_result,
+    rpc,
+    seller,
+)
 
 GARBLED = {
     "500": (
@@ -263,21 +179,6 @@ def test_an_unknown_method_was_surely_not_executed(protocol: str) -> None:
     assert (seen.kind, seen.status) == ("answer", "failed")
 
 
-def _mcp_result(data: dict[str, Any]) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": json.dumps(data)}], "structuredContent": data}
-
-
-def _a2a_result(data: dict[str, Any]) -> dict[str, Any]:
-    status = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-09-01T10:00:00Z"}
-    artifact = {"artifactId": "1", "parts": [{"data": data}]}
-    return {"task": {"id": "t-1", "contextId": "c-1", "status": status, "artifacts": [artifact]}}
-
-
-def _answering(data: dict[str, Any], protocol: str) -> Callable[[RawServer], Script]:
-    result = _mcp_result(data) if protocol == "mcp" else _a2a_result(data)
-    return seller(lambda request: rpc(request, result=result))
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_answer_is_normalised_and_holds_no_secret(protocol: str) -> None:
     data = {
@@ -288,7 +189,7 @@ def test_an_answer_is_normalised_and_holds_no_secret(protocol: str) -> None:
         "push_notification_config": {"token": "some-other-secret"},
         "unknown_to_everybody": 1.0,
     }
-    seen, server = ask(_answering(data, protocol), protocol, adcp_version="3.2")
+    seen, server = ask(answering_with(data, protocol), protocol, adcp_version="3.2")
     assert (seen.kind, seen.status, seen.task_id) == ("answer", "submitted", "task-7")
     assert seen.context == {"deal": "d"}
     assert seen.payload == {"unknown_to_everybody": 1}
@@ -304,7 +205,7 @@ def test_an_answer_is_normalised_and_holds_no_secret(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("word", ["requires_approval", "approved", "COMPLETED?", "完了"])
 def test_an_unknown_status_stays_unknown(word: str, protocol: str) -> None:
-    seen, _ = ask(_answering({"status": word, "task_id": "t"}, protocol), protocol)
+    seen, _ = ask(answering_with({"status": word, "task_id": "t"}, protocol), protocol)
     assert (seen.kind, seen.status, seen.raw_status) == ("answer", "unknown", word)
 
 
@@ -319,7 +220,7 @@ def test_a_status_reply_is_an_observation_of_the_task(protocol: str) -> None:
         "updated_at": "2026-09-01T11:00:00Z",
         "result": {"media_buy_id": "mb-1", "media_buy_status": "pending_start", "revision": 1.0},
     }
-    seen, _ = ask(_answering(data, protocol), protocol, tool="get_task_status")
+    seen, _ = ask(answering_with(data, protocol), protocol, tool="get_task_status")
     assert (seen.kind, seen.status, seen.task_id) == ("answer", "completed", "task-7")
     assert seen.payload == {"media_buy_id": "mb-1", "media_buy_status": "pending_start", "revision": 1}
     assert seen.media_buy_status == "pending_start"
@@ -335,7 +236,7 @@ def test_the_arguments_stand_where_the_card_says() -> None:
                 spoken = {**card(server), "capabilities": {"extensions": [extension]}}
                 connection.sendall(response(json.dumps(spoken)))
             else:
-                connection.sendall(rpc(request, result=_a2a_result({"status": "completed"})))
+                connection.sendall(rpc(request, result=a2a_result({"status": "completed"})))
 
         return handle
 
@@ -343,7 +244,7 @@ def test_the_arguments_stand_where_the_card_says() -> None:
     assert seen.status == "completed"
     assert server.requests[-1].headers["a2a-extensions"].endswith("/adcp/v3")
     assert server.requests[-1].json["params"]["message"]["parts"][0]["data"]["input"] == {"a": 1}
-    seen, server = ask(_answering({"status": "completed"}, "a2a"), "a2a")
+    seen, server = ask(answering_with({"status": "completed"}, "a2a"), "a2a")
     assert "a2a-extensions" not in server.requests[-1].headers
     assert server.requests[-1].json["params"]["message"]["parts"][0]["data"]["parameters"] == {"a": 1}
 
@@ -377,7 +278,7 @@ def test_no_stream_is_opened_for_what_a_server_may_say_unasked() -> None:
 
     def script(server: RawServer) -> Script:
         def handle(request: Request, connection: socket.socket) -> None:
-            opening = _handshake(server, request)
+            opening = handshake(server, request)
             if request.rpc_method == "initialize" and opening is not None:
                 opening = opening.replace(b"Connection: close", b"Mcp-Session-Id: s-1\r\nConnection: close")
             connection.sendall(opening or response("oops", status="500 Internal Server Error"))
@@ -440,7 +341,7 @@ def test_the_best_common_version_is_agreed(adcp: dict[str, Any], version: str | 
                 for name in ("get_adcp_capabilities", "tasks/get")
             ]
             return rpc(request, result={"tools": tools})
-        return rpc(request, result=_mcp_result(data) if protocol == "mcp" else _a2a_result(data))
+        return rpc(request, result=mcp_result(data) if protocol == "mcp" else a2a_result(data))
 
     with serve(seller(answer)) as server:
         if version is None:

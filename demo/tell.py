@@ -1,0 +1,206 @@
+"""Telling the story: through the REST API as the people it is about, and in tables at the end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from knox.models import AuthToken
+
+from campaigns.models import ENDED, Campaign
+from config.processes import ProcessGroup
+from demo.run import DemoError, Progress
+from demo.story import STORY, Tale
+from orders.models import Deal
+from tasks_app.jobs.models import Step
+from tasks_app.lifecycle.verify import entity_models, verify_all
+from tasks_app.operations.models import Operation
+from tasks_app.people.models import User
+
+_LIMIT_S = 120
+_YAML = {"Content-Type": "application/yaml"}
+_JSON = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """One tale and the campaign it became."""
+
+    tale: Tale
+    campaign_id: str
+    reference: str
+
+
+class Person:
+    """Somebody's API session: a token that lasts as long as the demo."""
+
+    def __init__(self, url: str, username: str) -> None:
+        user = User.objects.get(username=username)
+        self._token, secret = AuthToken.objects.create(user)
+        self._url = f"{url}/api/v1"
+        self._http = requests.Session()
+        self._http.headers["Authorization"] = f"Token {secret}"
+
+    def get(self, path: str, **params: Any) -> Any:
+        return self._answer(self._http.get(f"{self._url}{path}", params=params, timeout=30))
+
+    def post(self, path: str, **request: Any) -> Any:
+        return self._answer(self._http.post(f"{self._url}{path}", timeout=30, **request))
+
+    def leave(self) -> None:
+        self._token.delete()
+
+    def _answer(self, response: requests.Response) -> Any:
+        if not response.ok:
+            raise DemoError(f"{response.request.method} {response.url}: {response.status_code} {response.text[:300]}")
+        return response.json()
+
+
+def interactive(
+    group: ProcessGroup, progress: Progress, url: str, logins: dict[str, tuple[str, str]]
+) -> None:
+    """Submit the briefs, say what to click, and keep everything going until Ctrl-C."""
+    buyer = Person(url, logins["Buyer"][0])
+    try:
+        submit(buyer, progress)
+    finally:
+        buyer.leave()
+    approver = logins["Approver"]
+    print(f"\n  Flightdeck runs at {url}/admin/\n")
+    print("  Logins (user name, password):")
+    for role, (username, password) in logins.items():
+        print(f"    {role:<14} {username:<10} {password}")
+    print(
+        f"\n  What to click:\n"
+        f"    1. Log in as {approver[0]} (Approver): Today shows what waits for you.\n"
+        f"    2. Open an approval: money, terms, reasons. Approve it, or reject it with a comment.\n"
+        f"    3. Open the campaign: its job graph moves, sellers answer by reply, webhook and poll.\n"
+        f"    4. Aldous Allergy Relief comes back booked differently: decide on that too.\n"
+        f"    5. Open a deal for its trail: who moved it, when, why; the hashes verify.\n"
+        f"  The API: {url}/api/docs/      Ctrl-C stops everything that was started here.\n",
+        flush=True,
+    )
+    group.wait()
+
+
+def headless(group: ProcessGroup, progress: Progress, url: str) -> int:
+    """The same story without a person; tables, a closing JSON line, and the exit code."""
+    buyer, approver = Person(url, "tomas"), Person(url, "maya")
+    first = Operation.objects.order_by("-id").values_list("id", flat=True).first()
+    try:
+        told = submit(buyer, progress)
+        ended = group.wait(lambda: _go_on(approver, told, progress), timeout_s=_LIMIT_S)
+    finally:
+        buyer.leave()
+        approver.leave()
+    for one in told:
+        _table(one)
+    summary = _summary(told, first, progress)
+    as_expected = [_came_true(one) for one in told]
+    print(json.dumps(summary), flush=True)
+    return 0 if ended and all(as_expected) and summary["audit_ok"] else 1
+
+
+def submit(buyer: Person, progress: Progress) -> list[Told]:
+    """Post every brief as the buyer."""
+    told = []
+    for tale in STORY:
+        headers = _JSON if tale.path.suffix == ".json" else _YAML
+        made = buyer.post("/campaigns/", data=tale.path.read_bytes(), headers=headers)
+        progress.say(f"{made['reference']} {made['name']}: {made['status']}")
+        for problem in made["problems"]:
+            progress.say(f"    {problem['field']}: {problem['problem']}")
+        told.append(Told(tale=tale, campaign_id=made["id"], reference=made["reference"]))
+    return told
+
+
+def _go_on(approver: Person, told: list[Told], progress: Progress) -> bool:
+    """Decide what waits; True once every campaign of this run has ended and nothing of theirs waits."""
+    mine = {str(c.pk): c for c in Campaign.objects.filter(pk__in=[one.campaign_id for one in told])}
+    deals = {str(d.pk): d for d in Deal.objects.filter(campaign_id__in=mine).select_related("seller")}
+    waiting = [a for a in _pending(approver) if a["subject_id"] in deals]
+    by_campaign = {one.campaign_id: one.tale for one in told}
+    for approval in waiting:
+        deal = deals[approval["subject_id"]]
+        tale = by_campaign[str(deal.campaign_id)]
+        reject = approval["kind"] == "deal" and deal.seller.name in tale.turned_down
+        verdict, comment = ("reject", "Rates were better last winter.") if reject else ("approve", "Go.")
+        approver.post(f"/approvals/{approval['id']}/decide/", json={"verdict": verdict, "comment": comment})
+        progress.say(f"{approval['reference']} {approval['title']}: {verdict}")
+    return not waiting and all(c.status in ENDED for c in mine.values())
+
+
+def _pending(approver: Person) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = approver.get("/approvals/", status="pending", page_size=200)["results"]
+    return found
+
+
+def _table(one: Told) -> None:
+    """Step, seller, channel, state, how it was settled, seconds."""
+    campaign = Campaign.objects.get(pk=one.campaign_id)
+    print(f"\n{campaign.reference}  {campaign.name}: {campaign.status}")
+    for problem in campaign.problems:
+        print(f"    {problem['field']}: {problem['problem']}")
+    rows = [("step", "seller", "channel", "state", "settled by", "seconds"), *_rows(campaign)]
+    if len(rows) == 1:
+        return
+    widths = [max(len(row[i]) for row in rows) for i in range(6)]
+    for row in rows:
+        print("    " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _rows(campaign: Campaign) -> list[tuple[str, ...]]:
+    rows = []
+    for operation in _operations(campaign):
+        deal = Deal.objects.filter(pk=operation.subject_id).first() if operation.subject_type == "deal" else None
+        channels = ", ".join(line.channel for line in deal.lines.all()) if deal else ""
+        state = f"{operation.status}, deal {deal.status}" if deal else operation.status
+        took = (operation.settled_at - operation.sent_at).total_seconds() if operation.settled_at and operation.sent_at else 0
+        rows.append((operation.task_type, operation.seller.name, channels, state, operation.settled_by, f"{took:.1f}"))
+    for deal in Deal.objects.filter(campaign_id=campaign.pk, status="cancelled").select_related("seller"):
+        channels = ", ".join(line.channel for line in deal.lines.all())
+        rows.append(("approval", deal.seller.name, channels, f"deal {deal.status}", "person", ""))
+    return rows
+
+
+def _operations(campaign: Campaign) -> list[Operation]:
+    """Everything asked of sellers for a campaign: by its steps, and for its deals."""
+    deals = Deal.objects.filter(campaign_id=campaign.pk).values("pk")
+    steps = Step.objects.filter(job__subject_id=campaign.pk) | Step.objects.filter(
+        job__parent_step__job__subject_id=campaign.pk
+    )
+    prefixes = {f"step:{pk}" for pk in steps.values_list("pk", flat=True)}
+    found = [o for o in Operation.objects.filter(purpose__startswith="step:").select_related("seller")
+             if o.purpose.rsplit(":", 1)[0] in prefixes]
+    found += Operation.objects.filter(subject_type="deal", subject_id__in=deals).select_related("seller")
+    return sorted(found, key=lambda o: o.pk)
+
+
+def _came_true(one: Told) -> bool:
+    campaign = Campaign.objects.get(pk=one.campaign_id)
+    fates = {name: len(campaign.outcome.get(name, [])) for name in ("booked", "rejected", "failed")}
+    expected = {name: getattr(one.tale, name) for name in fates}
+    if campaign.status == one.tale.ends and fates == expected:
+        return True
+    print(f"{campaign.reference}: expected {one.tale.ends} {expected}, got {campaign.status} {fates}")
+    return False
+
+
+def _summary(told: list[Told], first: Any, progress: Progress) -> dict[str, Any]:
+    made = Operation.objects.filter(pk__gt=first) if first else Operation.objects.all()
+    campaigns = Campaign.objects.filter(pk__in=[one.campaign_id for one in told])
+    by = {channel: made.filter(settled_by=channel).count() for channel in ("reply", "webhook", "poll")}
+    fates = {fate: sum(len(c.outcome.get(fate, [])) for c in campaigns) for fate in ("booked", "rejected", "failed")}
+    audit_ok = all(v.ok for entity in entity_models() for _, v in verify_all(entity))
+    return {
+        "campaigns": len(told),
+        **fates,
+        "operations": made.count(),
+        "by_reply": by["reply"],
+        "by_webhook": by["webhook"],
+        "by_poll": by["poll"],
+        "audit_ok": audit_ok,
+        "seconds": round(progress.seconds, 1),
+    }
