@@ -64,7 +64,8 @@ def allocate(run: Run) -> Result:
     if campaign.status == C.BRIEF_RECEIVED:
         shares = split_budget(brief.budget, brief.channels)
         Allocation.objects.bulk_create(
-            Allocation(campaign=campaign, channel=channel, amount=amount) for channel, amount in shares.items()
+            Allocation(campaign=campaign, channel=channel, amount=amount)
+            for channel, amount in shares.items()
         )
         transition(campaign, C.BUDGET_ALLOCATED, actor=SYSTEM, metadata={"channels": shares})
     if campaign.status == C.BUDGET_ALLOCATED:
@@ -111,7 +112,9 @@ def recommend(run: Run) -> Result:
     if not existing:
         _fail(campaign, "No product of any seller fits the brief: " + _errors(run))
     if campaign.status == C.RESEARCHING:
-        transition(campaign, C.AWAITING_APPROVAL, actor=SYSTEM, metadata={"deals": [d.reference for d in existing]})
+        transition(
+            campaign, C.AWAITING_APPROVAL, actor=SYSTEM, metadata={"deals": [d.reference for d in existing]}
+        )
     return Done(
         outputs={
             "deals": [str(deal.pk) for deal in existing],
@@ -130,13 +133,18 @@ def approve(run: Run) -> Result:
         asked = [ask_deal(deal).pk for deal in deals.filter(status=DealStatus.QUOTED).order_by("id")]
     if asked:
         return WaitForApprovals(approval_ids=tuple(asked))
-    accepted = [deal for deal in deals.order_by("id") if deal.status not in
-                (DealStatus.CANCELLED, DealStatus.EXPIRED)]
+    accepted = [
+        deal for deal in deals.order_by("id") if deal.status not in (DealStatus.CANCELLED, DealStatus.EXPIRED)
+    ]
     if not accepted:
         _fail(campaign, "No recommendation was approved")
     if campaign.status == C.AWAITING_APPROVAL:
-        transition(campaign, C.EXECUTING_BOOKINGS, actor=SYSTEM,
-                   metadata={"accepted": [deal.reference for deal in accepted]})
+        transition(
+            campaign,
+            C.EXECUTING_BOOKINGS,
+            actor=SYSTEM,
+            metadata={"accepted": [deal.reference for deal in accepted]},
+        )
     return Done(outputs={"accepted": [str(deal.pk) for deal in accepted]})
 
 
@@ -155,34 +163,41 @@ def _campaign(run: Run) -> Campaign:
 
 
 def _account_operation(run: Run, campaign: Campaign, seller: Seller) -> Operation | None:
-    """The operation that opens an account and has not ended; None when there is an account, or none to be had."""
-    assert campaign.advertiser is not None
-    if Account.objects.filter(advertiser=campaign.advertiser, seller=seller).exists():
+    """The operation that opens an account, while it runs; None once there is one, or none to be had."""
+    if Account.objects.filter(advertiser=campaign.buyer, seller=seller).exists():
         return None
     if "sync_accounts" not in seller.tools:
         return None
-    brand = {"domain": campaign.advertiser.brand_domain}
+    brand = {"domain": campaign.buyer.brand_domain}
     wanted = {"brand": brand, "operator": brand["domain"], "billing": "operator"}
     operation = operation_ensure(
-        purpose=run.purpose("sync_accounts"), task_type="sync_accounts", seller=seller,
-        arguments={"accounts": [wanted]}, actor=SYSTEM, team=campaign.team,
+        purpose=run.purpose("sync_accounts"),
+        task_type="sync_accounts",
+        seller=seller,
+        arguments={"accounts": [wanted]},
+        actor=SYSTEM,
+        team=campaign.team,
     )
     if operation.published_at is None:
         return operation
     opened = (operation.result or {}).get("accounts")
-    if operation.status == O.COMPLETED and isinstance(opened, list) and opened and isinstance(opened[0], dict):
-        account_record(advertiser=campaign.advertiser, seller=seller, answer={**wanted, **opened[0]})
+    if (
+        operation.status == O.COMPLETED
+        and isinstance(opened, list)
+        and opened
+        and isinstance(opened[0], dict)
+    ):
+        account_record(advertiser=campaign.buyer, seller=seller, answer={**wanted, **opened[0]})
     return None
 
 
 def _products_operation(run: Run, campaign: Campaign, seller: Seller) -> Operation:
-    assert campaign.advertiser is not None
     brief = campaign_brief(campaign)
-    account = Account.objects.filter(advertiser=campaign.advertiser, seller=seller).first()
+    account = Account.objects.filter(advertiser=campaign.buyer, seller=seller).first()
     asked = requests.GetProducts(
         buying_mode="brief",
         brief=f"{brief.name}: {brief.objective.goal}. {brief.audience}".strip(),
-        brand=requests.Brand(domain=campaign.advertiser.brand_domain),
+        brand=requests.Brand(domain=campaign.buyer.brand_domain),
         account=requests.Account.model_validate(account.reference) if account else None,
         filters=requests.ProductFilters(
             channels=[wish.channel for wish in brief.channels],
@@ -193,8 +208,12 @@ def _products_operation(run: Run, campaign: Campaign, seller: Seller) -> Operati
         ),
     )
     return operation_ensure(
-        purpose=run.purpose("get_products"), task_type="get_products", seller=seller,
-        arguments=asked.model_dump(mode="json", exclude_none=True), actor=SYSTEM, team=campaign.team,
+        purpose=run.purpose("get_products"),
+        task_type="get_products",
+        seller=seller,
+        arguments=asked.model_dump(mode="json", exclude_none=True),
+        actor=SYSTEM,
+        team=campaign.team,
         account=account,
     )
 
@@ -206,7 +225,9 @@ def _propose(run: Run, campaign: Campaign) -> list[Deal]:
     for answer in run.inputs["research"]:
         if answer["operation"] and not answer["error"]:
             operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(answer["operation"]))
-            found += offers(operation.seller, (operation.result or {}).get("products"), brief.constraints.ceilings)
+            found += offers(
+                operation.seller, (operation.result or {}).get("products"), brief.constraints.ceilings
+            )
     picks, passed = pick(brief, shares, found, now=clock.now())
     return propose(campaign=campaign, brief=brief, picks=picks, passed=passed)
 

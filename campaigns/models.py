@@ -56,6 +56,13 @@ class Campaign(Stateful):
     def __str__(self) -> str:
         return self.reference
 
+    @property
+    def buyer(self) -> Advertiser:
+        """The advertiser of a campaign whose brief was valid. Raises ValueError for another."""
+        if self.advertiser is None:
+            raise ValueError(f"{self.reference} has no advertiser: its brief names none that is known")
+        return self.advertiser
+
     @transition(field=status, source=S.INITIALIZED, target=S.BRIEF_RECEIVED)
     def receive_brief(self) -> None:
         """The brief is in."""
@@ -87,7 +94,11 @@ class Campaign(Stateful):
     @transition(
         field=status,
         source=[
-            S.BRIEF_RECEIVED, S.BUDGET_ALLOCATED, S.RESEARCHING, S.AWAITING_APPROVAL, S.EXECUTING_BOOKINGS,
+            S.BRIEF_RECEIVED,
+            S.BUDGET_ALLOCATED,
+            S.RESEARCHING,
+            S.AWAITING_APPROVAL,
+            S.EXECUTING_BOOKINGS,
         ],
         target=S.FAILED,
     )

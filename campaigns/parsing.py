@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date, datetime
+import re
+from datetime import date
+from itertools import count
+from pathlib import PurePath
 from typing import Any
 
 import yaml
 from django.conf import settings
 
 _MAX_DEPTH = 20
+_MAX_VALUES = 10_000  # far above any brief, and a fraction of a second for the YAML loader
+_MAX_INTEGER_BITS = 2000
+# What PostgreSQL cannot keep: NUL, and halves of surrogate pairs (JSON may escape both).
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_TOO_MANY = f"the brief holds more than {_MAX_VALUES} values"
 
 
 class UnparseableBriefError(ValueError):
@@ -22,37 +30,63 @@ class BriefTooLargeError(UnparseableBriefError):
 
 
 def brief_parse(text: bytes, *, name: str = "") -> dict[str, Any]:
-    """The brief as plain data. `name` (a file's) decides between YAML and JSON; without one JSON is
-    tried first. Raises UnparseableBriefError."""
+    """The brief as plain data. A `name` (a file's) ending in .json, .yaml or .yml decides how it is read;
+    without one a text that begins with a brace is JSON. Raises UnparseableBriefError."""
     if len(text) > settings.MAX_BRIEF_BYTES:
-        raise BriefTooLargeError(f"a brief may have {settings.MAX_BRIEF_BYTES} bytes, this has {len(text)}")
+        raise BriefTooLargeError(f"the brief is too large: at most {settings.MAX_BRIEF_BYTES} bytes are read")
     try:
-        decoded = text.decode("utf-8")
+        decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnparseableBriefError("the brief is not UTF-8 text") from error
-    is_json = name.endswith(".json") or (not name and decoded.lstrip().startswith("{"))
-    data = _json(decoded) if is_json else _yaml(decoded)
+    data = _json(decoded) if _is_json(decoded, name) else _yaml(decoded)
     if not isinstance(data, dict):
         raise UnparseableBriefError("the brief is not an object of named fields")
     return plain(data)
 
 
-def plain(data: Any, depth: int = 0) -> Any:
-    """`data` as what JSON can hold: dates as text, NaN and infinities as their names (and then refused
-    by the field they stand in). Raises UnparseableBriefError when it is nested too deep."""
+def plain(data: Any) -> Any:
+    """`data` as what JSON and the database can hold: dates as text, NaN and infinities as their names (and
+    then refused by the field they stand in). Raises UnparseableBriefError for what cannot be kept as it is.
+    """
+    return _plain(data, 0, count(1))
+
+
+def _plain(data: Any, depth: int, values: count[int]) -> Any:
     if depth > _MAX_DEPTH:
         raise UnparseableBriefError(f"the brief is nested deeper than {_MAX_DEPTH} levels")
+    if next(values) > _MAX_VALUES:
+        raise UnparseableBriefError(_TOO_MANY)
     if isinstance(data, dict):
-        return {str(key): plain(value, depth + 1) for key, value in data.items()}
+        named = {_text(str(key)): _plain(value, depth + 1, values) for key, value in data.items()}
+        if len(named) != len(data):
+            raise UnparseableBriefError("a field stands in it twice")
+        return named
     if isinstance(data, list | tuple | set):
-        return [plain(value, depth + 1) for value in data]
-    if isinstance(data, float) and not math.isfinite(data):
-        return str(data)
-    if isinstance(data, date | datetime):
-        return data.isoformat()
-    if isinstance(data, str):
-        return data.replace("\x00", "")
-    return data if data is None or isinstance(data, bool | int | float) else str(data)
+        return [_plain(value, depth + 1, values) for value in data]
+    return _scalar(data)
+
+
+def _scalar(data: Any) -> Any:
+    if data is None or isinstance(data, bool):
+        return data
+    if isinstance(data, int):
+        if data.bit_length() > _MAX_INTEGER_BITS:
+            raise UnparseableBriefError("a number in it has too many digits")
+        return data
+    if isinstance(data, float):
+        return data if math.isfinite(data) else str(data)
+    return _text(data.isoformat() if isinstance(data, date) else str(data))
+
+
+def _text(text: str) -> str:
+    if _UNSTORABLE.search(text):
+        raise UnparseableBriefError("a text in it holds a character that cannot be kept (U+0000, a surrogate)")
+    return text
+
+
+def _is_json(text: str, name: str) -> bool:
+    suffix = PurePath(name).suffix.lower()
+    return suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip().startswith("{"))
 
 
 def _json(text: str) -> Any:
@@ -74,22 +108,42 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without aliases (they can grow without bound) and without repeated keys."""
+    """Safe YAML without aliases (they can grow without bound), repeated keys, or YAML 1.1's many booleans."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._values = count(1)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not allowed in a brief")
+        if next(self._values) > 2 * _MAX_VALUES:  # keys are nodes of their own
+            raise UnparseableBriefError(_TOO_MANY)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if len(set(keys)) != len(keys):
+        found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        if len(found) != len(node.value):
             raise yaml.YAMLError("a field stands in it twice")
-        return super().construct_mapping(node, deep=deep)
+        return found
+
+
+# `NO` is Norway, and `on` a word: only true and false are booleans, as in YAML 1.2.
+_BOOLEAN = "tag:yaml.org,2002:bool"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != _BOOLEAN]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
 def _yaml(text: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except UnparseableBriefError:
+        raise
+    except yaml.YAMLError as error:
         raise UnparseableBriefError(f"the brief is not YAML: {' '.join(str(error).split())}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        # The loader's constructors check nothing: `!!int ""`, `!!bool x`, `!!timestamp x`, 2026-02-31.
+        raise UnparseableBriefError("the brief is not YAML: a value in it is not what its tag says") from error

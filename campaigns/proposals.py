@@ -31,13 +31,17 @@ def propose(
 def _deal(
     campaign: Campaign, brief: Brief, seller: Seller, taken: list[Pick], passed: Sequence[PassedOver]
 ) -> Deal:
-    assert campaign.advertiser is not None
     channels = {one.channel for one in taken}
     draft = DealDraft(
-        team=campaign.team, advertiser=campaign.advertiser, seller=seller,
-        account=Account.objects.filter(advertiser=campaign.advertiser, seller=seller).first(),
-        currency=brief.budget.currency, start_at=brief.flight.start_at, end_at=brief.flight.end_at,
-        zone=brief.flight.zone, campaign_id=campaign.pk,
+        team=campaign.team,
+        advertiser=campaign.buyer,
+        seller=seller,
+        account=Account.objects.filter(advertiser=campaign.buyer, seller=seller).first(),
+        currency=brief.budget.currency,
+        start_at=brief.flight.start_at,
+        end_at=brief.flight.end_at,
+        zone=brief.flight.zone,
+        campaign_id=campaign.pk,
         lines=[_line(brief, one) for one in taken],
         terms=_deal_terms(taken),
         reasons={
@@ -47,7 +51,9 @@ def _deal(
     )
     met, asked = _score(taken)
     return deal_quote(
-        draft=draft, actor=SYSTEM, requested_by=campaign.requested_by,
+        draft=draft,
+        actor=SYSTEM,
+        requested_by=campaign.requested_by,
         reason=f"{met} of {asked} requirements match",
     )
 
@@ -55,13 +61,21 @@ def _deal(
 def _line(brief: Brief, one: Pick) -> LineDraft:
     offer = one.offer
     return LineDraft(
-        channel=one.channel, product_id=offer.product_id, product_name=offer.name[:255],
-        pricing_option_id=str(offer.option["pricing_option_id"]), pricing_model=offer.model,
-        is_fixed=offer.is_fixed, guaranteed=offer.guaranteed, rate=offer.rate,
+        channel=one.channel,
+        product_id=offer.product_id,
+        product_name=offer.name[:255],
+        pricing_option_id=str(offer.option["pricing_option_id"]),
+        pricing_model=offer.model,
+        is_fixed=offer.is_fixed,
+        guaranteed=offer.guaranteed,
+        rate=offer.rate,
         ceiling=brief.constraints.ceilings.get(offer.model),  # type: ignore[call-overload]
-        budget=one.budget, minimum=offer.minimum, units=offer.units(one.budget),
+        budget=one.budget,
+        minimum=offer.minimum,
+        units=offer.units(one.budget),
         targeting={"geo_countries": list(brief.geography.countries)},
-        forecast=forecast_of(offer.product), terms=terms_of(offer.product, offer.expires_at),
+        forecast=forecast_of(offer.product),
+        terms=terms_of(offer.product, offer.expires_at),
     )
 
 

@@ -45,8 +45,12 @@ def campaign_submit(*, user: User, raw: dict[str, Any]) -> Campaign:
         campaign_refuse(campaign=campaign, problems=problems)
         return campaign
     job_start(
-        recipe="campaign", inputs={"campaign_id": str(campaign.pk)}, team=campaign.team, actor=actor,
-        subject_type="campaign", subject_id=campaign.pk,
+        recipe="campaign",
+        inputs={"campaign_id": str(campaign.pk)},
+        team=campaign.team,
+        actor=actor,
+        subject_type="campaign",
+        subject_id=campaign.pk,
     )
     return campaign
 
@@ -55,7 +59,10 @@ def campaign_refuse(*, campaign: Campaign, problems: list[Problem]) -> None:
     """brief_received → validation_failed, with the problems."""
     named = "; ".join(f"{p['field']}: {p['problem']}" for p in problems)
     transition(
-        campaign, CampaignStatus.VALIDATION_FAILED, actor=SYSTEM, reason=named[:500],
+        campaign,
+        CampaignStatus.VALIDATION_FAILED,
+        actor=SYSTEM,
+        reason=named[:500],
         changes={"problems": problems},
     )
 
@@ -70,14 +77,19 @@ def campaign_brief(campaign: Campaign) -> Brief:
 
 def campaign_job(campaign: Campaign) -> Job | None:
     """The latest job of the campaign."""
-    return Job.objects.filter(subject_type="campaign", subject_id=campaign.pk, parent_step=None).order_by("-id").first()
+    return (
+        Job.objects.filter(subject_type="campaign", subject_id=campaign.pk, parent_step=None)
+        .order_by("-id")
+        .first()
+    )
 
 
 def sellers_for(brief: Brief) -> list[Seller]:
     """Active sellers that the brief does not exclude."""
     excluded = {name.casefold() for name in brief.constraints.excluded_sellers}
     return [
-        seller for seller in Seller.objects.filter(active=True)
+        seller
+        for seller in Seller.objects.filter(active=True)
         if not {seller.slug.casefold(), seller.name.casefold()} & excluded
     ]
 
@@ -95,7 +107,8 @@ def _seller_problems(brief: Brief | None) -> list[Problem]:
     known = {n.casefold() for pair in Seller.objects.values_list("slug", "name") for n in pair}
     unknown = [name for name in brief.constraints.excluded_sellers if name.casefold() not in known]
     return [
-        {"field": "constraints.excluded_sellers", "problem": f"there is no seller {name!r}"} for name in unknown
+        {"field": "constraints.excluded_sellers", "problem": f"there is no seller {name!r}"}
+        for name in unknown
     ]
 
 
@@ -104,9 +117,13 @@ def _campaign(
 ) -> Campaign:
     name = raw.get("name")
     campaign = Campaign(
-        reference=next_reference("CMP"), team=team, advertiser=advertiser,
+        reference=next_reference("CMP"),
+        team=team,
+        advertiser=advertiser,
         name=name.strip()[:200] if isinstance(name, str) and name.strip() else "(no name)",
-        requested_by=actor_ensure(user=user).key, brief=raw, created_at=clock.now(),
+        requested_by=actor_ensure(user=user).key,
+        brief=raw,
+        created_at=clock.now(),
     )
     if brief is not None:
         # Relative days are resolved once, here.

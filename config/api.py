@@ -36,8 +36,13 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response | Non
     """DRF's exception handler: our refusals and DRF's own errors in one form."""
     if isinstance(error, TransitionError):
         return problem(
-            409, str(error), entity=error.entity, id=error.entity_id, status_now=error.from_status,
-            allowed=list(error.allowed), why=error.why,
+            409,
+            str(error),
+            entity=error.entity,
+            id=error.entity_id,
+            status_now=error.from_status,
+            allowed=list(error.allowed),
+            why=error.why,
         )
     if isinstance(error, DecisionRefusedError):
         return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)
@@ -45,7 +50,9 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response | Non
     if response is None:
         return None
     detail = response.data
-    title = str(detail["detail"]) if isinstance(detail, dict) and "detail" in detail else "The request is wrong"
+    title = (
+        str(detail["detail"]) if isinstance(detail, dict) and "detail" in detail else "The request is wrong"
+    )
     fields = {} if isinstance(detail, dict) and "detail" in detail else {"errors": detail}
     answer = problem(response.status_code, title, **fields)
     for name in ("WWW-Authenticate", "Retry-After"):

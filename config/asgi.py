@@ -5,6 +5,6 @@ import os
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 os.environ.setdefault("FLIGHTDECK_DB_POOL", "1")
 
-from django.core.asgi import get_asgi_application  # noqa: E402 (the environment is read when Django loads)
+from django.core.asgi import get_asgi_application
 
 application = get_asgi_application()

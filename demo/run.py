@@ -59,8 +59,16 @@ def run(*, headless: bool) -> int:
         (SELLERS / "sellers.json").unlink(missing_ok=True)
         group.start(
             "sellers",
-            [sys.executable, "-m", "demo.sellers", "serve", "--state", str(SELLERS), "--pace",
-             "2" if headless else "6"],
+            [
+                sys.executable,
+                "-m",
+                "demo.sellers",
+                "serve",
+                "--state",
+                str(SELLERS),
+                "--pace",
+                "2" if headless else "6",
+            ],
             cwd=BASE_DIR,
         )
         progress.say("migrating the database")
@@ -96,8 +104,10 @@ def _play(group: ProcessGroup, progress: Progress, url: str, *, headless: bool) 
         raise DemoError("the sellers did not start; their lines above say why")
     try:
         for seller in stage.sellers_prepare(SELLERS / "sellers.json"):
-            progress.say(f"{seller.name} speaks AdCP {seller.adcp_version} over {seller.get_protocol_display()}, "
-                         f"webhooks: {seller.get_webhook_mode_display()}")
+            progress.say(
+                f"{seller.name} speaks AdCP {seller.adcp_version} over {seller.get_protocol_display()}, "
+                f"webhooks: {seller.get_webhook_mode_display()}"
+            )
     except DiscoveryError as error:
         raise DemoError(f"a seller could not be asked what it can do: {error}") from error
     if not group.wait(lambda: _answers(url), timeout_s=_START_LIMIT_S):

@@ -57,9 +57,14 @@ def sellers_prepare(sellers_file: Path) -> list[Seller]:
     added = []
     for entry in json.loads(sellers_file.read_text()):
         seller, _ = seller_add(
-            name=entry["name"], url=entry["url"], protocol=entry["protocol"],
-            token=Path(entry["token_file"]).read_text().strip(), webhooks=entry["webhooks"],
-            jwks_url=entry.get("jwks_url") or "", allow_private=True, slots=4,
+            name=entry["name"],
+            url=entry["url"],
+            protocol=entry["protocol"],
+            token=Path(entry["token_file"]).read_text().strip(),
+            webhooks=entry["webhooks"],
+            jwks_url=entry.get("jwks_url") or "",
+            allow_private=True,
+            slots=4,
         )
         added.append(seller)
     return added
@@ -69,8 +74,12 @@ def _login(team: Team, role: str, username: str, first: str, last: str, password
     user, made = User.objects.get_or_create(
         username=username,
         defaults={
-            "first_name": first, "last_name": last, "email": f"{username}@haldenmarsh.example",
-            "time_zone": _ZONE, "is_staff": role != "Integration", "is_service": role == "Integration",
+            "first_name": first,
+            "last_name": last,
+            "email": f"{username}@haldenmarsh.example",
+            "time_zone": _ZONE,
+            "is_staff": role != "Integration",
+            "is_service": role == "Integration",
         },
     )
     if made or not user.check_password(password):

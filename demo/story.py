@@ -28,8 +28,12 @@ class Tale:
 STORY = (
     Tale(brief="1-lindqvist-cold-brew.yaml", advertiser="Lindqvist Coffee", ends="completed", booked=3),
     Tale(
-        brief="2-tamarack-winter-boots.yaml", advertiser="Tamarack Outdoor", ends="completed",
-        turned_down=("Quill Audio",), booked=1, rejected=1,
+        brief="2-tamarack-winter-boots.yaml",
+        advertiser="Tamarack Outdoor",
+        ends="completed",
+        turned_down=("Quill Audio",),
+        booked=1,
+        rejected=1,
     ),
     Tale(brief="3-aldous-allergy-relief.yaml", advertiser="Aldous Pharma", ends="completed", booked=1),
     Tale(brief="4-brightwater-home-loans.yaml", advertiser="Brightwater Bank", ends="completed", booked=2),

@@ -54,7 +54,9 @@ class Person:
 
     def _answer(self, response: requests.Response) -> Any:
         if not response.ok:
-            raise DemoError(f"{response.request.method} {response.url}: {response.status_code} {response.text[:300]}")
+            raise DemoError(
+                f"{response.request.method} {response.url}: {response.status_code} {response.text[:300]}"
+            )
         return response.json()
 
 
@@ -154,11 +156,19 @@ def _table(one: Told) -> None:
 def _rows(campaign: Campaign) -> list[tuple[str, ...]]:
     rows = []
     for operation in _operations(campaign):
-        deal = Deal.objects.filter(pk=operation.subject_id).first() if operation.subject_type == "deal" else None
+        deal = (
+            Deal.objects.filter(pk=operation.subject_id).first() if operation.subject_type == "deal" else None
+        )
         channels = ", ".join(line.channel for line in deal.lines.all()) if deal else ""
         state = f"{operation.status}, deal {deal.status}" if deal else operation.status
-        took = (operation.settled_at - operation.sent_at).total_seconds() if operation.settled_at and operation.sent_at else 0
-        rows.append((operation.task_type, operation.seller.name, channels, state, operation.settled_by, f"{took:.1f}"))
+        took = (
+            (operation.settled_at - operation.sent_at).total_seconds()
+            if operation.settled_at and operation.sent_at
+            else 0
+        )
+        rows.append(
+            (operation.task_type, operation.seller.name, channels, state, operation.settled_by, f"{took:.1f}")
+        )
     for deal in Deal.objects.filter(campaign_id=campaign.pk, status="cancelled").select_related("seller"):
         channels = ", ".join(line.channel for line in deal.lines.all())
         rows.append(("approval", deal.seller.name, channels, f"deal {deal.status}", "person", ""))
@@ -172,8 +182,11 @@ def _operations(campaign: Campaign) -> list[Operation]:
         job__parent_step__job__subject_id=campaign.pk
     )
     prefixes = {f"step:{pk}" for pk in steps.values_list("pk", flat=True)}
-    found = [o for o in Operation.objects.filter(purpose__startswith="step:").select_related("seller")
-             if o.purpose.rsplit(":", 1)[0] in prefixes]
+    found = [
+        o
+        for o in Operation.objects.filter(purpose__startswith="step:").select_related("seller")
+        if o.purpose.rsplit(":", 1)[0] in prefixes
+    ]
     found += Operation.objects.filter(subject_type="deal", subject_id__in=deals).select_related("seller")
     return sorted(found, key=lambda o: o.pk)
 
@@ -192,7 +205,10 @@ def _summary(told: list[Told], first: Any, progress: Progress) -> dict[str, Any]
     made = Operation.objects.filter(pk__gt=first) if first else Operation.objects.all()
     campaigns = Campaign.objects.filter(pk__in=[one.campaign_id for one in told])
     by = {channel: made.filter(settled_by=channel).count() for channel in ("reply", "webhook", "poll")}
-    fates = {fate: sum(len(c.outcome.get(fate, [])) for c in campaigns) for fate in ("booked", "rejected", "failed")}
+    fates = {
+        fate: sum(len(c.outcome.get(fate, [])) for c in campaigns)
+        for fate in ("booked", "rejected", "failed")
+    }
     audit_ok = all(v.ok for entity in entity_models() for _, v in verify_all(entity))
     return {
         "campaigns": len(told),

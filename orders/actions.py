@@ -32,9 +32,7 @@ def book(run: Run) -> Result:
     if operation.published_at is None:
         return WaitForOperation(operation_id=operation.pk)
     deal.refresh_from_db()
-    return Done(
-        outputs={"deal_id": str(deal.pk), "status": deal.status, "booked": deal.status in CONFIRMED}
-    )
+    return Done(outputs={"deal_id": str(deal.pk), "status": deal.status, "booked": deal.status in CONFIRMED})
 
 
 def read_back(run: Run) -> Result:
@@ -61,7 +59,9 @@ def read_back(run: Run) -> Result:
 
 
 def _deal(run: Run) -> Deal:
-    return Deal.objects.select_related("seller", "team", "account", "advertiser").get(pk=run.inputs["deal_id"])
+    return Deal.objects.select_related("seller", "team", "account", "advertiser").get(
+        pk=run.inputs["deal_id"]
+    )
 
 
 def _cannot_book(deal: Deal, why: str) -> None:

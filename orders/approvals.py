@@ -22,7 +22,10 @@ def register() -> None:
     """Called when the application starts."""
     kind_register(
         Kind(
-            name=DEAL, label="Recommendation", apply=_deal_decided, version=_undecided_version,
+            name=DEAL,
+            label="Recommendation",
+            apply=_deal_decided,
+            version=_undecided_version,
             reopen=lambda approval: _again(approval, ask_deal),
             effects={
                 "approve": "Sends create_media_buy to the seller.",
@@ -33,7 +36,10 @@ def register() -> None:
     )
     kind_register(
         Kind(
-            name=DIFFERENT, label="Booked differently", apply=_difference_decided, version=_version,
+            name=DIFFERENT,
+            label="Booked differently",
+            apply=_difference_decided,
+            version=_version,
             reopen=lambda approval: _again(approval, ask_booked_differently),
             effects={
                 "approve": "Accepts what the seller booked; the flag is taken off.",
@@ -44,7 +50,10 @@ def register() -> None:
     )
     kind_register(
         Kind(
-            name=LATE, label="Late completion", apply=_late_decided, version=_version,
+            name=LATE,
+            label="Late completion",
+            apply=_late_decided,
+            version=_version,
             reopen=lambda approval: None,
             effects={
                 "approve": "Keeps the media buy the seller made after its deadline.",
@@ -60,14 +69,27 @@ def _deal_decided(approval: Approval, outcome: Outcome) -> None:
     if deal.status not in UNDECIDED:
         return
     if outcome.answer == "approved":
-        transition(deal, DealStatus.ACCEPTED, actor=outcome.actor, reason=outcome.comment,
-                   metadata={"approval": approval.reference})
+        transition(
+            deal,
+            DealStatus.ACCEPTED,
+            actor=outcome.actor,
+            reason=outcome.comment,
+            metadata={"approval": approval.reference},
+        )
         if deal.campaign_id is None:
-            job_start(recipe="book_deal", inputs={"deal_id": str(deal.pk)}, team=deal.team, actor=SYSTEM,
-                      subject_type="deal", subject_id=deal.pk)
+            job_start(
+                recipe="book_deal",
+                inputs={"deal_id": str(deal.pk)},
+                team=deal.team,
+                actor=SYSTEM,
+                subject_type="deal",
+                subject_id=deal.pk,
+            )
         return
     to = DealStatus.CANCELLED if outcome.answer == "rejected" else DealStatus.EXPIRED
-    transition(deal, to, actor=outcome.actor, reason=outcome.comment, metadata={"approval": approval.reference})
+    transition(
+        deal, to, actor=outcome.actor, reason=outcome.comment, metadata={"approval": approval.reference}
+    )
     _withdraw_held(deal, outcome)
 
 
@@ -108,7 +130,11 @@ def _locked(approval: Approval) -> Deal:
 
 
 def _undecided_version(approval: Approval) -> int | None:
-    return Deal.objects.filter(pk=approval.subject_id, status__in=UNDECIDED).values_list("version", flat=True).first()
+    return (
+        Deal.objects.filter(pk=approval.subject_id, status__in=UNDECIDED)
+        .values_list("version", flat=True)
+        .first()
+    )
 
 
 def _version(approval: Approval) -> int | None:

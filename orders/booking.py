@@ -22,7 +22,9 @@ def deal_confirm(*, deal: Deal, operation: Operation) -> None:
     and asked about. Called in a transaction that holds the deal's lock."""
     result: dict[str, Any] = operation.result or {}
     transition(
-        deal, DealStatus.BOOKED, actor=confirmed_by(operation),
+        deal,
+        DealStatus.BOOKED,
+        actor=confirmed_by(operation),
         reason=f"Seller confirmed {result.get('media_buy_id', 'the media buy')}",
         metadata={"operation": operation.reference, "settled_by": operation.settled_by},
         changes=mirror(result),
@@ -33,7 +35,11 @@ def deal_confirm(*, deal: Deal, operation: Operation) -> None:
 @transaction.atomic
 def deal_refresh(*, deal: Deal, buy: dict[str, Any]) -> None:
     """Bring the mirror up to date with a media buy as get_media_buys told it, and compare again."""
-    deal = Deal.objects.select_for_update(of=("self",), no_key=True).select_related("seller", "team").get(pk=deal.pk)
+    deal = (
+        Deal.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("seller", "team")
+        .get(pk=deal.pk)
+    )
     told = mirror(buy)
     told.pop("media_buy_id", None)
     Deal.objects.filter(pk=deal.pk).update(**told)
@@ -58,9 +64,19 @@ def deal_adopt(*, lost: Deal, operation: Operation, actor: str, approval: Approv
     """
     lines = list(lost.lines.all())
     deal = Deal(
-        id=ids.new_id(), reference=next_reference("DEAL"), team=lost.team, advertiser=lost.advertiser,
-        seller=lost.seller, account=lost.account, campaign_id=lost.campaign_id, requested_by=lost.requested_by,
-        currency=lost.currency, start_at=lost.start_at, end_at=lost.end_at, zone=lost.zone, terms=lost.terms,
+        id=ids.new_id(),
+        reference=next_reference("DEAL"),
+        team=lost.team,
+        advertiser=lost.advertiser,
+        seller=lost.seller,
+        account=lost.account,
+        campaign_id=lost.campaign_id,
+        requested_by=lost.requested_by,
+        currency=lost.currency,
+        start_at=lost.start_at,
+        end_at=lost.end_at,
+        zone=lost.zone,
+        terms=lost.terms,
         reasons={**lost.reasons, "replaces": lost.reference},
     )
     create(deal, actor=actor, reason=f"Kept in place of {lost.reference}")
@@ -69,7 +85,9 @@ def deal_adopt(*, lost: Deal, operation: Operation, actor: str, approval: Approv
     DealLine.objects.bulk_create(lines)
     context = {"approval_id": approval.pk}
     for status in (DealStatus.ACCEPTED, DealStatus.BOOKING):
-        transition(deal, status, actor=SYSTEM, reason=f"Bought late, kept by {approval.reference}", context=context)
+        transition(
+            deal, status, actor=SYSTEM, reason=f"Bought late, kept by {approval.reference}", context=context
+        )
     deal_confirm(deal=deal, operation=operation)
     return deal
 

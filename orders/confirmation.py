@@ -46,7 +46,11 @@ def packages_apply(deal: Deal, packages: object) -> list[DealLine]:
     DealLine.objects.bulk_update(
         lines,
         [
-            "package_id", "confirmed_budget", "confirmed_rate", "confirmed_start_at", "confirmed_end_at",
+            "package_id",
+            "confirmed_budget",
+            "confirmed_rate",
+            "confirmed_start_at",
+            "confirmed_end_at",
             "confirmed_targeting",
         ],
     )
@@ -54,7 +58,7 @@ def packages_apply(deal: Deal, packages: object) -> list[DealLine]:
 
 
 def differences(deal: Deal, lines: Iterable[DealLine]) -> list[dict[str, Any]]:
-    """Every material departure (budget, dates, rate, targeting), as text: line, field, approved, confirmed."""
+    """Every material departure (budget, dates, rate, targeting): line, field, approved, confirmed."""
     return [found for line in lines for found in _line_differences(line)]
 
 
@@ -67,8 +71,13 @@ def _line_differences(line: DealLine) -> list[dict[str, Any]]:
         ("targeting", line.targeting or {}, line.confirmed_targeting),
     ]
     return [
-        {"line": line.position, "product": line.product_name, "field": name, "approved": _text(approved),
-         "confirmed": _text(confirmed)}
+        {
+            "line": line.position,
+            "product": line.product_name,
+            "field": name,
+            "approved": _text(approved),
+            "confirmed": _text(confirmed),
+        }
         for name, approved, confirmed in pairs
         if confirmed is not None and _differs(name, approved, confirmed)
     ]
@@ -91,7 +100,8 @@ def _package_of(line: DealLine, packages: list[dict[str, Any]]) -> dict[str, Any
         if line.package_id and package.get("package_id") == line.package_id:
             return package
     same = [
-        p for p in packages
+        p
+        for p in packages
         if p.get("product_id") == line.product_id
         and p.get("pricing_option_id", line.pricing_option_id) == line.pricing_option_id
         and not isinstance(p.get("context"), dict)

@@ -74,7 +74,8 @@ class Deal(Stateful):
         permissions = [("cancel_deal", "May cancel a deal")]
         constraints = [
             models.UniqueConstraint(
-                fields=["seller", "media_buy_id"], condition=~models.Q(media_buy_id=""),
+                fields=["seller", "media_buy_id"],
+                condition=~models.Q(media_buy_id=""),
                 name="media_buy_once_per_seller",
             ),
             models.CheckConstraint(condition=models.Q(end_at__gt=models.F("start_at")), name="deal_flight"),
@@ -125,7 +126,13 @@ class Deal(Stateful):
     @transition(
         field=status,
         source=[
-            S.QUOTED, S.NEGOTIATING, S.ACCEPTED, S.BOOKING, S.BOOKED, S.DELIVERING, S.PARTIALLY_CANCELED,
+            S.QUOTED,
+            S.NEGOTIATING,
+            S.ACCEPTED,
+            S.BOOKING,
+            S.BOOKED,
+            S.DELIVERING,
+            S.PARTIALLY_CANCELED,
         ],
         target=S.CANCELLED,
         permission=lambda _deal, user: user.has_perm(DECIDE) or user.has_perm(CANCEL_DEAL),

@@ -50,7 +50,10 @@ def _purchase_lost(deal: Deal, operation: Operation) -> None:
     if operation.status == O.TIMED_OUT:
         why = "Given up: the seller has not answered in time"
     transition(
-        deal, to, actor=confirmed_by(operation), reason=f"{deal.seller}: {why}"[:500],
+        deal,
+        to,
+        actor=confirmed_by(operation),
+        reason=f"{deal.seller}: {why}"[:500],
         metadata={"operation": operation.reference, "operation_status": operation.status},
     )
 
@@ -59,10 +62,16 @@ def _change_done(deal: Deal, operation: Operation) -> None:
     result: dict[str, Any] = operation.result or {}
     told = mirror(result)
     told.pop("media_buy_id", None)
-    if operation.request.get("canceled") is True and DealStatus.CANCELLED in deal.declared().targets(deal.status):
+    if operation.request.get("canceled") is True and DealStatus.CANCELLED in deal.declared().targets(
+        deal.status
+    ):
         transition(
-            deal, DealStatus.CANCELLED, actor=confirmed_by(operation), reason="The seller cancelled it as asked",
-            metadata={"operation": operation.reference}, changes={**told, "differs": False},
+            deal,
+            DealStatus.CANCELLED,
+            actor=confirmed_by(operation),
+            reason="The seller cancelled it as asked",
+            metadata={"operation": operation.reference},
+            changes={**told, "differs": False},
         )
         return
     Deal.objects.filter(pk=deal.pk).update(**told)

@@ -20,9 +20,16 @@ def ask_deal(deal: Deal) -> Approval:
     """Ask people whether to book a deal."""
     return approval_open(
         question=Question(
-            kind=DEAL, team=deal.team, title=f"Book {deal.seller} for {deal.advertiser}", subject_type="deal",
-            subject_id=deal.pk, subject_version=deal.version, evidence=deal_evidence(deal),
-            policy="Every recommendation, one approver", amount=deal_total(deal), currency=deal.currency,
+            kind=DEAL,
+            team=deal.team,
+            title=f"Book {deal.seller} for {deal.advertiser}",
+            subject_type="deal",
+            subject_id=deal.pk,
+            subject_version=deal.version,
+            evidence=deal_evidence(deal),
+            policy="Every recommendation, one approver",
+            amount=deal_total(deal),
+            currency=deal.currency,
         ),
         requested_by=deal.requested_by,
     )
@@ -34,12 +41,21 @@ def ask_booked_differently(deal: Deal) -> Approval:
     confirmed = sum((line.confirmed_budget or line.budget for line in lines), Decimal(0))
     return approval_open(
         question=Question(
-            kind=DIFFERENT, team=deal.team,
-            title=f"{deal.seller} booked {deal.reference} differently", subject_type="deal",
-            subject_id=deal.pk, subject_version=deal.version,
-            evidence={**deal_evidence(deal), "differences": deal.differences,
-                      "confirmed_gross": str(confirmed), "media_buy_id": deal.media_buy_id},
-            policy="Confirmed differs from approved", amount=confirmed, currency=deal.currency,
+            kind=DIFFERENT,
+            team=deal.team,
+            title=f"{deal.seller} booked {deal.reference} differently",
+            subject_type="deal",
+            subject_id=deal.pk,
+            subject_version=deal.version,
+            evidence={
+                **deal_evidence(deal),
+                "differences": deal.differences,
+                "confirmed_gross": str(confirmed),
+                "media_buy_id": deal.media_buy_id,
+            },
+            policy="Confirmed differs from approved",
+            amount=confirmed,
+            currency=deal.currency,
         ),
         requested_by=SYSTEM,
     )
@@ -50,11 +66,23 @@ def ask_late_completion(deal: Deal, operation: Operation) -> Approval:
     result = operation.result or {}
     return approval_open(
         question=Question(
-            kind=LATE, team=deal.team, title=f"{deal.seller} booked {deal.reference} after its deadline",
-            subject_type="deal", subject_id=deal.pk, subject_version=deal.version,
-            evidence=exact({**deal_evidence(deal), "operation": operation.reference,
-                            "media_buy_id": result.get("media_buy_id"), "settled_at": operation.settled_at}),
-            policy="Completed after its deadline", amount=deal_total(deal), currency=deal.currency,
+            kind=LATE,
+            team=deal.team,
+            title=f"{deal.seller} booked {deal.reference} after its deadline",
+            subject_type="deal",
+            subject_id=deal.pk,
+            subject_version=deal.version,
+            evidence=exact(
+                {
+                    **deal_evidence(deal),
+                    "operation": operation.reference,
+                    "media_buy_id": result.get("media_buy_id"),
+                    "settled_at": operation.settled_at,
+                }
+            ),
+            policy="Completed after its deadline",
+            amount=deal_total(deal),
+            currency=deal.currency,
         ),
         requested_by=SYSTEM,
     )

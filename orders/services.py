@@ -66,10 +66,20 @@ class DealDraft:
 def deal_quote(*, draft: DealDraft, actor: Who, requested_by: Who, reason: str) -> Deal:
     """Put a deal forward (`quoted`), one line per package, in one commit."""
     deal = Deal(
-        id=ids.new_id(), reference=next_reference("DEAL"), team=draft.team, advertiser=draft.advertiser,
-        seller=draft.seller, account=draft.account, campaign_id=draft.campaign_id,
-        requested_by=actor_key(requested_by), currency=draft.currency, start_at=draft.start_at,
-        end_at=draft.end_at, zone=draft.zone, terms=draft.terms, reasons=draft.reasons,
+        id=ids.new_id(),
+        reference=next_reference("DEAL"),
+        team=draft.team,
+        advertiser=draft.advertiser,
+        seller=draft.seller,
+        account=draft.account,
+        campaign_id=draft.campaign_id,
+        requested_by=actor_key(requested_by),
+        currency=draft.currency,
+        start_at=draft.start_at,
+        end_at=draft.end_at,
+        zone=draft.zone,
+        terms=draft.terms,
+        reasons=draft.reasons,
     )
     create(deal, actor=actor, reason=reason)
     DealLine.objects.bulk_create(
@@ -85,9 +95,11 @@ def deal_book(*, deal: Deal) -> Operation:
 
     Harmless when repeated. Raises InvalidTransitionError (a guard says no), OperationRefusedError.
     """
-    deal = Deal.objects.select_for_update(of=("self",), no_key=True).select_related(
-        "account", "seller", "advertiser", "team"
-    ).get(pk=deal.pk)
+    deal = (
+        Deal.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("account", "seller", "advertiser", "team")
+        .get(pk=deal.pk)
+    )
     operation = operation_ensure(
         purpose=f"deal:{deal.pk}:create_media_buy",
         task_type="create_media_buy",
@@ -100,7 +112,10 @@ def deal_book(*, deal: Deal) -> Operation:
     )
     if deal.status == DealStatus.ACCEPTED:
         transition(
-            deal, DealStatus.BOOKING, actor=SYSTEM, reason="create_media_buy sent",
+            deal,
+            DealStatus.BOOKING,
+            actor=SYSTEM,
+            reason="create_media_buy sent",
             metadata={"operation": operation.reference},
         )
     operation_release(operation=operation)

@@ -2,52 +2,80 @@
 
 import django.utils.timezone
 import django_fsm
-import tasks_app.ids
 from django.db import migrations, models
+
+import tasks_app.ids
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Allocation',
+            name="Allocation",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('channel', models.CharField(max_length=40)),
-                ('amount', models.DecimalField(decimal_places=4, max_digits=18)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("channel", models.CharField(max_length=40)),
+                ("amount", models.DecimalField(decimal_places=4, max_digits=18)),
             ],
             options={
-                'ordering': ['-amount', 'channel'],
+                "ordering": ["-amount", "channel"],
             },
         ),
         migrations.CreateModel(
-            name='Campaign',
+            name="Campaign",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('version', models.PositiveIntegerField(default=1, editable=False)),
-                ('status_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('reference', models.CharField(editable=False, max_length=20, unique=True)),
-                ('status', django_fsm.FSMField(choices=[('initialized', 'Initialized'), ('brief_received', 'Brief Received'), ('validation_failed', 'Validation Failed'), ('budget_allocated', 'Budget Allocated'), ('researching', 'Researching'), ('awaiting_approval', 'Awaiting Approval'), ('executing_bookings', 'Executing Bookings'), ('completed', 'Completed'), ('failed', 'Failed')], default='initialized', editable=False, max_length=50, protected=True)),
-                ('name', models.CharField(max_length=200)),
-                ('requested_by', models.CharField(max_length=80)),
-                ('brief', models.JSONField()),
-                ('problems', models.JSONField(default=list)),
-                ('budget', models.DecimalField(decimal_places=4, max_digits=18, null=True)),
-                ('currency', models.CharField(blank=True, max_length=3)),
-                ('start_at', models.DateTimeField(null=True)),
-                ('end_at', models.DateTimeField(null=True)),
-                ('zone', models.CharField(blank=True, max_length=64)),
-                ('outcome', models.JSONField(default=dict)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("status_since", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("reference", models.CharField(editable=False, max_length=20, unique=True)),
+                (
+                    "status",
+                    django_fsm.FSMField(
+                        choices=[
+                            ("initialized", "Initialized"),
+                            ("brief_received", "Brief Received"),
+                            ("validation_failed", "Validation Failed"),
+                            ("budget_allocated", "Budget Allocated"),
+                            ("researching", "Researching"),
+                            ("awaiting_approval", "Awaiting Approval"),
+                            ("executing_bookings", "Executing Bookings"),
+                            ("completed", "Completed"),
+                            ("failed", "Failed"),
+                        ],
+                        default="initialized",
+                        editable=False,
+                        max_length=50,
+                        protected=True,
+                    ),
+                ),
+                ("name", models.CharField(max_length=200)),
+                ("requested_by", models.CharField(max_length=80)),
+                ("brief", models.JSONField()),
+                ("problems", models.JSONField(default=list)),
+                ("budget", models.DecimalField(decimal_places=4, max_digits=18, null=True)),
+                ("currency", models.CharField(blank=True, max_length=3)),
+                ("start_at", models.DateTimeField(null=True)),
+                ("end_at", models.DateTimeField(null=True)),
+                ("zone", models.CharField(blank=True, max_length=64)),
+                ("outcome", models.JSONField(default=dict)),
             ],
             options={
-                'ordering': ['-id'],
-                'permissions': [('submit_campaign', 'May submit a brief')],
+                "ordering": ["-id"],
+                "permissions": [("submit_campaign", "May submit a brief")],
             },
         ),
     ]

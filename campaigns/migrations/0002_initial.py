@@ -5,36 +5,45 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('campaigns', '0001_initial'),
-        ('tasks_app', '0001_initial'),
+        ("campaigns", "0001_initial"),
+        ("tasks_app", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='campaign',
-            name='advertiser',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='tasks_app.advertiser'),
+            model_name="campaign",
+            name="advertiser",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.PROTECT, to="tasks_app.advertiser"
+            ),
         ),
         migrations.AddField(
-            model_name='campaign',
-            name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='tasks_app.team'),
+            model_name="campaign",
+            name="team",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="tasks_app.team"),
         ),
         migrations.AddField(
-            model_name='allocation',
-            name='campaign',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='allocations', to='campaigns.campaign'),
+            model_name="allocation",
+            name="campaign",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="allocations",
+                to="campaigns.campaign",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='allocation',
-            constraint=models.UniqueConstraint(fields=('campaign', 'channel'), name='channel_once_per_campaign'),
+            model_name="allocation",
+            constraint=models.UniqueConstraint(
+                fields=("campaign", "channel"), name="channel_once_per_campaign"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='allocation',
-            constraint=models.CheckConstraint(condition=models.Q(('amount__gt', 0)), name='allocation_positive'),
+            model_name="allocation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("amount__gt", 0)), name="allocation_positive"
+            ),
         ),
     ]

@@ -19,7 +19,12 @@ def fill(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
     )
     apps.get_model("django_q", "Schedule").objects.get_or_create(
         name="sweep",
-        defaults={"func": "tasks_app.jobs.worker.sweep_slice", "schedule_type": "I", "minutes": 1, "repeats": -1},
+        defaults={
+            "func": "tasks_app.jobs.worker.sweep_slice",
+            "schedule_type": "I",
+            "minutes": 1,
+            "repeats": -1,
+        },
     )
 
 

@@ -2,81 +2,112 @@
 
 import django.utils.timezone
 import django_fsm
-import tasks_app.ids
 from django.db import migrations, models
+
+import tasks_app.ids
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Deal',
+            name="Deal",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('version', models.PositiveIntegerField(default=1, editable=False)),
-                ('status_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('reference', models.CharField(editable=False, max_length=20, unique=True)),
-                ('status', django_fsm.FSMField(choices=[('quoted', 'Quoted'), ('negotiating', 'Negotiating'), ('accepted', 'Accepted'), ('booking', 'Booking'), ('booked', 'Booked'), ('delivering', 'Delivering'), ('completed', 'Completed'), ('failed', 'Failed'), ('cancelled', 'Cancelled'), ('expired', 'Expired'), ('makegood_pending', 'Makegood Pending'), ('partially_canceled', 'Partially Canceled')], default='quoted', editable=False, max_length=50, protected=True)),
-                ('campaign_id', models.UUIDField(db_index=True, null=True)),
-                ('requested_by', models.CharField(max_length=80)),
-                ('currency', models.CharField(max_length=3)),
-                ('start_at', models.DateTimeField()),
-                ('end_at', models.DateTimeField()),
-                ('zone', models.CharField(max_length=64)),
-                ('terms', models.JSONField(default=dict)),
-                ('reasons', models.JSONField(default=dict)),
-                ('media_buy_id', models.CharField(blank=True, max_length=255)),
-                ('media_buy_status', models.CharField(blank=True, max_length=40)),
-                ('revision', models.PositiveIntegerField(null=True)),
-                ('valid_actions', models.JSONField(default=list)),
-                ('confirmed_at', models.DateTimeField(null=True)),
-                ('creative_deadline', models.DateTimeField(null=True)),
-                ('as_of', models.DateTimeField(null=True)),
-                ('differences', models.JSONField(default=list)),
-                ('differs', models.BooleanField(default=False)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("status_since", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("reference", models.CharField(editable=False, max_length=20, unique=True)),
+                (
+                    "status",
+                    django_fsm.FSMField(
+                        choices=[
+                            ("quoted", "Quoted"),
+                            ("negotiating", "Negotiating"),
+                            ("accepted", "Accepted"),
+                            ("booking", "Booking"),
+                            ("booked", "Booked"),
+                            ("delivering", "Delivering"),
+                            ("completed", "Completed"),
+                            ("failed", "Failed"),
+                            ("cancelled", "Cancelled"),
+                            ("expired", "Expired"),
+                            ("makegood_pending", "Makegood Pending"),
+                            ("partially_canceled", "Partially Canceled"),
+                        ],
+                        default="quoted",
+                        editable=False,
+                        max_length=50,
+                        protected=True,
+                    ),
+                ),
+                ("campaign_id", models.UUIDField(db_index=True, null=True)),
+                ("requested_by", models.CharField(max_length=80)),
+                ("currency", models.CharField(max_length=3)),
+                ("start_at", models.DateTimeField()),
+                ("end_at", models.DateTimeField()),
+                ("zone", models.CharField(max_length=64)),
+                ("terms", models.JSONField(default=dict)),
+                ("reasons", models.JSONField(default=dict)),
+                ("media_buy_id", models.CharField(blank=True, max_length=255)),
+                ("media_buy_status", models.CharField(blank=True, max_length=40)),
+                ("revision", models.PositiveIntegerField(null=True)),
+                ("valid_actions", models.JSONField(default=list)),
+                ("confirmed_at", models.DateTimeField(null=True)),
+                ("creative_deadline", models.DateTimeField(null=True)),
+                ("as_of", models.DateTimeField(null=True)),
+                ("differences", models.JSONField(default=list)),
+                ("differs", models.BooleanField(default=False)),
             ],
             options={
-                'ordering': ['-id'],
-                'permissions': [('cancel_deal', 'May cancel a deal')],
+                "ordering": ["-id"],
+                "permissions": [("cancel_deal", "May cancel a deal")],
             },
         ),
         migrations.CreateModel(
-            name='DealLine',
+            name="DealLine",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('position', models.PositiveSmallIntegerField()),
-                ('channel', models.CharField(max_length=40)),
-                ('product_id', models.CharField(max_length=255)),
-                ('product_name', models.CharField(max_length=255)),
-                ('pricing_option_id', models.CharField(max_length=255)),
-                ('pricing_model', models.CharField(max_length=20)),
-                ('is_fixed', models.BooleanField(default=True)),
-                ('guaranteed', models.BooleanField(default=False)),
-                ('rate', models.DecimalField(decimal_places=6, max_digits=18, null=True)),
-                ('ceiling', models.DecimalField(decimal_places=6, max_digits=18, null=True)),
-                ('budget', models.DecimalField(decimal_places=4, max_digits=18)),
-                ('minimum', models.DecimalField(decimal_places=4, max_digits=18, null=True)),
-                ('units', models.DecimalField(decimal_places=1, max_digits=20, null=True)),
-                ('start_at', models.DateTimeField()),
-                ('end_at', models.DateTimeField()),
-                ('targeting', models.JSONField(default=dict)),
-                ('forecast', models.JSONField(default=dict)),
-                ('terms', models.JSONField(default=dict)),
-                ('package_id', models.CharField(blank=True, max_length=255)),
-                ('confirmed_budget', models.DecimalField(decimal_places=4, max_digits=18, null=True)),
-                ('confirmed_rate', models.DecimalField(decimal_places=6, max_digits=18, null=True)),
-                ('confirmed_start_at', models.DateTimeField(null=True)),
-                ('confirmed_end_at', models.DateTimeField(null=True)),
-                ('confirmed_targeting', models.JSONField(null=True)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("position", models.PositiveSmallIntegerField()),
+                ("channel", models.CharField(max_length=40)),
+                ("product_id", models.CharField(max_length=255)),
+                ("product_name", models.CharField(max_length=255)),
+                ("pricing_option_id", models.CharField(max_length=255)),
+                ("pricing_model", models.CharField(max_length=20)),
+                ("is_fixed", models.BooleanField(default=True)),
+                ("guaranteed", models.BooleanField(default=False)),
+                ("rate", models.DecimalField(decimal_places=6, max_digits=18, null=True)),
+                ("ceiling", models.DecimalField(decimal_places=6, max_digits=18, null=True)),
+                ("budget", models.DecimalField(decimal_places=4, max_digits=18)),
+                ("minimum", models.DecimalField(decimal_places=4, max_digits=18, null=True)),
+                ("units", models.DecimalField(decimal_places=1, max_digits=20, null=True)),
+                ("start_at", models.DateTimeField()),
+                ("end_at", models.DateTimeField()),
+                ("targeting", models.JSONField(default=dict)),
+                ("forecast", models.JSONField(default=dict)),
+                ("terms", models.JSONField(default=dict)),
+                ("package_id", models.CharField(blank=True, max_length=255)),
+                ("confirmed_budget", models.DecimalField(decimal_places=4, max_digits=18, null=True)),
+                ("confirmed_rate", models.DecimalField(decimal_places=6, max_digits=18, null=True)),
+                ("confirmed_start_at", models.DateTimeField(null=True)),
+                ("confirmed_end_at", models.DateTimeField(null=True)),
+                ("confirmed_targeting", models.JSONField(null=True)),
             ],
             options={
-                'ordering': ['deal', 'position'],
+                "ordering": ["deal", "position"],
             },
         ),
     ]

@@ -5,54 +5,67 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('orders', '0001_initial'),
-        ('tasks_app', '0001_initial'),
+        ("orders", "0001_initial"),
+        ("tasks_app", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='deal',
-            name='account',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='tasks_app.account'),
+            model_name="deal",
+            name="account",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.PROTECT, to="tasks_app.account"
+            ),
         ),
         migrations.AddField(
-            model_name='deal',
-            name='advertiser',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='tasks_app.advertiser'),
+            model_name="deal",
+            name="advertiser",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="tasks_app.advertiser"),
         ),
         migrations.AddField(
-            model_name='deal',
-            name='seller',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='deals', to='tasks_app.seller'),
+            model_name="deal",
+            name="seller",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="deals", to="tasks_app.seller"
+            ),
         ),
         migrations.AddField(
-            model_name='deal',
-            name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='tasks_app.team'),
+            model_name="deal",
+            name="team",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="tasks_app.team"),
         ),
         migrations.AddField(
-            model_name='dealline',
-            name='deal',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='lines', to='orders.deal'),
+            model_name="dealline",
+            name="deal",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="lines", to="orders.deal"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='deal',
-            constraint=models.UniqueConstraint(condition=models.Q(('media_buy_id', ''), _negated=True), fields=('seller', 'media_buy_id'), name='media_buy_once_per_seller'),
+            model_name="deal",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("media_buy_id", ""), _negated=True),
+                fields=("seller", "media_buy_id"),
+                name="media_buy_once_per_seller",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='deal',
-            constraint=models.CheckConstraint(condition=models.Q(('end_at__gt', models.F('start_at'))), name='deal_flight'),
+            model_name="deal",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("end_at__gt", models.F("start_at"))), name="deal_flight"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='dealline',
-            constraint=models.UniqueConstraint(fields=('deal', 'position'), name='line_position_once'),
+            model_name="dealline",
+            constraint=models.UniqueConstraint(fields=("deal", "position"), name="line_position_once"),
         ),
         migrations.AddConstraint(
-            model_name='dealline',
-            constraint=models.CheckConstraint(condition=models.Q(('budget__gt', 0)), name='line_budget_positive'),
+            model_name="dealline",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("budget__gt", 0)), name="line_budget_positive"
+            ),
         ),
     ]
