@@ -10,7 +10,8 @@ from tasks_app import money
 
 def allocate(budget: Budget, channels: tuple[ChannelWish, ...]) -> dict[str, Decimal]:
     """Channel to amount, in minor units, adding up to the total exactly; channels that would get
-    nothing are left out. The brief was validated: minimums and fixed amounts fit into the total."""
+    nothing are left out. The brief was validated: minimums and fixed amounts are in minor units and fit
+    into the total, so that never all channels fall short at once."""
     parts = {wish.channel: wish.fixed for wish in channels if wish.fixed is not None}
     free = {wish.channel: wish for wish in channels if wish.fixed is None}
     left = budget.total - sum(parts.values(), Decimal(0))
@@ -23,9 +24,4 @@ def allocate(budget: Budget, channels: tuple[ChannelWish, ...]) -> dict[str, Dec
         parts |= short
         left -= sum(short.values(), Decimal(0))
         free = {name: wish for name, wish in free.items() if name not in short}
-    if not free and left > 0:
-        # Every minimum bound: what is left goes on top of them, by weight.
-        weights = {wish.channel: wish.weight for wish in channels if wish.fixed is None}
-        for name, extra in money.split(left, weights, budget.currency).items():
-            parts[name] += extra
     return {name: amount for name, amount in parts.items() if amount > 0}

@@ -6,10 +6,11 @@ Channels, pricing models and format kinds are AdCP's (enums/channels, enums/pric
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, TypeVar, get_args
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -19,23 +20,43 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
-    field_validator,
     model_validator,
 )
 
-from tasks_app import money
+from tasks_app import clock, money
 
 Channel = Literal[
-    "display", "olv", "social", "search", "ctv", "linear_tv", "radio", "streaming_audio", "podcast", "dooh",
-    "ooh", "print", "cinema", "email", "gaming", "retail_media", "influencer", "affiliate",
-    "product_placement", "sponsored_intelligence",
+    "display",
+    "olv",
+    "social",
+    "search",
+    "ctv",
+    "linear_tv",
+    "radio",
+    "streaming_audio",
+    "podcast",
+    "dooh",
+    "ooh",
+    "print",
+    "cinema",
+    "email",
+    "gaming",
+    "retail_media",
+    "influencer",
+    "affiliate",
+    "product_placement",
+    "sponsored_intelligence",
 ]
-RateBasis = Literal[
-    "cpm", "vcpm", "cpc", "cpcv", "cpv", "cpp", "cpa", "revenue_share", "flat_rate", "time"
-]
-_RELATIVE = re.compile(r"\+(\d{1,3})d")
+RateBasis = Literal["cpm", "vcpm", "cpc", "cpcv", "cpv", "cpp", "cpa", "revenue_share", "flat_rate", "time"]
+RATE_BASES: frozenset[str] = frozenset(get_args(RateBasis))
+_RELATIVE = re.compile(r"\+([0-9]{1,3})d")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
+_COUNTRY = re.compile(r"[A-Z]{2}")
 
 
 def _exact(value: Any) -> Any:
@@ -62,21 +83,41 @@ def _currency(value: str) -> str:
     return value
 
 
-def _day(value: Any, info: ValidationInfo) -> Any:
-    """A date, or "+14d": so many days from today."""
-    if isinstance(value, str) and (match := _RELATIVE.fullmatch(value)):
-        today: date = (info.context or {}).get("today") or date.today()
-        return today + timedelta(days=int(match[1]))
+def _domain(value: str) -> str:
+    domain = value.lower()
+    if not _DOMAIN.fullmatch(domain):
+        raise ValueError(f"{value!r} is no domain, such as example.com")
+    return domain
+
+
+def _country(value: str) -> str:
+    if not _COUNTRY.fullmatch(value):
+        raise ValueError(f"{value!r} is no two-letter country code of ISO 3166-1, such as US")
     return value
 
 
-Amount = Annotated[
-    Decimal, BeforeValidator(_exact), Field(gt=0, le=Decimal(10) ** 13, allow_inf_nan=False)
-]
-Day = Annotated[date, BeforeValidator(_day)]
+def _day(value: Any, info: ValidationInfo) -> Any:
+    """A date as YYYY-MM-DD, or "+14d": so many days from today. Never a number of seconds."""
+    if isinstance(value, str) and (match := _RELATIVE.fullmatch(value)):
+        today: date = (info.context or {}).get("today") or clock.now().date()
+        return today + timedelta(days=int(match[1]))
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        return date.fromisoformat(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    raise ValueError("must be a date such as 2026-12-01, or +14d for 14 days from now")
+
+
+Amount = Annotated[Decimal, BeforeValidator(_exact), Field(gt=0, le=Decimal(10) ** 13, allow_inf_nan=False)]
+Rate = Annotated[Decimal, BeforeValidator(_exact), Field(gt=0, lt=Decimal(10) ** 12, allow_inf_nan=False)]
+Weight = Annotated[Decimal, BeforeValidator(_exact), Field(ge=Decimal("0.001"), le=1000, allow_inf_nan=False)]
+Currency = Annotated[str, AfterValidator(_currency)]
+Zone = Annotated[str, AfterValidator(_zone)]
+# Bounded, so that a zone's offset and the day after never leave the calendar.
+Day = Annotated[date, BeforeValidator(_day), Field(ge=date(2000, 1, 1), le=date(2199, 12, 31))]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-Domain = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+(\.[a-z0-9-]+)+$", max_length=253)]
-Country = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
+Domain = Annotated[str, StringConstraints(max_length=253), AfterValidator(_domain)]
+Country = Annotated[str, AfterValidator(_country)]
 
 
 class _Part(BaseModel):
@@ -92,49 +133,38 @@ class Objective(_Part):
 
 
 class Budget(_Part):
-    """Gross, all channels together, in one currency."""
+    """Gross, all channels together, in one currency and its smallest units."""
 
     total: Amount
-    currency: Annotated[str, AfterValidator(_currency)]
-
-    @model_validator(mode="after")
-    def _in_units(self) -> Self:
-        if self.total != money.floor_to_unit(self.total, self.currency):
-            raise ValueError(f"the total is finer than the smallest unit of {self.currency}")
-        return self
+    currency: Currency
 
 
 class Flight(_Part):
     """First and last day, both included, in a named zone."""
 
-    zone: Annotated[str, AfterValidator(_zone)]
+    zone: Zone
     start: Day
     end: Day
 
-    @model_validator(mode="after")
-    def _forward(self, info: ValidationInfo) -> Self:
-        if self.end < self.start:
-            raise ValueError(f"ends on {self.end}, before it starts on {self.start}")
-        now: datetime | None = (info.context or {}).get("now")
-        if now is not None and self.start_at <= now:
-            raise ValueError(f"starts on {self.start}, which is not in the future")
-        return self
-
     @property
     def start_at(self) -> datetime:
-        return datetime.combine(self.start, datetime.min.time(), ZoneInfo(self.zone))
+        return _midnight(self.start, self.zone)
 
     @property
     def end_at(self) -> datetime:
         """The moment after the last day."""
-        return datetime.combine(self.end + timedelta(days=1), datetime.min.time(), ZoneInfo(self.zone))
+        return _midnight(self.end + timedelta(days=1), self.zone)
+
+
+def _midnight(day: date, zone: str) -> datetime:
+    return datetime.combine(day, datetime.min.time(), ZoneInfo(zone))
 
 
 class ChannelWish(_Part):
     """One channel: a share by weight (1 unless said), at least a minimum, or a fixed amount."""
 
     channel: Channel
-    weight: Annotated[Decimal, BeforeValidator(_exact), Field(gt=0, le=1000, allow_inf_nan=False)] = Decimal(1)
+    weight: Weight = Decimal(1)
     minimum: Amount | None = None
     fixed: Amount | None = None
 
@@ -142,12 +172,6 @@ class ChannelWish(_Part):
     @classmethod
     def _plain_name(cls, value: Any) -> Any:
         return {"channel": value} if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if self.fixed is not None and self.minimum is not None:
-            raise ValueError(f"{self.channel}: a fixed amount and a minimum exclude each other")
-        return self
 
 
 class Geography(_Part):
@@ -160,7 +184,7 @@ class Geography(_Part):
 class Constraints(_Part):
     """Ceilings per rate basis in the brief's currency, sellers not to be asked, guaranteed or not."""
 
-    ceilings: dict[RateBasis, Amount] = Field(default_factory=dict)
+    ceilings: dict[RateBasis, Rate] = Field(default_factory=dict)
     excluded_sellers: tuple[Text, ...] = ()
     delivery_type: Literal["guaranteed", "non_guaranteed"] | None = None
 
@@ -181,51 +205,96 @@ class Brief(_Part):
     measurement: tuple[Text, ...] = ()
     constraints: Constraints = Constraints()
 
-    @field_validator("channels")
-    @classmethod
-    def _once_each(cls, channels: tuple[ChannelWish, ...]) -> tuple[ChannelWish, ...]:
-        names = [wish.channel for wish in channels]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"named twice: {', '.join(twice)}")
-        return channels
-
 
 Problem = dict[str, str]
 
 
 def brief_validate(raw: object, *, now: datetime) -> tuple[Brief | None, list[Problem]]:
     """The brief, or every problem with it as `{"field": …, "problem": …}`. `now` decides what is past."""
-    context = {"now": now, "today": now.date()}
+    problems: list[Problem] = []
+    brief = None
     try:
-        brief = Brief.model_validate(raw, context=context)
+        brief = Brief.model_validate(raw, context={"today": now.date()})
     except ValidationError as error:
-        return None, [_problem(dict(found)) for found in error.errors()] + _money_problems_of(raw, context)
-    problems = _money_problems(brief.budget, brief.channels)
+        problems = [_problem(dict(found)) for found in error.errors()]
+    if isinstance(raw, dict):
+        problems += _flight_problems(_mapping(raw.get("flight")), now)
+        problems += _money_problems(_mapping(raw.get("budget")), _wishes(raw.get("channels")))
     return (None if problems else brief), problems
 
 
-def _money_problems_of(raw: object, context: dict[str, Any]) -> list[Problem]:
-    """The arithmetic of a brief that is wrong elsewhere, where its money and channels can be read."""
-    if not isinstance(raw, dict):
-        return []
+# The rules between fields. They read the raw brief, so that one wrong field hides none of them; what
+# cannot be read was named by its own field already.
+_AMOUNT: TypeAdapter[Decimal] = TypeAdapter(Amount)
+_CURRENCY: TypeAdapter[str] = TypeAdapter(Currency)
+_DATE: TypeAdapter[date] = TypeAdapter(Day)
+_ZONE: TypeAdapter[str] = TypeAdapter(Zone)
+_Read = TypeVar("_Read")
+
+
+def _read(kind: TypeAdapter[_Read], value: object, *, today: date | None = None) -> _Read | None:
     try:
-        budget = Budget.model_validate(raw.get("budget"))
-        channels = tuple(ChannelWish.model_validate(wish) for wish in raw.get("channels") or ())
-    except (ValidationError, TypeError):
-        return []
-    return _money_problems(budget, channels)
+        return kind.validate_python(value, context={"today": today})
+    except ValidationError:
+        return None
 
 
-def _money_problems(budget: Budget, channels: tuple[ChannelWish, ...]) -> list[Problem]:
-    bound = sum(((wish.fixed or wish.minimum or Decimal(0)) for wish in channels), Decimal(0))
-    if bound > budget.total:
-        problem = f"fixed amounts and minimums come to {bound}, more than the budget of {budget.total}"
-        return [{"field": "channels", "problem": problem}]
-    fixed = sum((wish.fixed or Decimal(0) for wish in channels), Decimal(0))
-    if channels and all(wish.fixed is not None for wish in channels) and fixed < budget.total:
-        return [{"field": "channels", "problem": f"fixed amounts leave {budget.total - fixed} without a channel"}]
-    return []
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _wishes(value: object) -> list[dict[str, Any]]:
+    listed = value if isinstance(value, list | tuple) else []
+    return [{"channel": wish} if isinstance(wish, str) else _mapping(wish) for wish in listed]
+
+
+def _flight_problems(flight: dict[str, Any], now: datetime) -> Iterator[Problem]:
+    start, end = (_read(_DATE, flight.get(name), today=now.date()) for name in ("start", "end"))
+    zone = _read(_ZONE, flight.get("zone"))
+    if start and end and end < start:
+        yield _named("flight.end", f"the flight ends on {end}, before it starts on {start}")
+    if start and zone and _midnight(start, zone) <= now:
+        yield _named("flight.start", f"{start} is not in the future")
+
+
+def _money_problems(budget: dict[str, Any], wishes: list[dict[str, Any]]) -> Iterator[Problem]:
+    names = [wish["channel"] for wish in wishes if isinstance(wish.get("channel"), str)]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield _named("channels", f"{name} is named twice")
+    for place, wish in enumerate(wishes):
+        if wish.get("fixed") is not None and wish.get("minimum") is not None:
+            yield _named(f"channels.{place}", "a fixed amount and a minimum exclude each other")
+    amounts = {
+        f"channels.{place}.{name}": _read(_AMOUNT, wish.get(name))
+        for place, wish in enumerate(wishes)
+        for name in ("fixed", "minimum")
+    }
+    total = _read(_AMOUNT, budget.get("total"))
+    currency = _read(_CURRENCY, budget.get("currency"))
+    if currency is not None:
+        yield from _too_fine({"budget.total": total, **amounts}, currency)
+    if total is not None:
+        yield from _sums(total, amounts, len(wishes))
+
+
+def _too_fine(amounts: dict[str, Decimal | None], currency: str) -> Iterator[Problem]:
+    for field, amount in amounts.items():
+        if amount is not None and amount != money.floor_to_unit(amount, currency):
+            yield _named(field, f"{amount} is finer than the smallest unit of {currency}")
+
+
+def _sums(total: Decimal, amounts: dict[str, Decimal | None], wishes: int) -> Iterator[Problem]:
+    bound = sum((amount for amount in amounts.values() if amount is not None), Decimal(0))
+    fixed = [amount for field, amount in amounts.items() if field.endswith(".fixed") and amount is not None]
+    if bound > total:
+        problem = f"fixed amounts and minimums come to {bound}, more than the budget of {total}"
+        yield _named("channels", problem)
+    elif wishes and len(fixed) == wishes and sum(fixed) < total:
+        yield _named("channels", f"fixed amounts leave {total - sum(fixed)} without a channel")
+
+
+def _named(field: str, problem: str) -> Problem:
+    return {"field": field, "problem": problem}
 
 
 def _problem(found: dict[str, Any]) -> Problem:
@@ -235,4 +304,4 @@ def _problem(found: dict[str, Any]) -> Problem:
         text = "is not a field of a brief"
     elif found["type"] == "missing":
         text = "is missing"
-    return {"field": field, "problem": text}
+    return _named(field, text)

@@ -16,6 +16,8 @@ from tasks_app.money import decimal_of
 from tasks_app.sellers.models import Seller
 
 _UNITS_PER_RATE = {"cpm": 1000, "vcpm": 1000}
+_MAX_UNITS = Decimal(10) ** 18
+_MAX_ID = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,21 +48,27 @@ class Offer:
         return self.product.get("delivery_type") == "guaranteed"
 
     def units(self, budget: Decimal) -> Decimal | None:
-        """What `budget` buys at the rate: impressions, points, views; None for a flat rate."""
+        """What `budget` buys at the rate: impressions, points, views; None for a flat rate, and where the
+        rate is so small that the number means nothing."""
         if not self.rate or self.model in ("flat_rate", "revenue_share"):
             return None
-        return (budget / self.rate * _UNITS_PER_RATE.get(self.model, 1)).quantize(Decimal("0.1"))
+        bought = budget / self.rate * _UNITS_PER_RATE.get(self.model, 1)
+        return bought.quantize(Decimal("0.1")) if bought < _MAX_UNITS else None
 
 
 def offers(seller: Seller, products: object, ceilings: Mapping[str, Decimal]) -> Iterator[Offer]:
-    """Every product and pricing option of an answer that can be read at all."""
+    """Every product and pricing option of an answer that can be read, and ordered by its ids, at all."""
     for product in products if isinstance(products, list) else []:
-        if not isinstance(product, dict) or not isinstance(product.get("product_id"), str):
+        if not isinstance(product, dict) or not _is_id(product.get("product_id")):
             continue
         options = product.get("pricing_options")
         for option in options if isinstance(options, list) else []:
-            if isinstance(option, dict) and isinstance(option.get("pricing_option_id"), str):
+            if isinstance(option, dict) and _is_id(option.get("pricing_option_id")):
                 yield _offer(seller, product, option, ceilings)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _MAX_ID
 
 
 def _offer(
@@ -68,6 +76,7 @@ def _offer(
 ) -> Offer:
     model = str(option.get("pricing_model", ""))
     fixed = decimal_of(option.get("fixed_price"))
+    minimum = decimal_of(option.get("min_spend_per_package"))
     channels = product.get("channels")
     return Offer(
         seller=seller,
@@ -78,7 +87,7 @@ def _offer(
         currency=str(option.get("currency", "")),
         rate=fixed if fixed is not None else _bid(option, ceilings.get(model)),
         is_fixed=fixed is not None,
-        minimum=decimal_of(option.get("min_spend_per_package")),
+        minimum=minimum if minimum is not None and minimum > 0 else None,
         expires_at=parse_time(product.get("expires_at")),
     )
 
@@ -88,8 +97,9 @@ def _bid(option: Mapping[str, Any], ceiling: Decimal | None) -> Decimal | None:
     floor = decimal_of(option.get("floor_price"))
     guidance = option.get("price_guidance")
     median = decimal_of(guidance.get("p50")) if isinstance(guidance, dict) else None
-    if floor is None:
+    if floor is None and median is None:
         return None
+    floor = floor or Decimal(0)
     bid = max(median or floor, floor)
     return max(min(bid, ceiling), floor) if ceiling is not None else bid
 

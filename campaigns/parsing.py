@@ -18,6 +18,7 @@ _MAX_VALUES = 10_000  # far above any brief, and a fraction of a second for the 
 _MAX_INTEGER_BITS = 2000
 # What PostgreSQL cannot keep: NUL, and halves of surrogate pairs (JSON may escape both).
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_TOO_DEEP = f"the brief is nested deeper than {_MAX_DEPTH} levels"
 _TOO_MANY = f"the brief holds more than {_MAX_VALUES} values"
 
 
@@ -53,7 +54,7 @@ def plain(data: Any) -> Any:
 
 def _plain(data: Any, depth: int, values: count[int]) -> Any:
     if depth > _MAX_DEPTH:
-        raise UnparseableBriefError(f"the brief is nested deeper than {_MAX_DEPTH} levels")
+        raise UnparseableBriefError(_TOO_DEEP)
     if next(values) > _MAX_VALUES:
         raise UnparseableBriefError(_TOO_MANY)
     if isinstance(data, dict):
@@ -80,7 +81,9 @@ def _scalar(data: Any) -> Any:
 
 def _text(text: str) -> str:
     if _UNSTORABLE.search(text):
-        raise UnparseableBriefError("a text in it holds a character that cannot be kept (U+0000, a surrogate)")
+        raise UnparseableBriefError(
+            "a text in it holds a character that cannot be kept (U+0000, a surrogate)"
+        )
     return text
 
 
@@ -92,7 +95,9 @@ def _is_json(text: str, name: str) -> bool:
 def _json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise UnparseableBriefError(_TOO_DEEP) from error
+    except ValueError as error:
         raise UnparseableBriefError(f"the brief is not JSON: {error}") from error
 
 
@@ -144,6 +149,10 @@ def _yaml(text: str) -> Any:
         raise
     except yaml.YAMLError as error:
         raise UnparseableBriefError(f"the brief is not YAML: {' '.join(str(error).split())}") from error
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+    except RecursionError as error:
+        raise UnparseableBriefError(_TOO_DEEP) from error
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         # The loader's constructors check nothing: `!!int ""`, `!!bool x`, `!!timestamp x`, 2026-02-31.
-        raise UnparseableBriefError("the brief is not YAML: a value in it is not what its tag says") from error
+        raise UnparseableBriefError(
+            "the brief is not YAML: a value in it is not what its tag says"
+        ) from error

@@ -13,9 +13,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from campaigns.brief import Brief
+from campaigns.brief import RATE_BASES, Brief
 from campaigns.offers import Offer, forecast_of
 from tasks_app import money
+
+_SMALLEST_RATE = Decimal("0.000001")  # the scale of DealLine.rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +74,32 @@ def pick(
 
 def unfit(brief: Brief, offer: Offer, share: Decimal, *, now: datetime) -> str:
     """Why an offer cannot be taken for a share; empty when it can."""
-    ceiling = brief.constraints.ceilings.get(offer.model)  # type: ignore[call-overload]
     wanted = brief.constraints.delivery_type
     if offer.currency != brief.budget.currency:
         return f"sold in {offer.currency or 'no stated currency'}, the brief is in {brief.budget.currency}"
-    if offer.rate is None or offer.rate <= 0:
-        return "no price is stated"
-    if ceiling is not None and offer.rate > ceiling:
-        return f"{offer.model} {offer.rate} is above the ceiling of {ceiling}"
     if wanted is not None and offer.product.get("delivery_type") != wanted:
         return f"is not {wanted}"
     if offer.minimum is not None and offer.minimum > share:
         return f"its minimum of {offer.minimum} is above the channel's share of {share}"
-    if offer.model == "flat_rate" and offer.rate > share:
-        return f"its price of {offer.rate} is above the channel's share of {share}"
     if offer.expires_at is not None and offer.expires_at <= now:
         return "the offer has expired"
+    return _unfit_price(brief, offer, share)
+
+
+def _unfit_price(brief: Brief, offer: Offer, share: Decimal) -> str:
+    ceiling = brief.constraints.ceilings.get(offer.model)  # type: ignore[call-overload]
+    if offer.model not in RATE_BASES:
+        return "its pricing model is none we know"
+    if offer.rate is None or offer.rate <= 0:
+        return "no price is stated"
+    if offer.rate < _SMALLEST_RATE:
+        return f"{offer.model} {offer.rate} is below {_SMALLEST_RATE}, too small to be kept"
+    if ceiling is not None and offer.rate > ceiling:
+        return f"{offer.model} {offer.rate} is above the ceiling of {ceiling}"
+    if offer.rate > share:
+        return f"its price of {offer.rate} is above the channel's share of {share}"
+    if offer.model == "flat_rate" and offer.rate != money.floor_to_unit(offer.rate, offer.currency):
+        return f"its price of {offer.rate} is finer than the smallest unit of {offer.currency}"
     return ""
 
 
@@ -116,11 +128,10 @@ def _take(
     passed: list[PassedOver] = []
     left = share
     for offer in fitting:
-        budget = money.floor_to_unit(min(left, offer.rate or left) if offer.model == "flat_rate" else left,
-                                     brief.budget.currency)
+        budget = min(left, offer.rate or left) if offer.model == "flat_rate" else left
         if any(p.offer.product_id == offer.product_id and p.offer.seller == offer.seller for p in picks):
             passed.append(_passed(offer, channel, "the same product was taken at another price"))
-        elif budget <= 0 or budget < (offer.minimum or 0) or (offer.model == "flat_rate" and budget < (offer.rate or 0)):
+        elif budget < max(offer.minimum or 0, offer.rate or 0):
             passed.append(_passed(offer, channel, "others match as well or better and take the share"))
         else:
             picks.append(
@@ -134,18 +145,27 @@ def _rank(brief: Brief, offer: Offer, channel: str) -> tuple[Any, ...]:
     ceiling = brief.constraints.ceilings.get(offer.model)  # type: ignore[call-overload]
     met = sum(match.met for match in matches(brief, offer, channel))
     against = (offer.rate or Decimal(0)) / ceiling if ceiling else Decimal(1)
-    return (-met, against, not forecast_of(offer.product), offer.seller.slug, offer.product_id,
-            str(offer.option["pricing_option_id"]))
+    return (
+        -met,
+        against,
+        not forecast_of(offer.product),
+        offer.seller.slug,
+        offer.product_id,
+        str(offer.option["pricing_option_id"]),
+    )
 
 
 def _format_match(brief: Brief, offer: Offer) -> Match:
     options = offer.product.get("format_options")
     kinds = {
-        str(option.get("format_kind")) for option in (options if isinstance(options, list) else [])
+        str(option.get("format_kind"))
+        for option in (options if isinstance(options, list) else [])
         if isinstance(option, dict)
     }
     shared = sorted(kinds & set(brief.formats))
-    detail = f"takes {', '.join(shared)}" if shared else f"takes {', '.join(sorted(kinds)) or 'no stated format'}"
+    detail = (
+        f"takes {', '.join(shared)}" if shared else f"takes {', '.join(sorted(kinds)) or 'no stated format'}"
+    )
     return Match(name="format", met=bool(shared), detail=detail)
 
 
@@ -164,6 +184,9 @@ def _measurement_match(brief: Brief, offer: Offer) -> Match:
 
 def _passed(offer: Offer, channel: str, why: str) -> PassedOver:
     return PassedOver(
-        seller=offer.seller.name, product=offer.name, option=str(offer.option["pricing_option_id"]),
-        channel=channel, why=why,
+        seller=offer.seller.name,
+        product=offer.name,
+        option=str(offer.option["pricing_option_id"]),
+        channel=channel,
+        why=why,
     )

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from rest_framework.pagination import CursorPagination
+import structlog
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import exception_handler
+from rest_framework.views import exception_handler, set_rollback
 
+from tasks_app.api.problems import problem
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.transitions import trace_id
+from tasks_app.operations.services import OperationRefusedError
 
+log = structlog.get_logger(__name__)
 _DECISION_STATUS = {"not_found": 404, "no_right": 403, "own_request": 403, "comment": 400}
 
 
@@ -22,40 +30,46 @@ class KeyPagination(CursorPagination):
     page_size_query_param = "page_size"
     max_page_size = 200
 
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        """The page asked for. Raises NotFound for a cursor that is none of ours."""
+        cursor = super().decode_cursor(request)
+        if cursor is not None and cursor.position is not None:
+            try:
+                UUID(cursor.position)
+            except ValueError:
+                raise NotFound(self.invalid_cursor_message) from None
+        return cursor
 
-def problem(status: int, title: str, **extra: Any) -> Response:
-    """An error as application/problem+json."""
-    return Response(
-        {"type": "about:blank", "status": status, "title": title, **extra},
-        status=status,
-        content_type="application/problem+json",
-    )
 
-
-def problem_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's exception handler: our refusals and DRF's own errors in one form."""
-    if isinstance(error, TransitionError):
-        return problem(
-            409,
-            str(error),
-            entity=error.entity,
-            id=error.entity_id,
-            status_now=error.from_status,
-            allowed=list(error.allowed),
-            why=error.why,
-        )
-    if isinstance(error, DecisionRefusedError):
-        return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)
+def problem_handler(error: Exception, context: dict[str, Any]) -> Response:
+    """DRF's exception handler: our refusals and DRF's own errors in one form; what nobody foresaw is
+    logged, and told without its details."""
+    known = _refusal(error)
+    if known is not None:
+        return known
     response = exception_handler(error, context)
     if response is None:
-        return None
+        log.exception("api_error", view=type(context.get("view")).__name__, exc_info=error)
+        set_rollback()
+        return problem(500, "Something went wrong here; it was recorded.", trace_id=trace_id())
     detail = response.data
-    title = (
-        str(detail["detail"]) if isinstance(detail, dict) and "detail" in detail else "The request is wrong"
-    )
+    title = str(detail["detail"]) if isinstance(detail, dict) and "detail" in detail else "The request is wrong"
     fields = {} if isinstance(detail, dict) and "detail" in detail else {"errors": detail}
     answer = problem(response.status_code, title, **fields)
     for name in ("WWW-Authenticate", "Retry-After"):
         if name in response.headers:
             answer[name] = response.headers[name]
     return answer
+
+
+def _refusal(error: Exception) -> Response | None:
+    if isinstance(error, TransitionError):
+        return problem(
+            409, str(error), entity=error.entity, id=error.entity_id, status_now=error.from_status,
+            allowed=list(error.allowed), why=error.why,
+        )
+    if isinstance(error, DecisionRefusedError):
+        return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)
+    if isinstance(error, OperationRefusedError):
+        return problem(409, str(error))
+    return None

@@ -259,7 +259,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "plain": {"()": "structlog.stdlib.ProcessorFormatter", "processor": "config.logs.renderer"},
+        "plain": {"()": "structlog.stdlib.ProcessorFormatter", "processor": "ext://config.logs.renderer"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": env.str("FLIGHTDECK_LOG_LEVEL", "INFO")},

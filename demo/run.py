@@ -53,7 +53,7 @@ def run(*, headless: bool) -> int:
     """The whole demo; the exit code. Raises DemoError, KeyboardInterrupt."""
     progress = Progress()
     HOME.mkdir(parents=True, exist_ok=True)
-    with ProcessGroup(state_file=HOME / "processes.json") as group, _database(progress) as urls:
+    with _database(progress) as urls, ProcessGroup(state_file=HOME / "processes.json") as group:
         env = _environment(urls)
         progress.say("three sellers' agents are starting (they take a while to load)")
         (SELLERS / "sellers.json").unlink(missing_ok=True)

@@ -24,9 +24,8 @@ class CyclicGraphError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One box: two lines of text, a glyph's name, and a tone (`ok`, `run`, `you`, `late`, `bad`, `idle`).
-
-    `hint` is the whole text, for what the box has to cut; `link` where a click leads, empty for nowhere.
+    """One box: two lines of text, a glyph's name, and a tone (`ok`, `run`, `you`, `late`, `bad`, `diff`,
+    `idle`). `done`: the way leads on from here. `link` is where a click leads, empty for nowhere.
     """
 
     id: str
@@ -35,7 +34,7 @@ class Node:
     glyph: str = "waiting"
     tone: str = "idle"
     link: str = ""
-    hint: str = ""
+    done: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +54,10 @@ class Box:
     @property
     def sub(self) -> str:
         return fit(self.node.sub, self.width - 16, size=11)
+
+    @property
+    def words(self) -> str:
+        return f"{self.node.title}: {self.node.sub}" if self.node.sub else self.node.title
 
     @property
     def glyph_x(self) -> int:
@@ -231,4 +234,4 @@ def _points(
 
 
 def _tone(before: Node, after: Node) -> str:
-    return "done" if before.tone == "ok" and after.tone != "idle" else "wait"
+    return "done" if before.done and after.tone != "idle" else "wait"

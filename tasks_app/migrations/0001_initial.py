@@ -8,480 +8,965 @@ import django.db.models.deletion
 import django.utils.timezone
 import django_fsm
 import encrypted_fields.fields
-import tasks_app.ids
 from django.conf import settings
 from django.db import migrations, models
 
+import tasks_app.ids
+
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
+        ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Advertiser',
+            name="Advertiser",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=160)),
-                ('brand_domain', models.CharField(max_length=253)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("name", models.CharField(max_length=160)),
+                ("brand_domain", models.CharField(max_length=253)),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Job',
+            name="Job",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('version', models.PositiveIntegerField(default=1, editable=False)),
-                ('status_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('reference', models.CharField(editable=False, max_length=20, unique=True)),
-                ('status', django_fsm.FSMField(choices=[('PENDING', 'Pending'), ('QUEUED', 'Queued'), ('DISPATCHING', 'Dispatching'), ('PROCESSING', 'Processing'), ('PREVIEW', 'Preview'), ('COMPLETED', 'Completed'), ('FAILED', 'Failed'), ('CANCELLED', 'Cancelled'), ('EXPIRED', 'Expired'), ('DELETED', 'Deleted')], default='PENDING', editable=False, max_length=50, protected=True)),
-                ('recipe', models.CharField(max_length=60)),
-                ('recipe_version', models.PositiveIntegerField()),
-                ('recipe_digest', models.CharField(max_length=64)),
-                ('plan', models.JSONField()),
-                ('inputs', models.JSONField(default=dict)),
-                ('outputs', models.JSONField(null=True)),
-                ('error', models.TextField(blank=True)),
-                ('requested_by', models.CharField(max_length=80)),
-                ('subject_type', models.CharField(blank=True, max_length=32)),
-                ('subject_id', models.UUIDField(null=True)),
-                ('priority', models.PositiveSmallIntegerField(default=100)),
-                ('ended_at', models.DateTimeField(null=True)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("status_since", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("reference", models.CharField(editable=False, max_length=20, unique=True)),
+                (
+                    "status",
+                    django_fsm.FSMField(
+                        choices=[
+                            ("PENDING", "Pending"),
+                            ("QUEUED", "Queued"),
+                            ("DISPATCHING", "Dispatching"),
+                            ("PROCESSING", "Processing"),
+                            ("PREVIEW", "Preview"),
+                            ("COMPLETED", "Completed"),
+                            ("FAILED", "Failed"),
+                            ("CANCELLED", "Cancelled"),
+                            ("EXPIRED", "Expired"),
+                            ("DELETED", "Deleted"),
+                        ],
+                        default="PENDING",
+                        editable=False,
+                        max_length=50,
+                        protected=True,
+                    ),
+                ),
+                ("recipe", models.CharField(max_length=60)),
+                ("recipe_version", models.PositiveIntegerField()),
+                ("recipe_digest", models.CharField(max_length=64)),
+                ("plan", models.JSONField()),
+                ("inputs", models.JSONField(default=dict)),
+                ("outputs", models.JSONField(null=True)),
+                ("error", models.TextField(blank=True)),
+                ("requested_by", models.CharField(max_length=80)),
+                ("subject_type", models.CharField(blank=True, max_length=32)),
+                ("subject_id", models.UUIDField(null=True)),
+                ("priority", models.PositiveSmallIntegerField(default=100)),
+                ("ended_at", models.DateTimeField(null=True)),
             ],
             options={
-                'ordering': ['-id'],
+                "ordering": ["-id"],
             },
         ),
         migrations.CreateModel(
-            name='Seller',
+            name="Seller",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('slug', models.SlugField(max_length=60, unique=True)),
-                ('name', models.CharField(max_length=120)),
-                ('url', models.URLField(max_length=500)),
-                ('protocol', models.CharField(choices=[('mcp', 'MCP'), ('a2a', 'A2A')], max_length=4)),
-                ('token', encrypted_fields.fields.EncryptedCharField(blank=True, editable=False, max_length=500, null=True)),
-                ('webhook_mode', models.CharField(choices=[('rfc9421', 'signed, RFC 9421'), ('hmac', 'HMAC-SHA256 (legacy)'), ('none', 'none, polling only')], default='none', max_length=8)),
-                ('webhook_secret', encrypted_fields.fields.EncryptedCharField(blank=True, editable=False, max_length=200, null=True)),
-                ('jwks_url', models.URLField(blank=True, max_length=500)),
-                ('allow_private', models.BooleanField(default=False, help_text='May live on a private address.')),
-                ('slots', models.PositiveSmallIntegerField(default=1, help_text='Calls out at the same time.', validators=[django.core.validators.MinValueValidator(1)])),
-                ('active', models.BooleanField(default=True, help_text='Not asked and not booked with while off.')),
-                ('capabilities', models.JSONField(default=dict, editable=False)),
-                ('capabilities_at', models.DateTimeField(editable=False, null=True)),
-                ('adcp_version', models.CharField(blank=True, editable=False, max_length=20)),
-                ('tools', models.JSONField(default=list, editable=False)),
-                ('idempotency_ttl_s', models.PositiveIntegerField(editable=False, null=True)),
-                ('idempotency_risk_accepted_by', models.CharField(blank=True, editable=False, max_length=80)),
-                ('quirks', models.JSONField(blank=True, default=list)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("slug", models.SlugField(max_length=60, unique=True)),
+                ("name", models.CharField(max_length=120)),
+                ("url", models.URLField(max_length=500)),
+                ("protocol", models.CharField(choices=[("mcp", "MCP"), ("a2a", "A2A")], max_length=4)),
+                (
+                    "token",
+                    encrypted_fields.fields.EncryptedCharField(
+                        blank=True, editable=False, max_length=500, null=True
+                    ),
+                ),
+                (
+                    "webhook_mode",
+                    models.CharField(
+                        choices=[
+                            ("rfc9421", "signed, RFC 9421"),
+                            ("hmac", "HMAC-SHA256 (legacy)"),
+                            ("none", "none, polling only"),
+                        ],
+                        default="none",
+                        max_length=8,
+                    ),
+                ),
+                (
+                    "webhook_secret",
+                    encrypted_fields.fields.EncryptedCharField(
+                        blank=True, editable=False, max_length=200, null=True
+                    ),
+                ),
+                ("jwks_url", models.URLField(blank=True, max_length=500)),
+                (
+                    "allow_private",
+                    models.BooleanField(default=False, help_text="May live on a private address."),
+                ),
+                (
+                    "slots",
+                    models.PositiveSmallIntegerField(
+                        default=1,
+                        help_text="Calls out at the same time.",
+                        validators=[django.core.validators.MinValueValidator(1)],
+                    ),
+                ),
+                (
+                    "active",
+                    models.BooleanField(default=True, help_text="Not asked and not booked with while off."),
+                ),
+                ("capabilities", models.JSONField(default=dict, editable=False)),
+                ("capabilities_at", models.DateTimeField(editable=False, null=True)),
+                ("adcp_version", models.CharField(blank=True, editable=False, max_length=20)),
+                ("tools", models.JSONField(default=list, editable=False)),
+                ("idempotency_ttl_s", models.PositiveIntegerField(editable=False, null=True)),
+                ("idempotency_risk_accepted_by", models.CharField(blank=True, editable=False, max_length=80)),
+                ("quirks", models.JSONField(blank=True, default=list)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Team',
+            name="Team",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=120, unique=True)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, unique=True)),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='User',
+            name="User",
             fields=[
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
-                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
-                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
-                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
-                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
-                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('time_zone', models.CharField(default='UTC', max_length=64)),
-                ('is_service', models.BooleanField(default=False, help_text='A service account: acts as agent:<id>, never decides.')),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
-                ('teams', models.ManyToManyField(blank=True, related_name='users', to='tasks_app.team')),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        error_messages={"unique": "A user with that username already exists."},
+                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
+                        max_length=150,
+                        unique=True,
+                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        verbose_name="username",
+                    ),
+                ),
+                ("first_name", models.CharField(blank=True, max_length=150, verbose_name="first name")),
+                ("last_name", models.CharField(blank=True, max_length=150, verbose_name="last name")),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="email address")),
+                (
+                    "is_staff",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates whether the user can log into this admin site.",
+                        verbose_name="staff status",
+                    ),
+                ),
+                (
+                    "is_active",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
+                        verbose_name="active",
+                    ),
+                ),
+                (
+                    "date_joined",
+                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined"),
+                ),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("time_zone", models.CharField(default="UTC", max_length=64)),
+                (
+                    "is_service",
+                    models.BooleanField(
+                        default=False, help_text="A service account: acts as agent:<id>, never decides."
+                    ),
+                ),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
+                ("teams", models.ManyToManyField(blank=True, related_name="users", to="tasks_app.team")),
             ],
             options={
-                'verbose_name': 'user',
-                'verbose_name_plural': 'users',
-                'abstract': False,
+                "verbose_name": "user",
+                "verbose_name_plural": "users",
+                "abstract": False,
             },
             managers=[
-                ('objects', django.contrib.auth.models.UserManager()),
+                ("objects", django.contrib.auth.models.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name='Actor',
+            name="Actor",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('key', models.CharField(max_length=80, unique=True)),
-                ('kind', models.CharField(choices=[('system', 'System'), ('human', 'Human'), ('agent', 'Agent')], max_length=8)),
-                ('name', models.CharField(max_length=160)),
-                ('user', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='actor', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("key", models.CharField(max_length=80, unique=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("system", "System"), ("human", "Human"), ("agent", "Agent")], max_length=8
+                    ),
+                ),
+                ("name", models.CharField(max_length=160)),
+                (
+                    "user",
+                    models.OneToOneField(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="actor",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Account',
+            name="Account",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('reference', models.JSONField()),
-                ('status', models.CharField(choices=[('active', 'Active'), ('pending_approval', 'Pending'), ('rejected', 'Rejected'), ('closed', 'Closed')], default='pending_approval', max_length=20)),
-                ('billing_party', models.CharField(blank=True, max_length=120)),
-                ('payment_terms', models.CharField(blank=True, max_length=40)),
-                ('setup_url', models.URLField(blank=True, max_length=500)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('advertiser', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='accounts', to='tasks_app.advertiser')),
-                ('seller', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='accounts', to='tasks_app.seller')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("reference", models.JSONField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("active", "Active"),
+                            ("pending_approval", "Pending"),
+                            ("rejected", "Rejected"),
+                            ("closed", "Closed"),
+                        ],
+                        default="pending_approval",
+                        max_length=20,
+                    ),
+                ),
+                ("billing_party", models.CharField(blank=True, max_length=120)),
+                ("payment_terms", models.CharField(blank=True, max_length=40)),
+                ("setup_url", models.URLField(blank=True, max_length=500)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                (
+                    "advertiser",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="accounts",
+                        to="tasks_app.advertiser",
+                    ),
+                ),
+                (
+                    "seller",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="accounts",
+                        to="tasks_app.seller",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='AuditEntry',
+            name="AuditEntry",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('entity_type', models.CharField(max_length=32)),
-                ('entity_id', models.UUIDField()),
-                ('seq', models.PositiveIntegerField()),
-                ('from_status', models.CharField(blank=True, max_length=32)),
-                ('to_status', models.CharField(max_length=32)),
-                ('at', models.DateTimeField()),
-                ('actor', models.CharField(max_length=80)),
-                ('reason', models.TextField()),
-                ('metadata', models.JSONField()),
-                ('changes', models.JSONField()),
-                ('trace_id', models.CharField(blank=True, max_length=64)),
-                ('format_version', models.PositiveSmallIntegerField()),
-                ('body', models.BinaryField()),
-                ('prev_hash', models.BinaryField()),
-                ('hash', models.BinaryField()),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("entity_type", models.CharField(max_length=32)),
+                ("entity_id", models.UUIDField()),
+                ("seq", models.PositiveIntegerField()),
+                ("from_status", models.CharField(blank=True, max_length=32)),
+                ("to_status", models.CharField(max_length=32)),
+                ("at", models.DateTimeField()),
+                ("actor", models.CharField(max_length=80)),
+                ("reason", models.TextField()),
+                ("metadata", models.JSONField()),
+                ("changes", models.JSONField()),
+                ("trace_id", models.CharField(blank=True, max_length=64)),
+                ("format_version", models.PositiveSmallIntegerField()),
+                ("body", models.BinaryField()),
+                ("prev_hash", models.BinaryField()),
+                ("hash", models.BinaryField()),
             ],
             options={
-                'verbose_name_plural': 'audit trail',
-                'ordering': ['-id'],
-                'indexes': [models.Index(fields=['actor', '-id'], name='audit_by_actor')],
-                'constraints': [models.UniqueConstraint(fields=('entity_type', 'entity_id', 'seq'), name='audit_once_per_version')],
+                "verbose_name_plural": "audit trail",
+                "ordering": ["-id"],
+                "indexes": [models.Index(fields=["actor", "-id"], name="audit_by_actor")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("entity_type", "entity_id", "seq"), name="audit_once_per_version"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Operation',
+            name="Operation",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('version', models.PositiveIntegerField(default=1, editable=False)),
-                ('status_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('reference', models.CharField(editable=False, max_length=20, unique=True)),
-                ('status', django_fsm.FSMField(choices=[('requested', 'Requested'), ('calling_adcp', 'Calling Adcp'), ('submitted', 'Submitted'), ('working', 'Working'), ('input_required', 'Input Required'), ('auth_required', 'Auth Required'), ('completed', 'Completed'), ('failed', 'Failed'), ('canceled', 'Canceled'), ('rejected', 'Rejected'), ('timed_out', 'Timed Out')], default='requested', editable=False, max_length=50, protected=True)),
-                ('task_type', models.CharField(max_length=60)),
-                ('requested_by', models.CharField(max_length=80)),
-                ('subject_type', models.CharField(blank=True, max_length=32)),
-                ('subject_id', models.UUIDField(null=True)),
-                ('purpose', models.CharField(max_length=160, unique=True)),
-                ('request_text', encrypted_fields.fields.EncryptedTextField(editable=False)),
-                ('request', models.JSONField()),
-                ('idempotency_key', models.CharField(max_length=255, null=True, unique=True)),
-                ('webhook_token', encrypted_fields.fields.EncryptedCharField(editable=False, max_length=120, null=True)),
-                ('task_id', models.CharField(blank=True, max_length=255)),
-                ('a2a_task_id', models.CharField(blank=True, max_length=255)),
-                ('a2a_context_id', models.CharField(blank=True, max_length=255)),
-                ('message', models.TextField(blank=True)),
-                ('result', models.JSONField(null=True)),
-                ('error', models.JSONField(null=True)),
-                ('seller_news_at', models.DateTimeField(null=True)),
-                ('settled_by', models.CharField(blank=True, choices=[('reply', 'Reply'), ('poll', 'Poll'), ('webhook', 'Webhook'), ('human', 'Human')], max_length=8)),
-                ('settled_at', models.DateTimeField(null=True)),
-                ('sent_at', models.DateTimeField(null=True)),
-                ('overdue_at', models.DateTimeField(null=True)),
-                ('published_at', models.DateTimeField(null=True)),
-                ('send_at', models.DateTimeField(null=True)),
-                ('next_poll_at', models.DateTimeField(null=True)),
-                ('deadline_at', models.DateTimeField(null=True)),
-                ('attempts', models.PositiveSmallIntegerField(default=0)),
-                ('polls', models.PositiveIntegerField(default=0)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('account', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='operations', to='tasks_app.account')),
-                ('seller', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='operations', to='tasks_app.seller')),
-                ('team', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='tasks_app.team')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("status_since", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("reference", models.CharField(editable=False, max_length=20, unique=True)),
+                (
+                    "status",
+                    django_fsm.FSMField(
+                        choices=[
+                            ("requested", "Requested"),
+                            ("calling_adcp", "Calling Adcp"),
+                            ("submitted", "Submitted"),
+                            ("working", "Working"),
+                            ("input_required", "Input Required"),
+                            ("auth_required", "Auth Required"),
+                            ("completed", "Completed"),
+                            ("failed", "Failed"),
+                            ("canceled", "Canceled"),
+                            ("rejected", "Rejected"),
+                            ("timed_out", "Timed Out"),
+                        ],
+                        default="requested",
+                        editable=False,
+                        max_length=50,
+                        protected=True,
+                    ),
+                ),
+                ("task_type", models.CharField(max_length=60)),
+                ("requested_by", models.CharField(max_length=80)),
+                ("subject_type", models.CharField(blank=True, max_length=32)),
+                ("subject_id", models.UUIDField(null=True)),
+                ("purpose", models.CharField(max_length=160, unique=True)),
+                ("request_text", encrypted_fields.fields.EncryptedTextField(editable=False)),
+                ("request", models.JSONField()),
+                ("idempotency_key", models.CharField(max_length=255, null=True, unique=True)),
+                (
+                    "webhook_token",
+                    encrypted_fields.fields.EncryptedCharField(editable=False, max_length=120, null=True),
+                ),
+                ("task_id", models.CharField(blank=True, max_length=255)),
+                ("a2a_task_id", models.CharField(blank=True, max_length=255)),
+                ("a2a_context_id", models.CharField(blank=True, max_length=255)),
+                ("message", models.TextField(blank=True)),
+                ("result", models.JSONField(null=True)),
+                ("error", models.JSONField(null=True)),
+                ("seller_news_at", models.DateTimeField(null=True)),
+                (
+                    "settled_by",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("reply", "Reply"),
+                            ("poll", "Poll"),
+                            ("webhook", "Webhook"),
+                            ("human", "Human"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("settled_at", models.DateTimeField(null=True)),
+                ("sent_at", models.DateTimeField(null=True)),
+                ("overdue_at", models.DateTimeField(null=True)),
+                ("published_at", models.DateTimeField(null=True)),
+                ("send_at", models.DateTimeField(null=True)),
+                ("next_poll_at", models.DateTimeField(null=True)),
+                ("deadline_at", models.DateTimeField(null=True)),
+                ("attempts", models.PositiveSmallIntegerField(default=0)),
+                ("polls", models.PositiveIntegerField(default=0)),
+                ("lease_until", models.DateTimeField(null=True)),
+                (
+                    "account",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="operations",
+                        to="tasks_app.account",
+                    ),
+                ),
+                (
+                    "seller",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="operations",
+                        to="tasks_app.seller",
+                    ),
+                ),
+                (
+                    "team",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.PROTECT, to="tasks_app.team"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-id'],
-                'permissions': [('send_operation', 'May ask for an operation through the API'), ('steer_operation', 'May poll now, keep waiting, give up')],
+                "ordering": ["-id"],
+                "permissions": [
+                    ("send_operation", "May ask for an operation through the API"),
+                    ("steer_operation", "May poll now, keep waiting, give up"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='OutboxEvent',
+            name="OutboxEvent",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('type', models.CharField(max_length=80)),
-                ('entity_type', models.CharField(max_length=32)),
-                ('entity_id', models.UUIDField()),
-                ('seq', models.PositiveIntegerField()),
-                ('payload', models.JSONField()),
-                ('at', models.DateTimeField()),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("type", models.CharField(max_length=80)),
+                ("entity_type", models.CharField(max_length=32)),
+                ("entity_id", models.UUIDField()),
+                ("seq", models.PositiveIntegerField()),
+                ("payload", models.JSONField()),
+                ("at", models.DateTimeField()),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('entity_type', 'entity_id', 'seq'), name='event_once_per_version')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("entity_type", "entity_id", "seq"), name="event_once_per_version"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Step',
+            name="Step",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('version', models.PositiveIntegerField(default=1, editable=False)),
-                ('status_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('status', django_fsm.FSMField(choices=[('received', 'Received'), ('queued', 'Queued'), ('executing', 'Executing'), ('awaiting_tool', 'Awaiting Tool'), ('awaiting_user_confirmation', 'Awaiting User'), ('completed', 'Completed'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='received', editable=False, max_length=50, protected=True)),
-                ('key', models.CharField(max_length=80)),
-                ('spec', models.JSONField()),
-                ('item_index', models.PositiveIntegerField(null=True)),
-                ('item', models.JSONField(null=True)),
-                ('incoming', models.PositiveIntegerField(default=0)),
-                ('priority', models.PositiveSmallIntegerField(default=100)),
-                ('ready_at', models.DateTimeField(null=True)),
-                ('attempts', models.PositiveSmallIntegerField(default=0)),
-                ('failures', models.PositiveSmallIntegerField(default=0)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('skipped', models.BooleanField(default=False)),
-                ('waiting_for', models.JSONField(null=True)),
-                ('outputs', models.JSONField(null=True)),
-                ('error', models.TextField(blank=True)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('fan_out', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='items', to='tasks_app.step')),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='steps', to='tasks_app.job')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("status_since", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                (
+                    "status",
+                    django_fsm.FSMField(
+                        choices=[
+                            ("received", "Received"),
+                            ("queued", "Queued"),
+                            ("executing", "Executing"),
+                            ("awaiting_tool", "Awaiting Tool"),
+                            ("awaiting_user_confirmation", "Awaiting User"),
+                            ("completed", "Completed"),
+                            ("failed", "Failed"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        default="received",
+                        editable=False,
+                        max_length=50,
+                        protected=True,
+                    ),
+                ),
+                ("key", models.CharField(max_length=80)),
+                ("spec", models.JSONField()),
+                ("item_index", models.PositiveIntegerField(null=True)),
+                ("item", models.JSONField(null=True)),
+                ("incoming", models.PositiveIntegerField(default=0)),
+                ("priority", models.PositiveSmallIntegerField(default=100)),
+                ("ready_at", models.DateTimeField(null=True)),
+                ("attempts", models.PositiveSmallIntegerField(default=0)),
+                ("failures", models.PositiveSmallIntegerField(default=0)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("skipped", models.BooleanField(default=False)),
+                ("waiting_for", models.JSONField(null=True)),
+                ("outputs", models.JSONField(null=True)),
+                ("error", models.TextField(blank=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "fan_out",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="items",
+                        to="tasks_app.step",
+                    ),
+                ),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="steps", to="tasks_app.job"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['id'],
+                "ordering": ["id"],
             },
         ),
         migrations.AddField(
-            model_name='job',
-            name='parent_step',
-            field=models.OneToOneField(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='child_job', to='tasks_app.step'),
+            model_name="job",
+            name="parent_step",
+            field=models.OneToOneField(
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="child_job",
+                to="tasks_app.step",
+            ),
         ),
         migrations.CreateModel(
-            name='Edge',
+            name="Edge",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('after', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='edges_in', to='tasks_app.step')),
-                ('before', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='edges_out', to='tasks_app.step')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "after",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="edges_in",
+                        to="tasks_app.step",
+                    ),
+                ),
+                (
+                    "before",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="edges_out",
+                        to="tasks_app.step",
+                    ),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='job',
-            name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='tasks_app.team'),
+            model_name="job",
+            name="team",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="tasks_app.team"),
         ),
         migrations.CreateModel(
-            name='Approval',
+            name="Approval",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('version', models.PositiveIntegerField(default=1, editable=False)),
-                ('status_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('reference', models.CharField(editable=False, max_length=20, unique=True)),
-                ('status', django_fsm.FSMField(choices=[('open', 'Open'), ('approved', 'Approved'), ('rejected', 'Rejected'), ('expired', 'Expired'), ('voided', 'Voided')], default='open', editable=False, max_length=50, protected=True)),
-                ('kind', models.CharField(max_length=40)),
-                ('title', models.CharField(max_length=200)),
-                ('subject_type', models.CharField(max_length=32)),
-                ('subject_id', models.UUIDField()),
-                ('subject_version', models.PositiveIntegerField()),
-                ('requested_by', models.CharField(max_length=80)),
-                ('policy', models.CharField(max_length=120)),
-                ('quorum', models.PositiveSmallIntegerField(default=1)),
-                ('amount', models.DecimalField(decimal_places=4, max_digits=18, null=True)),
-                ('currency', models.CharField(blank=True, max_length=3)),
-                ('evidence', models.JSONField()),
-                ('evidence_digest', models.CharField(max_length=64)),
-                ('due_at', models.DateTimeField()),
-                ('team', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='tasks_app.team')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1, editable=False)),
+                ("status_since", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ("reference", models.CharField(editable=False, max_length=20, unique=True)),
+                (
+                    "status",
+                    django_fsm.FSMField(
+                        choices=[
+                            ("open", "Open"),
+                            ("approved", "Approved"),
+                            ("rejected", "Rejected"),
+                            ("expired", "Expired"),
+                            ("voided", "Voided"),
+                        ],
+                        default="open",
+                        editable=False,
+                        max_length=50,
+                        protected=True,
+                    ),
+                ),
+                ("kind", models.CharField(max_length=40)),
+                ("title", models.CharField(max_length=200)),
+                ("subject_type", models.CharField(max_length=32)),
+                ("subject_id", models.UUIDField()),
+                ("subject_version", models.PositiveIntegerField()),
+                ("requested_by", models.CharField(max_length=80)),
+                ("policy", models.CharField(max_length=120)),
+                ("quorum", models.PositiveSmallIntegerField(default=1)),
+                ("amount", models.DecimalField(decimal_places=4, max_digits=18, null=True)),
+                ("currency", models.CharField(blank=True, max_length=3)),
+                ("evidence", models.JSONField()),
+                ("evidence_digest", models.CharField(max_length=64)),
+                ("due_at", models.DateTimeField()),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="tasks_app.team")),
             ],
             options={
-                'ordering': ['due_at', 'id'],
-                'permissions': [('decide_approval', 'May approve or reject')],
+                "ordering": ["due_at", "id"],
+                "permissions": [("decide_approval", "May approve or reject")],
             },
         ),
         migrations.AddField(
-            model_name='advertiser',
-            name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='advertisers', to='tasks_app.team'),
+            model_name="advertiser",
+            name="team",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="advertisers", to="tasks_app.team"
+            ),
         ),
         migrations.CreateModel(
-            name='WebhookDelivery',
+            name="WebhookDelivery",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('key', models.CharField(blank=True, max_length=255)),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('verdict', models.CharField(choices=[('applied', 'Applied'), ('duplicate', 'Duplicate'), ('early', 'Early'), ('conflict', 'Conflict'), ('key_conflict', 'Key Conflict'), ('refused', 'Refused')], max_length=14)),
-                ('reason', models.CharField(blank=True, max_length=200)),
-                ('task_id', models.CharField(blank=True, max_length=255)),
-                ('operation_ref', models.CharField(blank=True, max_length=255)),
-                ('status', models.CharField(blank=True, max_length=20)),
-                ('key_id', models.CharField(blank=True, max_length=120)),
-                ('body', models.JSONField(null=True)),
-                ('seller', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='deliveries', to='tasks_app.seller')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("key", models.CharField(blank=True, max_length=255)),
+                ("fingerprint", models.CharField(max_length=64)),
+                (
+                    "verdict",
+                    models.CharField(
+                        choices=[
+                            ("applied", "Applied"),
+                            ("duplicate", "Duplicate"),
+                            ("early", "Early"),
+                            ("conflict", "Conflict"),
+                            ("key_conflict", "Key Conflict"),
+                            ("refused", "Refused"),
+                        ],
+                        max_length=14,
+                    ),
+                ),
+                ("reason", models.CharField(blank=True, max_length=200)),
+                ("task_id", models.CharField(blank=True, max_length=255)),
+                ("operation_ref", models.CharField(blank=True, max_length=255)),
+                ("status", models.CharField(blank=True, max_length=20)),
+                ("key_id", models.CharField(blank=True, max_length=120)),
+                ("body", models.JSONField(null=True)),
+                (
+                    "seller",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="deliveries",
+                        to="tasks_app.seller",
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'webhook deliveries',
-                'ordering': ['-id'],
+                "verbose_name_plural": "webhook deliveries",
+                "ordering": ["-id"],
             },
         ),
         migrations.CreateModel(
-            name='WorkflowEvent',
+            name="WorkflowEvent",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('type', models.CharField(max_length=40)),
-                ('source', models.CharField(max_length=80)),
-                ('payload', models.JSONField(default=dict)),
-                ('correlation', models.JSONField(default=dict)),
-                ('idempotency_key', models.CharField(max_length=160, unique=True)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='events', to='tasks_app.job')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("type", models.CharField(max_length=40)),
+                ("source", models.CharField(max_length=80)),
+                ("payload", models.JSONField(default=dict)),
+                ("correlation", models.JSONField(default=dict)),
+                ("idempotency_key", models.CharField(max_length=160, unique=True)),
+                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="events", to="tasks_app.job"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['id'],
+                "ordering": ["id"],
             },
         ),
         migrations.CreateModel(
-            name='Decision',
+            name="Decision",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('actor', models.CharField(max_length=80)),
-                ('actor_name', models.CharField(max_length=160)),
-                ('verdict', models.CharField(choices=[('approve', 'Approve'), ('reject', 'Reject')], max_length=8)),
-                ('comment', models.TextField(blank=True)),
-                ('evidence_digest', models.CharField(max_length=64)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('approval', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to='tasks_app.approval')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("actor", models.CharField(max_length=80)),
+                ("actor_name", models.CharField(max_length=160)),
+                (
+                    "verdict",
+                    models.CharField(choices=[("approve", "Approve"), ("reject", "Reject")], max_length=8),
+                ),
+                ("comment", models.TextField(blank=True)),
+                ("evidence_digest", models.CharField(max_length=64)),
+                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "approval",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="decisions",
+                        to="tasks_app.approval",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['id'],
-                'constraints': [models.UniqueConstraint(fields=('approval', 'actor'), name='one_decision_per_person')],
+                "ordering": ["id"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("approval", "actor"), name="one_decision_per_person")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Observation',
+            name="Observation",
             fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('channel', models.CharField(choices=[('reply', 'Reply'), ('poll', 'Poll'), ('webhook', 'Webhook'), ('human', 'Human')], max_length=8)),
-                ('kind', models.CharField(max_length=10)),
-                ('status', models.CharField(max_length=20)),
-                ('raw_status', models.CharField(blank=True, max_length=80)),
-                ('outcome', models.CharField(choices=[('applied', 'Applied'), ('duplicate', 'Duplicate'), ('stale', 'Stale'), ('conflict', 'Conflict'), ('indeterminate', 'Indeterminate')], max_length=14)),
-                ('note', models.TextField(blank=True)),
-                ('digest', models.CharField(max_length=64)),
-                ('body', models.JSONField(null=True)),
-                ('seller_at', models.DateTimeField(null=True)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('operation', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='observations', to='tasks_app.operation')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "channel",
+                    models.CharField(
+                        choices=[
+                            ("reply", "Reply"),
+                            ("poll", "Poll"),
+                            ("webhook", "Webhook"),
+                            ("human", "Human"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("kind", models.CharField(max_length=10)),
+                ("status", models.CharField(max_length=20)),
+                ("raw_status", models.CharField(blank=True, max_length=80)),
+                (
+                    "outcome",
+                    models.CharField(
+                        choices=[
+                            ("applied", "Applied"),
+                            ("duplicate", "Duplicate"),
+                            ("stale", "Stale"),
+                            ("conflict", "Conflict"),
+                            ("indeterminate", "Indeterminate"),
+                        ],
+                        max_length=14,
+                    ),
+                ),
+                ("note", models.TextField(blank=True)),
+                ("digest", models.CharField(max_length=64)),
+                ("body", models.JSONField(null=True)),
+                ("seller_at", models.DateTimeField(null=True)),
+                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="observations",
+                        to="tasks_app.operation",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['id'],
-                'indexes': [models.Index(fields=['operation', 'id'], name='observation_by_operation')],
+                "ordering": ["id"],
+                "indexes": [models.Index(fields=["operation", "id"], name="observation_by_operation")],
             },
         ),
         migrations.CreateModel(
-            name='SeenNonce',
+            name="SeenNonce",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key_id', models.CharField(max_length=120)),
-                ('nonce', models.CharField(max_length=120)),
-                ('expires_at', models.DateTimeField(db_index=True)),
-                ('seller', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='tasks_app.seller')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("key_id", models.CharField(max_length=120)),
+                ("nonce", models.CharField(max_length=120)),
+                ("expires_at", models.DateTimeField(db_index=True)),
+                (
+                    "seller",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="tasks_app.seller"),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('seller', 'key_id', 'nonce'), name='nonce_once')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("seller", "key_id", "nonce"), name="nonce_once")
+                ],
             },
         ),
         migrations.AddConstraint(
-            model_name='account',
-            constraint=models.UniqueConstraint(fields=('advertiser', 'seller'), name='account_once_per_seller'),
+            model_name="account",
+            constraint=models.UniqueConstraint(
+                fields=("advertiser", "seller"), name="account_once_per_seller"
+            ),
         ),
         migrations.AddIndex(
-            model_name='step',
-            index=models.Index(condition=models.Q(('ready_at__isnull', False)), fields=['priority', 'ready_at', 'id'], name='step_ready'),
+            model_name="step",
+            index=models.Index(
+                condition=models.Q(("ready_at__isnull", False)),
+                fields=["priority", "ready_at", "id"],
+                name="step_ready",
+            ),
         ),
         migrations.AddIndex(
-            model_name='step',
-            index=models.Index(condition=models.Q(('status', 'executing')), fields=['lease_until'], name='step_leased'),
+            model_name="step",
+            index=models.Index(
+                condition=models.Q(("status", "executing")), fields=["lease_until"], name="step_leased"
+            ),
         ),
         migrations.AddIndex(
-            model_name='step',
-            index=django.contrib.postgres.indexes.GinIndex(condition=models.Q(('waiting_for__isnull', False)), fields=['waiting_for'], name='step_waiting', opclasses=['jsonb_path_ops']),
+            model_name="step",
+            index=django.contrib.postgres.indexes.GinIndex(
+                condition=models.Q(("waiting_for__isnull", False)),
+                fields=["waiting_for"],
+                name="step_waiting",
+                opclasses=["jsonb_path_ops"],
+            ),
         ),
         migrations.AddConstraint(
-            model_name='step',
-            constraint=models.UniqueConstraint(fields=('job', 'key'), name='step_key_once_per_job'),
+            model_name="step",
+            constraint=models.UniqueConstraint(fields=("job", "key"), name="step_key_once_per_job"),
         ),
         migrations.AddConstraint(
-            model_name='edge',
-            constraint=models.UniqueConstraint(fields=('before', 'after'), name='edge_once'),
+            model_name="edge",
+            constraint=models.UniqueConstraint(fields=("before", "after"), name="edge_once"),
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(condition=models.Q(('send_at__isnull', False)), fields=['send_at'], name='operation_to_send'),
+            model_name="operation",
+            index=models.Index(
+                condition=models.Q(("send_at__isnull", False)), fields=["send_at"], name="operation_to_send"
+            ),
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(condition=models.Q(('next_poll_at__isnull', False)), fields=['next_poll_at'], name='operation_to_poll'),
+            model_name="operation",
+            index=models.Index(
+                condition=models.Q(("next_poll_at__isnull", False)),
+                fields=["next_poll_at"],
+                name="operation_to_poll",
+            ),
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(condition=models.Q(('status__in', ['submitted', 'working', 'input_required', 'auth_required', 'calling_adcp'])), fields=['deadline_at'], name='operation_to_time_out'),
+            model_name="operation",
+            index=models.Index(
+                condition=models.Q(
+                    (
+                        "status__in",
+                        ["submitted", "working", "input_required", "auth_required", "calling_adcp"],
+                    )
+                ),
+                fields=["deadline_at"],
+                name="operation_to_time_out",
+            ),
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(condition=models.Q(('published_at__isnull', True), ('settled_at__isnull', False)), fields=['settled_at'], name='operation_to_publish'),
+            model_name="operation",
+            index=models.Index(
+                condition=models.Q(("published_at__isnull", True), ("settled_at__isnull", False)),
+                fields=["settled_at"],
+                name="operation_to_publish",
+            ),
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(fields=['subject_type', 'subject_id'], name='operation_by_subject'),
+            model_name="operation",
+            index=models.Index(fields=["subject_type", "subject_id"], name="operation_by_subject"),
         ),
         migrations.AddConstraint(
-            model_name='operation',
-            constraint=models.UniqueConstraint(condition=models.Q(('task_id', ''), _negated=True), fields=('seller', 'task_id'), name='task_once_per_seller'),
+            model_name="operation",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("task_id", ""), _negated=True),
+                fields=("seller", "task_id"),
+                name="task_once_per_seller",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['subject_type', 'subject_id'], name='job_by_subject'),
+            model_name="job",
+            index=models.Index(fields=["subject_type", "subject_id"], name="job_by_subject"),
         ),
         migrations.AddIndex(
-            model_name='approval',
-            index=models.Index(condition=models.Q(('status', 'open')), fields=['team', 'due_at'], name='approval_open'),
+            model_name="approval",
+            index=models.Index(
+                condition=models.Q(("status", "open")), fields=["team", "due_at"], name="approval_open"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='approval',
-            constraint=models.UniqueConstraint(condition=models.Q(('status', 'open')), fields=('kind', 'subject_type', 'subject_id'), name='one_open_approval_per_question'),
+            model_name="approval",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("status", "open")),
+                fields=("kind", "subject_type", "subject_id"),
+                name="one_open_approval_per_question",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='advertiser',
-            constraint=models.UniqueConstraint(fields=('team', 'name'), name='advertiser_once_per_team'),
+            model_name="advertiser",
+            constraint=models.UniqueConstraint(fields=("team", "name"), name="advertiser_once_per_team"),
         ),
         migrations.AddIndex(
-            model_name='webhookdelivery',
-            index=models.Index(condition=models.Q(('verdict', 'early')), fields=['seller', 'task_id'], name='delivery_early'),
+            model_name="webhookdelivery",
+            index=models.Index(
+                condition=models.Q(("verdict", "early")), fields=["seller", "task_id"], name="delivery_early"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='webhookdelivery',
-            constraint=models.UniqueConstraint(condition=models.Q(('verdict__in', ['applied', 'early', 'conflict']), models.Q(('key', ''), _negated=True)), fields=('seller', 'key'), name='delivery_key_once'),
+            model_name="webhookdelivery",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(
+                    ("verdict__in", ["applied", "early", "conflict"]), models.Q(("key", ""), _negated=True)
+                ),
+                fields=("seller", "key"),
+                name="delivery_key_once",
+            ),
         ),
         migrations.AddIndex(
-            model_name='workflowevent',
-            index=models.Index(fields=['job', 'id'], name='event_by_job'),
+            model_name="workflowevent",
+            index=models.Index(fields=["job", "id"], name="event_by_job"),
         ),
     ]

@@ -96,9 +96,7 @@ def _keep(seller: Seller, capabilities: Capabilities) -> None:
 def seller_abilities(seller: Seller) -> dict[str, bool]:
     """What the seller can and cannot do, in words."""
     tools = set(seller.tools)
-    can = {
-        f"can {words}": bool(tools & {tool, *_OLDER.get(tool, ())}) for tool, words in _WANTED.items()
-    }
+    can = {f"can {words}": bool(tools & {tool, *_OLDER.get(tool, ())}) for tool, words in _WANTED.items()}
     can["replays a repeated purchase (idempotency)"] = seller.idempotency_ttl_s is not None
     can["tells us by webhook"] = seller.uses_webhooks
     return can

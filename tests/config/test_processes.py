@@ -140,10 +140,13 @@ def supervise(state: Path, *ignores: str) -> tuple[subprocess.Popen[str], list[i
 if sys.platform.startswith("linux"):
 
     def test_a_killed_supervisor_takes_its_processes_along(tmp_path: Path) -> None:
-        supervisor, (leader, _) = supervise(tmp_path / "run.json")
+        state = tmp_path / "run.json"
+        supervisor, (leader, child) = supervise(state)
         supervisor.kill()
         supervisor.communicate()
         wait_until(lambda: not alive(leader))
+        with ProcessGroup(state_file=state):  # what the leader itself did not end
+            wait_until(lambda: not alive(child))
 
 
 def test_the_next_group_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:

@@ -60,26 +60,31 @@ def port() -> int:
 
 
 class Supervised:
-    def __init__(self, product: Path, *arguments: str, **env: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", RUN, str(product), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "DATABASE_URL": "", "MIGRATE_DATABASE_URL": "", **env},
-        )
-        self.output = ""
+    """The supervisor as a process of its own, its output in a file."""
 
-    def read_until(self, words: str, times: int = 1) -> None:
-        assert self.process.stdout is not None
-        while self.output.count(words) < times:
-            line = self.process.stdout.readline()
-            assert line, f"ended before {words!r}:\n{self.output}"
-            self.output += line
+    def __init__(self, product: Path, *arguments: str, **env: str) -> None:
+        self._log = product / f"output-{len(list(product.glob('output-*')))}"
+        with self._log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", RUN, str(product), *arguments],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "DATABASE_URL": "", "MIGRATE_DATABASE_URL": "", **env},
+            )
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text(encoding="utf-8")
+
+    def wait_for(self, words: str, times: int = 1) -> None:
+        def seen() -> bool:
+            return self.output.count(words) >= times or self.process.poll() is not None
+
+        wait_until(seen, timeout=30, message=words)
+        assert self.output.count(words) >= times, self.output
 
     def finish(self) -> int:
-        self.output += self.process.communicate(timeout=30)[0]
-        return self.process.returncode
+        return self.process.wait(timeout=30)
 
 
 @pytest.fixture
@@ -95,7 +100,7 @@ def supervised(product: Path, port: int) -> Iterator[Supervised]:
 def test_a_signal_stops_processes_and_database(
     supervised: Supervised, product: Path, port: int, number: signal.Signals
 ) -> None:
-    supervised.read_until("ready", times=2)
+    supervised.wait_for("ready", times=2)
     data = postgres.data_dir(product)
     assert engine.postmaster(data) is not None
     supervised.process.send_signal(number)
@@ -105,27 +110,27 @@ def test_a_signal_stops_processes_and_database(
 
 
 def test_a_process_that_dies_is_started_again(supervised: Supervised) -> None:
-    supervised.read_until("worker\n")
+    supervised.wait_for("ready", times=2)
     line = next(line for line in supervised.output.splitlines() if line.endswith("worker"))
     os.kill(int(line.split()[-2]), signal.SIGKILL)
-    supervised.read_until("worker    | ready", times=2)
+    supervised.wait_for("worker    | ready", times=2)
 
 
 def test_after_a_kill_the_next_run_needs_no_clean_up(
     supervised: Supervised, product: Path, port: int
 ) -> None:
-    supervised.read_until("ready", times=2)
+    supervised.wait_for("ready", times=2)
     supervised.process.kill()
     supervised.process.wait()
     again = Supervised(product, "run", "--port", str(port))
-    again.read_until("ready", times=2)
+    again.wait_for("ready", times=2)
     again.process.terminate()
     assert again.finish() == 0
     wait_until(lambda: engine.postmaster(postgres.data_dir(product)) is None)
 
 
 def test_a_second_run_is_refused_and_the_first_goes_on(supervised: Supervised, product: Path) -> None:
-    supervised.read_until("ready", times=2)
+    supervised.wait_for("ready", times=2)
     second = Supervised(product, "run", "--port", "1")
     assert second.finish() == 1
     assert "runs already" in second.output

@@ -1,0 +1,86 @@
+"""What every room of the API is made of: rights by action, rows by viewer, names by id or reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db.models import Model, QuerySet
+from django.http import Http404
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.serializers import BaseSerializer, Serializer, ValidationError
+from rest_framework.viewsets import GenericViewSet
+
+from tasks_app.people.models import User
+
+M = TypeVar("M", bound=Model)
+
+
+class HasRight(BasePermission):
+    """The viewer holds the right that the view names for this action; an action without one is denied."""
+
+    message = "You have no right to do this."
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if view.action in (None, "metadata"):  # answered with 405, or with what the view is called
+            return bool(request.user.is_authenticated)
+        right = view.rights.get(view.action)
+        return bool(right and request.user.is_authenticated and request.user.has_perm(right))
+
+
+class RoomViewSet(GenericViewSet[M]):
+    """A room: `rights` maps each action to the right it takes, `rows(viewer)` is what a viewer may see.
+
+    Single rows are found by id or by reference; a row of another team is not found (404).
+    """
+
+    permission_classes = (HasRight,)
+    rights: Mapping[str, str] = {}
+    lookup_url_kwarg = "id"
+    lookup_value_regex = "[A-Za-z0-9-]+"
+
+    def rows(self, viewer: User) -> QuerySet[M]:
+        """Every row of this room that `viewer` may see."""
+        raise NotImplementedError
+
+    def get_queryset(self) -> QuerySet[M]:
+        if getattr(self, "swagger_fake_view", False):
+            return super().get_queryset().none()
+        return self.rows(self.viewer)
+
+    @property
+    def viewer(self) -> User:
+        """Who asks; authenticated, as every room demands it."""
+        viewer = self.request.user
+        assert isinstance(viewer, User)
+        return viewer
+
+    def get_object(self) -> M:
+        """The row named in the address. Raises Http404."""
+        name = self.kwargs["id"]
+        try:
+            found = self.get_queryset().filter(pk=UUID(name))
+        except ValueError:
+            found = self.get_queryset().filter(reference=name.upper())
+        row = found.first()
+        if row is None:
+            raise Http404
+        return row
+
+    def read_body(self, serializer: type[BaseSerializer[Any]]) -> dict[str, Any]:
+        """The body, checked by `serializer`. Raises ValidationError."""
+        read = serializer(data=self.request.data)
+        read.is_valid(raise_exception=True)
+        return dict(read.validated_data)
+
+
+class StrictSerializer(Serializer[Any]):
+    """A body in which a misspelt field is an error, not an omission."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        unknown = set(data) - set(self.fields) if isinstance(data, Mapping) else set()
+        if unknown:
+            raise ValidationError({name: ["There is no such field."] for name in sorted(unknown)})
+        return super().to_internal_value(data)

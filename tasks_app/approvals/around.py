@@ -1,0 +1,79 @@
+"""What surrounds the subject of a question: told by the storey that owns the subject.
+
+An approval knows its subject by type and id alone; campaign, money left and history live above.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from tasks_app.approvals.models import Approval
+from tasks_app.people.models import User
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a subject belongs: its own page, and the campaign it is part of (empty: none)."""
+
+    reference: str
+    link: str = ""
+    campaign: str = ""
+    campaign_link: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The campaign's money at this moment, in `currency`; `taken` is confirmed and approved elsewhere."""
+
+    total: Decimal
+    taken: Decimal
+    currency: str
+
+    def left_after(self, amount: Decimal) -> Decimal:
+        """What is left once `amount` is spent too; negative when it goes beyond the budget."""
+        return self.total - self.taken - amount
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detail:
+    """What the page of one question shows besides its evidence.
+
+    `group`: ids of the subjects in the same campaign. `history`: (label, value) of real rows. `answer_time`:
+    the seller's median time to settle a purchase, None without any.
+    """
+
+    budget: Budget | None = None
+    group: tuple[uuid.UUID, ...] = ()
+    history: tuple[tuple[str, str], ...] = ()
+    answer_time: timedelta | None = None
+    creative_deadline: datetime | None = None
+
+
+PlacesOf = Callable[[Collection[uuid.UUID], User], dict[uuid.UUID, Place]]
+DetailOf = Callable[[uuid.UUID, User], Detail]
+_known: dict[str, tuple[PlacesOf, DetailOf]] = {}
+
+
+def around_register(subject_type: str, *, places: PlacesOf, detail: DetailOf) -> None:
+    """Let the owner of `subject_type` tell what surrounds its subjects."""
+    _known[subject_type] = (places, detail)
+
+
+def places_of(approvals: Collection[Approval], viewer: User) -> dict[uuid.UUID, Place]:
+    """Subject id to its place, for those that are known; one call for each type of subject."""
+    found: dict[uuid.UUID, Place] = {}
+    for kind in {approval.subject_type for approval in approvals}:
+        if kind in _known:
+            ids = {approval.subject_id for approval in approvals if approval.subject_type == kind}
+            found |= _known[kind][0](ids, viewer)
+    return found
+
+
+def detail_of(approval: Approval, viewer: User) -> Detail:
+    """What surrounds one question's subject."""
+    known = _known.get(approval.subject_type)
+    return known[1](approval.subject_id, viewer) if known else Detail()

@@ -1,0 +1,76 @@
+"""Lists made by unfold, without counting: saved views as segments, names looked up for a page at once."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.paginator import InfinitePaginator
+from unfold.views import ChangeList
+
+from tasks_app.desk.page import Page
+
+VIEW = "view"
+
+
+class SavedViewList(ChangeList):
+    """Narrows by the saved view, and lets the admin name its rows once the page's rows are known."""
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        found = dict(super().get_filters_params(params))
+        found.pop(VIEW, None)
+        return found
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        rows = super().get_queryset(request, exclude_parameters)
+        _, lookups = self.model_admin.views.get(request.GET.get(VIEW, ""), ("", {}))
+        return rows.filter(**lookups)
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        self.model_admin.name_rows(self.result_list)
+
+
+class ListPage(Page):
+    """A read-only list with a head of ours above unfold's table.
+
+    `views`: the saved views, value (empty for the first) to (title, lookups). Nothing is counted: a page more
+    is offered where this one is full.
+    """
+
+    head: ClassVar[str] = ""
+    subhead: ClassVar[str] = ""
+    views: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {}
+    list_before_template = "desk/list_head.html"
+    list_fullwidth = True
+    list_per_page = 50
+    show_full_result_count = False
+    paginator = InfinitePaginator
+    actions = None
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return SavedViewList
+
+    def name_rows(self, rows: list[Any]) -> None:
+        """Called with the rows of one page: what they are called may be looked up here, at once."""
+
+    def segments(self, request: HttpRequest) -> list[dict[str, Any]]:
+        """unfold's navigation items for the saved views."""
+        chosen = request.GET.get(VIEW, "")
+        return [
+            {"title": title, "link": f"?{VIEW}={value}" if value else "?", "active": value == chosen}
+            for value, (title, _) in self.views.items()
+        ]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        extra = {"head": self.head, "subhead": self.subhead, "segments": self.segments(request)}
+        return super().changelist_view(request, {**extra, **(extra_context or {})})
+
+
+def named(row: Model, name: str) -> str:
+    """What `name_rows` found for a row; – where it found nothing."""
+    return str(getattr(row, name, "") or "–")

@@ -1,0 +1,88 @@
+"""Jobs in the admin: the list, and the page of one with its graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from tasks_app.desk import text
+from tasks_app.desk.listing import ListPage, named
+from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, Job, JobStatus
+from tasks_app.jobs.presenters import event_lines, job_layout, job_words, step_rows
+from tasks_app.jobs.selectors import job_events, job_rows
+from tasks_app.lifecycle.names import names_of
+from tasks_app.templatetags.fd import state
+
+
+@admin.register(Job)
+class JobAdmin(ListPage):
+    """Runs of recipes."""
+
+    object_template = "desk/job.html"
+    head = "Jobs"
+    subhead = "Runs of recipes, newest first. Every step is a row; a worker that dies loses nothing."
+    views = {
+        "": ("All", {}),
+        "open": ("Open", {"status__in": JOB_OPEN}),
+        "failed": ("Failed", {"status": JobStatus.FAILED}),
+        "ended": ("Ended", {"status__in": JOB_ENDED}),
+    }
+    list_display = ["show_reference", "show_recipe", "show_subject", "show_state", "show_since", "show_took"]
+    search_fields = ["^reference"]
+    ordering = ["-id"]
+
+    def name_rows(self, rows: list[Any]) -> None:
+        """What each job is for, found for the whole page at once."""
+        for kind in {job.subject_type for job in rows if job.subject_id}:
+            names = names_of(kind, {job.subject_id for job in rows if job.subject_type == kind})
+            for job in rows:
+                if job.subject_type == kind:
+                    job.subject_name = names.get(job.subject_id)
+
+    @display(description="Job", ordering="id")
+    def show_reference(self, job: Job) -> SafeString:
+        return format_html('<span class="mono">{}</span>', job.reference)
+
+    @display(description="Recipe")
+    def show_recipe(self, job: Job) -> str:
+        return f"{job.recipe.replace('_', ' ')}, version {job.recipe_version}"
+
+    @display(description="For")
+    def show_subject(self, job: Job) -> str:
+        return named(job, "subject_name")
+
+    @display(description="State")
+    def show_state(self, job: Job) -> SafeString:
+        return state(job.status)
+
+    @display(description="Started")
+    def show_since(self, job: Job) -> str:
+        return text.moment_short(job.created_at)
+
+    @display(description="Took")
+    def show_took(self, job: Job) -> str:
+        return text.duration(job.ended_at - job.created_at) if job.ended_at else text.DASH
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("team", "parent_step__job")
+
+    def object_data(self, request: HttpRequest, obj: Job) -> dict[str, Any]:
+        rows = job_rows(obj)
+        names = names_of(obj.subject_type, [obj.subject_id]) if obj.subject_id else {}
+        parent = obj.parent_step.job if obj.parent_step else None
+        return {
+            "job": obj,
+            "parent": parent,
+            "subject": names.get(obj.subject_id) if obj.subject_id else None,
+            "dag": job_layout(rows),
+            "words": job_words(rows),
+            "steps": step_rows(rows),
+            "events": event_lines(job_events(obj)),
+            "title": obj.reference,
+        }

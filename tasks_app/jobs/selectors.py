@@ -1,0 +1,91 @@
+"""Reading a job with everything its graph shows, in a bounded number of queries."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks_app.approvals.models import Approval
+from tasks_app.jobs.models import STEP_ENDED, Edge, Job, Step, WorkflowEvent
+from tasks_app.lifecycle.names import EntityName, names_of
+from tasks_app.operations.models import Operation
+
+EVENTS_SHOWN = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRows:
+    """A job's rows. `children` are nested jobs by the step that started them, `child_steps` their open or
+    failed steps by job; `items` names what fan-outs run over, by the item's own text."""
+
+    job: Job
+    steps: tuple[Step, ...]
+    edges: tuple[tuple[uuid.UUID, uuid.UUID], ...]
+    children: dict[uuid.UUID, Job] = field(default_factory=dict)
+    child_steps: dict[uuid.UUID, list[Step]] = field(default_factory=dict)
+    operations: dict[str, Operation] = field(default_factory=dict)
+    approvals: dict[str, Approval] = field(default_factory=dict)
+    items: dict[str, EntityName] = field(default_factory=dict)
+
+    def items_of(self, step: Step) -> list[Step]:
+        """The steps a for_each step became, in order."""
+        return [one for one in self.steps if one.fan_out_id == step.pk]
+
+
+def job_rows(job: Job) -> JobRows:
+    """Everything the graph and the table of steps need: eight queries, whatever the job's size."""
+    steps = list(Step.objects.filter(job=job))
+    steps.sort(key=lambda step: (step.item_index or 0, str(step.pk)))
+    edges = tuple(Edge.objects.filter(before__job=job).values_list("before_id", "after_id"))
+    nested = [step.pk for step in steps if step.spec.get("recipe")]
+    children = {child.parent_step_id: child for child in Job.objects.filter(parent_step__in=nested)}
+    child_steps: dict[uuid.UUID, list[Step]] = {}
+    for step in Step.objects.filter(job__parent_step__in=nested).exclude(status="completed"):
+        child_steps.setdefault(step.job_id, []).append(step)
+    waits = [step.waiting_for for step in [*steps, *(s for rows in child_steps.values() for s in rows)]
+             if step.waiting_for and step.status not in STEP_ENDED]
+    return JobRows(
+        job=job, steps=tuple(steps), edges=edges, children=children, child_steps=child_steps,
+        operations=_operations(waits), approvals=_approvals(waits), items=_item_names(steps),
+    )
+
+
+def job_events(job: Job) -> list[WorkflowEvent]:
+    """The latest events, newest first."""
+    return list(WorkflowEvent.objects.filter(job=job).order_by("-id")[:EVENTS_SHOWN])
+
+
+def item_kind(spec: dict[str, Any]) -> str:
+    """What a for_each runs over, by the input that takes the item: `seller`, `deal` (from `deal_id`)."""
+    for name, value in (spec.get("inputs") or {}).items():
+        if isinstance(value, str) and value.replace(" ", "") == "{{item}}":
+            return str(name).removesuffix("_id")
+    return ""
+
+
+def _operations(waits: Iterable[dict[str, Any]]) -> dict[str, Operation]:
+    ids = {wait["id"] for wait in waits if wait.get("type") == "operation"}
+    return {str(o.pk): o for o in Operation.objects.filter(pk__in=ids).select_related("seller")} if ids else {}
+
+
+def _approvals(waits: Iterable[dict[str, Any]]) -> dict[str, Approval]:
+    ids = {pk for wait in waits if wait.get("type") == "approvals" for pk in wait["ids"]}
+    return {str(a.pk): a for a in Approval.objects.filter(pk__in=ids)} if ids else {}
+
+
+def _item_names(steps: Iterable[Step]) -> dict[str, EntityName]:
+    wanted: dict[str, set[uuid.UUID]] = {}
+    for step in steps:
+        pk = _uuid(step.item) if step.fan_out_id is not None else None
+        if pk is not None:
+            wanted.setdefault(item_kind(step.spec), set()).add(pk)
+    return {str(pk): name for kind, ids in wanted.items() for pk, name in names_of(kind, ids).items()}
+
+
+def _uuid(item: Any) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(item) if isinstance(item, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,71 @@
+"""The audit trail in the admin: the list over all entities, one entity's chain, and one entry whole."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from tasks_app.desk.page import Page, viewer
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.presenters import trail_rows_named, verification_words
+from tasks_app.lifecycle.selectors import entity_by_reference, entries_visible
+from tasks_app.lifecycle.verify import entity_models, verify_entity
+
+_PAGE = 50
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(Page):
+    """Append-only: nobody changes or deletes an entry, here or in the database."""
+
+    list_template_name = "desk/audit.html"
+    object_template = "desk/audit_entry.html"
+    team_path = None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEntry]:
+        return entries_visible(viewer(request))
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        kind, reference = request.GET.get("entity", ""), request.GET.get("reference", "").strip()
+        rows = self.get_queryset(request)
+        kinds = entity_models()
+        found = entity_by_reference(reference) if reference else None
+        if reference:
+            rows = rows.filter(entity_type=found[0], entity_id=found[1]) if found else rows.none()
+        elif kind in kinds:
+            rows = rows.filter(entity_type=kind)
+        before = request.GET.get("before", "")
+        if before.isdecimal() and len(before) < 19:
+            rows = rows.filter(pk__lt=int(before))
+        entries = list(rows.order_by("-pk")[: _PAGE + 1])
+        shown = entries[:_PAGE]
+        verification = verify_entity(*found) if found and shown else None
+        kept = {"entity": kind, "reference": reference}
+        return {
+            "title": "Audit trail",
+            "kinds": sorted(kinds),
+            "kind": kind,
+            "reference": reference,
+            "rows": trail_rows_named(shown),
+            "verification": verification,
+            "verified": verification_words(verification) if verification else "",
+            "older": urlencode({**kept, "before": shown[-1].pk}) if len(entries) > _PAGE else "",
+            "newest": urlencode(kept) if before else "",
+        }
+
+    def object_data(self, request: HttpRequest, obj: AuditEntry) -> dict[str, Any]:
+        row = trail_rows_named([obj])[0]
+        verification = verify_entity(obj.entity_type, obj.entity_id)
+        return {
+            "entry": obj,
+            "row": row,
+            "hash": bytes(obj.hash).hex(),
+            "previous": bytes(obj.prev_hash).hex(),
+            "verification": verification,
+            "verified": verification_words(verification),
+            "title": f"Entry {obj.seq} of {row.entity.reference if row.entity else obj.entity_type}",
+        }

@@ -1,0 +1,57 @@
+"""Reading the trail: of one entity, of several at once, and what a viewer may see of all."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from functools import reduce
+from operator import or_
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from tasks_app.lifecycle.models import AuditEntry, Stateful
+from tasks_app.lifecycle.verify import entity_models
+from tasks_app.people.models import User
+from tasks_app.people.scope import visible
+
+
+def entries_of(entity_type: str, entity_id: uuid.UUID) -> list[AuditEntry]:
+    """One entity's chain, oldest first."""
+    return list(AuditEntry.objects.filter(entity_type=entity_type, entity_id=entity_id).order_by("seq"))
+
+
+def entries_of_many(wanted: Mapping[str, Collection[uuid.UUID]]) -> dict[uuid.UUID, list[AuditEntry]]:
+    """The chains of several entities, by id, each oldest first; one query."""
+    chains: dict[uuid.UUID, list[AuditEntry]] = {}
+    parts = [Q(entity_type=kind, entity_id__in=ids) for kind, ids in wanted.items() if ids]
+    if parts:
+        for entry in AuditEntry.objects.filter(reduce(or_, parts)).order_by("entity_id", "seq"):
+            chains.setdefault(entry.entity_id, []).append(entry)
+    return chains
+
+
+def entries_visible(viewer: User) -> QuerySet[AuditEntry]:
+    """The whole trail, narrowed to entities of the viewer's teams."""
+    if viewer.is_superuser:
+        return AuditEntry.objects.all()
+    own = [
+        Q(Exists(visible(model._default_manager.filter(pk=OuterRef("entity_id")), viewer, team=_team(model))),
+          entity_type=kind)
+        for kind, model in entity_models().items()
+    ]
+    return AuditEntry.objects.filter(reduce(or_, own))
+
+
+def entity_by_reference(reference: str) -> tuple[str, uuid.UUID] | None:
+    """(entity type, id) of DEAL-2026-000864 and the like; None for what does not exist."""
+    for kind, model in entity_models().items():
+        if any(field.name == "reference" for field in model._meta.fields):
+            found = model._default_manager.filter(reference__iexact=reference.strip())
+            pk = found.values_list("pk", flat=True).first()
+            if pk is not None:
+                return kind, pk
+    return None
+
+
+def _team(model: type[Stateful]) -> str:
+    return "team" if any(field.name == "team" for field in model._meta.fields) else "job__team"

@@ -1,0 +1,262 @@
+"""From an approved deal to a booked one: guards, confirmation, departures, losses, late answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from orders.models import Deal, DealStatus
+from orders.questions import DIFFERENT, LATE
+from orders.services import deal_book
+from tasks_app import clock
+from tasks_app.adcp.types import Seen
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import approval_decide
+from tasks_app.lifecycle.errors import InvalidTransitionError
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.operations.converge import observe
+from tasks_app.operations.deadlines import time_out_due
+from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import publish
+from tests.factories import approve_deal, make_deal, make_line, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def confirmed(deal: Deal, **changed: Any) -> dict[str, Any]:
+    """What a seller answers to create_media_buy, with some things changed in the first package."""
+    packages = [
+        {
+            "package_id": f"pkg-{line.position}",
+            "product_id": line.product_id,
+            "pricing_option_id": line.pricing_option_id,
+            "budget": float(line.budget),
+            "start_time": line.start_at.isoformat(),
+            "end_time": line.end_at.isoformat(),
+            "targeting_overlay": line.targeting,
+            "context": {"line_id": str(line.pk)},
+        }
+        for line in deal.lines.all()
+    ]
+    packages[0].update(changed)
+    return {
+        "media_buy_id": "nrl-58213",
+        "media_buy_status": "pending_creatives",
+        "revision": 1,
+        "valid_actions": ["sync_creatives", "cancel"],
+        "creative_deadline": "2030-11-20T17:00:00-05:00",
+        "packages": packages,
+    }
+
+
+def settle(
+    operation: Operation, status: str, payload: dict[str, Any] | None = None, message: str = ""
+) -> None:
+    """The seller answers the call that is out."""
+    claim_one(operation_id=operation.pk)
+    observe(
+        operation_id=operation.pk,
+        seen=Seen(kind="answer", status=status, payload=payload, message=message or None),
+        channel="reply",
+    )
+    publish(operation_id=operation.pk)
+
+
+@pytest.fixture
+def booking() -> tuple[Deal, Operation]:
+    """A deal in booking and its purchase, about to be sent."""
+    deal = make_deal(make_line(), make_line(channel="display", product_id="prod-dsp", budget=Decimal(61_500)))
+    approve_deal(deal)
+    operation = deal_book(deal=deal)
+    deal.refresh_from_db()
+    return deal, operation
+
+
+def test_booking_needs_an_approval() -> None:
+    deal = make_deal()
+    with pytest.raises(InvalidTransitionError, match="no matching transition rule"):
+        transition(deal, DealStatus.BOOKING, actor="system")
+    transition(deal, DealStatus.ACCEPTED, actor="system")
+    with pytest.raises(InvalidTransitionError, match="nobody has approved it"):
+        transition(deal, DealStatus.BOOKING, actor="system")
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.ACCEPTED
+
+
+def test_booking_needs_an_active_account() -> None:
+    deal = make_deal(account=False)
+    approve_deal(deal)
+    with pytest.raises(InvalidTransitionError, match="has no account"):
+        deal_book(deal=deal)
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.ACCEPTED
+    assert not Operation.objects.exists() or not Operation.objects.filter(send_at__isnull=False).exists()
+
+
+def test_the_purchase_says_what_was_approved_and_is_made_once(booking: tuple[Deal, Operation]) -> None:
+    deal, operation = booking
+    assert deal.status == DealStatus.BOOKING
+    assert deal_book(deal=deal).pk == operation.pk
+    assert Operation.objects.filter(task_type="create_media_buy").count() == 1
+    sent = operation.request
+    assert [p["budget"] for p in sent["packages"]] == [102500, 61500]
+    assert sent["account"] == {"account_id": "acc-norrland-digital"}
+    assert sent["context"]["deal_id"] == str(deal.pk)
+    assert sent["packages"][0]["context"]["line_id"] == str(deal.lines.get(position=1).pk)
+
+
+def test_a_confirmation_as_approved_books_the_deal(booking: tuple[Deal, Operation]) -> None:
+    deal, operation = booking
+    settle(operation, "completed", confirmed(deal))
+    deal.refresh_from_db()
+    assert (deal.status, deal.media_buy_id, deal.media_buy_status) == (
+        "booked",
+        "nrl-58213",
+        "pending_creatives",
+    )
+    assert deal.creative_deadline is not None
+    assert (deal.differs, deal.differences) == (False, [])
+    assert deal.lines.get(position=1).confirmed_budget == deal.lines.get(position=1).budget
+    assert verify_entity("deal", deal.pk).ok
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("budget", lambda deal: {"budget": 96657.5}),
+        ("start", lambda deal: {"start_time": (deal.start_at + timedelta(days=1)).isoformat()}),
+        ("end", lambda deal: {"end_time": (deal.end_at - timedelta(days=1)).isoformat()}),
+        ("rate", lambda deal: {"bid_price": 15.1}),
+        ("targeting", lambda deal: {"targeting_overlay": {"geo_countries": ["CA"]}}),
+    ],
+)
+def test_any_material_departure_is_flagged_and_asked_about(
+    booking: tuple[Deal, Operation], field: str, change: Callable[[Deal], dict[str, Any]]
+) -> None:
+    deal, operation = booking
+    settle(operation, "completed", confirmed(deal, **change(deal)))
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.BOOKED
+    assert deal.differs
+    assert [found["field"] for found in deal.differences] == [field]
+    asked = Approval.objects.get(kind=DIFFERENT)
+    assert asked.evidence["differences"] == deal.differences
+    approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve", comment="Fine.")
+    deal.refresh_from_db()
+    assert not deal.differs
+    assert deal.differences, "what differed stays on record"
+
+
+def test_what_the_seller_adds_to_the_targeting_is_no_departure(booking: tuple[Deal, Operation]) -> None:
+    deal, operation = booking
+    added = {"geo_countries": ["US"], "device_type": ["mobile"]}
+    settle(operation, "completed", confirmed(deal, targeting_overlay=added))
+    deal.refresh_from_db()
+    assert not deal.differs
+
+
+def test_rejecting_a_departure_asks_the_seller_to_cancel(booking: tuple[Deal, Operation]) -> None:
+    deal, operation = booking
+    settle(operation, "completed", confirmed(deal, budget=1.0))
+    asked = Approval.objects.get(kind=DIFFERENT)
+    approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="reject", comment="Too little.")
+    cancel = Operation.objects.get(task_type="update_media_buy")
+    assert cancel.request["canceled"] is True
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.BOOKED, "it is booked until the seller has cancelled it"
+    settle(cancel, "completed", {"media_buy_id": "nrl-58213", "media_buy_status": "canceled"})
+    deal.refresh_from_db()
+    assert (deal.status, deal.media_buy_status) == ("cancelled", "canceled")
+
+
+@pytest.mark.parametrize(
+    ("told", "becomes"), [("rejected", "failed"), ("failed", "failed"), ("canceled", "cancelled")]
+)
+def test_a_lost_purchase_ends_the_deal_and_says_why(
+    booking: tuple[Deal, Operation], told: str, becomes: str
+) -> None:
+    deal, operation = booking
+    settle(operation, told, message="Competitive separation")
+    deal.refresh_from_db()
+    assert deal.status == becomes
+    trail = verify_entity("deal", deal.pk)
+    assert trail.ok
+    from tasks_app.lifecycle.models import AuditEntry
+
+    last = AuditEntry.objects.filter(entity_id=deal.pk).order_by("-seq")[0]
+    assert "Competitive separation" in last.reason
+    assert last.actor == "agent:norrland-digital"
+
+
+def overdue(operation: Operation) -> None:
+    claim_one(operation_id=operation.pk)
+    observe(
+        operation_id=operation.pk,
+        channel="reply",
+        seen=Seen(kind="answer", status="submitted", task_id="task-1"),
+    )
+    assert operation.deadline_at is not None
+    late = operation.deadline_at + timedelta(minutes=1)
+    with clock.injected(lambda: late):
+        assert time_out_due(limit=10) == 1
+
+
+def complete_late(deal: Deal, operation: Operation) -> None:
+    seen = Seen(kind="answer", status="completed", task_id="task-1", payload=confirmed(deal))
+    observe(operation_id=operation.pk, seen=seen, channel="poll")
+    publish(operation_id=operation.pk)
+
+
+def test_a_purchase_completed_after_its_deadline_waits_for_a_person(booking: tuple[Deal, Operation]) -> None:
+    deal, operation = booking
+    overdue(operation)
+    complete_late(deal, operation)
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.BOOKING
+    asked = Approval.objects.get(kind=LATE)
+    approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve", comment="Keep it.")
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.BOOKED
+
+
+def test_a_purchase_completed_after_it_was_given_up_is_kept_as_a_new_deal(
+    booking: tuple[Deal, Operation],
+) -> None:
+    deal, operation = booking
+    overdue(operation)
+    asked = Approval.objects.get(kind="overdue")
+    approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="reject", comment="Enough.")
+    publish(operation_id=operation.pk)
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.FAILED
+
+    complete_late(deal, operation)
+    late = Approval.objects.get(kind=LATE)
+    approval_decide(approval_id=late.pk, user=make_user("Approver"), verdict="approve", comment="Keep it.")
+    deal.refresh_from_db()
+    kept = Deal.objects.exclude(pk=deal.pk).get()
+    assert deal.status == DealStatus.FAILED, "a terminal deal is never reopened"
+    assert (kept.status, kept.media_buy_id) == ("booked", "nrl-58213")
+    assert kept.reasons["replaces"] == deal.reference
+    assert verify_entity("deal", kept.pk).ok
+
+
+def test_a_purchase_completed_too_late_can_be_cancelled_at_the_seller(
+    booking: tuple[Deal, Operation],
+) -> None:
+    deal, operation = booking
+    overdue(operation)
+    complete_late(deal, operation)
+    asked = Approval.objects.get(kind=LATE)
+    approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="reject", comment="Too late.")
+    cancel = Operation.objects.get(task_type="update_media_buy")
+    assert cancel.request["media_buy_id"] == "nrl-58213"
+    settle(cancel, "completed", {"media_buy_id": "nrl-58213", "media_buy_status": "canceled"})
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.CANCELLED
