@@ -8,7 +8,7 @@ RUN := $(BIN)/python -m config.supervisor
 CORE := tasks_app/lifecycle tasks_app/operations tasks_app/adcp tasks_app/approvals tasks_app/jobs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test lint types check clean
+.PHONY: help setup demo demo-reset run test lint types check bench-footprint screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -41,6 +41,12 @@ check: lint types ## lint, types, forgotten migrations, settings fit for product
 	@FLIGHTDECK_DEBUG=0 FLIGHTDECK_PUBLIC_URL=https://flightdeck.example FLIGHTDECK_HOSTS=flightdeck.example \
 		FLIGHTDECK_SECRET_KEY="$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(64))')" \
 		$(BIN)/python manage.py check --deploy --fail-level WARNING
+
+bench-footprint: $(VENV)/.setup-demo ## time to start and memory of web and workers
+	@$(BIN)/python -m bench.footprint
+
+screenshots: $(VENV)/.setup-dev ## pictures of a running demo's pages into docs/images (Debian's chromium)
+	@$(BIN)/python -m demo.screenshots
 
 clean: ## remove .venv and caches; data under var/ stay
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m config.postgres stop; fi

@@ -10,7 +10,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import exception_handler, set_rollback
+from rest_framework.views import exception_handler
 
 from tasks_app.api.problems import problem
 from tasks_app.approvals.services import DecisionRefusedError
@@ -50,7 +50,6 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response:
     response = exception_handler(error, context)
     if response is None:
         log.exception("api_error", view=type(context.get("view")).__name__, exc_info=error)
-        set_rollback()
         return problem(500, "Something went wrong here; it was recorded.", trace_id=trace_id())
     detail = response.data
     title = str(detail["detail"]) if isinstance(detail, dict) and "detail" in detail else "The request is wrong"

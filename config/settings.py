@@ -7,6 +7,7 @@ import os
 import secrets
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import environ
 from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
@@ -53,8 +54,11 @@ SECRET_KEY = env.str("FLIGHTDECK_SECRET_KEY", "") or _kept_secret("secret_key")
 SECRET_KEY_FALLBACKS = env.list("FLIGHTDECK_SECRET_KEY_FALLBACKS", default=[])
 # The key ring of encrypted columns: the first encrypts, all decrypt (django-fernet-encrypted-fields).
 SALT_KEY = env.list("FLIGHTDECK_FIELD_KEYS", default=[]) or [_kept_secret("field_key")]
-ALLOWED_HOSTS = env.list("FLIGHTDECK_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 PUBLIC_URL = env.str("FLIGHTDECK_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
+ALLOWED_HOSTS = [
+    *env.list("FLIGHTDECK_HOSTS", default=["localhost", "127.0.0.1", "[::1]"]),
+    urlsplit(PUBLIC_URL).hostname or "",
+]
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL.startswith("https://") else []
 
 INSTALLED_APPS = [
@@ -158,7 +162,6 @@ USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "static/"
-STATIC_ROOT = VAR_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG

@@ -141,12 +141,12 @@ def _environment(urls: postgres.DatabaseUrls) -> dict[str, str]:
 def _port(kept: Path) -> int:
     """A free port, chosen once and kept; chosen anew when it is taken."""
     wanted = int(kept.read_text()) if kept.exists() else 8000
-    port = _bindable(wanted) or _bindable(0)
+    port = bindable(wanted) or bindable(0)
     kept.write_text(str(port))
     return port
 
 
-def _bindable(port: int) -> int:
+def bindable(port: int) -> int:
     """The port if it can be had (0: any), else 0."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from django.db import transaction
+
 from orders.booking import deal_refresh
 from orders.models import CONFIRMED, Deal, DealStatus
-from orders.services import deal_book
+from orders.services import deal_book, deal_withdraw_held
 from tasks_app.adcp import requests
 from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, WaitForOperation, action_register
 from tasks_app.lifecycle.errors import InvalidTransitionError
@@ -64,11 +66,13 @@ def _deal(run: Run) -> Deal:
     )
 
 
+@transaction.atomic
 def _cannot_book(deal: Deal, why: str) -> None:
     """Nothing was sent: the approved deal is called off, with the reason."""
     deal.refresh_from_db()
     if deal.status == DealStatus.ACCEPTED:
         transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=why[:500])
+        deal_withdraw_held(deal=deal, reason=why[:500])
 
 
 def _media_buy(operation: Operation, media_buy_id: str) -> dict[str, object] | None:

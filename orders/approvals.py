@@ -7,14 +7,12 @@ from collections.abc import Callable
 from orders.booking import deal_adopt, deal_confirm
 from orders.models import UNDECIDED, Deal, DealStatus
 from orders.questions import DEAL, DIFFERENT, LATE, ask_booked_differently, ask_deal
-from orders.services import deal_cancel_at_seller
+from orders.services import deal_cancel_at_seller, deal_withdraw_held
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.engine import job_start
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
-from tasks_app.operations.models import OperationStatus as O
-from tasks_app.operations.services import operation_withdraw
 from tasks_app.people.actors import SYSTEM
 
 
@@ -90,13 +88,7 @@ def _deal_decided(approval: Approval, outcome: Outcome) -> None:
     transition(
         deal, to, actor=outcome.actor, reason=outcome.comment, metadata={"approval": approval.reference}
     )
-    _withdraw_held(deal, outcome)
-
-
-def _withdraw_held(deal: Deal, outcome: Outcome) -> None:
-    """An integrator's operation that waited for this decision is never sent."""
-    for operation in Operation.objects.filter(subject_type="deal", subject_id=deal.pk, status=O.REQUESTED):
-        operation_withdraw(operation=operation, actor=SYSTEM, reason=outcome.comment or outcome.answer)
+    deal_withdraw_held(deal=deal, reason=outcome.comment or outcome.answer)
 
 
 def _difference_decided(approval: Approval, outcome: Outcome) -> None:

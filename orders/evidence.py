@@ -8,6 +8,8 @@ from orders.models import Deal, DealLine
 from orders.services import deal_total
 from tasks_app.lifecycle.transitions import exact
 
+_MAX_INTEGER = 2**53 - 1
+
 
 def deal_evidence(deal: Deal) -> dict[str, Any]:
     """The deal as JSON with exact values: money, account, flight, lines, terms, reasons."""
@@ -28,8 +30,8 @@ def deal_evidence(deal: Deal) -> dict[str, Any]:
             "end": deal.end_at,
             "zone": deal.zone,
             "lines": [_line(line) for line in deal.lines.all()],
-            "terms": _as_text(deal.terms),
-            "reasons": _as_text(deal.reasons),
+            "terms": as_text(deal.terms),
+            "reasons": as_text(deal.reasons),
         }
     )
 
@@ -48,16 +50,17 @@ def _line(line: DealLine) -> dict[str, Any]:
         "units": line.units,
         "minimum": line.minimum,
         "budget": line.budget,
-        "targeting": _as_text(line.targeting),
-        "forecast": _as_text(line.forecast),
-        "terms": _as_text(line.terms),
+        "targeting": as_text(line.targeting),
+        "forecast": as_text(line.forecast),
+        "terms": as_text(line.terms),
     }
 
 
-def _as_text(value: Any) -> Any:
-    """A seller's JSON with its numbers as text, so that the digest never depends on a float."""
-    if isinstance(value, float):
+def as_text(value: Any) -> Any:
+    """A seller's JSON with its numbers as text where the digest would depend on a float, or refuse an
+    integer that RFC 8785 cannot write."""
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) > _MAX_INTEGER):
         return repr(value)
     if isinstance(value, dict):
-        return {k: _as_text(v) for k, v in value.items()}
-    return [_as_text(v) for v in value] if isinstance(value, list) else value
+        return {k: as_text(v) for k, v in value.items()}
+    return [as_text(v) for v in value] if isinstance(value, list) else value

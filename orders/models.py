@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils import timezone
 from django_fsm import FSMField, transition
 
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.operations.models import Operation
 from tasks_app.people.models import Advertiser, Team
 from tasks_app.people.roles import CANCEL_DEAL, DECIDE
 from tasks_app.sellers.models import Account, Seller
@@ -193,3 +195,23 @@ class DealLine(models.Model):
 
     def __str__(self) -> str:
         return self.product_name
+
+
+class RequestKey(models.Model):
+    """An integrator's Idempotency-Key: the same key with the same body means the same operation, for good.
+
+    A purchase's own purpose names its deal (one purchase per deal), so the caller's key stands here.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.CharField(max_length=80)
+    key = models.CharField(max_length=255)
+    digest = models.CharField(max_length=64)  # SHA-256 (hex) of the body
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="request_keys")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["actor", "key"], name="request_key_once_per_caller")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -16,8 +16,13 @@ from tasks_app import ids
 from tasks_app.adcp import requests
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, transition
-from tasks_app.operations.models import Operation
-from tasks_app.operations.services import Subject, operation_ensure, operation_release
+from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.operations.services import (
+    Subject,
+    operation_ensure,
+    operation_release,
+    operation_withdraw,
+)
 from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import Advertiser, Team
 from tasks_app.sellers.models import Account, Seller
@@ -146,6 +151,15 @@ def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str) -> Operation:
         account=deal.account,
         subject=Subject(type="deal", id=deal.pk),
     )
+
+
+def deal_withdraw_held(*, deal: Deal, reason: str) -> None:
+    """Withdraw what an integrator asked for and nobody has sent: it never will be."""
+    held = Operation.objects.filter(
+        subject_type="deal", subject_id=deal.pk, status=OperationStatus.REQUESTED, send_at__isnull=True
+    )
+    for operation in held.select_for_update(no_key=True):
+        operation_withdraw(operation=operation, actor=SYSTEM, reason=reason)
 
 
 def deal_total(deal: Deal) -> Decimal:

@@ -1,6 +1,11 @@
 """Django looks here for the admin of one app; each room registers its own."""
 
 from tasks_app.approvals import admin as approvals
+from tasks_app.jobs import admin as jobs
+from tasks_app.lifecycle import admin as lifecycle
+from tasks_app.operations import admin as operations
 from tasks_app.people import admin as people
+from tasks_app.sellers import admin as sellers
+from tasks_app.webhooks import admin as webhooks
 
-__all__ = ["approvals", "people"]
+__all__ = ["approvals", "jobs", "lifecycle", "operations", "people", "sellers", "webhooks"]

@@ -1,1 +1,150 @@
-"""Admin pages of this room."""
+"""Approvals in the admin: the queue, and the page of one question with its decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import redirect
+
+from tasks_app.approvals import around, presenters, selectors
+from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.desk.items import segments
+from tasks_app.desk.page import Page, viewer
+from tasks_app.people.actors import actor_names
+from tasks_app.people.models import User
+
+_VIEWS = {"mine": "Mine", "team": "My team", "decided": "Decided"}
+_SHOWN = 200
+_TOGETHER = "together"
+_CODES = {"not_found": 404, "no_right": 403, "own_request": 403, "comment": 400}
+
+
+@admin.register(Approval)
+class ApprovalAdmin(Page):
+    """Read by everybody of the team, decided by those who may; nothing else is written here."""
+
+    list_template_name = "desk/approvals.html"
+    object_template = "desk/approval.html"
+    search_fields = ["reference", "title"]
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        who = viewer(request)
+        view = request.GET.get("view", "mine")
+        view = view if view in _VIEWS else "mine"
+        found = {
+            "mine": selectors.approvals_waiting_for,
+            "team": selectors.approvals_of_teams,
+            "decided": selectors.approvals_closed,
+        }[view](who)
+        approvals = list(found[: _SHOWN + 1])
+        rows = presenters.rows(approvals[:_SHOWN], around.places_of(approvals, who))
+        return {
+            "title": "Approvals",
+            "view": view,
+            "nav": segments(request, _VIEWS),
+            "rows": rows,
+            "groups": presenters.by_due_day(rows) if view != "decided" else [],
+            "more": len(approvals) > _SHOWN,
+            "stake": presenters.currencies_of(rows),
+            "decides": selectors.may_decide(who),
+        }
+
+    def object_data(self, request: HttpRequest, obj: Approval) -> dict[str, Any]:
+        who = viewer(request)
+        decisions = list(obj.decisions.all())
+        why_not = selectors.obstacle(obj, who, decisions)
+        detail = around.detail_of(obj, who)
+        together = [] if why_not else selectors.approvals_together(who, obj, detail.group)
+        names = actor_names({obj.requested_by})
+        return {
+            "title": obj.title,
+            "place": around.places_of([obj], who).get(obj.subject_id),
+            "detail": detail,
+            "left": detail.budget.left_after(obj.amount) if detail.budget and obj.amount is not None else None,
+            "asked_by": names[obj.requested_by],
+            "decisions": decisions,
+            "why_not": why_not,
+            "together": presenters.rows(together, {}),
+            "row": presenters.rows([obj], {})[0],
+            "queue": _position(obj, who),
+            "successor": selectors.approval_successor(obj) if obj.status == "voided" else None,
+            "packages": presenters.packages(obj),
+            "differences": presenters.differences(obj),
+            "requirements": presenters.requirements(obj),
+            "passed_over": presenters.passed_over(obj),
+            "terms": presenters.stated_terms(obj, detail.creative_deadline),
+            "facts": presenters.other_facts(obj),
+            "effects": presenters.effects_of(obj),
+            "hold": presenters.hold_of(obj.evidence),
+            "closed": presenters.closed_word(obj),
+            "digest_short": presenters.digest_short(obj.evidence_digest),
+        }
+
+    def object_post(self, request: HttpRequest, obj: Approval) -> HttpResponse:
+        verdict, comment = request.POST.get("decision", ""), request.POST.get("comment", "")
+        digest = request.POST.get("digest", "")
+        if verdict not in Decision.Verdict.values or not digest:
+            return HttpResponseBadRequest("a decision is approve or reject, on a digest that was shown")
+        if request.POST.get("scope") == _TOGETHER:
+            return self._decide_together(request, obj, verdict, comment)
+        try:
+            approval_decide(
+                approval_id=obj.pk, user=viewer(request), verdict=verdict, comment=comment, expected_digest=digest
+            )
+        except DecisionRefusedError as error:
+            return self._refused(request, obj, error, comment)
+        messages.success(request, f"{obj.reference}: your decision, {verdict}, is recorded.")
+        return redirect(request.path)
+
+    def _decide_together(self, request: HttpRequest, obj: Approval, verdict: str, comment: str) -> HttpResponse:
+        """This one and the others shown with it, each by a decision of its own on the digest shown."""
+        shown = [(str(obj.pk), request.POST["digest"])]
+        shown += [pair for value in request.POST.getlist("also") if len(pair := value.split(":")) == 2]
+        known = {str(a.pk): a for a in self.get_queryset(request).filter(pk__in=_ids(shown))}
+        refused = 0
+        for pk, digest in shown:
+            if pk not in known:
+                continue
+            try:
+                approval_decide(
+                    approval_id=known[pk].pk, user=viewer(request), verdict=verdict, comment=comment,
+                    expected_digest=digest,
+                )
+            except DecisionRefusedError as error:
+                refused += 1
+                messages.error(request, f"{known[pk].reference}: {error}")
+        if refused < len(known):
+            messages.success(request, f"{len(known) - refused} decided: {verdict}.")
+        return redirect(request.path)
+
+    def _refused(
+        self, request: HttpRequest, obj: Approval, error: DecisionRefusedError, comment: str
+    ) -> HttpResponse:
+        """The page again, as it is now, with the reason and what the person had written."""
+        now = self.get_queryset(request).get(pk=obj.pk)
+        data = self.object_data(request, now)
+        return self.page(
+            request, "desk/approval.html", now, status=_CODES.get(error.code, 409), refusal=str(error),
+            comment=comment, **data,
+        )
+
+
+def _ids(shown: list[Any]) -> list[str]:
+    return [pk for pk, _digest in shown if len(pk) == 36]
+
+
+def _position(approval: Approval, who: User) -> dict[str, Any]:
+    """Where this stands in the viewer's queue, with its neighbours."""
+    ids = list(selectors.approvals_waiting_for(who).values_list("pk", flat=True)[:_SHOWN])
+    if approval.pk not in ids:
+        return {"of": len(ids)}
+    at = ids.index(approval.pk)
+    return {
+        "at": at + 1,
+        "of": len(ids),
+        "previous": ids[at - 1] if at else None,
+        "next": ids[at + 1] if at + 1 < len(ids) else None,
+    }

@@ -1,1 +1,180 @@
-"""Admin pages of this room."""
+"""Operations in the admin: the monitor of what is out with sellers, and the page of one operation."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from tasks_app import clock
+from tasks_app.desk.items import plural, segments
+from tasks_app.desk.page import Page, viewer
+from tasks_app.lifecycle.names import names_of
+from tasks_app.lifecycle.presenters import trail_rows
+from tasks_app.lifecycle.selectors import entries_of
+from tasks_app.lifecycle.verify import verify_chain
+from tasks_app.operations import selectors
+from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.operations.presenters import (
+    CHANNELS,
+    OperationRow,
+    counts_words,
+    identities,
+    operation_age,
+    operation_next,
+    operation_row,
+    operation_took,
+    overdue_choices,
+    pretty,
+    settled_words,
+)
+from tasks_app.operations.services import operation_poll_now
+from tasks_app.people.actors import actor_names
+from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.sellers.models import Seller
+
+S = OperationStatus
+_PAGE = 50
+_VIEWS = {"open": "Open", "person": "Waiting for a person", "overdue": "Overdue", "settled": "Settled"}
+
+
+@admin.register(Operation)
+class OperationAdmin(Page):
+    """The monitor, and one operation."""
+
+    list_template_name = "desk/operations.html"
+    object_template = "desk/operation.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request).select_related("seller", "account__advertiser", "team")
+        return rows.defer("request_text", "webhook_token", "seller__token", "seller__webhook_secret")
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        user = viewer(request)
+        number = _page_number(request)
+        rows = list(self._chosen(request, user)[(number - 1) * _PAGE : number * _PAGE + 1])
+        shown = _monitor_rows(rows[:_PAGE], user)
+        counts = selectors.open_counts(user)
+        settled = selectors.settled_counts(user)
+        overdue = next((row for row in shown if row.operation.status == S.TIMED_OUT), None)
+        return {
+            "title": "Operations monitor",
+            "rows": shown,
+            "nav": segments(request, _VIEWS),
+            "view": request.GET.get("view", "open"),
+            "sellers": Seller.objects.only("slug", "name"),
+            "seller": request.GET.get("seller", ""),
+            "task": request.GET.get("task", ""),
+            "summary": _summary(counts, shown),
+            "at_sellers": sum(counts.get(s, 0) for s in selectors.AT_SELLERS),
+            "at_sellers_words": counts_words(counts, selectors.AT_SELLERS),
+            "for_people": sum(counts.get(s, 0) for s in selectors.FOR_PEOPLE),
+            "for_people_words": counts_words(counts, selectors.FOR_PEOPLE),
+            "overdue_count": counts.get(S.TIMED_OUT, 0),
+            "settled_count": sum(settled.values()),
+            "settled_words": ", ".join(f"{c} {settled[c]}" for c in CHANNELS if settled.get(c)) or "none",
+            "overdue": overdue,
+            "choices": overdue_choices(overdue.operation, overdue.question) if overdue else [],
+            "times": selectors.seller_answer_times(user),
+            "more": _link(request, number + 1) if len(rows) > _PAGE else "",
+            "less": _link(request, number - 1) if number > 1 else "",
+        }
+
+    def object_data(self, request: HttpRequest, obj: Operation) -> dict[str, Any]:
+        entries = entries_of("operation", obj.pk)
+        question = selectors.open_questions([obj]).get(obj.pk)
+        observations = list(obj.observations.order_by("-id")[:_PAGE])
+        names = actor_names({obj.requested_by, *(entry.actor for entry in entries)})
+        subject = names_of(obj.subject_type, [obj.subject_id]) if obj.subject_id else {}
+        return {
+            "operation": obj,
+            "subject": subject.get(obj.subject_id) if obj.subject_id else None,
+            "asked_by": names[obj.requested_by],
+            "age": None if obj.settled_at else operation_age(obj),
+            "took": operation_took(obj),
+            "next": operation_next(obj, question),
+            "question": question,
+            "choices": overdue_choices(obj, question) if obj.status == S.TIMED_OUT else [],
+            "may_poll": _may_poll(viewer(request), obj),
+            "settled": settled_words(obj),
+            "identities": identities(obj),
+            "request_json": pretty(obj.request),
+            "result_json": pretty(obj.result),
+            "error_json": pretty(obj.error),
+            "observations": [(seen, pretty(seen.body)) for seen in observations],
+            "trail": trail_rows(entries, names),
+            "verification": verify_chain(entries, obj.status, obj.version),
+            "title": obj.reference,
+        }
+
+    def object_post(self, request: HttpRequest, obj: Operation) -> HttpResponse:
+        """Poll now: makes the operation due; the sweep reads it at its next pass."""
+        if not viewer(request).has_perm(STEER_OPERATION):
+            raise PermissionDenied
+        if obj.next_poll_at is None or obj.settled_at is not None:
+            messages.warning(request, f"{obj.reference} is not waiting at the seller: there is nothing to poll.")
+        else:
+            operation_poll_now(operation_id=obj.pk)
+            messages.success(request, f"{obj.reference} is due now: the next sweep asks {obj.seller}.")
+        back = "changelist" if request.POST.get("back") == "monitor" else "change"
+        args = [] if back == "changelist" else [obj.pk]
+        return HttpResponseRedirect(reverse(f"admin:tasks_app_operation_{back}", args=args))
+
+    def _chosen(self, request: HttpRequest, user: User) -> QuerySet[Operation]:
+        view = request.GET.get("view", "open")
+        if view == "settled":
+            rows = selectors.operations_of(user).filter(settled_at__isnull=False).order_by("-pk")
+        else:
+            rows = selectors.operations_open(user)
+        if view == "person":
+            rows = rows.filter(status__in=selectors.FOR_PEOPLE)
+        elif view == "overdue":
+            rows = rows.filter(status=S.TIMED_OUT)
+        for parameter, lookup in (("seller", "seller__slug"), ("task", "task_type")):
+            if request.GET.get(parameter):
+                rows = rows.filter(**{lookup: request.GET[parameter][:60]})
+        return rows
+
+
+def _monitor_rows(operations: list[Operation], user: User) -> list[OperationRow]:
+    last = selectors.last_observations(operations)
+    questions = selectors.open_questions(operations)
+    names: dict[uuid.UUID, Any] = {}
+    for kind in {operation.subject_type for operation in operations if operation.subject_id}:
+        names |= names_of(kind, {o.subject_id for o in operations if o.subject_type == kind and o.subject_id})
+    may_steer = user.has_perm(STEER_OPERATION)
+    return [
+        operation_row(o, names=names, last=last.get(o.pk), question=questions.get(o.pk), may_steer=may_steer)
+        for o in operations
+    ]
+
+
+def _summary(counts: dict[str, int], rows: list[OperationRow]) -> str:
+    sellers = {row.operation.seller_id for row in rows}
+    told = f"{sum(counts.values())} open" + (f" with {plural(len(sellers), 'seller')}" if sellers else "")
+    due = [row.operation.next_poll_at for row in rows if row.operation.next_poll_at]
+    if not due or not counts:
+        return told
+    late = min(due) <= clock.now()
+    return told if late else told
+
+
+def _may_poll(user: User, operation: Operation) -> bool:
+    return bool(operation.next_poll_at and not operation.settled_at and user.has_perm(STEER_OPERATION))
+
+
+def _page_number(request: HttpRequest) -> int:
+    given = request.GET.get("page", "1")
+    return max(1, int(given)) if given.isdecimal() and len(given) < 7 else 1
+
+
+def _link(request: HttpRequest, number: int) -> str:
+    query = request.GET.copy()
+    query["page"] = str(number)
+    return f"?{query.urlencode()}"

@@ -76,9 +76,10 @@ def operation_ensure(
 
 
 def operation_release(*, operation: Operation) -> None:
-    """Let a held operation be sent; harmless when it was already."""
+    """Let a held operation be sent, its deadline counting from now; harmless when it was already."""
+    now = clock.now()
     Operation.objects.filter(pk=operation.pk, status=S.REQUESTED, send_at__isnull=True).update(
-        send_at=clock.now()
+        send_at=now, deadline_at=now + policy.deadline(operation.task_type)
     )
 
 

@@ -1,0 +1,163 @@
+"""How jobs, approvals and the trail look in the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from tasks_app.api.base import StrictSerializer
+from tasks_app.api.selectors import Trail
+from tasks_app.approvals.kinds import kind_of
+from tasks_app.approvals.models import Approval, Decision
+from tasks_app.jobs.models import Job, StepStatus
+
+
+class AuditEntrySerializer(serializers.Serializer[dict[str, Any]]):
+    """One status change: who, when, from, to, why; `hash` is SHA-256, hex."""
+
+    seq = serializers.IntegerField()
+    from_status = serializers.CharField()
+    to_status = serializers.CharField()
+    at = serializers.DateTimeField()
+    actor = serializers.CharField()
+    actor_name = serializers.CharField()
+    reason = serializers.CharField()
+    metadata = serializers.JSONField()
+    changes = serializers.JSONField()
+    trace_id = serializers.CharField()
+    hash = serializers.CharField()
+
+
+def trail_data(trail: Trail) -> Any:
+    """A trail as AuditEntrySerializer shows it."""
+    shown = ("seq", "from_status", "to_status", "at", "actor", "reason", "metadata", "changes", "trace_id")
+    rows = [
+        {
+            **{name: getattr(entry, name) for name in shown},
+            "actor_name": trail.names[entry.actor],
+            "hash": bytes(entry.hash).hex(),
+        }
+        for entry in trail.entries
+    ]
+    return AuditEntrySerializer(rows, many=True).data
+
+
+class JobRefSerializer(serializers.ModelSerializer[Job]):
+    """A job in a word."""
+
+    class Meta:
+        model = Job
+        fields = ["id", "reference", "recipe", "status"]
+
+
+class JobSerializer(serializers.ModelSerializer[Job]):
+    """One run of a recipe."""
+
+    parent_job = serializers.UUIDField(source="parent_step.job_id", default=None, allow_null=True, read_only=True)
+
+    class Meta:
+        model = Job
+        fields = [
+            "id", "reference", "status", "status_since", "recipe", "recipe_version", "recipe_digest",
+            "subject_type", "subject_id", "requested_by", "parent_job", "error", "created_at", "ended_at",
+        ]
+
+
+class JobDetailSerializer(JobSerializer):
+    """A job with what it was given and what it gave."""
+
+    class Meta(JobSerializer.Meta):
+        fields = [*JobSerializer.Meta.fields, "inputs", "outputs"]
+
+
+class NodeSerializer(serializers.Serializer[dict[str, Any]]):
+    """One step: `fan_out` and `item_index` place an item of a for_each step, `child_job` is a nested job."""
+
+    id = serializers.UUIDField()
+    key = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.ChoiceField(choices=StepStatus.choices)
+    status_since = serializers.DateTimeField()
+    attempts = serializers.IntegerField()
+    failures = serializers.IntegerField()
+    waiting_for = serializers.JSONField(allow_null=True)
+    skipped = serializers.BooleanField()
+    fan_out = serializers.UUIDField(allow_null=True)
+    item_index = serializers.IntegerField(allow_null=True)
+    child_job = JobRefSerializer(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    error = serializers.CharField()
+
+
+class EdgeSerializer(serializers.Serializer[dict[str, Any]]):
+    """From node `source` to node `target`, by id."""
+
+    source = serializers.UUIDField()
+    target = serializers.UUIDField()
+    type = serializers.ChoiceField(choices=["after", "item"])
+
+
+class GraphSerializer(serializers.Serializer[dict[str, Any]]):
+    """A job's steps and what waits for what."""
+
+    job = JobRefSerializer()
+    nodes = NodeSerializer(many=True)
+    edges = EdgeSerializer(many=True)
+
+
+class DecisionSerializer(serializers.ModelSerializer[Decision]):
+    """One person's word."""
+
+    class Meta:
+        model = Decision
+        fields = ["actor", "actor_name", "verdict", "comment", "evidence_digest", "at"]
+
+
+class ApprovalSerializer(serializers.ModelSerializer[Approval]):
+    """One question to people."""
+
+    label = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Approval
+        fields = [
+            "id", "reference", "status", "status_since", "kind", "label", "title", "subject_type", "subject_id",
+            "requested_by", "policy", "quorum", "amount", "currency", "due_at", "evidence_digest", "created_at",
+        ]
+
+    @extend_schema_field(serializers.CharField())
+    def get_label(self, approval: Approval) -> str:
+        return kind_of(approval).label
+
+
+class ApprovalDetailSerializer(ApprovalSerializer):
+    """A question with what people are shown, what each answer does, and what was said so far."""
+
+    effects = serializers.SerializerMethodField()
+    decisions = DecisionSerializer(many=True, read_only=True)
+
+    class Meta(ApprovalSerializer.Meta):
+        fields = [*ApprovalSerializer.Meta.fields, "evidence", "effects", "decisions"]
+
+    @extend_schema_field(serializers.DictField(child=serializers.CharField()))
+    def get_effects(self, approval: Approval) -> dict[str, str]:
+        return kind_of(approval).effects
+
+
+class DecideSerializer(StrictSerializer):
+    """A decision: `verdict` (or `decision`, the same under another name), why, and the digest of the
+    evidence that was read, where the caller wants to be held to it."""
+
+    verdict = serializers.ChoiceField(choices=Decision.Verdict.choices, required=False)
+    decision = serializers.ChoiceField(choices=Decision.Verdict.choices, required=False, write_only=True)
+    comment = serializers.CharField(required=False, allow_blank=True, default="", max_length=4000)
+    evidence_digest = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        said = {attrs.pop(name) for name in ("verdict", "decision") if name in attrs}
+        if len(said) != 1:
+            raise serializers.ValidationError({"verdict": ["Say approve or reject, once."]})
+        return {**attrs, "verdict": said.pop()}

@@ -1,0 +1,227 @@
+"""Operations in words: how old against which deadline, what happens next, and who has to act."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.desk import text
+from tasks_app.desk.items import Item
+from tasks_app.desk.states import face
+from tasks_app.lifecycle.names import EntityName, link_to
+from tasks_app.operations import policy
+from tasks_app.operations.models import OPEN, PENDING, Channel, Observation, Operation, OperationStatus
+
+S = OperationStatus
+# AdCP errors and results are shown whole below this many characters of JSON, else cut with a note.
+_JSON_SHOWN = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Next:
+    """What happens next, when, and what if nobody acts."""
+
+    what: str
+    when: str = ""
+    otherwise: str = ""
+    glyph: str = "running"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationRow:
+    """One row of the monitor. `age` stands against the deadline, or is None when it has settled (`took`)."""
+
+    operation: Operation
+    subject: EntityName | None
+    age: text.Age | None
+    took: str
+    next: Next
+    last: str
+    question: Approval | None
+    link: str
+    may_poll: bool
+
+
+def operation_row(
+    operation: Operation, *, names: Mapping[uuid.UUID, EntityName], last: Observation | None,
+    question: Approval | None, may_steer: bool,
+) -> OperationRow:
+    """One operation as the monitor shows it."""
+    return OperationRow(
+        operation=operation,
+        subject=names.get(operation.subject_id) if operation.subject_id else None,
+        age=None if operation.settled_at else operation_age(operation),
+        took=operation_took(operation),
+        next=operation_next(operation, question),
+        last=observation_words(last) if last else "nothing yet",
+        question=question,
+        link=link_to(Operation, operation.pk),
+        may_poll=may_steer and operation.next_poll_at is not None and not operation.settled_at,
+    )
+
+
+def operation_age(operation: Operation) -> text.Age:
+    """Time since it was asked for, against the deadline of its type."""
+    return text.time_used(operation.created_at, operation.deadline_at)
+
+
+def operation_took(operation: Operation) -> str:
+    """From sending to settling; empty while open."""
+    if operation.settled_at is None:
+        return ""
+    return text.duration(operation.settled_at - (operation.sent_at or operation.created_at))
+
+
+def operation_next(operation: Operation, question: Approval | None = None) -> Next:
+    """What happens next and when; and what if nobody acts."""
+    if operation.settled_at is not None:
+        return _settled(operation)
+    if operation.status == S.TIMED_OUT:
+        return _overdue(operation, question)
+    if operation.status == S.REQUESTED and operation.send_at is None:
+        return Next(what="Waits for a decision", when=f"since {text.moment_short(operation.created_at)}",
+                    otherwise="Nothing is sent before it", glyph="person")
+    if operation.status in (S.REQUESTED, S.CALLING_ADCP):
+        return _sending(operation)
+    if operation.status == S.INPUT_REQUIRED:
+        return Next(
+            what="Waits for your answer to the seller", when=f"since {text.moment_short(operation.status_since)}",
+            otherwise=_overdue_when(operation), glyph="person",
+        )
+    if operation.status == S.AUTH_REQUIRED:
+        return Next(what="Ad Ops renews the credentials",
+                    when=f"since {text.moment_short(operation.status_since)}",
+                    otherwise=_overdue_when(operation), glyph="person")
+    return _with_seller(operation)
+
+
+def observation_words(observation: Observation) -> str:
+    """poll, submitted, today 09:06."""
+    said = observation.raw_status or observation.status
+    if observation.kind != "answer":
+        said = {"no_answer": "no answer", "not_sent": "could not be sent", "garbled": "no AdCP answer"}.get(
+            observation.kind, observation.kind)
+    return f"{observation.channel}, {said}, {text.moment_short(observation.at)}"
+
+
+def settled_words(operation: Operation) -> str:
+    """How it was settled: reply, poll, webhook; – while open."""
+    if operation.settled_at is None:
+        return text.DASH
+    return operation.settled_by or "given up"
+
+
+def counts_words(counts: Mapping[str, int], order: tuple[str, ...]) -> str:
+    """submitted 2, working 1."""
+    said = [f"{face(status).word.lower()} {counts[status]}" for status in order if counts.get(status)]
+    return ", ".join(said) or "none"
+
+
+def identities(operation: Operation) -> list[tuple[str, str]]:
+    """The names it goes by, ours and the seller's; those that are not known are left out."""
+    named = [
+        ("Operation", str(operation.pk)),
+        ("Idempotency key", operation.idempotency_key or ""),
+        ("Seller’s task", operation.task_id),
+        ("A2A task", operation.a2a_task_id),
+        ("A2A context", operation.a2a_context_id),
+        ("Purpose", operation.purpose),
+    ]
+    return [(label, value) for label, value in named if value]
+
+
+def overdue_choices(operation: Operation, question: Approval | None) -> list[Item]:
+    """What can be done about an overdue operation, and what each does."""
+    choices = []
+    if operation.next_poll_at is not None:
+        choices.append(Item(glyph="running", text="Poll now",
+                            note="Reads the task’s status once. Changes nothing at the seller.",
+                            link=link_to(Operation, operation.pk)))
+    if question is not None:
+        page = link_to(Approval, question.pk)
+        choices += [
+            Item(glyph="seller", text="Keep waiting", link=page,
+                 note=f"Sets a new deadline of {_hours(operation)}. Approve {question.reference}."),
+            Item(glyph="stopped", text="Stop waiting", link=page,
+                 note="The seller may still act; a late answer comes back to a person. "
+                      f"Reject {question.reference}."),
+        ]
+    return choices
+
+
+def pretty(value: Any) -> str:
+    """JSON for people, cut where it is very long."""
+    if value in (None, {}, []):
+        return ""
+    shown = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False, default=str)
+    if len(shown) <= _JSON_SHOWN:
+        return shown
+    return f"{shown[:_JSON_SHOWN]}\n… ({len(shown):,} characters in all)"
+
+
+def _settled(operation: Operation) -> Next:
+    when = text.moment_short(operation.settled_at)
+    if operation.status == S.TIMED_OUT:
+        return Next(what="Given up", when=when, otherwise="A late answer comes back to a person", glyph="stopped")
+    return Next(what=f"Settled by {operation.settled_by or 'us'}", when=when, glyph=face(operation.status).glyph)
+
+
+def _overdue(operation: Operation, question: Approval | None) -> Next:
+    since = f"since {text.moment_short(operation.overdue_at or operation.status_since)}"
+    if question is None:
+        return Next(what="Overdue", when=since, otherwise="It is looked at now and then", glyph="overdue")
+    return Next(what="Waits for a person", when=since, glyph="overdue",
+                otherwise="It stays overdue and is looked at now and then")
+
+
+def _sending(operation: Operation) -> Next:
+    attempt = f"attempt {max(operation.attempts, 1)} of {policy.MAX_ATTEMPTS}"
+    again = operation.send_at
+    if operation.attempts and again is not None:
+        return Next(what="Resend, same bytes and key", when=f"{attempt} was made, {_in(again)}")
+    if operation.status == S.REQUESTED:
+        return Next(what="Is sent at once", when="waits for a free slot of the seller")
+    return Next(what="The call is out", when=attempt, otherwise="After a crash the same bytes are sent again")
+
+
+def _with_seller(operation: Operation) -> Next:
+    hooked = operation.seller.uses_webhooks and operation.is_mutation
+    what = "Webhook, or poll" if hooked else "Poll get_task_status"
+    return Next(what=what, when=_in(operation.next_poll_at), otherwise=_overdue_when(operation), glyph="seller")
+
+
+def _overdue_when(operation: Operation) -> str:
+    if operation.deadline_at is None:
+        return ""
+    then = "a person is asked" if operation.is_mutation else "it is given up"
+    return f"Overdue {text.moment_short(operation.deadline_at)}; then {then}"
+
+
+def _in(moment: datetime | None) -> str:
+    if moment is None:
+        return "no poll is due"
+    left = moment - clock.now()
+    return f"in {text.duration(left)}" if left.total_seconds() > 0 else "now"
+
+
+def _hours(operation: Operation) -> str:
+    return f"{policy.deadline(operation.task_type).total_seconds() / 3600:g} h"
+
+
+def is_open(operation: Operation) -> bool:
+    """Whether anything may still happen by itself."""
+    return operation.status in OPEN and operation.settled_at is None
+
+
+def is_pending(operation: Operation) -> bool:
+    """Whether the seller has it."""
+    return operation.status in PENDING
+
+
+CHANNELS = tuple(channel.value for channel in Channel)

@@ -1,0 +1,87 @@
+"""Reading operations for the monitor: what is open, what settled how, and how sellers answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+
+from django.db.models import Count, F, Q, QuerySet
+
+from tasks_app import clock
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.operations.models import OPEN, Observation, Operation, OperationStatus
+from tasks_app.people.models import User
+from tasks_app.people.scope import visible
+from tasks_app.sellers.selectors import AnswerTimes, answer_times, first_id_at
+
+S = OperationStatus
+FOR_PEOPLE = (S.INPUT_REQUIRED, S.AUTH_REQUIRED)
+AT_SELLERS = (S.CALLING_ADCP, S.SUBMITTED, S.WORKING)
+# What the monitor's cells never need: the texts, and above all what is encrypted.
+_HEAVY = ("request_text", "webhook_token", "request", "result", "error")
+
+
+def operations_of(viewer: User) -> QuerySet[Operation]:
+    """The viewer's operations, light: without requests, results and secrets."""
+    return visible(Operation.objects.all(), viewer).select_related("seller").defer(
+        *_HEAVY, "seller__token", "seller__webhook_secret", "seller__capabilities", "seller__tools"
+    )
+
+
+def operations_open(viewer: User) -> QuerySet[Operation]:
+    """Not settled; overdue ones first, then by deadline."""
+    rows = operations_of(viewer).filter(status__in=OPEN, settled_at__isnull=True)
+    return rows.order_by(F("deadline_at").asc(nulls_last=True), "pk")
+
+
+def open_counts(viewer: User) -> dict[str, int]:
+    """Status to number, of what is open."""
+    rows = visible(Operation.objects.all(), viewer).filter(status__in=OPEN, settled_at__isnull=True)
+    return dict(rows.order_by().values_list("status").annotate(Count("pk")))
+
+
+def settled_counts(viewer: User, *, hours: int = 24) -> dict[str, int]:
+    """Channel (reply, poll, webhook; empty for given up) to number, of what settled in the last hours."""
+    since = clock.now() - timedelta(hours=hours)
+    rows = visible(Operation.objects.all(), viewer).filter(
+        pk__gte=first_id_at(since - timedelta(days=3)), settled_at__gte=since
+    )
+    return dict(rows.order_by().values_list("settled_by").annotate(Count("pk")))
+
+
+def seller_answer_times(
+    viewer: User, *, days: int = 30, task: str = "create_media_buy"
+) -> list[AnswerTimes]:
+    """How the sellers answered the viewer's operations of one task lately."""
+    rows = visible(Operation.objects.all(), viewer).filter(task_type=task)
+    return answer_times(rows, since=clock.now() - timedelta(days=days))
+
+
+def last_observations(operations: Iterable[Operation]) -> dict[uuid.UUID, Observation]:
+    """The latest observation of each operation, without its body."""
+    found = (
+        Observation.objects.filter(operation__in=[operation.pk for operation in operations])
+        .defer("body")
+        .order_by("operation_id", "-id")
+        .distinct("operation_id")
+    )
+    return {observation.operation_id: observation for observation in found}
+
+
+def open_questions(operations: Iterable[Operation]) -> dict[uuid.UUID, Approval]:
+    """The open approval about each operation, or about what it is for."""
+    rows = list(operations)
+    about = {o.pk: o.pk for o in rows} | {o.subject_id: o.pk for o in rows if o.subject_id}
+    asked = Approval.objects.filter(subject_id__in=list(about), status=ApprovalStatus.OPEN).filter(
+        Q(subject_type="operation") | Q(subject_type="deal")
+    )
+    return {about[approval.subject_id]: approval for approval in asked.order_by("-due_at")}
+
+
+def operations_of_steps(step_ids: Collection[uuid.UUID]) -> QuerySet[Operation]:
+    """Operations that steps asked for: their purpose begins with the step (`Run.purpose`)."""
+    wanted = Q(pk__in=[])
+    for step_id in step_ids:
+        wanted |= Q(purpose__startswith=f"step:{step_id}:")
+    return Operation.objects.filter(wanted)

@@ -1,0 +1,89 @@
+"""Reading sellers: how they answered, from real operations, and what they told us lately."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
+
+from tasks_app.sellers.models import Account, Seller
+
+
+class Percentile(Aggregate):
+    """PostgreSQL's percentile_cont over the rows of a group."""
+
+    function = "percentile_cont"
+    template = "%(function)s(%(fraction)s) WITHIN GROUP (ORDER BY %(expressions)s)"
+
+    def __init__(self, expression: Any, *, fraction: float, **extra: Any) -> None:
+        super().__init__(expression, fraction=fraction, **extra)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerTimes:
+    """How one seller answered one task: settled operations, time from sending to settling, share completed
+    and share settled by webhook, both in percent."""
+
+    seller_id: uuid.UUID
+    seller: str
+    task: str
+    count: int
+    median: timedelta
+    ninetieth: timedelta
+    success: int
+    by_webhook: int
+
+
+def answer_times(operations: QuerySet[Any], *, since: datetime, by_task: bool = False) -> list[AnswerTimes]:
+    """Answer times of `operations` settled since then, by seller (and task)."""
+    took = ExpressionWrapper(F("settled_at") - F("sent_at"), output_field=DurationField())
+    group = ["seller_id", "seller__name", *(["task_type"] if by_task else [])]
+    found = (
+        operations.filter(
+            pk__gte=first_id_at(since - timedelta(days=3)), settled_at__gte=since, sent_at__isnull=False
+        )
+        .order_by()
+        .values(*group)
+        .annotate(
+            count=Count("pk"),
+            median=Percentile(took, fraction=0.5, output_field=DurationField()),
+            ninetieth=Percentile(took, fraction=0.9, output_field=DurationField()),
+            completed=Count("pk", filter=Q(status="completed")),
+            hooked=Count("pk", filter=Q(settled_by="webhook")),
+        )
+        .order_by(*group[1:])
+    )
+    return [
+        AnswerTimes(
+            seller_id=row["seller_id"], seller=row["seller__name"], task=row.get("task_type", ""),
+            count=row["count"], median=row["median"], ninetieth=row["ninetieth"],
+            success=round(100 * row["completed"] / row["count"]),
+            by_webhook=round(100 * row["hooked"] / row["count"]),
+        )
+        for row in found
+    ]
+
+
+def accounts_of(seller: Seller) -> list[Account]:
+    """The advertisers' accounts with a seller."""
+    return list(seller.accounts.select_related("advertiser__team").order_by("advertiser__name"))
+
+
+def recent_deliveries(seller: Seller, *, limit: int = 12) -> list[Any]:
+    """The latest webhook deliveries, newest first, without their bodies."""
+    return list(seller.deliveries.defer("body").order_by("-id")[:limit])
+
+
+def seller_names(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
+    """Id to name."""
+    return dict(Seller.objects.filter(pk__in=set(ids)).values_list("pk", "name"))
+
+
+def first_id_at(moment: datetime) -> uuid.UUID:
+    """The smallest UUIDv7 of a moment: rows made later have a larger key (RFC 9562)."""
+    milliseconds = max(0, int(moment.timestamp() * 1000))
+    return uuid.UUID(int=(milliseconds << 80) | (0x7 << 76) | (0x2 << 62))

@@ -1,0 +1,56 @@
+"""The demo's story end to end: real sellers, web server and workers; people decide through the REST API."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+
+from config.processes import ProcessGroup
+from config.supervisor import BASE_DIR, procfile
+from demo import stage, tell
+from demo.run import DEMO_SETTINGS, Progress, bindable
+from tests.database import Database
+from tests.support import wait_until
+
+
+def test_every_brief_comes_to_what_the_story_says(
+    committed_db: Database,
+    processes: ProcessGroup,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    port = bindable(0)
+    url = f"http://127.0.0.1:{port}"
+    env = {**committed_db.env, **DEMO_SETTINGS, "PORT": str(port), "FLIGHTDECK_PUBLIC_URL": url}
+    sellers = [sys.executable, "-m", "demo.sellers", "serve", "--state", str(tmp_path), "--pace", "1"]
+    processes.start("sellers", sellers, cwd=BASE_DIR)
+    for name, command in procfile().items():
+        processes.start(name, command, env=env, cwd=BASE_DIR)
+    stage.people_prepare(tmp_path / "logins.json")
+    listed = tmp_path / "sellers.json"
+    wait_until(listed.exists, 90, "the sellers are ready")
+    stage.sellers_prepare(listed)
+    wait_until(lambda: _answers(url), 30, "the web server answers")
+
+    code = tell.headless(processes, Progress(), url)
+
+    said = capsys.readouterr().out
+    summary = json.loads(said.strip().splitlines()[-1])
+    assert code == 0, said
+    assert (summary["booked"], summary["rejected"], summary["failed"]) == (7, 1, 1)
+    assert summary["audit_ok"]
+    assert summary["by_webhook"] >= 1
+    assert summary["by_poll"] >= 1
+    assert summary["operations"] == summary["by_reply"] + summary["by_webhook"] + summary["by_poll"]
+
+
+def _answers(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/health/", timeout=2).ok
+    except requests.RequestException:
+        return False
