@@ -216,7 +216,7 @@ def brief_validate(raw: object, *, now: datetime) -> tuple[Brief | None, list[Pr
     try:
         brief = Brief.model_validate(raw, context={"today": now.date()})
     except ValidationError as error:
-        problems = [_problem(dict(found)) for found in error.errors()]
+        problems = [_problem(dict(found)) for found in error.errors() if not _follows(dict(found))]
     if isinstance(raw, dict):
         problems += _flight_problems(_mapping(raw.get("flight")), now)
         problems += _money_problems(_mapping(raw.get("budget")), _wishes(raw.get("channels")))
@@ -295,6 +295,11 @@ def _sums(total: Decimal, amounts: dict[str, Decimal | None], wishes: int) -> It
 
 def _named(field: str, problem: str) -> Problem:
     return {"field": field, "problem": problem}
+
+
+def _follows(found: dict[str, Any]) -> bool:
+    """Whether pydantic calls a list empty because its items were wrong, which they were named for already."""
+    return found["type"] == "too_short" and bool(found["input"])
 
 
 def _problem(found: dict[str, Any]) -> Problem:

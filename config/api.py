@@ -52,7 +52,9 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response:
         log.exception("api_error", view=type(context.get("view")).__name__, exc_info=error)
         return problem(500, "Something went wrong here; it was recorded.", trace_id=trace_id())
     detail = response.data
-    title = str(detail["detail"]) if isinstance(detail, dict) and "detail" in detail else "The request is wrong"
+    title = (
+        str(detail["detail"]) if isinstance(detail, dict) and "detail" in detail else "The request is wrong"
+    )
     fields = {} if isinstance(detail, dict) and "detail" in detail else {"errors": detail}
     answer = problem(response.status_code, title, **fields)
     for name in ("WWW-Authenticate", "Retry-After"):
@@ -64,8 +66,13 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response:
 def _refusal(error: Exception) -> Response | None:
     if isinstance(error, TransitionError):
         return problem(
-            409, str(error), entity=error.entity, id=error.entity_id, status_now=error.from_status,
-            allowed=list(error.allowed), why=error.why,
+            409,
+            str(error),
+            entity=error.entity,
+            id=error.entity_id,
+            status_now=error.from_status,
+            allowed=list(error.allowed),
+            why=error.why,
         )
     if isinstance(error, DecisionRefusedError):
         return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)

@@ -35,8 +35,8 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     from campaigns.dashboard import badges  # models are not loaded yet when settings are read
 
     counts = badges(request)
-    groups = [{"items": _items(request, (("Approvals", "approval_delegation", "tasks_app.approval"),), counts)}]
-    groups[0]["items"].insert(0, _today(request))
+    desk = (("Approvals", "approval_delegation", "tasks_app.approval"),)
+    groups: list[dict[str, Any]] = [{"items": [_today(request), *_items(request, desk, counts)]}]
     for title, pages in _RAIL:
         items = _items(request, pages, counts)
         if items:
@@ -88,7 +88,10 @@ UNFOLD: dict[str, Any] = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
-    "STYLES": [lambda request: static("desk/flightdeck.css")],
+    "STYLES": [
+        lambda request: static("desk/flightdeck.css"),
+        lambda request: static("desk/pages.css"),
+    ],
     "SCRIPTS": [lambda request: static("desk/flightdeck.js")],
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("desk/favicon.svg")}

@@ -10,7 +10,7 @@ class OrdersConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from orders import actions, approvals, guards, outcomes
+        from orders import actions, approvals, changes, guards, outcomes
         from tasks_app.jobs.recipes import recipes_register
 
         actions.register()
@@ -19,3 +19,4 @@ class OrdersConfig(AppConfig):
         guards.register()
         outcomes.register()
         approvals.register()
+        changes.register()

@@ -8,8 +8,6 @@ from orders.models import Deal, DealLine
 from orders.services import deal_total
 from tasks_app.lifecycle.transitions import exact
 
-_MAX_INTEGER = 2**53 - 1
-
 
 def deal_evidence(deal: Deal) -> dict[str, Any]:
     """The deal as JSON with exact values: money, account, flight, lines, terms, reasons."""
@@ -57,9 +55,8 @@ def _line(line: DealLine) -> dict[str, Any]:
 
 
 def as_text(value: Any) -> Any:
-    """A seller's JSON with its numbers as text where the digest would depend on a float, or refuse an
-    integer that RFC 8785 cannot write."""
-    if isinstance(value, float) or (isinstance(value, int) and abs(value) > _MAX_INTEGER):
+    """A seller's JSON with its numbers as text, so that the digest never depends on a float."""
+    if isinstance(value, float):
         return repr(value)
     if isinstance(value, dict):
         return {k: as_text(v) for k, v in value.items()}

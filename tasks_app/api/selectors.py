@@ -47,7 +47,9 @@ def job_graph(job: Job) -> dict[str, Any]:
     fanned out to one of its items. `child_job` is the job that a step runs, where it runs one.
     """
     steps = list(job.steps.order_by("id"))
-    children = {child.parent_step_id: child for child in Job.objects.filter(parent_step__job=job).defer("plan")}
+    children = {
+        child.parent_step_id: child for child in Job.objects.filter(parent_step__job=job).defer("plan")
+    }
     after = Edge.objects.filter(before__job=job).order_by("id").values_list("before_id", "after_id")
     return {
         "job": job,
@@ -62,8 +64,18 @@ def job_graph(job: Job) -> dict[str, Any]:
 def _node(step: Step, child: Job | None) -> dict[str, Any]:
     title = step.spec.get("title") or step.key
     own = (
-        "id", "key", "status", "status_since", "attempts", "failures", "waiting_for", "skipped", "item_index",
-        "started_at", "ended_at", "error",
+        "id",
+        "key",
+        "status",
+        "status_since",
+        "attempts",
+        "failures",
+        "waiting_for",
+        "skipped",
+        "item_index",
+        "started_at",
+        "ended_at",
+        "error",
     )
     return {
         **{name: getattr(step, name) for name in own},

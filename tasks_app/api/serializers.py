@@ -55,13 +55,27 @@ class JobRefSerializer(serializers.ModelSerializer[Job]):
 class JobSerializer(serializers.ModelSerializer[Job]):
     """One run of a recipe."""
 
-    parent_job = serializers.UUIDField(source="parent_step.job_id", default=None, allow_null=True, read_only=True)
+    parent_job = serializers.UUIDField(
+        source="parent_step.job_id", default=None, allow_null=True, read_only=True
+    )
 
     class Meta:
         model = Job
         fields = [
-            "id", "reference", "status", "status_since", "recipe", "recipe_version", "recipe_digest",
-            "subject_type", "subject_id", "requested_by", "parent_job", "error", "created_at", "ended_at",
+            "id",
+            "reference",
+            "status",
+            "status_since",
+            "recipe",
+            "recipe_version",
+            "recipe_digest",
+            "subject_type",
+            "subject_id",
+            "requested_by",
+            "parent_job",
+            "error",
+            "created_at",
+            "ended_at",
         ]
 
 
@@ -124,8 +138,23 @@ class ApprovalSerializer(serializers.ModelSerializer[Approval]):
     class Meta:
         model = Approval
         fields = [
-            "id", "reference", "status", "status_since", "kind", "label", "title", "subject_type", "subject_id",
-            "requested_by", "policy", "quorum", "amount", "currency", "due_at", "evidence_digest", "created_at",
+            "id",
+            "reference",
+            "status",
+            "status_since",
+            "kind",
+            "label",
+            "title",
+            "subject_type",
+            "subject_id",
+            "requested_by",
+            "policy",
+            "quorum",
+            "amount",
+            "currency",
+            "due_at",
+            "evidence_digest",
+            "created_at",
         ]
 
     @extend_schema_field(serializers.CharField())

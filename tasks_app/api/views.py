@@ -118,7 +118,10 @@ class ApprovalViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Approval])
         approval = self.get_object()
         try:
             approval_decide(
-                approval_id=approval.pk, user=self.viewer, verdict=said["verdict"], comment=said["comment"],
+                approval_id=approval.pk,
+                user=self.viewer,
+                verdict=said["verdict"],
+                comment=said["comment"],
                 expected_digest=said["evidence_digest"],
             )
         except DecisionRefusedError as error:
@@ -126,6 +129,10 @@ class ApprovalViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Approval])
                 raise
             now = self.get_object()
             return problem(
-                409, str(error), code=error.code, status_now=now.status, allowed=list(allowed_transitions(now))
+                409,
+                str(error),
+                code=error.code,
+                status_now=now.status,
+                allowed=list(allowed_transitions(now)),
             )
         return Response(ApprovalDetailSerializer(self.get_object()).data)

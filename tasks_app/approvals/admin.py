@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin, messages
@@ -63,17 +64,20 @@ class ApprovalAdmin(Page):
             "title": obj.title,
             "place": around.places_of([obj], who).get(obj.subject_id),
             "detail": detail,
-            "left": detail.budget.left_after(obj.amount) if detail.budget and obj.amount is not None else None,
+            "left": _left(obj, detail),
             "asked_by": names[obj.requested_by],
             "decisions": decisions,
             "why_not": why_not,
             "together": presenters.rows(together, {}),
+            "together_count": len(together) + 1,
+            "together_stake": presenters.currencies_of(presenters.rows([obj, *together], {})),
             "row": presenters.rows([obj], {})[0],
             "queue": _position(obj, who),
             "successor": selectors.approval_successor(obj) if obj.status == "voided" else None,
             "packages": presenters.packages(obj),
             "differences": presenters.differences(obj),
             "requirements": presenters.requirements(obj),
+            "score": presenters.score(obj),
             "passed_over": presenters.passed_over(obj),
             "terms": presenters.stated_terms(obj, detail.creative_deadline),
             "facts": presenters.other_facts(obj),
@@ -130,6 +134,12 @@ class ApprovalAdmin(Page):
             request, "desk/approval.html", now, status=_CODES.get(error.code, 409), refusal=str(error),
             comment=comment, **data,
         )
+
+
+def _left(approval: Approval, detail: around.Detail) -> Decimal | None:
+    if detail.budget is None or approval.amount is None or detail.budget.currency != approval.currency:
+        return None
+    return detail.budget.left_after(approval.amount)
 
 
 def _ids(shown: list[Any]) -> list[str]:

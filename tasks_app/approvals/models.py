@@ -50,7 +50,8 @@ class Approval(Stateful):
         permissions = [("decide_approval", "May approve or reject")]
         constraints = [
             models.UniqueConstraint(
-                fields=["kind", "subject_type", "subject_id"], condition=models.Q(status="open"),
+                fields=["kind", "subject_type", "subject_id"],
+                condition=models.Q(status="open"),
                 name="one_open_approval_per_question",
             )
         ]

@@ -149,6 +149,12 @@ def requirements(approval: Approval) -> list[Requirement]:
     return list(found.values())
 
 
+def score(approval: Approval) -> str:
+    """5 of 5 requirements match: over all lines, what is the same counted once."""
+    found = requirements(approval)
+    return f"{sum(r.met for r in found)} of {len(found)} requirements match"
+
+
 def passed_over(approval: Approval) -> list[tuple[str, str]]:
     """(seller and product, why) of what was not taken in the same channels."""
     others = _dicts(_dict(approval.evidence.get("reasons")).get("passed_over"))

@@ -9,14 +9,14 @@ import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
 import rfc8785
-
+import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from tasks_app import clock
 from tasks_app.approvals.kinds import Outcome, kind_of, tell_closed
@@ -28,6 +28,8 @@ from tasks_app.people.models import Team, User
 from tasks_app.people.roles import DECIDE
 from tasks_app.people.scope import visible
 
+log = structlog.get_logger(__name__)
+_I_JSON_INTEGER = 2**53 - 1
 
 Code = Literal["not_found", "no_right", "own_request", "already_decided", "not_open", "changed", "comment"]
 
@@ -59,18 +61,43 @@ class Question:
 
 
 def evidence_digest(evidence: Mapping[str, Any]) -> str:
-    """SHA-256 (hex) of the evidence in RFC 8785 form."""
-    return hashlib.sha256(rfc8785.dumps(exact(evidence))).hexdigest()
+    """SHA-256 (hex) of the evidence in RFC 8785 form; integers too large for it stand as text."""
+    return hashlib.sha256(rfc8785.dumps(_i_json(exact(evidence)))).hexdigest()
+
+
+def _i_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _i_json(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_i_json(inner) for inner in value]
+    return str(value) if isinstance(value, int) and abs(value) > _I_JSON_INTEGER else value
 
 
 def approval_open(*, question: Question, requested_by: Who) -> Approval:
     """Ask people; the same open question about the same subject is not asked twice."""
-    asked = Approval.objects.filter(
-        kind=question.kind, subject_type=question.subject_type, subject_id=question.subject_id,
-        status=ApprovalStatus.OPEN,
-    ).first()
+    asked = _asked(question)
     if asked is not None:
         return asked
+    try:
+        with transaction.atomic():
+            return _ask(question, requested_by)
+    except IntegrityError:
+        asked = _asked(question)  # somebody asked it meanwhile
+        if asked is None:
+            raise
+        return asked
+
+
+def _asked(question: Question) -> Approval | None:
+    return Approval.objects.filter(
+        kind=question.kind,
+        subject_type=question.subject_type,
+        subject_id=question.subject_id,
+        status=ApprovalStatus.OPEN,
+    ).first()
+
+
+def _ask(question: Question, requested_by: Who) -> Approval:
     evidence = exact(question.evidence)
     approval = Approval(
         reference=next_reference("APR"),
@@ -89,8 +116,12 @@ def approval_open(*, question: Question, requested_by: Who) -> Approval:
         evidence_digest=evidence_digest(evidence),
         due_at=question.due_at or clock.now() + settings.APPROVAL_TTL,
     )
-    create(approval, actor=requested_by, reason=question.title,
-           metadata={"evidence_digest": approval.evidence_digest})
+    create(
+        approval,
+        actor=requested_by,
+        reason=question.title,
+        metadata={"evidence_digest": approval.evidence_digest},
+    )
     return approval
 
 
@@ -118,10 +149,16 @@ def approval_decide(
 
 
 def approvals_expire_due(*, limit: int = 100) -> int:
-    """Close questions whose deadline passed; that never approves. Answers how many."""
+    """Close questions whose deadline passed; that never approves. Answers how many. One whose effect raises
+    is logged and stays open, and stops no other."""
     due = Approval.objects.filter(status=ApprovalStatus.OPEN, due_at__lte=clock.now())
-    ids = list(due.order_by("due_at").values_list("pk", flat=True)[:limit])
-    return sum(_expire(approval_id) for approval_id in ids)
+    done = 0
+    for approval_id in list(due.order_by("due_at").values_list("pk", flat=True)[:limit]):
+        try:
+            done += _expire(approval_id)
+        except Exception:  # whatever a kind's effect raises
+            log.exception("expiry_failed", approval=str(approval_id))
+    return done
 
 
 def approval_void(*, approval: Approval, reason: str) -> None:
@@ -158,8 +195,13 @@ def _check(approval: Approval, user: User, verdict: str, comment: str) -> None:
 def _decide(approval: Approval, user: User, verdict: str, comment: str) -> None:
     actor = actor_ensure(user=user)
     Decision.objects.create(
-        approval=approval, actor=actor.key, actor_name=actor.name, verdict=verdict, comment=comment,
-        evidence_digest=approval.evidence_digest, at=clock.now(),
+        approval=approval,
+        actor=actor.key,
+        actor_name=actor.name,
+        verdict=verdict,
+        comment=comment,
+        evidence_digest=approval.evidence_digest,
+        at=clock.now(),
     )
     approving = approval.decisions.filter(verdict=Decision.Verdict.APPROVE).count()
     if verdict == Decision.Verdict.APPROVE and approving < approval.quorum:

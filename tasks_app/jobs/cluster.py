@@ -7,10 +7,13 @@ for good. This one rebuilds queues and pool; rows, leases and SKIP LOCKED make t
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import django_q.cluster as stock
@@ -23,6 +26,9 @@ from tasks_app import stopping
 from tasks_app.jobs.worker import SWEEP
 
 _PR_SET_PDEATHSIG = 1
+_TIMER_LOCK_S = 1.0
+# From the request to stop until what still runs is killed; a supervisor's own patience is longer.
+_STOP_S = 6.0
 
 
 def _die_with_parent(parent: int) -> None:
@@ -42,18 +48,54 @@ def _bound_to_parent(target: Callable[..., Any], parent: int) -> Callable[..., A
     return run
 
 
+class _Timer:
+    """The sentinel's view of a worker's timer. A worker killed while it wrote leaves it locked for ever: then
+    it is read and written without the lock."""
+
+    def __init__(self, shared: Any) -> None:
+        self._shared = shared
+
+    @contextmanager
+    def get_lock(self) -> Iterator[None]:
+        held = self._shared.get_lock().acquire(timeout=_TIMER_LOCK_S)
+        try:
+            yield
+        finally:
+            if held:
+                self._shared.get_lock().release()
+
+    @property
+    def value(self) -> float:
+        return float(self._shared.get_obj().value)
+
+    @value.setter
+    def value(self, seconds: float) -> None:
+        self._shared.get_obj().value = seconds
+
+
 class Sentinel(stock.Sentinel):
-    """django-q2's sentinel; sudden deaths rebuild the cluster's insides."""
+    """django-q2's sentinel; sudden deaths rebuild the cluster's insides, and nothing outlives its parent."""
+
+    pool: list[Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None and parent.pid is not None:
+            _die_with_parent(parent.pid)
+        super().__init__(*args, **kwargs)
 
     def spawn_cluster(self) -> None:
         super().spawn_cluster()
-        async_task(SWEEP, save=False)
+        try:
+            async_task(SWEEP, save=False)
+        except db.Error:
+            logger.exception("the sweep was not started; the schedule does, within a minute")
 
     def spawn_process(self, target: Callable[..., Any], *args: Any) -> Any:
         process = stock.get_mp_context().Process(target=_bound_to_parent(target, os.getpid()), args=args)
         process.daemon = True
         if target == stock.worker:
-            process.timer = args[2]
+            process.timer = _Timer(args[2])
             self.pool.append(process)
         process.start()
         return process
@@ -62,7 +104,18 @@ class Sentinel(stock.Sentinel):
         for worker in self.pool:
             if worker.is_alive():
                 os.kill(worker.pid, stopping.SIGNAL)
+        last_resort = threading.Timer(_STOP_S, self._kill_all)
+        last_resort.daemon = True
+        last_resort.start()
         super().stop()
+        last_resort.cancel()
+
+    def _kill_all(self) -> None:
+        """End at once: somebody died holding a queue's lock. Leases give back what was in hand."""
+        logger.critical("the cluster did not stop within %s s: killing it", _STOP_S)
+        for member in (*self.pool, self.monitor, self.pusher):
+            member.kill()
+        os._exit(0)
 
     def reincarnate(self, process: Any) -> None:
         members = (*self.pool, self.monitor, self.pusher)
@@ -86,8 +139,11 @@ class Sentinel(stock.Sentinel):
 
 
 def cluster_run() -> None:
-    """Run the cluster until SIGTERM or SIGINT; returns when everything has stopped."""
+    """Run the cluster until SIGTERM or SIGINT; returns when everything has stopped. Raises SystemExit(1) when
+    its sentinel died instead."""
     stock.Sentinel = Sentinel
     cluster = stock.Cluster()
     cluster.start()
     cluster.sentinel.join()
+    if cluster.sentinel.exitcode:
+        sys.exit(1)

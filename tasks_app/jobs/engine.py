@@ -11,13 +11,19 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 
 from tasks_app import clock, ids
 from tasks_app.jobs import events
-from tasks_app.jobs.models import JOB_ENDED, STEP_ENDED, Edge, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.models import (
+    JOB_ENDED,
+    STEP_ENDED,
+    Edge,
+    Job,
+    JobStatus,
+    Step,
+    StepStatus,
+)
 from tasks_app.jobs.recipes import StepSpec, recipe_named
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.templates import TemplateFailedError, resolve
@@ -32,22 +38,41 @@ S = StepStatus
 
 @transaction.atomic
 def job_start(
-    *, recipe: str, inputs: dict[str, Any], team: Team, actor: Who, subject_type: str = "",
-    subject_id: uuid.UUID | None = None, parent_step: Step | None = None, priority: int = 100,
+    *,
+    recipe: str,
+    inputs: dict[str, Any],
+    team: Team,
+    actor: Who,
+    subject_type: str = "",
+    subject_id: uuid.UUID | None = None,
+    parent_step: Step | None = None,
+    priority: int = 100,
 ) -> Job:
     """A recipe becomes rows in one commit: job, steps, edges, incoming counts. Raises RecipeError."""
     plan = recipe_named(recipe)
     job = Job(
-        reference=next_reference("JOB"), recipe=plan.name, recipe_version=plan.version,
-        recipe_digest=plan.digest, plan=plan.model_dump(mode="json"), inputs=inputs, team=team,
-        requested_by=actor_key(actor), subject_type=subject_type, subject_id=subject_id,
-        parent_step=parent_step, priority=priority,
+        reference=next_reference("JOB"),
+        recipe=plan.name,
+        recipe_version=plan.version,
+        recipe_digest=plan.digest,
+        plan=plan.model_dump(mode="json"),
+        inputs=inputs,
+        team=team,
+        requested_by=actor_key(actor),
+        subject_type=subject_type,
+        subject_id=subject_id,
+        parent_step=parent_step,
+        priority=priority,
     )
     create(job, actor=actor, reason=f"{plan.title} started")
     steps = {
         spec.id: Step(
-            id=ids.new_id(), job=job, key=spec.id, spec=spec.model_dump(mode="json"),
-            incoming=len(spec.after), priority=priority,
+            id=ids.new_id(),
+            job=job,
+            key=spec.id,
+            spec=spec.model_dump(mode="json"),
+            incoming=len(spec.after),
+            priority=priority,
         )
         for spec in plan.steps
     }
@@ -61,70 +86,10 @@ def job_start(
     return job
 
 
-def claim_step() -> Step | None:
-    """Take the next ready step, lowest priority number first, then first come: attempts and lease are
-    durable before the work. Also takes over steps whose worker stopped renewing its lease."""
-    with transaction.atomic():
-        now = clock.now()
-        step = (
-            Step.objects.filter(
-                Q(ready_at__lte=now) | Q(status=S.EXECUTING, lease_until__lt=now)
-            )
-            .select_related("job")
-            .order_by("priority", "ready_at", "id")
-            .select_for_update(of=("self",), skip_locked=True, no_key=True)
-            .first()
-        )
-        if step is None:
-            return None
-        _take(step)
-    _mark_job_running(step.job_id)
-    return step
-
-
-def _take(step: Step) -> None:
-    lease = clock.now() + timedelta(seconds=settings.STEP_LEASE_S)
-    if step.status == S.EXECUTING:
-        step.attempts += 1
-        step.lease_until = lease
-        Step.objects.filter(pk=step.pk).update(attempts=step.attempts, lease_until=lease)
-        events.record(step.job, "step.taken_over", step=step)
-        return
-    resumed = step.status != S.QUEUED
-    transition(
-        step, S.EXECUTING, actor=SYSTEM,
-        reason="What it waited for has come" if resumed else "A worker took it",
-        changes={
-            "attempts": step.attempts + 1, "lease_until": lease, "ready_at": None, "waiting_for": None,
-            "started_at": step.started_at or clock.now(),
-        },
-    )
-    events.record(step.job, "step.resumed" if resumed else "step.started", step=step)
-
-
-def _mark_job_running(job_id: uuid.UUID) -> None:
-    """QUEUED → DISPATCHING → PROCESSING with the first step, in a commit of its own."""
-    if not Job.objects.filter(pk=job_id, status__in=(JobStatus.QUEUED, JobStatus.DISPATCHING)).exists():
-        return
-    with transaction.atomic():
-        job = _locked_job(job_id)
-        if job.status == JobStatus.QUEUED:
-            transition(job, JobStatus.DISPATCHING, actor=SYSTEM)
-        if job.status == JobStatus.DISPATCHING:
-            transition(job, JobStatus.PROCESSING, actor=SYSTEM)
-
-
-def renew_lease(step: Step) -> bool:
-    """Keep a step while its action runs; False when another worker has taken it over."""
-    lease = clock.now() + timedelta(seconds=settings.STEP_LEASE_S)
-    kept = Step.objects.filter(pk=step.pk, status=S.EXECUTING, attempts=step.attempts)
-    return kept.update(lease_until=lease) == 1
-
-
 @transaction.atomic
 def mark_complete(*, step: Step, outputs: dict[str, Any]) -> bool:
     """Finish a step and release its successors; False for the late result of a superseded attempt."""
-    job = _locked_job(step.job_id)
+    job = locked_job(step.job_id)
     current = _mine(step)
     if current is None:
         return False
@@ -135,7 +100,7 @@ def mark_complete(*, step: Step, outputs: dict[str, Any]) -> bool:
 @transaction.atomic
 def mark_failed(*, step: Step, error: str) -> bool:
     """Fail a step for good: what depends on it is cancelled, independent branches go on."""
-    job = _locked_job(step.job_id)
+    job = locked_job(step.job_id)
     current = _mine(step)
     if current is None:
         return False
@@ -145,8 +110,14 @@ def mark_failed(*, step: Step, error: str) -> bool:
 
 @transaction.atomic
 def mark_waiting(
-    *, step: Step, status: str, waiting_for: dict[str, Any], reason: str, over: bool = False,
-    ready_in: timedelta | None = None, failures: int | None = None,
+    *,
+    step: Step,
+    status: str,
+    waiting_for: dict[str, Any],
+    reason: str,
+    over: bool = False,
+    ready_in: timedelta | None = None,
+    failures: int | None = None,
 ) -> bool:
     """Put a step to sleep, holding no worker. `over`: what it waits for has come already (the caller
     holds that row's lock); `ready_in`: it wakes by itself."""
@@ -167,7 +138,9 @@ def mark_waiting(
 def resume(*, waiting_for: dict[str, Any]) -> int:
     """Wake the steps that wait for exactly this, in the caller's commit. Answers how many."""
     woken = Step.objects.filter(
-        status__in=(S.AWAITING_TOOL, S.AWAITING_USER), waiting_for__contains=waiting_for, ready_at__isnull=True
+        status__in=(S.AWAITING_TOOL, S.AWAITING_USER),
+        waiting_for__contains=waiting_for,
+        ready_at__isnull=True,
     ).update(ready_at=clock.now())
     if woken:
         wake()
@@ -177,7 +150,7 @@ def resume(*, waiting_for: dict[str, Any]) -> int:
 @transaction.atomic
 def expand(*, step: Step, items: list[Any]) -> bool:
     """Fan a for_each step out: one step per item; the step itself sleeps until all have ended."""
-    job = _locked_job(step.job_id)
+    job = locked_job(step.job_id)
     current = _mine(step)
     if current is None:
         return False
@@ -186,14 +159,23 @@ def expand(*, step: Step, items: list[Any]) -> bool:
         return True
     made = [
         Step(
-            id=ids.new_id(), job=job, key=f"{step.key}[{i}]", spec={**step.spec, "for_each": ""},
-            fan_out=current, item_index=i, item=item, priority=step.priority,
+            id=ids.new_id(),
+            job=job,
+            key=f"{step.key}[{i}]",
+            spec={**step.spec, "for_each": ""},
+            fan_out=current,
+            item_index=i,
+            item=item,
+            priority=step.priority,
         )
         for i, item in enumerate(items)
     ]
     create_many(made, actor=SYSTEM, reason=f"One of {len(made)}")
     transition(
-        current, S.AWAITING_TOOL, actor=SYSTEM, reason=f"{len(made)} in parallel",
+        current,
+        S.AWAITING_TOOL,
+        actor=SYSTEM,
+        reason=f"{len(made)} in parallel",
         changes={"waiting_for": {"type": "items", "count": len(made)}, "lease_until": None},
     )
     events.record(job, "step.expanded", step=current, payload={"items": len(made)})
@@ -201,7 +183,7 @@ def expand(*, step: Step, items: list[Any]) -> bool:
     return True
 
 
-def _locked_job(job_id: uuid.UUID) -> Job:
+def locked_job(job_id: uuid.UUID) -> Job:
     return Job.objects.select_for_update(no_key=True).select_related("team").get(pk=job_id)
 
 
@@ -209,17 +191,25 @@ def _mine(step: Step) -> Step | None:
     """The stored step, locked, if this attempt still owns it."""
     current = Step.objects.select_for_update(no_key=True, of=("self",)).select_related("job").get(pk=step.pk)
     if current.status != S.EXECUTING or current.attempts != step.attempts:
-        events_job = current.job
-        events.record(events_job, f"step.late_result.{uuid.uuid4().hex[:8]}", step=step)
+        events.record(current.job, "step.late_result", step=step, occurrence=f":{uuid.uuid4().hex[:8]}")
         return None
     return current
 
 
 def _complete(job: Job, step: Step, outputs: dict[str, Any], *, skipped: bool = False) -> None:
     transition(
-        step, S.COMPLETED, actor=SYSTEM, reason="Skipped: its condition is not met" if skipped else "Done",
-        changes={"outputs": outputs, "ended_at": clock.now(), "lease_until": None, "waiting_for": None,
-                 "ready_at": None, "skipped": skipped},
+        step,
+        S.COMPLETED,
+        actor=SYSTEM,
+        reason="Skipped: its condition is not met" if skipped else "Done",
+        changes={
+            "outputs": outputs,
+            "ended_at": clock.now(),
+            "lease_until": None,
+            "waiting_for": None,
+            "ready_at": None,
+            "skipped": skipped,
+        },
     )
     events.record(job, "step.completed", step=step)
     _after_end(job, step)
@@ -227,7 +217,10 @@ def _complete(job: Job, step: Step, outputs: dict[str, Any], *, skipped: bool = 
 
 def _fail(job: Job, step: Step, error: str) -> None:
     transition(
-        step, S.FAILED, actor=SYSTEM, reason=error[:500],
+        step,
+        S.FAILED,
+        actor=SYSTEM,
+        reason=error[:500],
         changes={"error": error, "ended_at": clock.now(), "lease_until": None, "ready_at": None},
     )
     events.record(job, "step.failed", step=step, payload={"error": error})
@@ -247,7 +240,9 @@ def _after_end(job: Job, step: Step) -> None:
 def _release_successors(job: Job, step: Step) -> None:
     successors = list(
         Step.objects.filter(edges_in__before=step, status=S.RECEIVED)
-        .select_related("job").order_by("id").select_for_update(of=("self",), no_key=True)
+        .select_related("job")
+        .order_by("id")
+        .select_for_update(of=("self",), no_key=True)
     )
     for successor in successors:
         successor.incoming -= 1
@@ -274,7 +269,7 @@ def _holds(job: Job, step: Step, spec: StepSpec) -> bool:
     try:
         return bool(resolve(spec.condition, scope_of(job, step)))
     except TemplateFailedError:
-        return True  # the step itself then fails, naming the expression
+        return True  # the step itself then fails (worker._execute), naming the expression
 
 
 def _skip(job: Job, step: Step) -> None:
@@ -284,8 +279,8 @@ def _skip(job: Job, step: Step) -> None:
 
 def _join(job: Job, item: Step) -> None:
     """The last item of a fan-out completes, or fails, the step that fanned out."""
-    assert item.fan_out_id is not None
-    whole = Step.objects.select_related("job").select_for_update(of=("self",), no_key=True).get(pk=item.fan_out_id)
+    found = Step.objects.filter(items=item).select_related("job")
+    whole = found.select_for_update(of=("self",), no_key=True).get()
     items = list(whole.items.order_by("item_index"))
     if whole.status != S.AWAITING_TOOL or any(one.status not in STEP_ENDED for one in items):
         return
@@ -298,27 +293,49 @@ def _join(job: Job, item: Step) -> None:
 
 
 def _abandon_successors(job: Job, step: Step) -> None:
-    for successor in Step.objects.filter(
-        edges_in__before=step, status=S.RECEIVED
-    ).order_by("id").select_for_update(of=("self",), no_key=True):
-        transition(successor, S.CANCELLED, actor=SYSTEM, reason=f"{step.key} failed",
-                   changes={"ended_at": clock.now()})
-        events.record(job, "step.abandoned", step=successor)
-        _abandon_successors(job, successor)
+    """Cancel everything that depends on `step`, level by level: a step may be reached on several ways."""
+    behind = [step.pk]
+    while behind:
+        after = Edge.objects.filter(before__in=behind).values("after")
+        level = Step.objects.filter(pk__in=after, status=S.RECEIVED).order_by("id")
+        behind = []
+        for successor in level.select_for_update(no_key=True):
+            transition(
+                successor,
+                S.CANCELLED,
+                actor=SYSTEM,
+                reason=f"{step.key} failed",
+                changes={"ended_at": clock.now()},
+            )
+            events.record(job, "step.abandoned", step=successor)
+            behind.append(successor.pk)
 
 
 def _end_job_if_over(job: Job) -> None:
     if job.status in JOB_ENDED or job.steps.exclude(status__in=STEP_ENDED).exists():
         return
-    now = clock.now()
-    failed = [s for s in job.steps.filter(status=S.FAILED, fan_out=None) if not s.spec["optional"]]
-    if failed:
-        error = f"{failed[0].key}: {failed[0].error}"
-        transition(job, JobStatus.FAILED, actor=SYSTEM, reason=error[:500],
-                   changes={"error": error, "ended_at": now})
-    else:
+    failed = job.steps.filter(status=S.FAILED, fan_out=None, spec__optional=False).first()
+    if failed is not None:
+        _end_job(job, JobStatus.FAILED, error=f"{failed.key}: {failed.error}")
+        return
+    try:
         outputs = resolve(job.plan["outputs"], scope_of(job, None))
-        transition(job, JobStatus.COMPLETED, actor=SYSTEM, changes={"outputs": outputs, "ended_at": now})
+    except TemplateFailedError as error:
+        _end_job(job, JobStatus.FAILED, error=f"outputs: {error}")
+        return
+    if job.status == JobStatus.QUEUED:  # every step was skipped: no worker took any
+        transition(job, JobStatus.DISPATCHING, actor=SYSTEM)
+    _end_job(job, JobStatus.COMPLETED, outputs=outputs)
+
+
+def _end_job(job: Job, to: str, **changes: Any) -> None:
+    transition(
+        job,
+        to,
+        actor=SYSTEM,
+        reason=changes.get("error", "")[:500],
+        changes={**changes, "ended_at": clock.now()},
+    )
     events.record(job, f"job.{job.status.lower()}")
     if job.parent_step_id is not None:
         resume(waiting_for={"type": "job", "id": str(job.pk)})

@@ -10,16 +10,27 @@ from tasks_app.lifecycle.transitions import exact, trace_id
 
 
 def record(
-    job: Job, kind: str, *, step: Step | None = None, source: str = "engine",
+    job: Job,
+    kind: str,
+    *,
+    step: Step | None = None,
+    source: str = "engine",
     payload: dict[str, Any] | None = None,
+    occurrence: str = "",
 ) -> None:
-    """Append an event; its key names the row version it belongs to, so it cannot be written twice."""
+    """Append an event; its key names the row version it belongs to, so it cannot be written twice, unless
+    `occurrence` tells apart what may happen more than once to one version."""
     subject = step or job
     correlation = {"trace_id": trace_id()}
     if step is not None:
         correlation |= {"step_id": str(step.pk), "step": step.key, "attempt": str(step.attempts)}
     attempt = step.attempts if step else 0
     WorkflowEvent.objects.create(
-        job=job, type=kind, source=source, payload=exact(payload or {}, floats=True), correlation=correlation,
-        idempotency_key=f"{subject.entity}:{subject.pk}:{subject.version}:{attempt}:{kind}", at=clock.now(),
+        job=job,
+        type=kind,
+        source=source,
+        payload=exact(payload or {}, floats=True),
+        correlation=correlation,
+        idempotency_key=f"{subject.entity}:{subject.pk}:{subject.version}:{attempt}:{kind}{occurrence}",
+        at=clock.now(),
     )

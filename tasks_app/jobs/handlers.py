@@ -29,10 +29,9 @@ def _approval_closed(approval: Approval) -> None:
 
     The step's lock serialises two last decisions made at once: the later sees the earlier committed.
     """
-    waiting = Step.objects.filter(
-        status=StepStatus.AWAITING_USER, waiting_for__contains={"type": "approvals", "ids": [str(approval.pk)]}
-    )
+    this = {"type": "approvals", "ids": [str(approval.pk)]}
+    waiting = Step.objects.filter(status=StepStatus.AWAITING_USER, waiting_for__contains=this)
     for step in waiting.select_for_update(no_key=True):
-        ids = step.waiting_for["ids"]
-        if not Approval.objects.filter(pk__in=ids, status=ApprovalStatus.OPEN).exists():
-            engine.resume(waiting_for=step.waiting_for)
+        wait = step.waiting_for or {}
+        if not Approval.objects.filter(pk__in=wait["ids"], status=ApprovalStatus.OPEN).exists():
+            engine.resume(waiting_for=wait)

@@ -7,7 +7,6 @@ from django.db import models
 from django.utils import timezone
 from django_fsm import FSMField, transition
 
-from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
 from tasks_app.people.models import Team
 
@@ -66,9 +65,7 @@ class Job(Stateful):
     subject_type = models.CharField(max_length=32, blank=True)
     subject_id = models.UUIDField(null=True)
     priority = models.PositiveSmallIntegerField(default=100)
-    parent_step = models.OneToOneField(
-        "Step", null=True, on_delete=models.PROTECT, related_name="child_job"
-    )
+    parent_step = models.OneToOneField("Step", null=True, on_delete=models.PROTECT, related_name="child_job")
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -150,12 +147,15 @@ class Step(Stateful):
         constraints = [models.UniqueConstraint(fields=["job", "key"], name="step_key_once_per_job")]
         indexes = [
             models.Index(
-                fields=["priority", "ready_at", "id"], name="step_ready",
+                fields=["priority", "ready_at", "id"],
+                name="step_ready",
                 condition=models.Q(ready_at__isnull=False),
             ),
             models.Index(fields=["lease_until"], name="step_leased", condition=models.Q(status="executing")),
             GinIndex(
-                fields=["waiting_for"], opclasses=["jsonb_path_ops"], name="step_waiting",
+                fields=["waiting_for"],
+                opclasses=["jsonb_path_ops"],
+                name="step_waiting",
                 condition=models.Q(waiting_for__isnull=False),
             ),
         ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,8 +18,8 @@ from tasks_app.desk.graph import Layout, Node, layered
 from tasks_app.desk.items import joined, plural
 from tasks_app.desk.states import COLOURS, face
 from tasks_app.jobs.models import Job, Step, StepStatus, WorkflowEvent
-from tasks_app.jobs.selectors import JobRows, item_kind
-from tasks_app.lifecycle.names import link_to
+from tasks_app.jobs.selectors import JobRows, step_names
+from tasks_app.lifecycle.names import EntityName, link_to, namer_register
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 
@@ -119,11 +120,6 @@ def event_lines(events: list[WorkflowEvent]) -> list[dict[str, Any]]:
          "attempt": event.correlation.get("attempt", ""), "error": event.payload.get("error", "")}
         for event in events
     ]
-
-
-def job_face(job: Job) -> str:
-    """The status under which a job is shown."""
-    return str(job.status)
 
 
 def _nodes(step: Step, rows: JobRows, note: str) -> list[Node]:
@@ -286,3 +282,13 @@ def _title(step: Step) -> str:
 def _took(step: Step) -> str:
     ended: datetime | None = step.ended_at
     return text.duration(ended - step.started_at) if ended and step.started_at else ""
+
+
+def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
+    return {
+        pk: EntityName(reference=f"{reference} {key}", link=link_to(Job, job))
+        for pk, key, job, reference in step_names(ids)
+    }
+
+
+namer_register("step", _names)

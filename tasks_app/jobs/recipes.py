@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -11,6 +14,7 @@ import networkx
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
+_REFERENCE = re.compile(r"\bsteps\.([A-Za-z0-9_]+)")
 
 
 class RecipeError(ValueError):
@@ -32,12 +36,18 @@ class StepSpec(BaseModel):
     inputs: dict[str, Any] = Field(default_factory=dict)
     optional: bool = False
     max_failures: int = Field(default=3, ge=1, le=10)
+    max_lost: int = Field(default=5, ge=1, le=20)  # attempts whose worker died without a result
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if bool(self.action) == bool(self.recipe):
             raise ValueError(f"step {self.id}: name an action or a recipe, one of them")
         return self
+
+    def references(self) -> set[str]:
+        """The steps that this one's expressions speak of."""
+        texts = [self.for_each, self.condition, *_texts(self.inputs)]
+        return {name for text in texts for name in _REFERENCE.findall(text)}
 
 
 class Recipe(BaseModel):
@@ -53,16 +63,23 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _is_a_graph(self) -> Self:
-        known = [step.id for step in self.steps]
-        if len(set(known)) != len(known):
-            raise ValueError("two steps have the same id")
+        twice = [name for name, times in Counter(step.id for step in self.steps).items() if times > 1]
+        if twice:
+            raise ValueError(f"more than one step is called {', '.join(twice)}")
+        known = {step.id for step in self.steps}
         unknown = {f"{s.id} → {a}" for s in self.steps for a in s.after if a not in known}
         if unknown:
             raise ValueError(f"unknown steps referred to: {', '.join(sorted(unknown))}")
-        graph = networkx.DiGraph((a, s.id) for s in self.steps for a in s.after)
-        if not networkx.is_directed_acyclic_graph(graph):
-            circle = " → ".join(edge[0] for edge in networkx.find_cycle(graph))
-            raise ValueError(f"the steps go in a circle: {circle}")
+        graph: networkx.DiGraph = networkx.DiGraph((a, s.id) for s in self.steps for a in s.after)
+        graph.add_nodes_from(known)
+        _refuse_circle(graph, "the steps go in a circle")
+        for step in self.steps:
+            early = step.references() - networkx.ancestors(graph, step.id)
+            if early:
+                raise ValueError(f"step {step.id} speaks of {', '.join(sorted(early))}, not done before it")
+        missing = {name for text in _texts(self.outputs) for name in _REFERENCE.findall(text)} - known
+        if missing:
+            raise ValueError(f"the outputs speak of unknown steps: {', '.join(sorted(missing))}")
         return self
 
     @property
@@ -84,10 +101,25 @@ def recipe_parse(text: str) -> Recipe:
 
 
 def recipes_register(folder: Path) -> None:
-    """Make every recipe in `folder` (*.json) known by its name. Raises RecipeError."""
+    """Make every recipe in `folder` (*.json) known by its name. Raises RecipeError, naming the file."""
     for path in sorted(folder.glob("*.json")):
-        recipe = recipe_parse(path.read_text())
-        _recipes[recipe.name] = recipe
+        try:
+            recipe_register(recipe_parse(path.read_text()))
+        except RecipeError as error:
+            raise RecipeError(f"{path.name}: {error}") from error
+
+
+def recipe_register(recipe: Recipe) -> None:
+    """Make a recipe known. Raises RecipeError for a taken name and for recipes that nest without end."""
+    if _recipes.get(recipe.name, recipe) != recipe:
+        raise RecipeError(f"another recipe is called {recipe.name} already")
+    known = [*_recipes.values(), recipe]
+    pairs = [(outer.name, step.recipe) for outer in known for step in outer.steps if step.recipe]
+    try:
+        _refuse_circle(networkx.DiGraph(pairs), "the recipes nest in a circle")
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+    _recipes[recipe.name] = recipe
 
 
 def recipe_named(name: str) -> Recipe:
@@ -96,3 +128,18 @@ def recipe_named(name: str) -> Recipe:
         return _recipes[name]
     except KeyError:
         raise RecipeError(f"there is no recipe {name!r}; known: {', '.join(sorted(_recipes))}") from None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+def _refuse_circle(graph: networkx.DiGraph, words: str) -> None:
+    if not networkx.is_directed_acyclic_graph(graph):
+        circle = " → ".join(edge[0] for edge in networkx.find_cycle(graph))
+        raise ValueError(f"{words}: {circle}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,11 @@ def job_rows(job: Job) -> JobRows:
 def job_events(job: Job) -> list[WorkflowEvent]:
     """The latest events, newest first."""
     return list(WorkflowEvent.objects.filter(job=job).order_by("-id")[:EVENTS_SHOWN])
+
+
+def step_names(ids: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, str, uuid.UUID, str]]:
+    """(step, its key, its job, the job's reference)."""
+    return list(Step.objects.filter(pk__in=ids).values_list("pk", "key", "job_id", "job__reference"))
 
 
 def item_kind(spec: dict[str, Any]) -> str:

@@ -9,11 +9,27 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 _WHOLE = re.compile(r"\s*\{\{(.*)\}\}\s*", re.DOTALL)
-_environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """Dots and brackets look into JSON and nowhere else: `outputs.items` is the key, never the method."""
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        try:
+            return obj[argument]
+        except (LookupError, TypeError):
+            return self.undefined(obj=obj, name=argument)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return self.getitem(obj, attribute)
+
+
+_environment = _Environment(undefined=StrictUndefined)
+_environment.globals.clear()
 
 
 class TemplateFailedError(ValueError):
@@ -34,7 +50,7 @@ def resolve(value: Any, scope: Mapping[str, Any]) -> Any:
 def _evaluate(expression: str, scope: Mapping[str, Any]) -> Any:
     try:
         found = _environment.compile_expression(expression.strip(), undefined_to_none=False)(**scope)
-    except (TemplateError, TypeError, ArithmeticError) as error:
+    except Exception as error:  # filters and operators raise what they like
         raise TemplateFailedError(f"{expression.strip()}: {error}") from error
     if isinstance(found, StrictUndefined):
         raise TemplateFailedError(f"{expression.strip()}: there is no such value")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from datetime import timedelta
 from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import close_old_connections, connection, transaction
+from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
 from django_q.tasks import async_task
 
-from tasks_app import stopping
+from tasks_app import clock, stopping
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.jobs import engine
+from tasks_app.jobs import claims, engine
 from tasks_app.jobs.actions import (
     Done,
     Result,
@@ -36,20 +37,23 @@ log = structlog.get_logger(__name__)
 _BACKOFF_FIRST_S, _BACKOFF_CAP_S = 1, 30
 SWEEP = "tasks_app.jobs.worker.sweep_slice"
 SWEEP_SLICE_S = 45
+_DRAIN_S = 45  # the queue's time limit covers a whole drain: the last step needs room below it
 
 
 def drain(steps: int | None = None) -> int:
-    """Run ready steps, at most `steps` (settings.DRAIN_STEPS). Answers how many ran."""
-    slice_ = steps or settings.DRAIN_STEPS
-    for done in range(slice_):
+    """Run ready steps, at most `steps` (settings.DRAIN_STEPS) or for so long. Answers how many ran."""
+    slice_, until = steps or settings.DRAIN_STEPS, time.monotonic() + _DRAIN_S
+    done = 0
+    while done < slice_ and time.monotonic() < until:
         if stopping.asked():
             return done
-        step = engine.claim_step()
+        step = claims.claim_step()
         if step is None:
             return done
         run_step(step)
+        done += 1
     wake()
-    return slice_
+    return done
 
 
 def sweep_slice() -> dict[str, int]:
@@ -78,7 +82,11 @@ def run_step(step: Step) -> None:
 def _execute(step: Step) -> Result | None:
     """The action's result; None where the step became other steps or a nested job."""
     spec = StepSpec.model_validate(step.spec)
+    if step.attempts > spec.max_lost and (lost := claims.lost_attempts(step)) >= spec.max_lost:
+        raise StepFailedError(f"attempts_exhausted: {lost} workers ended without a result")
     scope = scope_of(step.job, step)
+    if step.fan_out_id is None:
+        resolve(spec.condition, scope)  # was met when it was queued; one that cannot be told fails here
     if spec.for_each:
         items = resolve(spec.for_each, scope)
         if not isinstance(items, list):
@@ -98,13 +106,20 @@ def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None
         child = Job.objects.select_for_update(no_key=True).filter(parent_step=step).first()
         if child is None:
             child = engine.job_start(
-                recipe=spec.recipe, inputs=inputs, team=step.job.team, actor=step.job.requested_by,
-                subject_type=step.job.subject_type, subject_id=step.job.subject_id, parent_step=step,
+                recipe=spec.recipe,
+                inputs=inputs,
+                team=step.job.team,
+                actor=step.job.requested_by,
+                subject_type=step.job.subject_type,
+                subject_id=step.job.subject_id,
+                parent_step=step,
                 priority=step.priority,
             )
         if child.status not in JOB_ENDED:
             engine.mark_waiting(
-                step=step, status=StepStatus.AWAITING_TOOL, reason=f"{child.reference} runs",
+                step=step,
+                status=StepStatus.AWAITING_TOOL,
+                reason=f"{child.reference} runs",
                 waiting_for={"type": "job", "id": str(child.pk)},
             )
             return None
@@ -124,9 +139,11 @@ def _settle(step: Step, result: Result | None) -> None:
         _wait_for_approvals(step, result)
     else:
         engine.mark_waiting(
-            step=step, status=StepStatus.AWAITING_TOOL, reason=f"Until {result.moment.isoformat()}",
+            step=step,
+            status=StepStatus.AWAITING_TOOL,
+            reason=f"Until {result.moment.isoformat()}",
             waiting_for={"type": "time", "until": result.moment.isoformat()},
-            ready_in=result.moment - engine.clock.now(),
+            ready_in=result.moment - clock.now(),
         )
 
 
@@ -135,7 +152,9 @@ def _wait_for_operation(step: Step, wait: WaitForOperation) -> None:
     # The operation's lock orders us before or after its publication: the wake-up cannot fall between.
     operation = Operation.objects.select_for_update(no_key=True).get(pk=wait.operation_id)
     engine.mark_waiting(
-        step=step, status=StepStatus.AWAITING_TOOL, reason=f"{operation.task_type} is out with the seller",
+        step=step,
+        status=StepStatus.AWAITING_TOOL,
+        reason=f"{operation.task_type} is out with the seller",
         waiting_for={"type": "operation", "id": str(operation.pk)},
         over=operation.published_at is not None,
     )
@@ -148,7 +167,9 @@ def _wait_for_approvals(step: Step, wait: WaitForApprovals) -> None:
     )
     still_open = [a for a in approvals if a.status == ApprovalStatus.OPEN]
     engine.mark_waiting(
-        step=step, status=StepStatus.AWAITING_USER, reason=f"{len(still_open)} decisions are open",
+        step=step,
+        status=StepStatus.AWAITING_USER,
+        reason=f"{len(still_open)} decisions are open",
         waiting_for={"type": "approvals", "ids": [str(pk) for pk in wait.approval_ids]},
         over=not still_open,
     )
@@ -162,9 +183,12 @@ def _retry_or_fail(step: Step, error: str) -> None:
         return
     delay = timedelta(seconds=min(_BACKOFF_FIRST_S * 2 ** (failures - 1), _BACKOFF_CAP_S))
     engine.mark_waiting(
-        step=step, status=StepStatus.AWAITING_TOOL, reason=f"retry_scheduled: {error}"[:500],
+        step=step,
+        status=StepStatus.AWAITING_TOOL,
+        reason=f"retry_scheduled: {error}"[:500],
         waiting_for={"type": "backoff", "error": error[:500], "failures": failures},
-        ready_in=delay, failures=failures,
+        ready_in=delay,
+        failures=failures,
     )
 
 
@@ -185,7 +209,14 @@ class _LeaseKeeper:
     def _keep(self) -> None:
         try:
             while not self._done.wait(settings.STEP_LEASE_S / 3):
-                close_old_connections()
-                engine.renew_lease(self._step)
+                self._renew()
         finally:
+            connection.close()
+
+    def _renew(self) -> None:
+        try:
+            close_old_connections()
+            claims.renew_lease(self._step)
+        except (OperationalError, InterfaceError) as error:
+            log.warning("lease_not_renewed", step=self._step.key, error=str(error))
             connection.close()

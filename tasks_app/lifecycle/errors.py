@@ -7,15 +7,18 @@ class TransitionError(Exception):
     """A status did not change. Attributes: entity, entity_id, from_status, to_status, why, allowed."""
 
     def __init__(
-        self, entity: str, entity_id: object, from_status: str, to_status: str, why: str,
+        self,
+        entity: str,
+        entity_id: object,
+        from_status: str,
+        to_status: str,
+        why: str,
         allowed: tuple[str, ...] = (),
     ) -> None:
         self.entity, self.entity_id = entity, str(entity_id)
         self.from_status, self.to_status = from_status, to_status
         self.why, self.allowed = why, allowed
-        super().__init__(
-            f"Cannot transition {entity} {entity_id} from {from_status} to {to_status}: {why}"
-        )
+        super().__init__(f"Cannot transition {entity} {entity_id} from {from_status} to {to_status}: {why}")
 
 
 class InvalidTransitionError(TransitionError):

@@ -29,7 +29,9 @@ class Stateful(models.Model):
     class Meta:
         abstract = True
 
-    def refresh_from_db(self, using: str | None = None, fields: Any = None, from_queryset: Any = None) -> None:
+    def refresh_from_db(
+        self, using: str | None = None, fields: Any = None, from_queryset: Any = None
+    ) -> None:
         # A protected field refuses to be set while it holds a value. (django-fsm's own mixin lifts the
         # protection for the whole class meanwhile, in every thread.)
         if fields is None or "status" in fields:

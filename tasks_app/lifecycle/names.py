@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 
 from django.db.models import Model
 from django.urls import reverse
@@ -18,14 +17,13 @@ from tasks_app.lifecycle.verify import entity_models
 
 @dataclass(frozen=True, kw_only=True)
 class EntityName:
-    """How one entity is called: `name` in words, `reference`, `link` to its page, the money it stands for,
-    and, where it has news of its own, the glyph and the words for them."""
+    """How one entity is called: `name` in words, what it is `part_of`, `reference`, `link` to its page, and,
+    where it has news of its own, the glyph and the words for them."""
 
     reference: str
     name: str = ""
     link: str = ""
-    amount: Decimal | None = None
-    currency: str = ""
+    part_of: str = ""
     glyph: str = ""
     note: str = ""
 

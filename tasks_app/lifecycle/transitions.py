@@ -6,10 +6,11 @@ Source: document 002 (whole), model.md "Audit entry"; the database functions are
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import structlog
@@ -30,6 +31,11 @@ from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import Actor, User
 
 Who = str | User | Actor
+
+# What a transition writes itself: never part of `changes`.
+_OWN = frozenset({"id", "status", "version", "status_since", "created_at"})
+# PostgreSQL stores neither NUL nor halves of surrogate pairs; an error's text may hold both.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def trace_id() -> str:
@@ -54,7 +60,8 @@ def transition(
     Answers the new version. A declared self-transition is accepted and writes nothing.
     Raises UnknownStatusError, InvalidTransitionError (no rule, guard, or no right), StaleVersionError
     (somebody moved it first), UnknownActorError, TypeError for metadata or changes that cannot be
-    recorded exactly (floats). The instance is updated only when the change is written.
+    recorded exactly (floats). The instance is updated only when the change is written; where a surrounding
+    transaction is rolled back afterwards, read it again (a stale one is refused, never written over).
     """
     key = actor_key(actor)
     frm = entity.status
@@ -63,6 +70,8 @@ def transition(
     if expected_version is not None and expected_version != entity.version:
         raise _error(StaleVersionError, entity, to, f"version is {entity.version}, not {expected_version}")
     if frm == to and declared.self_transitions and (frm, to) in declared.edges:
+        if changes:
+            raise TypeError("a self-transition writes nothing")
         return entity.version
     edge = _edge(entity, to)
     _permitted(entity, edge, key, to)
@@ -100,8 +109,16 @@ def create_many(
             cursor.execute(
                 "select fd_audit_append(%s, id, 1, '', %s, coalesce(%s, clock_timestamp()), %s, %s, %s, '{}',"
                 " %s) from unnest(%s::uuid[]) id",
-                [model.entity, rows[0].status, clock.frozen(), key, reason, _json(metadata or {}),
-                 trace_id(), [row.pk for row in rows]],
+                [
+                    model.entity,
+                    rows[0].status,
+                    clock.frozen(),
+                    key,
+                    _storable(reason),
+                    _json(metadata or {}),
+                    trace_id(),
+                    [row.pk for row in rows],
+                ],
             )
 
 
@@ -118,8 +135,7 @@ def _known(entity: Stateful, to: str) -> None:
 
 
 def _edge(entity: Stateful, to: str) -> FsmTransition:
-    field = entity._meta.get_field("status")
-    assert isinstance(field, FSMField)
+    field = next(field for field in entity._meta.fields if isinstance(field, FSMField))
     for method in field.transitions[type(entity)].values():
         edge = method._django_fsm.transitions.get(entity.status)
         if edge is not None and edge.target == to:
@@ -131,19 +147,34 @@ def _permitted(entity: Stateful, edge: FsmTransition, key: str, to: str) -> None
     if not key.startswith("human:"):
         return
     user = actor_user(key)
-    if user is None or not edge.permission or not user.has_perm(edge.permission):
+    if user is None or not edge.permission or not edge.has_perm(entity, user):
         raise _error(InvalidTransitionError, entity, to, "this person has no right to it")
 
 
 def _write(
-    entity: Stateful, to: str, key: str, reason: str, metadata: Mapping[str, Any] | None,
+    entity: Stateful,
+    to: str,
+    key: str,
+    reason: str,
+    metadata: Mapping[str, Any] | None,
     changes: Mapping[str, Any] | None,
 ) -> tuple[int, datetime]:
     with connection.cursor() as cursor:
         cursor.execute(
-            f"select version, at from fd_move_{entity.entity}(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-            [entity.pk, entity.status, to, entity.version, key, reason, _json(metadata or {}),
-             _json(_columns(entity, changes), floats=True) if changes else None, trace_id(), clock.frozen()],
+            # The entity's name is its class's, never input.
+            f"select version, at from fd_move_{entity.entity}(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",  # noqa: S608
+            [
+                entity.pk,
+                entity.status,
+                to,
+                entity.version,
+                key,
+                _storable(reason),
+                _json(metadata or {}),
+                _json(_columns(entity, changes), floats=True) if changes else None,
+                trace_id(),
+                clock.frozen(),
+            ],
         )
         row = cursor.fetchone()
     if row is None:
@@ -153,13 +184,12 @@ def _write(
 
 def _columns(entity: Stateful, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Field names and values to column names and what PostgreSQL's jsonb_populate_record reads."""
-    columns = {}
+    columns: dict[str, Any] = {}
     for name, value in changes.items():
-        field = entity._meta.get_field(name)
-        assert isinstance(field, models.Field)
-        if name in entity.unaudited or name in ("status", "version", "id"):
+        field = cast("models.Field[Any, Any]", entity._meta.get_field(name))
+        if name in entity.unaudited or name in _OWN:
             raise TypeError(f"{name} cannot be written with a status change")
-        column = field.attname if isinstance(field, models.ForeignKey) else field.column
+        column = field.attname if isinstance(field, models.ForeignKey) else str(field.column)
         value = getattr(value, "pk", value) if isinstance(field, models.ForeignKey) else value
         columns[column] = value if isinstance(field, models.JSONField) else field.get_prep_value(value)
     return columns
@@ -171,8 +201,11 @@ def _json(value: Any, *, floats: bool = False) -> str:
 
 def exact(value: Any, *, floats: bool = False) -> Any:
     """`value` as JSON that is recorded exactly: times, decimals and ids as text. Floats raise TypeError,
-    unless allowed because they are a seller's own JSON numbers, kept as they came."""
-    if value is None or isinstance(value, str | bool | int):
+    unless allowed because they are a seller's own JSON numbers, kept as they came. What no text column
+    can hold (NUL, lone surrogates) becomes U+FFFD."""
+    if isinstance(value, str):
+        return _storable(value)
+    if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         if floats:
@@ -185,10 +218,14 @@ def exact(value: Any, *, floats: bool = False) -> Any:
     if isinstance(value, bytes | memoryview):
         return "\\x" + bytes(value).hex()
     if isinstance(value, Mapping):
-        return {str(k): exact(v, floats=floats) for k, v in value.items()}
+        return {_storable(str(k)): exact(v, floats=floats) for k, v in value.items()}
     if isinstance(value, Iterable):
         return [exact(v, floats=floats) for v in value]
     raise TypeError(f"{type(value).__name__} cannot be recorded")
+
+
+def _storable(text: str) -> str:
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _error(kind: type[TransitionError], entity: Stateful, to: str, why: str) -> TransitionError:

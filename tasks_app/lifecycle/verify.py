@@ -7,19 +7,21 @@ reason, metadata, changes, trace id, previous hash in hex (written by fd_audit_a
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.apps import apps
+from django.db.models import TextField
+from django.db.models.functions import Cast
 
 from tasks_app.lifecycle.models import AuditEntry, Stateful
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# An entry's key to its metadata and changes as text.
+Texts = dict[int, tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,35 +41,60 @@ def entity_models() -> dict[str, type[Stateful]]:
 def verify_entity(entity_type: str, entity_id: uuid.UUID) -> Verification:
     """Check one entity's whole chain. Raises KeyError for an unknown entity type."""
     model = entity_models()[entity_type]
-    stored = model._default_manager.filter(pk=entity_id).values_list("status", "version").first()
-    entries = AuditEntry.objects.filter(entity_type=entity_type, entity_id=entity_id).order_by("seq")
-    return verify_chain(list(entries), *(stored or ("", 0)))
+    stored = _stored(model, entity_id)
+    while True:
+        entries = AuditEntry.objects.filter(entity_type=entity_type, entity_id=entity_id).order_by("seq")
+        verification = verify_chain(list(entries), *stored)
+        before, stored = stored, _stored(model, entity_id)
+        if before == stored:  # else it moved while we read: a trail is compared with its own moment
+            return verification
+
+
+def _stored(model: type[Stateful], entity_id: uuid.UUID) -> tuple[str, int]:
+    found = model._default_manager.filter(pk=entity_id).first()
+    return (found.status, found.version) if found else ("", 0)
 
 
 def verify_all(entity_type: str) -> Iterator[tuple[uuid.UUID, Verification]]:
-    """Every entity of a type with its verification, streamed: constant memory."""
-    model = entity_models()[entity_type]
-    for pk in model._default_manager.order_by("pk").values_list("pk", flat=True).iterator(1000):
-        yield pk, verify_entity(entity_type, pk)
+    """Every entity of a type with its verification, also those that only the trail still knows."""
+    rows = entity_models()[entity_type]._default_manager
+    created = AuditEntry.objects.filter(entity_type=entity_type, seq=1)
+    lost = created.exclude(entity_id__in=rows.values("pk")).values_list("entity_id", flat=True)
+    for known in (rows.order_by("pk").values_list("pk", flat=True), lost):
+        for pk in known.iterator(1000):
+            yield pk, verify_entity(entity_type, pk)
 
 
-def verify_chain(entries: list[AuditEntry], status: str, version: int) -> Verification:
-    """Check entries in order against each other and against the entity's stored status and version."""
+def verify_chain(
+    entries: list[AuditEntry], status: str, version: int, texts: Texts | None = None
+) -> Verification:
+    """Check entries in order against each other and against the entity's stored status and version.
+
+    `texts`: what `entry_texts` answered for them, for who checks many chains at once.
+    """
     previous, replayed = b"", ""
+    texts = entry_texts(entries) if texts is None else texts
     for number, entry in enumerate(entries, start=1):
-        problem = _entry_problem(entry, number, previous, replayed)
+        problem = _entry_problem(entry, texts, number, previous, replayed)
         if problem:
             return Verification(ok=False, entries=len(entries), problem=f"entry {number}: {problem}")
         previous, replayed = bytes(entry.hash), entry.to_status
     if replayed != status or len(entries) != version:
+        told = f"replayed to {replayed or 'nothing'} in {len(entries)} entries"
         return Verification(
-            ok=False, entries=len(entries),
-            problem=f"replayed to {replayed or 'nothing'} in {len(entries)} entries, stored is {status} at {version}",
+            ok=False, entries=len(entries), problem=f"{told}, stored is {status or 'nothing'} at {version}"
         )
     return Verification(ok=True, entries=len(entries))
 
 
-def _entry_problem(entry: AuditEntry, number: int, previous: bytes, replayed: str) -> str:
+def entry_texts(entries: Iterable[AuditEntry]) -> Texts:
+    """Metadata and changes as PostgreSQL writes them: Python's floats would blur their numbers."""
+    rows = AuditEntry.objects.filter(pk__in=[entry.pk for entry in entries])
+    texts = (Cast("metadata", TextField()), Cast("changes", TextField()))
+    return {pk: (metadata, changes) for pk, metadata, changes in rows.values_list("pk", *texts)}
+
+
+def _entry_problem(entry: AuditEntry, texts: Texts, number: int, previous: bytes, replayed: str) -> str:
     body = bytes(entry.body)
     if entry.seq != number:
         return f"its number is {entry.seq}"
@@ -81,14 +108,24 @@ def _entry_problem(entry: AuditEntry, number: int, previous: bytes, replayed: st
         told = _read(body)
     except ValueError as error:
         return f"its bytes cannot be read: {error}"
-    return "" if told == _columns(entry) else "its columns differ from its bytes"
+    return "" if told == _columns(entry, *texts[entry.pk]) else "its columns differ from its bytes"
 
 
-def _columns(entry: AuditEntry) -> tuple[Any, ...]:
+def _columns(entry: AuditEntry, metadata: str, changes: str) -> tuple[Any, ...]:
     return (
-        entry.format_version, entry.entity_type, str(entry.entity_id), entry.seq, entry.from_status,
-        entry.to_status, entry.at, entry.actor, entry.reason, _exact(json.dumps(entry.metadata)),
-        _exact(json.dumps(entry.changes)), entry.trace_id, bytes(entry.prev_hash).hex(),
+        entry.format_version,
+        entry.entity_type,
+        str(entry.entity_id),
+        entry.seq,
+        entry.from_status,
+        entry.to_status,
+        entry.at,
+        entry.actor,
+        entry.reason,
+        metadata,
+        changes,
+        entry.trace_id,
+        bytes(entry.prev_hash).hex(),
     )
 
 
@@ -99,13 +136,20 @@ def _read(body: bytes) -> tuple[Any, ...]:
     version, entity, pk, seq, frm, to, micros, actor, reason, metadata, changes, trace, prev = fields
     at = _EPOCH + timedelta(microseconds=int(micros))
     return (
-        int(version), entity, pk, int(seq), frm, to, at, actor, reason, _exact(metadata), _exact(changes),
-        trace, prev,
+        int(version),
+        entity,
+        pk,
+        int(seq),
+        frm,
+        to,
+        at,
+        actor,
+        reason,
+        metadata,
+        changes,
+        trace,
+        prev,
     )
-
-
-def _exact(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal)
 
 
 def _netstrings(body: bytes) -> Iterator[bytes]:

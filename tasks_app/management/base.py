@@ -15,7 +15,9 @@ from tasks_app.people.models import User
 
 FOUND = 1
 REFUSED = 2
-_EXIT_CODES = "Exit code 0: done; 1: done, and something is wrong; 2: refused or impossible, nothing was done."
+_EXIT_CODES = "Exit code 0: done; 2: refused or impossible, and nothing was done."
+    "Exit code 0: done; 1: done, and something is wrong; 2: refused or impossible, nothing was done."
+)
 
 
 def refuse(why: str) -> NoReturn:
@@ -48,6 +50,7 @@ class DeskCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json: bool = options["json"]
+        self._answered = False
         try:
             self.run(**options)
         except OperationalError as error:
@@ -56,7 +59,8 @@ class DeskCommand(BaseCommand):
             self._refused(error)
 
     def answer(self, data: dict[str, Any], lines: Iterable[str]) -> None:
-        """Print `data` with --json, else the lines."""
+        """Print `data` with --json, else the lines. Once, before any `found` or `refuse`."""
+        self._answered = True
         if self.as_json:
             self.stdout.write(json.dumps(data, cls=DjangoJSONEncoder))
             return
@@ -68,7 +72,7 @@ class DeskCommand(BaseCommand):
         raise CommandError(shown(why), returncode=FOUND)
 
     def _refused(self, error: CommandError) -> NoReturn:
-        if self.as_json and error.returncode == REFUSED:
+        if self.as_json and not self._answered:
             self.stdout.write(json.dumps({"error": str(error)}))
         raise error
 
@@ -82,7 +86,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Aligned columns, a row per line."""
     every = [tuple(heads), *(tuple(cell.replace("\n", " ") for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in every) for column in range(len(heads))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in every]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in every
+    ]
 
 
 def user_named(username: str) -> User:

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from tasks_app import clock
+from tasks_app.desk import text
 from tasks_app.desk.items import plural, segments
 from tasks_app.desk.page import Page, viewer
 from tasks_app.lifecycle.names import names_of
@@ -159,10 +160,10 @@ def _summary(counts: dict[str, int], rows: list[OperationRow]) -> str:
     sellers = {row.operation.seller_id for row in rows}
     told = f"{sum(counts.values())} open" + (f" with {plural(len(sellers), 'seller')}" if sellers else "")
     due = [row.operation.next_poll_at for row in rows if row.operation.next_poll_at]
-    if not due or not counts:
+    if not due:
         return told
-    late = min(due) <= clock.now()
-    return told if late else told
+    left = min(due) - clock.now()
+    return f"{told}, next poll {f'in {text.duration(left)}' if left.total_seconds() > 0 else 'now'}"
 
 
 def _may_poll(user: User, operation: Operation) -> bool:

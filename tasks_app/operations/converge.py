@@ -7,14 +7,12 @@ document 001 section 6.5, document 000 "Async Operation Handler".
 
 from __future__ import annotations
 
-import hashlib
-import json
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import rfc8785
 from django.db import transaction
 
 from tasks_app import clock
@@ -22,8 +20,10 @@ from tasks_app.adcp.errors import TOOL_ERROR
 from tasks_app.adcp.types import Seen
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import policy
+from tasks_app.operations.canonical import canonical_digest
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.resend import GARBLED, NOT_SENT, may_have_acted
 
 _STATUS = {
     "submitted": S.SUBMITTED,
@@ -36,7 +36,12 @@ _STATUS = {
     "rejected": S.REJECTED,
 }
 _Outcome = Observation.Outcome
-_bound: list[Callable[[Operation], None]] = []
+_MAX_IDENTITY = 255
+_MAX_MESSAGE = 2000
+_EARLIEST, _MAX_AHEAD = datetime(2000, 1, 1, tzinfo=UTC), timedelta(minutes=5)
+# The seller knows the key and will not say what became of it (adcp.md "Idempotency").
+_LOST_KEY = frozenset({"IDEMPOTENCY_EXPIRED", "IDEMPOTENCY_CONFLICT"})
+_bound: list[Callable[[Operation], object]] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +54,7 @@ class _Verdict:
     note: str = ""
 
 
-def on_bound(listener: Callable[[Operation], None]) -> None:
+def on_bound(listener: Callable[[Operation], object]) -> None:
     """Call `listener` after an operation learned the seller's task_id."""
     if listener not in _bound:
         _bound.append(listener)
@@ -68,6 +73,7 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
             .get(pk=operation_id)
         )
         was_bound = bool(operation.task_id)
+        seen = _credible(seen)
         digest = _digest(operation, seen)
         verdict = _judge(operation, seen, channel, digest)
         observation = _record(operation, seen, channel, digest, verdict)
@@ -78,42 +84,73 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
     return observation
 
 
+def _credible(seen: Seen) -> Seen:
+    """Without the seller's time where its clock cannot be believed: one far ahead would make all its later
+    news look old."""
+    if seen.at is None or _EARLIEST <= seen.at <= clock.now() + _MAX_AHEAD:
+        return seen
+    return replace(seen, at=None)
+
+
 def _digest(operation: Operation, seen: Seen) -> str:
-    """SHA-256 of RFC 8785 over {task_type, status, value}: equality of observations."""
+    """Equality of observations: {task_type, status, value}."""
     value = seen.payload if seen.status == "completed" or seen.error is None else asdict(seen.error)
-    said = {"task_type": operation.task_type, "status": seen.status, "value": value}
-    try:
-        canonical = rfc8785.dumps(said)
-    except (rfc8785.CanonicalizationError, TypeError):
-        # A number outside I-JSON; still deterministic.
-        canonical = json.dumps(said, sort_keys=True, default=str).encode()
-    return hashlib.sha256(canonical).hexdigest()
+    return canonical_digest({"task_type": operation.task_type, "status": seen.status, "value": value})
 
 
 def _judge(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verdict:
+    if operation.status == S.REQUESTED:
+        return _Verdict(outcome=_Outcome.CONFLICT, note="nothing was sent yet")
     if seen.kind != "answer":
         return _unanswered(operation, seen, channel)
     if operation.task_id and seen.task_id and seen.task_id != operation.task_id:
         return _Verdict(
             outcome=_Outcome.CONFLICT,
-            note=f"task_id changed from {operation.task_id} to {seen.task_id}",
+            note=f"task_id changed from {operation.task_id} to {seen.task_id}"[:_MAX_MESSAGE],
             changes=_keep_looking(operation, seen),
         )
     if operation.status in SETTLED:
         return _after_the_end(operation, seen, digest)
+    unusable = _unusable_task(operation, seen)
+    if unusable:
+        changes = _to_a_person(unusable) if channel == Channel.REPLY else None
+        return _Verdict(outcome=_Outcome.CONFLICT, note=unusable, changes=changes)
     if seen.status == "unknown":
-        return _unclear(operation, seen)
-    if channel == Channel.REPLY and seen.status == "failed" and _is_transient(seen):
-        return _try_again(operation, seen, certain=True)
-    if channel == Channel.REPLY and operation.is_mutation and _is_crash(seen):
-        return _try_again(operation, seen, certain=False)
-    if channel == Channel.REPLY and not operation.is_mutation and seen.status == "auth-required":
+        return _unclear(operation, seen, channel)
+    if channel == Channel.REPLY:
+        return _reply(operation, seen)
+    return _news(operation, seen, channel)
+
+
+def _unusable_task(operation: Operation, seen: Seen) -> str:
+    """Why the task_id of a first binding cannot be this operation's; empty when it can."""
+    if operation.task_id or not seen.task_id:
+        return ""
+    if len(seen.task_id) > _MAX_IDENTITY:
+        return f"the seller's task_id has {len(seen.task_id)} characters"
+    holder = Operation.objects.filter(seller=operation.seller, task_id=seen.task_id).first()
+    return f"the seller's task_id {seen.task_id} is that of {holder.reference} already" if holder else ""
+
+
+def _reply(operation: Operation, seen: Seen) -> _Verdict:
+    """An answer to the call itself; some say no more than that the call failed, not the task."""
+    if seen.status == "failed" and seen.error is not None:
+        if seen.error.recovery == "transient":
+            return _try_again(operation, seen, certain=True)
+        if operation.is_mutation and _is_crash(seen):
+            return _try_again(operation, seen, certain=False)
+        if seen.error.code in _LOST_KEY and may_have_acted(operation, observing=True):
+            return _Verdict(
+                outcome=_Outcome.INDETERMINATE, note=_why(seen), changes=_to_a_person(_why(seen))
+            )
+    if not operation.is_mutation and seen.status == "auth-required":
         # A read is not worth waiting for new credentials: it says why and ends.
-        return _Verdict(outcome=_Outcome.APPLIED, to=S.FAILED, changes=_settled(operation, seen, channel))
-    return _news(operation, seen, channel, digest)
+        changes = _settled(operation, seen, Channel.REPLY)
+        return _Verdict(outcome=_Outcome.APPLIED, to=S.FAILED, changes=changes)
+    return _news(operation, seen, Channel.REPLY)
 
 
-def _news(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verdict:
+def _news(operation: Operation, seen: Seen, channel: str) -> _Verdict:
     to = _STATUS[seen.status]
     if to in SETTLED:
         return _Verdict(outcome=_Outcome.APPLIED, to=to, changes=_settled(operation, seen, channel))
@@ -121,17 +158,35 @@ def _news(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verdi
         return _Verdict(
             outcome=_Outcome.INDETERMINATE,
             note="overdue: a person decides whether to wait on",
-            changes=_keep_looking(operation, seen),
+            changes={**_identities(operation, seen), **_keep_looking(operation, seen)},
         )
     if _is_older(operation, seen):
-        return _Verdict(outcome=_Outcome.STALE, note="older than what is known")
-    changes = {**_identities(operation, seen), **_keep_looking(operation, seen, status=to)}
-    changes["message"] = seen.message or operation.message
+        return _Verdict(
+            outcome=_Outcome.STALE, note="older than what is known", changes=_keep_looking(operation, seen)
+        )
+    changes = {
+        **_identities(operation, seen),
+        "message": _said(seen) or operation.message,
+        "send_at": _after_auth(operation, seen) if to == S.AUTH_REQUIRED else None,
+        "lease_until": None,
+        **_keep_looking(operation, seen, status=to),
+    }
     if seen.at:
         changes["seller_news_at"] = seen.at
     if to == operation.status:
         return _Verdict(outcome=_Outcome.DUPLICATE, changes=changes)
-    return _Verdict(outcome=_Outcome.APPLIED, to=to, changes={**changes, "send_at": None, "lease_until": None})
+    return _Verdict(outcome=_Outcome.APPLIED, to=to, changes={**changes, "polls": 0})
+
+
+def _after_auth(operation: Operation, seen: Seen) -> datetime | None:
+    """When to send a refused call again, in case the credentials were put right; a task is polled instead."""
+    if operation.task_id or seen.task_id:
+        return None
+    wait = policy.poll_interval(
+        status=S.AUTH_REQUIRED, polls=operation.attempts, age_s=0, webhook=False,
+        retry_after_s=_retry_after(seen),
+    )
+    return clock.now() + wait
 
 
 def _after_the_end(operation: Operation, seen: Seen, digest: str) -> _Verdict:
@@ -159,36 +214,50 @@ def _unanswered(operation: Operation, seen: Seen, channel: str) -> _Verdict:
     return _try_again(operation, seen, certain=not seen.request_left)
 
 
-def _try_again(operation: Operation, seen: Seen, *, certain: bool) -> _Verdict:
+def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = "") -> _Verdict:
     """The same bytes and key once more; or the end, where nothing can have happened at the seller.
 
     `certain`: this attempt had no effect. A purchase of unknown outcome is never failed by us: it is
     sent again under the same key until it is overdue, and then a person's.
     """
+    why = why or _why(seen)
+    if operation.task_id or operation.status == S.TIMED_OUT:
+        # A webhook was faster, or the deadline: it is looked at, or a person's, not sent again.
+        return _Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=_keep_looking(operation, seen))
     in_flight = seen.error is not None and seen.error.code == "IDEMPOTENCY_IN_FLIGHT"
-    harmless = not operation.is_mutation or (certain and not _ever_unclear(operation))
-    if operation.attempts >= policy.MAX_ATTEMPTS and harmless and not in_flight:
+    harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
+    tried = 1 + operation.observations.filter(
+        channel=Channel.REPLY, outcome=_Outcome.INDETERMINATE
+    ).count()
+    if tried >= policy.MAX_ATTEMPTS and harmless and not in_flight:
         return _Verdict(
-            outcome=_Outcome.APPLIED, to=S.FAILED,
-            changes=_settled(operation, seen, Channel.REPLY), note=f"after {operation.attempts} attempts",
+            outcome=_Outcome.APPLIED, to=S.FAILED, note=f"after {tried} attempts",
+            changes=_settled(operation, seen, Channel.REPLY, message=why),
         )
-    retry_after = seen.retry_after or (seen.error.retry_after if seen.error else None)
-    again = clock.now() + policy.resend_delay(operation.attempts, retry_after)
+    again = clock.now() + policy.resend_delay(operation.attempts, _retry_after(seen))
     return _Verdict(
-        outcome=_Outcome.INDETERMINATE, note=_why(seen), changes={"send_at": again, "lease_until": None}
+        outcome=_Outcome.INDETERMINATE, note=why,
+        changes={"send_at": again, "lease_until": None, "message": why[:_MAX_MESSAGE]},
     )
 
 
-def _unclear(operation: Operation, seen: Seen) -> _Verdict:
+def _to_a_person(why: str) -> dict[str, Any]:
+    """Overdue at once: sending again cannot help, and money may be committed."""
+    return {"send_at": None, "lease_until": None, "deadline_at": clock.now(), "message": why[:_MAX_MESSAGE]}
+
+
+def _unclear(operation: Operation, seen: Seen, channel: str) -> _Verdict:
     """A status outside the enum, or a status call that failed: keep observing, never fail."""
-    changes = {**_identities(operation, seen), "message": seen.message or operation.message}
     note = _why(seen) if seen.error else f"the seller says {seen.raw_status!r}, which is not a task status"
-    if operation.status == S.CALLING_ADCP and (operation.task_id or seen.task_id):
-        changes |= {"send_at": None, "lease_until": None}
+    if channel == Channel.REPLY and not (operation.task_id or seen.task_id):
+        return _try_again(operation, seen, certain=False, why=note)
+    changes = {
+        **_identities(operation, seen), "message": _said(seen) or operation.message or note,
+        "send_at": None, "lease_until": None,
+    }
+    if operation.status == S.CALLING_ADCP:
         changes |= _keep_looking(operation, seen, status=S.SUBMITTED)
         return _Verdict(outcome=_Outcome.APPLIED, to=S.SUBMITTED, changes=changes, note=note)
-    if operation.status == S.CALLING_ADCP:
-        return _try_again(operation, seen, certain=False)
     return _Verdict(
         outcome=_Outcome.INDETERMINATE, note=note, changes=changes | _keep_looking(operation, seen)
     )
@@ -199,7 +268,10 @@ def _identities(operation: Operation, seen: Seen) -> dict[str, Any]:
     told = {
         "task_id": seen.task_id, "a2a_task_id": seen.a2a_task_id, "a2a_context_id": seen.a2a_context_id
     }
-    return {name: value for name, value in told.items() if value and not getattr(operation, name)}
+    return {
+        name: value for name, value in told.items()
+        if value and len(value) <= _MAX_IDENTITY and not getattr(operation, name)
+    }
 
 
 def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None) -> dict[str, Any]:
@@ -207,17 +279,16 @@ def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None
     status = status or operation.status
     if status not in (*PENDING, S.TIMED_OUT) or not (operation.task_id or seen.task_id):
         return {}
-    retry_after = seen.retry_after or (seen.error.retry_after if seen.error else None)
-    due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=retry_after)
+    due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=_retry_after(seen))
     return {"next_poll_at": due, "lease_until": None}
 
 
-def _settled(operation: Operation, seen: Seen, channel: str) -> dict[str, Any]:
+def _settled(operation: Operation, seen: Seen, channel: str, *, message: str = "") -> dict[str, Any]:
     changes: dict[str, Any] = {
         **_identities(operation, seen),
         "settled_by": channel,
         "settled_at": clock.now(),
-        "message": seen.message or _why(seen),
+        "message": (message or _said(seen) or _why(seen))[:_MAX_MESSAGE],
         "next_poll_at": None,
         "send_at": None,
         "lease_until": None,
@@ -237,7 +308,7 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
     return Observation.objects.create(
         operation=operation,
         channel=channel,
-        kind=seen.kind if seen.request_left else "not_sent",
+        kind=_kind(seen),
         status=seen.status,
         raw_status=(seen.raw_status or "")[:80],
         outcome=verdict.outcome,
@@ -271,8 +342,11 @@ def _is_older(operation: Operation, seen: Seen) -> bool:
     return bool(seen.at and operation.seller_news_at and seen.at < operation.seller_news_at)
 
 
-def _is_transient(seen: Seen) -> bool:
-    return seen.error is not None and seen.error.recovery == "transient"
+def _kind(seen: Seen) -> str:
+    """As `may_have_acted` reads it: what surely never left, and what tells nothing of the outcome."""
+    if not seen.request_left:
+        return NOT_SENT
+    return GARBLED if _is_crash(seen) else seen.kind
 
 
 def _is_crash(seen: Seen) -> bool:
@@ -280,8 +354,12 @@ def _is_crash(seen: Seen) -> bool:
     return seen.status == "failed" and seen.error is not None and seen.error.code == TOOL_ERROR
 
 
-def _ever_unclear(operation: Operation) -> bool:
-    return operation.observations.filter(kind__in=("no_answer", "garbled")).exists()
+def _retry_after(seen: Seen) -> float | None:
+    return seen.retry_after or (seen.error.retry_after if seen.error else None)
+
+
+def _said(seen: Seen) -> str:
+    return (seen.message or "")[:_MAX_MESSAGE]
 
 
 def _why(seen: Seen) -> str:
@@ -293,5 +371,3 @@ def _why(seen: Seen) -> str:
 
 def _wire(status: str) -> str:
     return next(wire for wire, ours in _STATUS.items() if ours == status)
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,9 +21,10 @@ from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import policy
 from tasks_app.operations.converge import observe
-from tasks_app.operations.models import Channel, Operation
+from tasks_app.operations.models import PENDING, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.publish import publish
+from tasks_app.operations.publish import publish_or_leave
+from tasks_app.operations.resend import EXPIRED_KEY, resend_is_safe
 from tasks_app.operations.services import operation_secrets
 
 
@@ -36,22 +37,27 @@ class Call:
     channel: str
     endpoint: Endpoint
     tool: str
-    arguments: dict[str, Any]
-    secrets: tuple[str, ...]
+    arguments: dict[str, Any] = field(repr=False)  # our webhook credentials among them
+    secrets: tuple[str, ...] = field(repr=False)
 
 
-def claim_sends(*, limit: int, out: Counter[uuid.UUID]) -> list[Call]:
+# Pending without a task is sent again too: what waits for credentials, or a person said to keep waiting for.
+_SENDABLE = (S.REQUESTED, S.CALLING_ADCP, *PENDING)
+
+
+def claim_sends(*, limit: int, out: Counter[uuid.UUID], due_by: datetime | None = None) -> list[Call]:
     """Take operations that are due to be sent: `calling_adcp` is durable before anything leaves.
 
-    `out` counts the calls already out per seller; no seller gets more than its slots.
+    `out` counts the calls already out per seller; no seller gets more than its slots. `due_by` defaults
+    to now.
     """
-    due = Q(send_at__lte=clock.now(), status__in=(S.REQUESTED, S.CALLING_ADCP))
+    due = Q(send_at__lte=due_by or clock.now(), status__in=_SENDABLE)
     return _claim(due, "send_at", limit, out)
 
 
-def claim_polls(*, limit: int, out: Counter[uuid.UUID]) -> list[Call]:
+def claim_polls(*, limit: int, out: Counter[uuid.UUID], due_by: datetime | None = None) -> list[Call]:
     """Take operations that are due to be looked at, overdue ones too: a late answer is still taken."""
-    return _claim(Q(next_poll_at__lte=clock.now()), "next_poll_at", limit, out)
+    return _claim(Q(next_poll_at__lte=due_by or clock.now()), "next_poll_at", limit, out)
 
 
 def claim_one(*, operation_id: uuid.UUID) -> Call | None:
@@ -75,28 +81,33 @@ def _claim(due: Q, order: str, limit: int, out: Counter[uuid.UUID]) -> list[Call
     )
     take = _take_send if order == "send_at" else _take_poll
     taken = Counter(out)
-    calls = []
+    claimed: list[Call] = []
     for operation in rows:
         if taken[operation.seller_id] >= operation.seller.slots:
             continue
         call = take(operation)
         if call is not None:
             taken[operation.seller_id] += 1
-            calls.append(call)
-    return calls
+            claimed.append(call)
+    return claimed
 
 
 def _take_send(operation: Operation) -> Call | None:
     if not operation.seller.active:
         _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")
         return None
+    if not resend_is_safe(operation):
+        _stop_sending(operation)
+        return None
     timeout = policy.call_timeout_s(operation.task_type)
-    changes = {
+    changes: dict[str, Any] = {
         "attempts": operation.attempts + 1,
         "sent_at": operation.sent_at or clock.now(),
         "lease_until": _lease(),
     }
     if operation.status == S.REQUESTED:
+        # The time it was held for people, or queued for the seller, is not the seller's.
+        changes["deadline_at"] = clock.now() + policy.deadline(operation.task_type)
         transition(operation, S.CALLING_ADCP, actor="system", changes=changes)
     else:
         Operation.objects.filter(pk=operation.pk).update(**changes)
@@ -155,6 +166,13 @@ def _refuse(operation: Operation, code: str, why: str) -> None:
     )
 
 
+def _stop_sending(operation: Operation) -> None:
+    """Overdue at once: whether it was bought is for a person to find out."""
+    Operation.objects.filter(pk=operation.pk).update(
+        send_at=None, lease_until=None, deadline_at=clock.now(), message=EXPIRED_KEY
+    )
+
+
 async def perform(call: Call) -> None:
     """Make the call and observe what came of it."""
     seen = await client.call(call.endpoint, call.tool, call.arguments, secrets=call.secrets)
@@ -163,4 +181,4 @@ async def perform(call: Call) -> None:
 
 def _finish(call: Call, seen: Seen) -> None:
     observe(operation_id=call.operation_id, seen=seen, channel=call.channel)
-    publish(operation_id=call.operation_id)
+    publish_or_leave(operation_id=call.operation_id)

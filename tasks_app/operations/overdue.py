@@ -14,6 +14,7 @@ from tasks_app.operations import policy
 from tasks_app.operations.deadlines import on_overdue
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.resend import resend_is_safe
 from tasks_app.people.actors import SYSTEM
 
 KIND = "overdue"
@@ -28,7 +29,7 @@ def register() -> None:
             effects={
                 "approve": "Keep waiting: a new deadline of the same length is set.",
                 "reject": "Stop waiting. The seller may still act; a late answer comes back to a person.",
-                "nothing": "It stays overdue and is looked at now and then.",
+                "nothing": "It stays overdue, is looked at now and then, and is asked about again.",
             },
         )
     )
@@ -66,20 +67,32 @@ def give_up(operation: Operation) -> None:
 
 
 def _apply(approval: Approval, outcome: Outcome) -> None:
-    operation = Operation.objects.select_for_update(no_key=True).get(pk=approval.subject_id)
-    if operation.status != S.TIMED_OUT or outcome.answer == "expired":
+    operation = (
+        Operation.objects.select_related("seller", "team")
+        .select_for_update(of=("self",), no_key=True)
+        .get(pk=approval.subject_id)
+    )
+    if operation.status != S.TIMED_OUT or operation.settled_at is not None:
         return
-    if outcome.answer == "rejected":
+    if outcome.answer == "approved":
+        _wait_on(operation, outcome)
+    elif outcome.answer == "rejected":
         give_up(operation)
-        return
+    else:
+        _ask(operation)
+
+
+def _wait_on(operation: Operation, outcome: Outcome) -> None:
+    """A known task is looked at at once; a call without any answer is made again, with the same bytes and
+    key, while the seller recognises them. What neither helps may still come by webhook."""
     now = clock.now()
-    # A call without any answer is made again, with the same bytes and key.
-    bound = bool(operation.task_id)
+    again = not operation.task_id and resend_is_safe(operation)
     transition(
         operation, S.SUBMITTED, actor=outcome.actor, reason=outcome.comment,
         changes={
             "deadline_at": now + policy.deadline(operation.task_type),
-            "next_poll_at": now if bound else None,
+            "next_poll_at": now if operation.task_id else None,
+            "send_at": now if again else None,
         },
     )
 

@@ -31,7 +31,7 @@ def poll_interval(
 ) -> timedelta:
     """How long to wait before looking at a pending operation again.
 
-    `polls` were made so far, `age_s` is the time since it was sent, in seconds. A seller's own
+    `polls` were made in this status, `age_s` is the time since it was sent, in seconds. A seller's own
     retry_after wins and is not scaled; everything else is multiplied by settings.POLL_SCALE.
     """
     if retry_after_s:
@@ -44,10 +44,10 @@ def _interval_s(status: str, polls: int, age_s: float, webhook: bool) -> float:
         return _OVERDUE_S
     if status in (S.INPUT_REQUIRED, S.AUTH_REQUIRED):
         return min(_INPUT_FIRST_S * _INPUT_FACTOR ** min(polls, 20), _INPUT_CAP_S)
-    if webhook and age_s < _WEBHOOK_TRUST_S * settings.POLL_SCALE:
-        return _WEBHOOK_FIRST_S if polls == 0 else _WATCHDOG_S[min(polls - 1, 2)]
     if status == S.WORKING and polls < _WORKING_POLLS:
         return _WORKING_S
+    if webhook and age_s < _WEBHOOK_TRUST_S * settings.POLL_SCALE:
+        return _WEBHOOK_FIRST_S if polls == 0 else _WATCHDOG_S[min(polls - 1, 2)]
     return _SUBMITTED_S
 
 

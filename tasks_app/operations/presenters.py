@@ -16,7 +16,7 @@ from tasks_app.desk.items import Item
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to
 from tasks_app.operations import policy
-from tasks_app.operations.models import OPEN, PENDING, Channel, Observation, Operation, OperationStatus
+from tasks_app.operations.models import Channel, Observation, Operation, OperationStatus
 
 S = OperationStatus
 # AdCP errors and results are shown whole below this many characters of JSON, else cut with a note.
@@ -212,16 +212,6 @@ def _in(moment: datetime | None) -> str:
 
 def _hours(operation: Operation) -> str:
     return f"{policy.deadline(operation.task_type).total_seconds() / 3600:g} h"
-
-
-def is_open(operation: Operation) -> bool:
-    """Whether anything may still happen by itself."""
-    return operation.status in OPEN and operation.settled_at is None
-
-
-def is_pending(operation: Operation) -> bool:
-    """Whether the seller has it."""
-    return operation.status in PENDING
 
 
 CHANNELS = tuple(channel.value for channel in Channel)

@@ -43,13 +43,17 @@ def publish(*, operation_id: uuid.UUID) -> bool:
     return True
 
 
+def publish_or_leave(*, operation_id: uuid.UUID) -> bool:
+    """Publish; whatever a listener raises is logged, and the operation left for the next sweep."""
+    try:
+        return publish(operation_id=operation_id)
+    except Exception:  # the operation's end is durable: only its effects are still to come
+        log.exception("publish_failed", operation=str(operation_id))
+        return False
+
+
 def publish_due(*, limit: int) -> int:
-    """Publish settled operations that nobody has; one that raises is logged and left for the next sweep."""
+    """Publish settled operations that nobody has. Answers how many."""
     due = Operation.objects.filter(settled_at__isnull=False, published_at__isnull=True)
-    done = 0
-    for operation_id in due.order_by("settled_at").values_list("pk", flat=True)[:limit]:
-        try:
-            done += publish(operation_id=operation_id)
-        except Exception:  # whatever a listener raises must not stop the others' publication
-            log.exception("publish_failed", operation=str(operation_id))
-    return done
+    ids = list(due.order_by("settled_at").values_list("pk", flat=True)[:limit])
+    return sum(publish_or_leave(operation_id=operation_id) for operation_id in ids)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.urls import reverse
 
 from tasks_app import clock, ids
@@ -71,7 +71,12 @@ def operation_ensure(
     operation.request_text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     operation.request = _for_eyes(sent)
     operation.send_at = None if held else clock.now()
-    create(operation, actor=actor, reason=f"{task_type} asked for", metadata={"purpose": purpose})
+    try:
+        with transaction.atomic():
+            create(operation, actor=actor, reason=f"{task_type} asked for", metadata={"purpose": purpose})
+    except IntegrityError:
+        # Another worker runs the same step: its operation is the one.
+        return Operation.objects.select_related("seller", "account").get(purpose=purpose)
     return operation
 
 
@@ -124,6 +129,9 @@ def _wire_arguments(operation: Operation, arguments: Mapping[str, Any], *, mutat
         return sent
     operation.idempotency_key = str(uuid.uuid4())
     sent["idempotency_key"] = operation.idempotency_key
+    if isinstance(sent.get("context"), dict):
+        # Echoed by the seller, also where it echoes no operation_id.
+        sent["context"] = {**sent["context"], "operation_id": str(operation.pk)}
     if seller.uses_webhooks:
         operation.webhook_token = secrets.token_urlsafe(24)
         sent["push_notification_config"] = _push_config(operation)

@@ -11,13 +11,14 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 
 import structlog
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
-from tasks_app import stopping
+from tasks_app import clock, stopping
 from tasks_app.operations import deadlines, dispatch, publish
 
 log = structlog.get_logger(__name__)
@@ -53,8 +54,11 @@ def chore_register(name: str, chore: Callable[[], int]) -> None:
 
 
 async def sweep_once() -> Swept:
-    """One pass: everything due now is called and observed, and what follows from it, before it answers."""
-    sweeper = _Sweeper()
+    """One pass: everything due now is called and observed, and what follows from it, before it answers.
+
+    What becomes due meanwhile is the next pass's.
+    """
+    sweeper = _Sweeper(due_by=clock.now())
     started = -1
     while started != sweeper.swept.calls:
         started = sweeper.swept.calls
@@ -70,6 +74,8 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
     calls still out are waited for, a while; what is not answered by then is released and sent again.
     """
     sweeper = _Sweeper()
+    # In the thread that the work is done in: a connection that broke under the last slice is replaced.
+    await sync_to_async(close_old_connections)()
     if not await sync_to_async(_lock)():
         return sweeper.swept
     until = time.monotonic() + seconds
@@ -85,20 +91,24 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
 
 
 class _Sweeper:
-    def __init__(self) -> None:
+    def __init__(self, *, due_by: datetime | None = None) -> None:
         self.swept = Swept()
+        self._due_by = due_by
         self._out: dict[asyncio.Task[None], uuid.UUID] = {}
         self._renew_at = 0.0
         self._per_seller: Counter[uuid.UUID] = Counter()
 
     async def tick_safely(self) -> None:
-        """A tick; a lost database connection is opened again by the next one."""
+        """A tick; whatever it raises, the calls that are out are not given up for it."""
         try:
             await self.tick()
         except (OperationalError, InterfaceError) as error:
+            # The lock is gone with the connection. Another sweep beside this one does no harm: rows are
+            # claimed with skip locked.
             log.warning("sweep_database_lost", error=str(error))
             await sync_to_async(connection.close)()
-            await sync_to_async(_lock)()
+        except Exception:
+            log.exception("sweep_tick_failed")
 
     async def tick(self) -> None:
         room = settings.SWEEP_BATCH - len(self._out)
@@ -122,7 +132,7 @@ class _Sweeper:
     async def _start(self, claim: Callable[..., list[dispatch.Call]], room: int) -> int:
         if room <= 0:
             return 0
-        calls = await sync_to_async(claim)(limit=room, out=self._per_seller)
+        calls = await sync_to_async(claim)(limit=room, out=self._per_seller, due_by=self._due_by)
         for call in calls:
             self._per_seller[call.seller_id] += 1
             task = asyncio.create_task(self._one(call))
@@ -139,7 +149,7 @@ class _Sweeper:
             self._per_seller[call.seller_id] -= 1
 
     async def _renew_leases(self) -> None:
-        """Leases are short, so that a killed worker's calls are soon made again, and renewed while it lives."""
+        """Leases are short, so that a killed worker's calls are soon made again; it renews them meanwhile."""
         if self._out and time.monotonic() >= self._renew_at:
             await sync_to_async(dispatch.renew_leases)(list(self._out.values()))
             self._renew_at = time.monotonic() + settings.OPERATION_LEASE_S / 3
@@ -156,7 +166,17 @@ class _Sweeper:
         self.swept.overdue += deadlines.time_out_due(limit=settings.SWEEP_BATCH)
         self.swept.published += publish.publish_due(limit=settings.SWEEP_BATCH)
         for name, chore in _chores.items():
-            self.swept.chores[name] = self.swept.chores.get(name, 0) + chore()
+            self.swept.chores[name] = self.swept.chores.get(name, 0) + _run(name, chore)
+
+
+def _run(name: str, chore: Callable[[], int]) -> int:
+    try:
+        return chore()
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # one chore's trouble stops no other
+        log.exception("chore_failed", chore=name)
+        return 0
 
 
 def _lock() -> bool:
@@ -166,5 +186,8 @@ def _lock() -> bool:
 
 
 def _unlock() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("select pg_advisory_unlock(%s)", [_LOCK])
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_advisory_unlock(%s)", [_LOCK])
+    except (OperationalError, InterfaceError):
+        connection.close()  # which gives it back too

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import cast
 from uuid import UUID
 
 from tasks_app.people.models import Actor, User
@@ -45,7 +44,7 @@ def actor_user(key: str) -> User | None:
         UUID(user_id)
     except ValueError:
         return None
-    return cast("User | None", User.objects.filter(pk=user_id, is_active=True).first())
+    return User.objects.filter(pk=user_id, is_active=True).first()
 
 
 def actor_names(keys: set[str]) -> dict[str, str]:

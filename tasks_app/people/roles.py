@@ -41,8 +41,11 @@ ROLES: dict[str, tuple[str, ...]] = {
         CANCEL_DEAL,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_actor",
-        *(f"tasks_app.{verb}_{model}" for model in ("user", "team", "advertiser", "seller", "account")
-          for verb in ("view", "add", "change")),
+        *(
+            f"tasks_app.{verb}_{model}"
+            for model in ("user", "team", "advertiser", "seller", "account")
+            for verb in ("view", "add", "change")
+        ),
         "auth.view_group",
     ),
 }

@@ -1,1 +1,173 @@
-"""Admin pages of this room."""
+"""Sellers and accounts in the admin: the page of one seller, and the few things people may change."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from pydantic import ValidationError as WireError
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+
+from tasks_app import clock
+from tasks_app.adcp import requests
+from tasks_app.desk.listing import ListPage
+from tasks_app.desk.page import viewer
+from tasks_app.people.actors import actor_names
+from tasks_app.people.models import Advertiser
+from tasks_app.people.scope import visible
+from tasks_app.sellers import presenters
+from tasks_app.sellers.forms import SellerForm
+from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.selectors import accounts_of, answer_times, recent_deliveries
+from tasks_app.sellers.services import SellerChange, seller_change
+from tasks_app.templatetags.fd import mark
+
+_DAYS = 30
+_SECRETS = ("token", "webhook_secret")
+
+
+@admin.register(Seller)
+class SellerAdmin(ListPage):
+    """Sellers' agents. They are added by `manage.py add_seller`, which asks them what they can do first."""
+
+    object_template = "desk/seller.html"
+    team_path = None
+    head = "Sellers"
+    subhead = "Agents we buy from, with what they said they can do"
+    views = {"": ("All", {}), "active": ("Active", {"active": True}), "off": ("Switched off", {"active": False})}
+    list_display = ["show_name", "show_wire", "show_version", "show_webhooks", "show_idempotency", "slots",
+                    "show_active"]
+    search_fields = ["name", "slug"]
+    ordering = ["name"]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(ModelAdmin.has_change_permission(self, request, obj))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer(*_SECRETS)
+
+    @display(description="Seller", ordering="name")
+    def show_name(self, seller: Seller) -> SafeString:
+        return format_html('<span class="two">{}<small class="mono">{}</small></span>', seller.name, seller.slug)
+
+    @display(description="Wire")
+    def show_wire(self, seller: Seller) -> str:
+        return seller.get_protocol_display()
+
+    @display(description="AdCP")
+    def show_version(self, seller: Seller) -> str:
+        return seller.adcp_version or "not asked yet"
+
+    @display(description="Webhooks")
+    def show_webhooks(self, seller: Seller) -> str:
+        return ", ".join(presenters.webhooks_words(seller)).lower()
+
+    @display(description="Repeated purchase")
+    def show_idempotency(self, seller: Seller) -> SafeString:
+        return mark(presenters.idempotency_glyph(seller), presenters.idempotency_words(seller)[0])
+
+    @display(description="State", ordering="active")
+    def show_active(self, seller: Seller) -> SafeString:
+        return mark("done", "Active") if seller.active else mark("stopped", "Switched off")
+
+    def object_data(self, request: HttpRequest, obj: Seller) -> dict[str, Any]:
+        user = viewer(request)
+        taken = obj.idempotency_risk_accepted_by
+        accepted = actor_names({taken})[taken] if taken else ""
+        operations = visible(obj.operations.all(), user)
+        since = clock.now() - timedelta(days=_DAYS)
+        may_change = self.has_change_permission(request, obj)
+        return {
+            "seller": obj,
+            "abilities": presenters.abilities(obj),
+            "webhooks": presenters.webhooks_words(obj),
+            "idempotency": presenters.idempotency_words(obj, accepted),
+            "idempotency_glyph": presenters.idempotency_glyph(obj),
+            "times": answer_times(operations, since=since, by_task=True),
+            "deliveries": recent_deliveries(obj) if user.has_perm("tasks_app.view_webhookdelivery") else None,
+            "accounts": [a for a in accounts_of(obj) if user.is_superuser or a.advertiser.team in user.teams.all()],
+            "form": SellerForm.of(obj) if may_change else None,
+            "title": obj.name,
+        }
+
+    def object_post(self, request: HttpRequest, obj: Seller) -> HttpResponse:
+        """The settings form."""
+        if not self.has_change_permission(request, obj):
+            raise PermissionDenied
+        form = SellerForm(request.POST)
+        changed: list[str] = []
+        if form.is_valid():
+            try:
+                changed = seller_change(
+                    seller=obj, change=SellerChange(**form.cleaned_data), actor=viewer(request)
+                )
+            except ValidationError as error:
+                form.take(error)
+        if form.errors:
+            data = {**self.object_data(request, obj), "form": form}
+            return self.page(request, "desk/seller.html", obj, status=422, **data)
+        if changed:
+            self.log_change(request, obj, f"Changed {', '.join(changed)}")
+            messages.success(request, f"Saved: {', '.join(changed).replace('_', ' ')}.")
+        return HttpResponseRedirect(request.path)
+
+
+class AccountForm(forms.ModelForm):
+    """An account by hand; its reference has AdCP's shape (core/account-ref)."""
+
+    class Meta:
+        model = Account
+        fields = ("advertiser", "seller", "reference", "status", "billing_party", "payment_terms", "setup_url")
+
+    def clean_reference(self) -> dict[str, Any]:
+        reference = self.cleaned_data["reference"]
+        try:
+            requests.Account.model_validate(reference)
+        except WireError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ValidationError(f"{where or 'reference'}: {first['msg']}") from error
+        return dict(reference)
+
+
+@admin.register(Account)
+class AccountAdmin(ListPage):
+    """Advertisers' accounts with sellers; booking needs an active one."""
+
+    form = AccountForm
+    team_path = "advertiser__team"
+    head = "Accounts"
+    subhead = "Your advertisers’ accounts with sellers; booking needs an active one"
+    list_display = ["show_account", "advertiser", "seller", "show_status", "billing_party", "payment_terms"]
+    list_filter = ["seller", "status"]
+    search_fields = ["advertiser__name"]
+    ordering = ["advertiser__name", "seller__name"]
+    list_select_related = ["advertiser", "seller"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(ModelAdmin.has_add_permission(self, request))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(ModelAdmin.has_change_permission(self, request, obj))
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "advertiser":
+            kwargs["queryset"] = visible(Advertiser.objects.all(), viewer(request))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    @display(description="Account")
+    def show_account(self, account: Account) -> SafeString:
+        return format_html('<span class="mono">{}</span>', str(account))
+
+    @display(description="State", ordering="status")
+    def show_status(self, account: Account) -> SafeString:
+        glyph = {"active": "done", "pending_approval": "seller", "rejected": "failed"}.get(account.status, "stopped")
+        return mark(glyph, account.get_status_display())

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.utils.text import slugify
 
 from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.signatures.jwks import KeysError, fetch_jwks_uri
 from tasks_app.adcp.types import Capabilities
-from tasks_app.people.models import Actor, Advertiser
+from tasks_app.people.actors import actor_ensure, actor_key
+from tasks_app.people.models import Actor, Advertiser, User
 from tasks_app.sellers.models import Account, Seller
+
+log = structlog.get_logger(__name__)
 
 _DISCOVERY_TIMEOUT_S = 30.0
 # What this product asks of a seller: the tool, and what is lost without it.
@@ -91,6 +97,48 @@ def _keep(seller: Seller, capabilities: Capabilities) -> None:
     Actor.objects.update_or_create(
         key=f"agent:{seller.slug}", defaults={"kind": Actor.Kind.AGENT, "name": seller.name}
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SellerChange:
+    """What people may change of a seller. `token` "" keeps the stored one; `risk_accepted` is somebody's word
+    that purchases may be sent although the seller does not declare that it replays a repeated one."""
+
+    name: str
+    slots: int
+    active: bool
+    jwks_url: str
+    allow_private: bool
+    token: str = ""
+    risk_accepted: bool = False
+
+
+@transaction.atomic
+def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[str]:
+    """Write a person's changes and record who accepted the idempotency risk; answers what changed, by field.
+
+    Raises ValidationError (nothing is written).
+    """
+    seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
+    changed = [
+        name for name in ("name", "slots", "active", "jwks_url", "allow_private")
+        if getattr(seller, name) != getattr(change, name)
+    ]
+    for name in changed:
+        setattr(seller, name, getattr(change, name))
+    if change.token:
+        seller.token = change.token
+        changed.append("token")
+    if change.risk_accepted != bool(seller.idempotency_risk_accepted_by):
+        seller.idempotency_risk_accepted_by = actor_ensure(user=actor).key if change.risk_accepted else ""
+        changed.append("idempotency_risk_accepted_by")
+    seller.full_clean(exclude=["token", "webhook_secret", "capabilities", "tools", "quirks"])
+    if changed:
+        seller.save(update_fields=changed)
+        if "name" in changed:
+            Actor.objects.filter(key=f"agent:{seller.slug}").update(name=seller.name)
+        log.info("seller_changed", seller=seller.slug, fields=changed, by=actor_key(actor))
+    return changed
 
 
 def seller_abilities(seller: Seller) -> dict[str, bool]:

@@ -1,1 +1,82 @@
-"""Admin pages of this room."""
+"""Webhook deliveries in the admin: what reached us, how it was verified, what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from tasks_app.desk import text
+from tasks_app.desk.listing import ListPage
+from tasks_app.desk.page import viewer
+from tasks_app.operations.presenters import pretty
+from tasks_app.templatetags.fd import mark
+from tasks_app.webhooks.models import WebhookDelivery
+from tasks_app.webhooks.presenters import VERDICTS, verified_words
+from tasks_app.webhooks.selectors import delivery_operation
+
+V = WebhookDelivery.Verdict
+
+
+@admin.register(WebhookDelivery)
+class WebhookDeliveryAdmin(ListPage):
+    """Every POST to our endpoint, refused ones too. Deliveries belong to sellers, not to teams."""
+
+    object_template = "desk/delivery.html"
+    team_path = None
+    head = "Webhook deliveries"
+    subhead = "Everything that reached our endpoint, newest first, refused ones too"
+    views = {
+        "": ("All", {}),
+        "early": ("Early", {"verdict": V.EARLY}),
+        "conflict": ("In conflict", {"verdict__in": (V.CONFLICT, V.KEY_CONFLICT)}),
+        "refused": ("Refused", {"verdict": V.REFUSED}),
+    }
+    list_display = ["show_at", "show_seller", "show_verdict", "status", "show_task", "show_proof", "show_reason"]
+    list_filter = ["seller"]
+    search_fields = ["=task_id", "=operation_ref", "=key"]
+    search_help_text = "A task id, an operation id or a delivery key, whole"
+    ordering = ["-id"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request).select_related("seller")
+        return rows.defer("body", "seller__token", "seller__webhook_secret", "seller__capabilities")
+
+    @display(description="When", ordering="id")
+    def show_at(self, delivery: WebhookDelivery) -> str:
+        return text.moment(delivery.at)
+
+    @display(description="Seller")
+    def show_seller(self, delivery: WebhookDelivery) -> str:
+        return delivery.seller.name if delivery.seller else "unknown"
+
+    @display(description="Became")
+    def show_verdict(self, delivery: WebhookDelivery) -> SafeString:
+        return mark(*VERDICTS[V(delivery.verdict)])
+
+    @display(description="Task")
+    def show_task(self, delivery: WebhookDelivery) -> SafeString:
+        return format_html('<span class="mono">{}</span>', delivery.task_id[:40] or text.DASH)
+
+    @display(description="Verified by")
+    def show_proof(self, delivery: WebhookDelivery) -> str:
+        return verified_words(delivery)
+
+    @display(description="Why")
+    def show_reason(self, delivery: WebhookDelivery) -> str:
+        return delivery.reason or text.DASH
+
+    def object_data(self, request: HttpRequest, obj: WebhookDelivery) -> dict[str, Any]:
+        glyph, word = VERDICTS[V(obj.verdict)]
+        user = viewer(request)
+        operation = delivery_operation(obj, user)
+        return {
+            "delivery": obj, "glyph": glyph, "word": word, "proof": verified_words(obj), "title": "Delivery",
+            "operation": operation, "kept": obj.body is not None,
+            "body": pretty(obj.body) if operation or user.is_superuser else "",
+        }

@@ -5,6 +5,7 @@ Source: AdCP L1/security "Mode selection is a switch, not both".
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
@@ -16,6 +17,7 @@ from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.keys import seller_key
 from tasks_app.webhooks.models import SeenNonce
 
+_KEPT_CHARS = 120
 _LIVE_NONCES = 100_000  # of one key, within the few minutes a signature lives
 
 
@@ -63,17 +65,22 @@ def nonces_forget() -> int:
 
 
 def _is_full(seller: Seller, key_id: str) -> bool:
-    live = SeenNonce.objects.filter(seller=seller, key_id=key_id, expires_at__gte=clock.now())
+    live = SeenNonce.objects.filter(seller=seller, key_id=_fit(key_id), expires_at__gte=clock.now())
     return live[_LIVE_NONCES : _LIVE_NONCES + 1].exists()
 
 
 def _is_known(seller: Seller, key_id: str, nonce: str) -> bool:
-    return SeenNonce.objects.filter(seller=seller, key_id=key_id, nonce=nonce).exists()
+    return SeenNonce.objects.filter(seller=seller, key_id=_fit(key_id), nonce=_fit(nonce)).exists()
 
 
 def _remember(seller: Seller, key_id: str, nonce: str, seconds: int) -> bool:
     _, made = SeenNonce.objects.get_or_create(
-        seller=seller, key_id=key_id, nonce=nonce,
+        seller=seller, key_id=_fit(key_id), nonce=_fit(nonce),
         defaults={"expires_at": clock.now() + timedelta(seconds=seconds)},
     )
     return made
+
+
+def _fit(text: str) -> str:
+    """As it is kept: a signature's texts may be longer than our columns."""
+    return text if len(text) <= _KEPT_CHARS else hashlib.sha256(text.encode()).hexdigest()

@@ -70,3 +70,6 @@ class SeenNonce(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["seller", "key_id", "nonce"], name="nonce_once")
         ]
+
+    def __str__(self) -> str:
+        return f"{self.key_id}: {self.nonce}"

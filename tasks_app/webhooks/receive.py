@@ -1,4 +1,4 @@
-"""One delivery: authenticated, read, bound to its key, observed. Refused ones are recorded and change nothing.
+"""One delivery: authenticated, read, bound to its key, observed. Refused ones are recorded, nothing else.
 
 Source: AdCP L3/webhooks; document 000 "Webhook Support with Reliability Patterns".
 """
@@ -19,20 +19,19 @@ from tasks_app.adcp.signatures import SignatureError, errors
 from tasks_app.adcp.strict_json import MalformedBody
 from tasks_app.adcp.types import Seen
 from tasks_app.adcp.webhook_body import EnvelopeError, WebhookEnvelope, read_webhook
-from tasks_app.operations.converge import observe
-from tasks_app.operations.models import Channel, Observation, Operation
-from tasks_app.operations.publish import publish
+from tasks_app.operations.canonical import canonical_digest
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import publish_or_leave
+from tasks_app.operations.services import operation_secrets
 from tasks_app.sellers.models import Seller
+from tasks_app.webhooks.apply import delivery_apply
 from tasks_app.webhooks.authenticate import authenticate
 from tasks_app.webhooks.models import WebhookDelivery
 
 log = structlog.get_logger(__name__)
 MAX_BODY_BYTES = 2**20
+_MAX_KEY_CHARS = 255
 Verdict = WebhookDelivery.Verdict
-_VERDICTS = {
-    Observation.Outcome.DUPLICATE: Verdict.DUPLICATE,
-    Observation.Outcome.CONFLICT: Verdict.CONFLICT,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +54,8 @@ def delivery_receive(
         return _refuse(seller, fingerprint, "webhook_content_type", 415)
     try:
         key_id = authenticate(seller=seller, url=url, headers=headers, body=body)
-        envelope, seen = read_webhook(
-            strict_json.parse_object(body, max_bytes=MAX_BODY_BYTES), secrets=_seller_secrets(seller)
-        )
+        parsed = strict_json.parse_object(body, max_bytes=MAX_BODY_BYTES)
+        envelope, seen = read_webhook(parsed, secrets=_seller_secrets(seller))
     except SignatureError as error:
         if error.code == errors.BODY_MALFORMED:
             return _refuse(seller, fingerprint, error.code, 400)
@@ -66,14 +64,24 @@ def delivery_receive(
         return _refuse(seller, fingerprint, f"webhook_body_malformed: {error.reason}", 400)
     except EnvelopeError as error:
         return _refuse(seller, fingerprint, f"webhook_body_malformed: {error.code}", 400)
-    operation = operation_of(seller, envelope.operation_id, envelope.task_id)
-    if operation is not None and not _token_is_ours(operation, envelope):
-        return _unauthorized(seller, fingerprint, "webhook_token_mismatch")
-    return _bind(seller, operation, envelope, seen, fingerprint, key_id)
+    if len(envelope.idempotency_key or "") > _MAX_KEY_CHARS:
+        return _refuse(seller, fingerprint, "webhook_body_malformed: idempotency_key_too_long", 400)
+    operation = operation_of(seller, _operation_id(envelope, seen), envelope.task_id)
+    if operation is not None:
+        if not _token_is_ours(operation, envelope):
+            return _unauthorized(seller, fingerprint, "webhook_token_mismatch")
+        envelope, seen = read_webhook(parsed, secrets=operation_secrets(operation))
+    return _bind(seller, operation, envelope, seen, canonical_digest(parsed), key_id)
+
+
+def _operation_id(envelope: WebhookEnvelope, seen: Seen) -> str | None:
+    """Our own id: in the envelope since 3.1, in our context, echoed, before."""
+    echoed = (seen.context or {}).get("operation_id")
+    return envelope.operation_id or (echoed if isinstance(echoed, str) else None)
 
 
 def operation_of(seller: Seller, operation_id: str | None, task_id: str | None) -> Operation | None:
-    """The operation a delivery is about: by our own id, which every 3.1 seller echoes, else by the task."""
+    """The operation a delivery is about: by our own id, where the seller echoes it, else by the task."""
     mine = Operation.objects.filter(seller=seller).select_related("seller")
     if operation_id:
         try:
@@ -95,21 +103,24 @@ def _bind(
         task_id=(envelope.task_id or "")[:255], operation_ref=(envelope.operation_id or "")[:255],
         status=seen.status, verdict=Verdict.EARLY, body=seen.raw if isinstance(seen.raw, dict) else None,
     )
+    with transaction.atomic():
+        if not _is_new(delivery):
+            return _seen_before(seller, envelope, delivery)
+        if operation is not None:
+            delivery_apply(delivery=delivery, operation=operation, envelope=envelope, seen=seen)
+    if operation is not None:
+        publish_or_leave(operation_id=operation.pk)
+    return _told(delivery)
+
+
+def _is_new(delivery: WebhookDelivery) -> bool:
+    """Bind the key to the body; a copy that is being received waits here for the first to be durable."""
     try:
         with transaction.atomic():
             delivery.save(force_insert=True)
-            if operation is not None:
-                observation = observe(operation_id=operation.pk, seen=seen, channel=Channel.WEBHOOK)
-                delivery.verdict = _VERDICTS.get(
-                    Observation.Outcome(observation.outcome), Verdict.APPLIED
-                )
-                delivery.reason = f"{observation.outcome}: {observation.note}"[:200].rstrip(": ")
-                delivery.save(update_fields=["verdict", "reason"])
     except IntegrityError:
-        return _seen_before(seller, envelope, delivery)
-    if operation is not None:
-        publish(operation_id=operation.pk)
-    return _told(delivery)
+        return False
+    return True
 
 
 def _told(delivery: WebhookDelivery) -> Answer:
@@ -156,5 +167,3 @@ def _refuse(seller: Seller, fingerprint: str, reason: str, status: int) -> Answe
         seller=seller, fingerprint=fingerprint, verdict=Verdict.REFUSED, reason=reason[:200]
     )
     return Answer(status=status, word=reason)
-
-

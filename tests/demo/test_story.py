@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from config.processes import ProcessGroup
-from config.supervisor import BASE_DIR, procfile
+from config.supervisor import BASE_DIR, child_environment, procfile
 from demo import stage, tell
 from demo.run import DEMO_SETTINGS, Progress, bindable
 from tests.database import Database
@@ -21,12 +21,11 @@ def test_every_brief_comes_to_what_the_story_says(
     committed_db: Database,
     processes: ProcessGroup,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     port = bindable(0)
     url = f"http://127.0.0.1:{port}"
-    env = {**committed_db.env, **DEMO_SETTINGS, "PORT": str(port), "FLIGHTDECK_PUBLIC_URL": url}
+    env = {**child_environment(committed_db.urls), **DEMO_SETTINGS, "PORT": str(port), "FLIGHTDECK_PUBLIC_URL": url}
     sellers = [sys.executable, "-m", "demo.sellers", "serve", "--state", str(tmp_path), "--pace", "1"]
     processes.start("sellers", sellers, cwd=BASE_DIR)
     for name, command in procfile().items():

@@ -38,7 +38,10 @@ class Command(DeskCommand):
             help="how the seller signs what it tells us (none: it is polled)",
         )
         parser.add_argument(
-            "--jwks-url", metavar="U", default="", help="where its keys are, for rfc9421; else by its brand.json"
+            "--jwks-url",
+            metavar="U",
+            default="",
+            help="where its keys are, for rfc9421; else by its brand.json",
         )
         parser.add_argument(
             "--allow-private", action="store_true", help="the address may be private, and plain http"
@@ -79,7 +82,9 @@ def _token(options: dict[str, Any]) -> str | None:
 def _checked(token: str) -> str:
     """What can stand in an HTTP header; the token itself is never repeated."""
     if not token or len(token) > _MAX_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        refuse(f"The token is empty, longer than {_MAX_TOKEN} characters, or no single line of plain characters.")
+        refuse(
+            f"The token is empty, longer than {_MAX_TOKEN} characters, or no single line of plain characters."
+        )
     return token
 
 

@@ -48,12 +48,13 @@ class Command(DeskCommand):
 
 
 def _approval_id(named: str) -> uuid.UUID:
-    """The id behind a reference or an id; for an unknown one a fresh id, which the service then refuses."""
+    """The id behind a reference or an id; whether the user may see it is the service's to say."""
     try:
         wanted = Q(pk=uuid.UUID(named))
     except ValueError:
         wanted = Q(reference=named.upper())
-    return Approval.objects.filter(wanted).values_list("pk", flat=True).first() or uuid.uuid4()
+    found = Approval.objects.filter(wanted).values_list("pk", flat=True).first()
+    return found or refuse("There is no such approval in your teams.")
 
 
 def _outcome(approval: Approval) -> str:

@@ -1,0 +1,112 @@
+"""How campaigns look in the API. Money is text, exact, in the campaign's currency."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from campaigns.decisions import Decided
+from campaigns.models import Allocation, Campaign
+from campaigns.services import campaign_job
+from orders.api.selectors import deals_of
+from orders.api.serializers import DealSerializer
+from orders.questions import DEAL, DIFFERENT, LATE
+from tasks_app.api.serializers import DecideSerializer, JobRefSerializer
+from tasks_app.approvals.models import ApprovalStatus
+
+
+class ProblemSerializer(serializers.Serializer[dict[str, str]]):
+    """What is wrong with one field of a brief."""
+
+    field = serializers.CharField()  # type: ignore[assignment]  # DRF's own name for something else
+    problem = serializers.CharField()
+
+
+class CampaignSerializer(serializers.ModelSerializer[Campaign]):
+    """One brief on its way to booked media."""
+
+    advertiser = serializers.CharField(
+        source="advertiser.name", default=None, allow_null=True, read_only=True
+    )
+    problems = ProblemSerializer(many=True, read_only=True)
+
+    class Meta:
+        model = Campaign
+        fields = [
+            "id",
+            "reference",
+            "status",
+            "status_since",
+            "name",
+            "advertiser",
+            "requested_by",
+            "budget",
+            "currency",
+            "start_at",
+            "end_at",
+            "zone",
+            "problems",
+            "created_at",
+        ]
+
+
+class AllocationSerializer(serializers.ModelSerializer[Allocation]):
+    """What one channel may spend."""
+
+    class Meta:
+        model = Allocation
+        fields = ["channel", "amount"]
+
+
+class CampaignDetailSerializer(CampaignSerializer):
+    """A campaign with its brief, allocations, deals, job, and how each deal ended."""
+
+    allocations = AllocationSerializer(many=True, read_only=True)
+    deals = serializers.SerializerMethodField()
+    job = serializers.SerializerMethodField()
+
+    class Meta(CampaignSerializer.Meta):
+        fields = [*CampaignSerializer.Meta.fields, "brief", "allocations", "deals", "outcome", "job"]
+
+    @extend_schema_field(DealSerializer(many=True))
+    def get_deals(self, campaign: Campaign) -> Any:
+        viewer = self.context["request"].user
+        return DealSerializer(deals_of(viewer).filter(campaign_id=campaign.pk).order_by("id"), many=True).data
+
+    @extend_schema_field(JobRefSerializer(allow_null=True))
+    def get_job(self, campaign: Campaign) -> Any:
+        job = campaign_job(campaign)
+        return JobRefSerializer(job).data if job else None
+
+
+class DecideAllSerializer(DecideSerializer):
+    """One verdict for every open approval of one kind about the campaign's deals."""
+
+    evidence_digest = None  # type: ignore[assignment]  # many approvals, each with its own
+    kind = serializers.ChoiceField(choices=[DEAL, DIFFERENT, LATE], default=DEAL)
+
+
+class DecidedSerializer(serializers.Serializer[Decided]):
+    """What became of one approval; `refused` says why it was not decided."""
+
+    approval_id = serializers.UUIDField(source="approval.pk")
+    reference = serializers.CharField(source="approval.reference")
+    status = serializers.ChoiceField(source="approval.status", choices=ApprovalStatus.choices)
+    deal = serializers.CharField(source="deal.reference")
+    deal_status = serializers.CharField(source="deal.status")
+    decided = serializers.SerializerMethodField()
+    refused = serializers.CharField()
+    code = serializers.CharField()
+
+    def get_decided(self, decided: Decided) -> bool:
+        return not decided.refused
+
+
+class DecidedAllSerializer(serializers.Serializer[dict[str, Any]]):
+    """The report of a word on all."""
+
+    decided = serializers.IntegerField()
+    refused = serializers.IntegerField()
+    results = DecidedSerializer(many=True)

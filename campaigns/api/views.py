@@ -1,0 +1,109 @@
+"""Campaigns: a brief comes in, everything that became of it goes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework.decorators import action
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from campaigns.api.parsers import JSONBriefParser, YAMLBriefParser
+from campaigns.api.selectors import campaigns_of
+from campaigns.api.serializers import (
+    CampaignDetailSerializer,
+    CampaignSerializer,
+    DecideAllSerializer,
+    DecidedAllSerializer,
+)
+from campaigns.brief import Brief
+from campaigns.decisions import campaign_decide
+from campaigns.models import Campaign, CampaignStatus
+from campaigns.services import SubmissionRefusedError, campaign_submit
+from tasks_app.api.base import RoomViewSet
+from tasks_app.people.models import User
+from tasks_app.people.roles import DECIDE, SUBMIT_CAMPAIGN
+
+VIEW_CAMPAIGN = "campaigns.view_campaign"
+
+
+class CampaignFilter(filters.FilterSet):
+    """Of one status."""
+
+    status = filters.ChoiceFilter(choices=CampaignStatus.choices)
+
+    class Meta:
+        model = Campaign
+        fields: list[str] = []
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Campaigns, newest first"),
+    retrieve=extend_schema(summary="One campaign, by id or reference"),
+)
+class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign]):
+    """Briefs on their way to booked media."""
+
+    queryset = Campaign.objects.all()
+    rights = {
+        "list": VIEW_CAMPAIGN,
+        "retrieve": VIEW_CAMPAIGN,
+        "create": SUBMIT_CAMPAIGN,
+        "decide": DECIDE,
+    }
+    filterset_class = CampaignFilter
+
+    def rows(self, viewer: User) -> QuerySet[Campaign]:
+        rows = campaigns_of(viewer)
+        return (
+            rows.defer("brief", "outcome") if self.action == "list" else rows.prefetch_related("allocations")
+        )
+
+    def get_serializer_class(self) -> type[CampaignSerializer]:
+        return CampaignDetailSerializer if self.action == "retrieve" else CampaignSerializer
+
+    def get_parsers(self) -> list[BaseParser]:
+        # At this moment the action is not known yet; a brief is what is posted to the room itself.
+        if self.request is not None and self.action_map.get(self.request.method.lower()) == "create":
+            return [JSONBriefParser(), YAMLBriefParser()]
+        return super().get_parsers()
+
+    @extend_schema(
+        summary="Submit a brief",
+        request={"application/json": Brief, "application/yaml": {"type": "string"}},
+        responses={
+            201: OpenApiResponse(
+                CampaignSerializer,
+                "A wrong brief is kept too: `validation_failed`, with every problem by field",
+            ),
+            400: OpenApiResponse(description="No brief at all: nothing is kept"),
+            413: OpenApiResponse(description="Larger than a brief may be"),
+        },
+    )
+    def create(self, request: Request) -> Response:
+        """A JSON object, or the same as YAML text. The campaign's job starts at once."""
+        try:
+            campaign = campaign_submit(user=self.viewer, raw=request.data)
+        except SubmissionRefusedError as error:
+            raise PermissionDenied(str(error)) from error
+        where = reverse("campaign-detail", kwargs={"id": campaign.pk}, request=request)
+        return Response(CampaignSerializer(campaign).data, status=201, headers={"Location": where})
+
+    @extend_schema(
+        summary="One word on all that waits", request=DecideAllSerializer, responses=DecidedAllSerializer
+    )
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def decide(self, request: Request, **_: Any) -> Response:
+        """Every open recommendation (or approval of another `kind`) is decided one by one, and reported."""
+        said = self.read_body(DecideAllSerializer)
+        done = campaign_decide(campaign=self.get_object(), user=self.viewer, **said)
+        refused = sum(1 for one in done if one.refused)
+        report = {"decided": len(done) - refused, "refused": refused, "results": done}
+        return Response(DecidedAllSerializer(report).data)

@@ -1,0 +1,122 @@
+"""What an approval page shows around a deal: its campaign, the money left there, the seller's history."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from statistics import median
+
+from django.urls import reverse
+
+from campaigns.commitments import Money, money_of
+from campaigns.models import Campaign
+from campaigns.track import answer_times
+from orders.models import CONFIRMED, Deal, DealLine, DealStatus
+from tasks_app import clock
+from tasks_app.approvals.around import Budget, Detail, Place, around_register
+from tasks_app.desk import text
+from tasks_app.people.models import User
+from tasks_app.people.scope import visible
+
+_YEAR = timedelta(days=365)
+
+
+def register() -> None:
+    """Called when the application starts."""
+    around_register("deal", places=deal_places, detail=deal_detail)
+
+
+def deal_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Place]:
+    """Deal id to its page and campaign, of those the viewer may see."""
+    deals = list(
+        visible(Deal.objects.filter(pk__in=ids), viewer).values_list("pk", "reference", "campaign_id")
+    )
+    campaigns = dict(
+        visible(Campaign.objects.all(), viewer)
+        .filter(pk__in={campaign for _, _, campaign in deals if campaign})
+        .values_list("pk", "name")
+    )
+    return {pk: _place(pk, reference, campaign, campaigns) for pk, reference, campaign in deals}
+
+
+def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
+    """Money left in the campaign at this moment, its other deals, and how the seller did so far."""
+    deal = visible(Deal.objects.filter(pk=deal_id), viewer).first()
+    if deal is None:
+        return Detail()
+    answers = answer_times(viewer, [deal.seller_id]).get(deal.seller_id, [])
+    campaign = visible(Campaign.objects.filter(pk=deal.campaign_id), viewer).first() if deal.campaign_id else None
+    money = money_of([campaign.pk]).get(campaign.pk, Money()) if campaign else Money()
+    return Detail(
+        budget=_budget(campaign, money, deal) if campaign else None,
+        group=tuple(money.deals - {deal.pk}),
+        history=_history(deal, viewer, answers),
+        answer_time=median(answers) if answers else None,
+        creative_deadline=deal.creative_deadline,
+    )
+
+
+def _place(pk: uuid.UUID, reference: str, campaign: uuid.UUID | None, names: dict[uuid.UUID, str]) -> Place:
+    known = campaign is not None and campaign in names
+    return Place(
+        reference=reference,
+        link=reverse("admin:orders_deal_change", args=[pk]),
+        campaign=names[campaign] if known and campaign else "",
+        campaign_link=reverse("admin:campaigns_campaign_change", args=[campaign]) if known else "",
+    )
+
+
+def _budget(campaign: Campaign, money: Money, deal: Deal) -> Budget | None:
+    if campaign.budget is None:
+        return None
+    return Budget(total=campaign.budget, taken=money.taken_without(deal.pk), currency=campaign.currency)
+
+
+def _history(deal: Deal, viewer: User, answers: Sequence[timedelta]) -> tuple[tuple[str, str], ...]:
+    before = list(
+        visible(Deal.objects.filter(seller=deal.seller_id), viewer)
+        .exclude(pk=deal.pk)
+        .exclude(status__in=(DealStatus.QUOTED, DealStatus.NEGOTIATING, DealStatus.ACCEPTED))
+        .values_list("status", "differences", "confirmed_at")
+    )
+    booked = [differences for status, differences, _ in before if status in CONFIRMED]
+    if not before:
+        return (("Deals before", "none, this would be the first"),)
+    differing = sum(bool(found) for found in booked)
+    since = min((at for _, _, at in before if at is not None), default=None)
+    first = f"{len(booked) - differing} of {len(booked)} booked" + (f" since {text.day(since)}" if since else "")
+    facts = [
+        ("Booked as approved", first if booked else "none booked yet"),
+        ("Booked differently", str(differing) if differing else "none"),
+        ("Failed or cancelled", str(len([s for s, _, _ in before if s in _LOST])) or "none"),
+        ("Time to confirm", _times(answers)),
+        ("Confirmed, 12 months", _spent(deal, viewer)),
+    ]
+    return tuple(facts)
+
+
+_LOST = (DealStatus.FAILED, DealStatus.CANCELLED)
+
+
+def _times(answers: Sequence[timedelta]) -> str:
+    if not answers:
+        return "no purchase confirmed yet"
+    ranked = sorted(answers)
+    most = ranked[min(len(ranked) - 1, round(0.9 * (len(ranked) - 1)))]
+    many = f", nine in ten within {text.duration(most)}" if len(ranked) >= 10 else f", of {len(ranked)}"
+    return f"median {text.duration(median(ranked))}{many}"
+
+
+def _spent(deal: Deal, viewer: User) -> str:
+    lines = visible(DealLine.objects.all(), viewer, team="deal__team").filter(
+        deal__seller=deal.seller_id, deal__status__in=CONFIRMED, deal__confirmed_at__gte=clock.now() - _YEAR
+    )
+    pairs = lines.values_list("deal__currency", "confirmed_budget", "budget")
+    totals = text.amounts((currency, _either(confirmed, asked)) for currency, confirmed, asked in pairs)
+    return ", ".join(f"{currency} {text.amount(total, currency)}" for currency, total in totals) or "nothing"
+
+
+def _either(confirmed: Decimal | None, asked: Decimal) -> Decimal:
+    return asked if confirmed is None else confirmed

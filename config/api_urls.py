@@ -1,0 +1,16 @@
+"""Addresses under /api/v1/."""
+
+from rest_framework.routers import SimpleRouter
+
+from campaigns.api.views import CampaignViewSet
+from orders.api.views import DealViewSet, OperationViewSet
+from tasks_app.api.views import ApprovalViewSet, JobViewSet
+
+router = SimpleRouter()
+router.register("campaigns", CampaignViewSet, basename="campaign")
+router.register("deals", DealViewSet, basename="deal")
+router.register("operations", OperationViewSet, basename="operation")
+router.register("jobs", JobViewSet, basename="job")
+router.register("approvals", ApprovalViewSet, basename="approval")
+
+urlpatterns = router.urls

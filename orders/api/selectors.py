@@ -1,0 +1,79 @@
+"""What the API reads of deals and operations. Every selector takes the viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+
+from orders.changes import CHANGE
+from orders.models import Deal
+from orders.questions import DEAL
+from tasks_app.approvals.models import Approval
+from tasks_app.operations.models import Operation
+from tasks_app.people.models import User
+from tasks_app.people.scope import visible
+
+_QUESTION = {"create_media_buy": DEAL, "update_media_buy": CHANGE}
+# Never read for the API: our credentials, and the bytes that hold them.
+_HIDDEN = ("request_text", "webhook_token", "seller__token", "seller__webhook_secret")
+_LARGE = ("request", "result")
+
+
+def deals_of(viewer: User) -> QuerySet[Deal]:
+    """Deals of the viewer's teams with their lines."""
+    related = Deal.objects.select_related("seller", "advertiser", "account").prefetch_related("lines")
+    return visible(related.defer("seller__token", "seller__webhook_secret", "seller__capabilities"), viewer)
+
+
+def operations_of(viewer: User, *, whole: bool) -> QuerySet[Operation]:
+    """Operations of the viewer's teams; `whole`: with request and result, and what was observed."""
+    configured = ExpressionWrapper(Q(webhook_token__isnull=False), output_field=BooleanField())
+    rows = visible(Operation.objects.select_related("seller"), viewer).annotate(webhook_configured=configured)
+    rows = rows.defer(*_HIDDEN, "seller__capabilities")
+    return rows.prefetch_related("observations") if whole else rows.defer(*_LARGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Behind:
+    """What stands behind an operation: the approval it waited for, and its deal's creative deadline."""
+
+    approval_id: UUID | None = None
+    deal_id: UUID | None = None
+    creative_deadline: datetime | None = None
+
+
+def behind(operations: Sequence[Operation]) -> dict[UUID, Behind]:
+    """By operation id, for operations the viewer was found to see; two queries, however many there are."""
+    of_deals = [o for o in operations if o.subject_type == "deal"]
+    deal_ids = {o.subject_id for o in of_deals}
+    if not deal_ids:
+        return {}
+    deadlines = dict(Deal.objects.filter(pk__in=deal_ids).values_list("pk", "creative_deadline"))
+    asked = (
+        Approval.objects.filter(
+            subject_type="deal", subject_id__in=deal_ids, kind__in=set(_QUESTION.values())
+        )
+        .order_by("id")
+        .values_list("kind", "subject_id", "evidence__operation_id", "id")
+    )
+    # The latest of each: one that was voided and asked anew has a successor.
+    latest = {(kind, deal_id, named): approval_id for kind, deal_id, named, approval_id in asked}
+    return {o.pk: _behind(o, deadlines, latest) for o in of_deals}
+
+
+def _behind(
+    operation: Operation,
+    deadlines: Mapping[UUID | None, datetime | None],
+    latest: Mapping[tuple[str, UUID | None, str | None], UUID],
+) -> Behind:
+    kind = _QUESTION.get(operation.task_type, "")
+    named = str(operation.pk) if kind == CHANGE else None
+    return Behind(
+        approval_id=latest.get((kind, operation.subject_id, named)),
+        deal_id=operation.subject_id,
+        creative_deadline=deadlines.get(operation.subject_id),
+    )

@@ -1,0 +1,348 @@
+"""Deals in words: approved beside confirmed, what the seller says, what can be done, which dates cost money."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from orders.confirmation import differences
+from orders.models import CONFIRMED, Deal, DealLine, DealStatus
+from orders.selectors import DealRows, deal_names
+from tasks_app import clock
+from tasks_app.adcp.envelopes import parse_time
+from tasks_app.approvals.models import Approval
+from tasks_app.desk import terms, text
+from tasks_app.desk.items import Item, joined
+from tasks_app.desk.states import face
+from tasks_app.lifecycle.names import EntityName, link_to, names_of, namer_register
+from tasks_app.money import decimal_of
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.presenters import operation_next
+
+S = DealStatus
+_OWN_GLYPHS = {S.FAILED: "failed", S.CANCELLED: "stopped", S.EXPIRED: "stopped"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineRow:
+    """One package: what was approved beside what the seller confirmed. `departures` are whole sentences,
+    `budget_change` the money ("−3,500.00, −5.7 %"); amounts in the deal's currency."""
+
+    line: DealLine
+    rate: str
+    basis: str
+    units: str
+    flight: str
+    flight_confirmed: str
+    glyph: str
+    word: str
+    budget_change: str
+    other: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.budget_change or self.other)
+
+    @property
+    def facts(self) -> str:
+        bound = "guaranteed" if self.line.guaranteed else "non-guaranteed"
+        return f"{self.line.channel}, {self.line.pricing_model.upper()} {self.rate}, {bound}"
+
+    @property
+    def bought(self) -> str:
+        return f"{self.line.channel}, {self.units}" if self.units else self.line.channel
+
+
+@dataclass(frozen=True, kw_only=True)
+class DealGroup:
+    """A deal with its packages. `notes` say what stands out, in grey beside its reference. `confirmed` is
+    None as long as the seller has confirmed nothing."""
+
+    deal: Deal
+    link: str
+    rows: tuple[LineRow, ...]
+    notes: tuple[str, ...]
+    approved: Decimal
+    confirmed: Decimal | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostDate:
+    """A date that costs money. `kind`: approval, hold, creative or cancel."""
+
+    kind: str
+    at: datetime
+    what: str
+    note: str
+    link: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.at <= clock.now()
+
+
+def deal_group(deal: Deal, rows: DealRows) -> DealGroup:
+    """A deal as the campaign's and its own page show it."""
+    lines = rows.lines.get(deal.pk, [])
+    purchase = rows.purchase(deal)
+    found = tuple(_line_row(deal, line, purchase) for line in lines)
+    confirmed = [line.confirmed_budget for line in lines if line.confirmed_budget is not None]
+    return DealGroup(
+        deal=deal, link=link_to(Deal, deal.pk), rows=found, notes=tuple(_notes(deal, rows, purchase)),
+        approved=sum((line.budget for line in lines), Decimal(0)),
+        confirmed=sum(confirmed, Decimal(0)) if confirmed else None,
+    )
+
+
+def change_words(approved: Decimal, confirmed: Decimal, currency: str) -> str:
+    """−3,500.00, −5.7 %; empty where they are the same."""
+    if approved == confirmed:
+        return ""
+    sign = "+" if confirmed > approved else ""
+    share = text.number((confirmed - approved) / approved * 100, 1) if approved else text.DASH
+    return f"{sign}{text.amount(confirmed - approved, currency)}, {sign}{share}{text.SPACE}%"
+
+
+def departure_sentences(group: DealGroup) -> list[str]:
+    """Every departure in words, for the banner."""
+    many = len(group.rows) > 1
+    said = []
+    for row in group.rows:
+        where = f"{row.line.product_name}: " if many else ""
+        if row.budget_change:
+            confirmed = text.amount(row.line.confirmed_budget, group.deal.currency)
+            approved = text.amount(row.line.budget, group.deal.currency)
+            said.append(f"{where}budget {confirmed} for {approved} ({row.budget_change.partition(', ')[2]})")
+        said += [f"{where}{other}" for other in row.other]
+    return said
+
+
+def deal_choices(deal: Deal, lines: Sequence[DealLine], questions: Sequence[Approval]) -> list[Item]:
+    """Every state a declared edge leads to from here, and what brings it about."""
+    edges = deal.declared().edges
+    return [
+        Item(glyph=face(to).glyph, text=to,
+             note=_way(deal, to, lines, questions) or edges[deal.status, to])
+        for to in deal.declared().targets(deal.status)
+    ]
+
+
+def cost_dates(deal: Deal, lines: Sequence[DealLine], questions: Sequence[Approval]) -> list[CostDate]:
+    """Dates by which somebody must have acted, the next first; only what the seller stated or we set."""
+    found = [
+        CostDate(kind="approval", at=question.due_at, what=question.title, link=link_to(Approval, question.pk),
+                 note="nobody decides: it expires, nothing is approved by waiting")
+        for question in questions
+    ]
+    hold = parse_time(deal.terms.get("hold_expires_at")) if isinstance(deal.terms, dict) else None
+    if hold and deal.status in (S.QUOTED, S.NEGOTIATING, S.ACCEPTED):
+        found.append(CostDate(kind="hold", at=hold, what="The hold expires",
+                              note="the seller may sell the inventory to others"))
+    if deal.creative_deadline and deal.status not in (S.COMPLETED, *_OWN_GLYPHS):
+        found.append(CostDate(kind="creative", at=deal.creative_deadline, what="Creatives due",
+                              note="else the start slips"))
+    found += _cancellation_dates(deal, lines)
+    return sorted(found, key=lambda date: date.at)
+
+
+def mirror_facts(deal: Deal) -> list[tuple[str, str]]:
+    """What the seller says of the media buy, as facts: label and words."""
+    account = deal.account
+    facts = [
+        ("Creatives due", text.moment(deal.creative_deadline) if deal.creative_deadline else ""),
+        ("May do", ", ".join(str(action) for action in deal.valid_actions)),
+        ("Account", f"{account}, {account.get_status_display()}" if account else "none yet"),
+        ("Invoiced to", _invoiced(deal)),
+        ("Wire", f"{deal.seller.get_protocol_display()}, webhooks {deal.seller.get_webhook_mode_display()}"),
+    ]
+    return [(label, words) for label, words in facts if words]
+
+
+def seller_note(deal: Deal) -> str:
+    """seller says pending_creatives, due Fri 20 Nov, 17:00."""
+    if not deal.media_buy_status:
+        return ""
+    due = ""
+    if deal.creative_deadline and deal.media_buy_status == "pending_creatives":
+        due = f", due {text.moment(deal.creative_deadline)}"
+    return f"seller says {deal.media_buy_status}{due}"
+
+
+def operation_note(operation: Operation) -> str:
+    """What the open purchase waits for: next poll in 4 m 10 s, overdue today 13:30."""
+    if operation.status == O.INPUT_REQUIRED:
+        asked = f": {operation.message}" if operation.message else ""
+        return f"asks you since {text.moment_short(operation.status_since)}{asked}"
+    following = operation_next(operation)
+    said = f"{following.what[:1].lower()}{following.what[1:]} {following.when}".strip()
+    if operation.deadline_at and operation.status != O.TIMED_OUT:
+        said += f", overdue {text.moment_short(operation.deadline_at)}"
+    return said
+
+
+def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow:
+    fields = {found["field"] for found in differences(deal, [line])}
+    glyph, word = _line_state(deal, bool(fields), purchase)
+    return LineRow(
+        line=line, rate=_rate(line.rate, deal.currency), basis=terms.rate_basis(line.pricing_model, line.is_fixed),
+        units=_units(line), glyph=glyph, word=word,
+        flight=_flight(line.start_at, line.end_at, deal.zone),
+        flight_confirmed=_confirmed_flight(deal, line),
+        budget_change=change_words(line.budget, line.confirmed_budget, deal.currency)
+        if "budget" in fields and line.confirmed_budget is not None else "",
+        other=tuple(_departures(deal, line, fields)),
+    )
+
+
+def _line_state(deal: Deal, departs: bool, purchase: Operation | None) -> tuple[str, str]:
+    if departs and deal.differs:
+        return "differs", "Booked differently"
+    if deal.status == S.BOOKING and purchase is not None and purchase.status in (
+        O.SUBMITTED, O.WORKING, O.INPUT_REQUIRED, O.AUTH_REQUIRED, O.TIMED_OUT
+    ):
+        return face(purchase.status)
+    return face(deal.status)
+
+
+def _departures(deal: Deal, line: DealLine, fields: Collection[str]) -> Iterable[str]:
+    if "start" in fields:
+        yield f"starts {text.day(line.confirmed_start_at, deal.zone)}, not {text.day(line.start_at, deal.zone)}"
+    if "end" in fields:
+        ends = [_last_day(at, deal.zone) for at in (line.confirmed_end_at, line.end_at)]
+        yield f"ends {ends[0]}, not {ends[1]}"
+    if "rate" in fields:
+        yield f"rate {_rate(line.confirmed_rate, deal.currency)}, not {_rate(line.rate, deal.currency)}"
+    if "targeting" in fields:
+        confirmed = terms.targeting(line.confirmed_targeting) or "none"
+        yield f"targeting {confirmed}, not {terms.targeting(line.targeting)}"
+
+
+def _notes(deal: Deal, rows: DealRows, purchase: Operation | None) -> Iterable[str]:
+    if purchase is not None and purchase.settled_at is None:
+        yield operation_note(purchase)
+    said = seller_note(deal)
+    if said:
+        yield said
+    if deal.status in _OWN_GLYPHS and purchase is not None and purchase.message:
+        yield purchase.message[:200]
+    for question in rows.open_questions(deal)[:1]:
+        yield f"{question.reference} is due {text.moment_short(question.due_at)}"
+
+
+def _way(deal: Deal, to: str, lines: Sequence[DealLine], questions: Sequence[Approval]) -> str:
+    due = f" by {text.moment_short(questions[0].due_at)}" if questions else ""
+    start = text.day(deal.start_at, deal.zone)
+    policy = terms.once(terms.cancellation(_terms(line).get("cancellation_policy"), deal.currency) for line in lines)
+    stated = "" if policy == text.DASH else f": {policy}"
+    return {
+        (S.QUOTED, S.ACCEPTED): f"When an approver approves it{due}",
+        (S.QUOTED, S.CANCELLED): f"When an approver rejects it{due}",
+        (S.QUOTED, S.EXPIRED): f"When nobody decides{due}",
+        (S.NEGOTIATING, S.ACCEPTED): f"When an approver approves it{due}",
+        (S.NEGOTIATING, S.EXPIRED): f"When nobody decides{due}",
+        (S.ACCEPTED, S.BOOKING): "By itself: create_media_buy is sent once the account is active",
+        (S.ACCEPTED, S.CANCELLED): "When it cannot be sent, such as without an active account",
+        (S.BOOKING, S.BOOKED): "By itself, when the seller confirms",
+        (S.BOOKING, S.FAILED): "When the seller rejects or fails it, or nobody waits any longer",
+        (S.BOOKING, S.CANCELLED): "When the seller answers that the task was cancelled",
+        (S.BOOKED, S.DELIVERING): f"When the seller says active; the flight starts {start}",
+        (S.BOOKED, S.CANCELLED): f"When the seller has cancelled as asked{stated}",
+        (S.BOOKED, S.PARTIALLY_CANCELED): "When the seller has cancelled single packages",
+        (S.DELIVERING, S.CANCELLED): f"When the seller has cancelled as asked{stated}",
+    }.get((DealStatus(deal.status), DealStatus(to)), "")
+
+
+def _cancellation_dates(deal: Deal, lines: Sequence[DealLine]) -> Iterable[CostDate]:
+    """The last moment to cancel before a fee, where the seller stated notice and fee; the earliest of all lines."""
+    if deal.status not in (*CONFIRMED, S.BOOKING, S.ACCEPTED) or deal.status == S.COMPLETED:
+        return
+    found: list[tuple[datetime, str]] = []
+    for line in lines:
+        policy = _terms(line).get("cancellation_policy")
+        fee = policy.get("cancellation_fee") if isinstance(policy, dict) else None
+        notice = _notice(policy.get("notice_period")) if isinstance(policy, dict) else None
+        if notice is not None and isinstance(fee, dict) and fee.get("type") != "none":
+            start = line.confirmed_start_at or line.start_at
+            found.append((start - notice, terms.cancellation(policy, deal.currency)))
+    if found:
+        at, note = min(found)
+        yield CostDate(kind="cancel", at=at, what="Last moment to cancel without a fee", note=note)
+
+
+def _notice(stated: Any) -> timedelta | None:
+    if not isinstance(stated, dict):
+        return None
+    interval, unit = decimal_of(stated.get("interval")), str(stated.get("unit", "")).rstrip("s")
+    seconds = {"hour": 3600, "day": 86_400, "week": 604_800}.get(unit)
+    if interval is None or seconds is None or not 0 <= interval <= 1000:
+        return None
+    return timedelta(seconds=float(interval) * seconds)
+
+
+def _confirmed_flight(deal: Deal, line: DealLine) -> str:
+    if line.confirmed_start_at is None and line.confirmed_end_at is None:
+        return "not stated" if deal.status in CONFIRMED else "not yet"
+    return _flight(line.confirmed_start_at or line.start_at, line.confirmed_end_at or line.end_at, deal.zone)
+
+
+def _flight(start: datetime, end: datetime, zone: str) -> str:
+    """23 Nov – 20 Dec: the year is in the page's head."""
+    return f"{_short_day(start, zone)} {text.DASH} {_last_day(end, zone)}"
+
+
+def _last_day(end: datetime | None, zone: str) -> str:
+    return text.DASH if end is None else _short_day(end - timedelta(microseconds=1), zone)
+
+
+def _short_day(at: datetime, zone: str) -> str:
+    local = at.astimezone(text.zone_of(zone))
+    return f"{local.day}{text.SPACE}{local:%b}"
+
+
+def _units(line: DealLine) -> str:
+    word = terms.units_word(line.pricing_model)
+    if line.units is None or not word:
+        return ""
+    return f"{text.number(line.units, 1 if line.pricing_model == 'cpp' else 0)} {word}"
+
+
+def _rate(rate: Decimal | None, currency: str) -> str:
+    """At least the currency's decimals, more where the rate has them."""
+    if rate is None:
+        return text.DASH
+    exact, usual = text.number(rate), text.amount(rate, currency)
+    return exact if len(exact.partition(".")[2]) > len(usual.partition(".")[2]) else usual
+
+
+def _invoiced(deal: Deal) -> str:
+    if deal.account is None:
+        return ""
+    parts = [deal.account.billing_party or deal.advertiser.name, terms.payment(deal.account.payment_terms)]
+    return joined([part for part in parts if part]).replace(" and ", ", ")
+
+
+def _terms(line: DealLine) -> dict[str, Any]:
+    return line.terms if isinstance(line.terms, dict) else {}
+
+
+def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
+    deals = deal_names(ids)
+    campaigns = names_of("campaign", {deal.campaign_id for deal in deals if deal.campaign_id})
+    return {deal.pk: _name(deal, campaigns.get(deal.campaign_id) if deal.campaign_id else None) for deal in deals}
+
+
+def _name(deal: Deal, campaign: EntityName | None) -> EntityName:
+    glyph = "differs" if deal.differs else _OWN_GLYPHS.get(DealStatus(deal.status), "")
+    note = "differs" if deal.differs else face(deal.status).word.lower() if glyph else ""
+    return EntityName(
+        reference=deal.reference, name=deal.seller.name, link=link_to(Deal, deal.pk),
+        part_of=str(campaign) if campaign else "", glyph=glyph, note=note,
+    )
+
+
+namer_register("deal", _names)

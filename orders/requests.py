@@ -1,0 +1,162 @@
+"""Tasks that integrators ask for directly: a read is made at once, what spends money waits for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.db import IntegrityError, connection, transaction
+
+from orders.ask import (
+    Ask,
+    AskConflictError,
+    account_of,
+    advertisers_of,
+    arguments_read,
+    names_account,
+    ours_refused,
+    refuse,
+)
+from orders.changes import change_ask
+from orders.models import RequestKey
+from orders.purchases import purchase_ask
+from tasks_app import ids
+from tasks_app.adcp import client, reads, requests
+from tasks_app.operations import dispatch
+from tasks_app.operations.models import Operation
+from tasks_app.operations.services import OperationRefusedError, operation_ensure
+from tasks_app.people.actors import actor_key
+from tasks_app.people.models import Team, User
+from tasks_app.people.roles import SEND_OPERATION
+from tasks_app.sellers.models import Account, Seller
+
+# get_task_status is not among them: a task's state is its operation's own, and is observed there.
+READ_TASKS: dict[str, type[requests._Request]] = {
+    "get_adcp_capabilities": requests.GetAdcpCapabilities,
+    "get_products": requests.GetProducts,
+    "list_creative_formats": reads.ListCreativeFormats,
+    "get_media_buys": requests.GetMediaBuys,
+    "get_media_buy_delivery": reads.GetMediaBuyDelivery,
+    "list_accounts": reads.ListAccounts,
+    "list_tasks": requests.ListTasks,
+}
+# What they tell is an account's: without one a seller might tell of every team's.
+_BY_ACCOUNT = frozenset({"get_media_buys", "get_media_buy_delivery", "list_accounts", "list_tasks"})
+_MUTATIONS: dict[str, Callable[[Ask], Operation]] = {
+    "create_media_buy": purchase_ask,
+    "update_media_buy": change_ask,
+}
+TASKS = (*READ_TASKS, *_MUTATIONS)
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+class AskForbiddenError(Exception):
+    """The caller has no right to ask for operations."""
+
+
+def operation_ask(
+    *, user: User, task: str, seller: str, arguments: Mapping[str, Any], account: str = "", key: str = ""
+) -> Operation:
+    """One task with one seller (by slug), asked for through the API.
+
+    A read is durable, then sent at once, and answered with what the seller said; where it has said nothing
+    yet, the sweep goes on. A mutation makes its operation, held, and the approval it waits for, in one
+    commit. The same `key` (the caller's own) with the same request answers the operation it made before.
+    Never call it inside a transaction: a read waits for the seller. Raises AskForbiddenError,
+    AskRefusedError, AskConflictError, InvalidTransitionError, OperationRefusedError.
+    """
+    if not user.is_active or not user.has_perm(SEND_OPERATION):
+        raise AskForbiddenError("You have no right to ask for operations.")
+    ask = _ask(user, task, seller, arguments, account, key)
+    known = _known(ask, key)
+    if known is not None:
+        return known
+    try:
+        operation, call = _make(ask, key)
+    except IntegrityError:
+        # Somebody with the same key was a moment faster; theirs is the operation.
+        known = _known(ask, key)
+        if known is None:
+            raise
+        return known
+    if call is not None:
+        _send(call)
+        operation.refresh_from_db()
+    return operation
+
+
+def _ask(user: User, task: str, seller: str, arguments: Mapping[str, Any], account: str, key: str) -> Ask:
+    if task not in TASKS:
+        refuse("task", f"is none of {', '.join(TASKS)}")
+    found = Seller.objects.filter(slug=seller).first()
+    if found is None:
+        refuse("seller", "there is no such seller")
+    if found.tools and task not in found.tools and task != client.CAPABILITIES_TOOL:
+        refuse("task", f"{found} does not offer it")
+    if key and not _KEY.fullmatch(key):
+        refuse("Idempotency-Key", "has 1 to 255 printable characters without spaces")
+    ours_refused(arguments)
+    return Ask(user=user, task=task, seller=found, arguments=arguments, account=account)
+
+
+def _known(ask: Ask, key: str) -> Operation | None:
+    """The operation that this key made. Raises AskConflictError where it was used for another request."""
+    if not key:
+        return None
+    found = (
+        RequestKey.objects.filter(actor=actor_key(ask.user), key=key)
+        .select_related("operation__seller")
+        .first()
+    )
+    if found is None:
+        return None
+    if found.digest != ask.digest:
+        raise AskConflictError("This Idempotency-Key was used for another request.")
+    return found.operation
+
+
+@transaction.atomic(durable=True)
+def _make(ask: Ask, key: str) -> tuple[Operation, dispatch.Call | None]:
+    """The operation, and for a read its call, claimed in the same commit so that no sweep makes it too."""
+    mutation = _MUTATIONS.get(ask.task)
+    operation = mutation(ask) if mutation else _read(ask)
+    if key:
+        RequestKey.objects.create(actor=actor_key(ask.user), key=key, digest=ask.digest, operation=operation)
+    return operation, None if mutation else dispatch.claim_one(operation_id=operation.pk)
+
+
+def _read(ask: Ask) -> Operation:
+    wire = arguments_read(READ_TASKS[ask.task], ask.arguments)
+    account = account_of(ask) if ask.task in _BY_ACCOUNT or names_account(ask) else None
+    known = {"account": account.reference} if account else {}
+    return operation_ensure(
+        purpose=f"api:{ids.new_id()}",
+        task_type=ask.task,
+        seller=ask.seller,
+        arguments={**wire.model_dump(mode="json", exclude_none=True), **known},
+        actor=ask.user,
+        team=_team(ask, account),
+        account=account,
+    )
+
+
+def _team(ask: Ask, account: Account | None) -> Team:
+    """Whose operation it is: the account's team, the brand's, else the caller's first."""
+    if account is not None:
+        return account.advertiser.team
+    brands = advertisers_of(ask)
+    team = brands[0].team if brands else ask.user.teams.order_by("name").first()
+    if team is None:
+        raise OperationRefusedError("You belong to no team: ask an administrator.")
+    return team
+
+
+def _send(call: dispatch.Call) -> None:
+    """Make the call in this request. Its connection goes back to the pool while the seller is waited for.
+
+    Not asyncio.run: under ASGI the observation would wait for the very thread that waits for it.
+    """
+    connection.close()
+    async_to_sync(dispatch.perform)(call)

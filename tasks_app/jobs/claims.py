@@ -1,0 +1,87 @@
+"""Taking steps: by priority, then first come; attempts and lease are durable before the work."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from tasks_app import clock
+from tasks_app.jobs import events
+from tasks_app.jobs.engine import locked_job
+from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
+from tasks_app.jobs.models import StepStatus as S
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.people.actors import SYSTEM
+
+
+def claim_step() -> Step | None:
+    """Take the next ready step, lowest priority number first, then first come: attempts and lease are
+    durable before the work. Also takes over steps whose worker stopped renewing its lease."""
+    with transaction.atomic():
+        now = clock.now()
+        step = (
+            Step.objects.filter(Q(ready_at__lte=now) | Q(status=S.EXECUTING, lease_until__lt=now))
+            .select_related("job")
+            .order_by("priority", "ready_at", "id")
+            .select_for_update(of=("self",), skip_locked=True, no_key=True)
+            .first()
+        )
+        if step is None:
+            return None
+        _take(step)
+    _mark_job_running(step.job_id)
+    return step
+
+
+def _take(step: Step) -> None:
+    lease = clock.now() + timedelta(seconds=settings.STEP_LEASE_S)
+    if step.status == S.EXECUTING:
+        step.attempts += 1
+        step.lease_until = lease
+        Step.objects.filter(pk=step.pk).update(attempts=step.attempts, lease_until=lease)
+        events.record(step.job, "step.taken_over", step=step)
+        return
+    resumed = step.status != S.QUEUED
+    transition(
+        step,
+        S.EXECUTING,
+        actor=SYSTEM,
+        reason="What it waited for has come" if resumed else "A worker took it",
+        changes={
+            "attempts": step.attempts + 1,
+            "lease_until": lease,
+            "ready_at": None,
+            "waiting_for": None,
+            "started_at": step.started_at or clock.now(),
+        },
+    )
+    events.record(step.job, "step.resumed" if resumed else "step.started", step=step)
+
+
+def lost_attempts(step: Step) -> int:
+    """How many attempts of this step ended with their worker, without a result."""
+    taken_over = WorkflowEvent.objects.filter(job=step.job_id, type="step.taken_over")
+    return taken_over.filter(correlation__step_id=str(step.pk)).count()
+
+
+def _mark_job_running(job_id: uuid.UUID) -> None:
+    """QUEUED → DISPATCHING → PROCESSING with the first step, in a commit of its own."""
+    if not Job.objects.filter(pk=job_id, status__in=(JobStatus.QUEUED, JobStatus.DISPATCHING)).exists():
+        return
+    with transaction.atomic():
+        job = locked_job(job_id)
+        if job.status == JobStatus.QUEUED:
+            transition(job, JobStatus.DISPATCHING, actor=SYSTEM)
+        if job.status == JobStatus.DISPATCHING:
+            transition(job, JobStatus.PROCESSING, actor=SYSTEM)
+
+
+def renew_lease(step: Step) -> bool:
+    """Keep a step while its action runs; False when another worker has taken it over."""
+    lease = clock.now() + timedelta(seconds=settings.STEP_LEASE_S)
+    kept = Step.objects.filter(pk=step.pk, status=S.EXECUTING, attempts=step.attempts)
+    return kept.update(lease_until=lease) == 1

@@ -1,0 +1,53 @@
+"""What people may change of a seller."""
+
+from __future__ import annotations
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from tasks_app.sellers.models import Seller
+
+
+class SellerForm(forms.Form):
+    """The settings card of a seller's page. The token is written, never shown."""
+
+    name = forms.CharField(max_length=120)
+    slots = forms.IntegerField(min_value=1, max_value=500, help_text="Calls out at the same time")
+    active = forms.BooleanField(required=False, help_text="Asked and booked with while on")
+    jwks_url = forms.URLField(
+        required=False, max_length=500, label="Keys (JWKS)", assume_scheme="https",
+        help_text="Where its RFC 9421 keys are published",
+    )
+    allow_private = forms.BooleanField(
+        required=False, label="Private address", help_text="May live on a private or loopback address"
+    )
+    token = forms.CharField(
+        required=False, max_length=500, strip=True, label="New token",
+        help_text="Left empty, the stored one stays. It is never shown.",
+        widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "off"}),
+    )
+    risk_accepted = forms.BooleanField(
+        required=False, label="Accept the idempotency risk",
+        help_text="It does not declare that it answers a repeated purchase again: after a lost reply the same "
+                  "purchase is sent once more and may be booked twice. Your name is recorded.",
+    )
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        for field in self.fields.values():
+            if not isinstance(field, forms.BooleanField):
+                field.widget.attrs["class"] = "fd-in below"
+
+    @classmethod
+    def of(cls, seller: Seller) -> SellerForm:
+        """The form as the seller stands."""
+        shown = ("name", "slots", "active", "jwks_url", "allow_private")
+        initial = {name: getattr(seller, name) for name in shown}
+        return cls(initial={**initial, "risk_accepted": bool(seller.idempotency_risk_accepted_by)})
+
+    def take(self, error: ValidationError) -> None:
+        """Show a service's refusal at its fields."""
+        told = error.message_dict if hasattr(error, "error_dict") else {None: error.messages}
+        for name, problems in told.items():
+            for problem in problems:
+                self.add_error(name if name in self.fields else None, problem)

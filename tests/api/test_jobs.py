@@ -1,0 +1,104 @@
+"""/api/v1/jobs/: runs of recipes and their graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from orders.models import Deal
+from tasks_app.jobs import engine
+from tasks_app.jobs.models import Job, Step
+from tests.api.conftest import Open
+from tests.factories import make_deal, make_team
+
+pytestmark = pytest.mark.django_db
+ROOM = "/api/v1/jobs/"
+
+
+@pytest.fixture
+def deal() -> Deal:
+    return make_deal()
+
+
+@pytest.fixture
+def job(deal: Deal) -> Job:
+    return engine.job_start(
+        recipe="book_deal",
+        inputs={"deal_id": str(deal.pk)},
+        team=deal.team,
+        actor="system",
+        subject_type="deal",
+        subject_id=deal.pk,
+    )
+
+
+def test_list_and_detail(opened: Open, job: Job, deal: Deal) -> None:
+    api = opened("Auditor")
+
+    listed = api.get(ROOM, {"status": "QUEUED", "recipe": "book_deal", "subject_id": str(deal.pk)}).json()
+    assert [j["reference"] for j in listed["results"]] == [job.reference]
+    told = api.get(f"{ROOM}{job.reference}/").json()
+    assert (told["inputs"], told["parent_job"]) == ({"deal_id": str(deal.pk)}, None)
+
+
+def test_the_graph_has_the_recipes_steps_and_edges(opened: Open, job: Job) -> None:
+    graph = opened("Auditor").get(f"{ROOM}{job.pk}/graph/").json()
+
+    nodes = {node["key"]: node for node in graph["nodes"]}
+    assert [(n["key"], n["title"], n["status"]) for n in graph["nodes"]] == [
+        ("buy", "Buy", "queued"),
+        ("read_back", "Read back", "received"),
+    ]
+    assert graph["edges"] == [
+        {"source": nodes["buy"]["id"], "target": nodes["read_back"]["id"], "type": "after"}
+    ]
+
+
+def test_the_graph_shows_fan_outs_and_nested_jobs(opened: Open, job: Job) -> None:
+    whole = engine.claim_step()
+    assert whole is not None
+    engine.expand(step=whole, items=["one", "two"])
+    item = Step.objects.get(job=job, item_index=1)
+    child = engine.job_start(
+        recipe="book_deal", inputs={"deal_id": "x"}, team=job.team, actor="system", parent_step=item
+    )
+
+    api = opened("Auditor")
+    graph = api.get(f"{ROOM}{job.pk}/graph/").json()
+
+    items = [node for node in graph["nodes"] if node["fan_out"] == str(whole.pk)]
+    assert [(node["item_index"], node["title"]) for node in items] == [(0, "Buy 1"), (1, "Buy 2")]
+    assert [node["child_job"] and node["child_job"]["id"] for node in items] == [None, str(child.pk)]
+    fans = [edge for edge in graph["edges"] if edge["type"] == "item"]
+    assert [(e["source"], e["target"]) for e in fans] == [(str(whole.pk), node["id"]) for node in items]
+    assert api.get(f"{ROOM}{child.pk}/").json()["parent_job"] == str(job.pk)
+
+
+def test_who_may_not_see_does_not(opened: Open, strangers: Any, job: Job) -> None:
+    stranger = opened("Administrator", strangers())
+
+    assert stranger.get(ROOM).json()["results"] == []
+    assert stranger.get(f"{ROOM}{job.pk}/").status_code == 404
+    assert stranger.get(f"{ROOM}{job.pk}/graph/").status_code == 404
+
+
+def test_a_job_is_never_written(opened: Open, job: Job) -> None:
+    api = opened("Administrator")
+    for method in (api.put, api.patch, api.delete):
+        assert method(f"{ROOM}{job.pk}/", {}, format="json").status_code == 405
+    assert api.post(ROOM, {}, format="json").status_code == 405
+    assert Job.objects.get().status == "QUEUED"
+
+
+def test_lists_and_graphs_ask_as_often_for_many_as_for_one(
+    opened: Open, job: Job, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(5):
+        engine.job_start(recipe="book_deal", inputs={}, team=make_team(), actor="system")
+    api = opened("Auditor")
+    with django_assert_max_num_queries(6):
+        assert len(api.get(ROOM).json()["results"]) == 6
+    with django_assert_max_num_queries(8):
+        api.get(f"{ROOM}{job.pk}/graph/")
