@@ -101,6 +101,7 @@ def headless(group: ProcessGroup, progress: Progress, url: str) -> int:
         _table(one)
     summary = _summary(told, first, progress)
     as_expected = [_came_true(one) for one in told]
+    group.stop()  # first, so that the summary is the last line
     print(json.dumps(summary), flush=True)
     return 0 if ended and all(as_expected) and summary["audit_ok"] else 1
 

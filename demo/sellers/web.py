@@ -145,6 +145,8 @@ def _log_request(house: House) -> Callable[..., Awaitable[Any]]:
             outcome = answer.get("status", "answered") if isinstance(answer, dict) else "answered"
             return answer
         finally:
-            print(f"{house.slug}: {skill} {outcome} {(time.monotonic() - started) * 1000:.0f} ms", flush=True)
+            took = (time.monotonic() - started) * 1000
+            # One write, so that the lines of the three processes do not run into each other.
+            print(f"{house.slug}: {skill} {outcome} {took:.0f} ms\n", end="", flush=True)
 
     return log
