@@ -28,7 +28,7 @@ from tasks_app.operations.models import OperationStatus as O
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
-_SHOWN = 6
+_SHOWN, _MOST = 6, 200
 _RECENT = timedelta(days=7)
 _IN_FLIGHT = (O.CALLING_ADCP, *PENDING, O.TIMED_OUT)
 _ENDED = (CampaignStatus.FAILED, CampaignStatus.VALIDATION_FAILED)
@@ -74,7 +74,8 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     who = viewer(request)
     if not who.has_perm("tasks_app.view_approval"):
         return context | {"title": "Today", "no_role": True}
-    approvals = list(selectors.approvals_waiting_for(who))
+    approvals = list(selectors.approvals_waiting_for(who)[:_MOST])
+    queue = presenters.rows(approvals, around.places_of(approvals, who))
     flying = list(_operations(who).filter(status__in=_IN_FLIGHT).exclude(task_type__in=READS))
     attention = _attention(who, flying)
     commitments = _commitments(who)
@@ -83,8 +84,8 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "decides": selectors.may_decide(who),
         "lead": _lead(approvals),
         "count": len(approvals),
-        "queue": presenters.rows(approvals[:_SHOWN], around.places_of(approvals[:_SHOWN], who)),
-        "stake": text.amounts((a.currency, a.amount) for a in approvals),
+        "queue": queue[:_SHOWN],
+        "stake": presenters.currencies_of(queue),
         "oldest": min((a.created_at for a in approvals), default=None),
         "flying": [_flying(operation) for operation in flying[:_SHOWN]],
         "flying_count": len(flying),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from statistics import median
 
+from django.db.models import Sum
 from django.urls import reverse
 
 from campaigns.commitments import Money, money_of
@@ -17,6 +19,7 @@ from orders.models import CONFIRMED, Deal, DealLine, DealStatus
 from tasks_app import clock
 from tasks_app.approvals.around import Budget, Detail, Place, around_register
 from tasks_app.desk import text
+from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
@@ -26,19 +29,53 @@ _YEAR = timedelta(days=365)
 def register() -> None:
     """Called when the application starts."""
     around_register("deal", places=deal_places, detail=deal_detail)
+    around_register("operation", places=operation_places, detail=operation_detail)
 
 
 def deal_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Place]:
-    """Deal id to its page and campaign, of those the viewer may see."""
-    deals = list(
-        visible(Deal.objects.filter(pk__in=ids), viewer).values_list("pk", "reference", "campaign_id")
-    )
+    """Deal id to its page, campaign and gross, of those the viewer may see."""
+    rows = visible(Deal.objects.filter(pk__in=ids), viewer).annotate(gross=Sum("lines__budget"))
+    deals = list(rows.values_list("pk", "reference", "campaign_id", "currency", "gross"))
     campaigns = dict(
-        visible(Campaign.objects.all(), viewer)
-        .filter(pk__in={campaign for _, _, campaign in deals if campaign})
-        .values_list("pk", "name")
+        visible(Campaign.objects.filter(pk__in={row[2] for row in deals if row[2]}), viewer).values_list("pk", "name")
     )
-    return {pk: _place(pk, reference, campaign, campaigns) for pk, reference, campaign in deals}
+    return {
+        pk: _place(
+            reference=reference, link=reverse("admin:orders_deal_change", args=[pk]), campaign=campaign,
+            names=campaigns, gross=gross, currency=currency,
+        )
+        for pk, reference, campaign, currency, gross in deals
+    }
+
+
+def operation_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Place]:
+    """Operation id to its page, with campaign and money of the deal it is for."""
+    found = list(
+        visible(Operation.objects.filter(pk__in=ids), viewer).values_list(
+            "pk", "reference", "subject_type", "subject_id"
+        )
+    )
+    about = {subject for _, _, kind, subject in found if kind == "deal" and subject}
+    deals = deal_places(about, viewer) if about else {}
+    return {
+        pk: replace(
+            deals.get(subject, Place(reference="")),
+            reference=reference,
+            link=reverse("admin:tasks_app_operation_change", args=[pk]),
+        )
+        for pk, reference, _, subject in found
+    }
+
+
+def operation_detail(operation_id: uuid.UUID, viewer: User) -> Detail:
+    """What surrounds the deal that the operation is for, without its budget: nothing new is bought."""
+    subject = (
+        visible(Operation.objects.filter(pk=operation_id, subject_type="deal"), viewer)
+        .values_list("subject_id", flat=True)
+        .first()
+    )
+    detail = deal_detail(subject, viewer) if subject else Detail()
+    return replace(detail, budget=None, group=())
 
 
 def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
@@ -58,13 +95,16 @@ def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     )
 
 
-def _place(pk: uuid.UUID, reference: str, campaign: uuid.UUID | None, names: dict[uuid.UUID, str]) -> Place:
-    known = campaign is not None and campaign in names
-    return Place(
-        reference=reference,
-        link=reverse("admin:orders_deal_change", args=[pk]),
-        campaign=names[campaign] if known and campaign else "",
-        campaign_link=reverse("admin:campaigns_campaign_change", args=[campaign]) if known else "",
+def _place(
+    *, reference: str, link: str, campaign: uuid.UUID | None, names: dict[uuid.UUID, str], gross: Decimal | None,
+    currency: str,
+) -> Place:
+    place = Place(reference=reference, link=link, amount=gross, currency=currency)
+    if campaign is None or campaign not in names:
+        return place
+    return replace(
+        place, campaign=names[campaign],
+        campaign_link=reverse("admin:campaigns_campaign_change", args=[campaign]),
     )
 
 
@@ -84,13 +124,14 @@ def _history(deal: Deal, viewer: User, answers: Sequence[timedelta]) -> tuple[tu
     booked = [differences for status, differences, _ in before if status in CONFIRMED]
     if not before:
         return (("Deals before", "none, this would be the first"),)
+    lost = sum(status in _LOST for status, _, _ in before)
     differing = sum(bool(found) for found in booked)
     since = min((at for _, _, at in before if at is not None), default=None)
     first = f"{len(booked) - differing} of {len(booked)} booked" + (f" since {text.day(since)}" if since else "")
     facts = [
         ("Booked as approved", first if booked else "none booked yet"),
         ("Booked differently", str(differing) if differing else "none"),
-        ("Failed or cancelled", str(len([s for s, _, _ in before if s in _LOST])) or "none"),
+        ("Failed or cancelled", text.number(lost) if lost else "none"),
         ("Time to confirm", _times(answers)),
         ("Confirmed, 12 months", _spent(deal, viewer)),
     ]

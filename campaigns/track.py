@@ -60,6 +60,7 @@ def answer_times(viewer: User, sellers: Collection[uuid.UUID]) -> dict[uuid.UUID
 def _counts(viewer: User) -> dict[uuid.UUID, dict[str, int]]:
     recent = visible(Operation.objects.all(), viewer).filter(created_at__gte=clock.now() - _MONTH)
     rows = recent.order_by().values("seller_id").annotate(
+        asked=Count("pk"),
         settled=Count("pk", filter=Q(status__in=SETTLED)),
         succeeded=Count("pk", filter=Q(status=O.COMPLETED)),
         overdue=Count("pk", filter=Q(status=O.TIMED_OUT) & ~Q(task_type__in=READS)),
@@ -89,5 +90,5 @@ def _face(counts: dict[str, int]) -> tuple[str, str]:
     if counts.get("overdue"):
         return "overdue", f"{counts['overdue']} overdue"
     if not counts.get("settled"):
-        return "waiting", "Not asked yet"
+        return ("seller", "No answer yet") if counts.get("asked") else ("waiting", "Not asked yet")
     return ("done", "Answers") if counts["succeeded"] else ("failed", "Nothing succeeded")

@@ -220,7 +220,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "OAS_VERSION": "3.1.1",
     "COMPONENT_SPLIT_REQUEST": True,
-    # Served from the package: the content security policy allows nothing from elsewhere, and no inline script.
+    # Served from the package: the content security policy allows nothing from elsewhere, nothing inline.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "ENUM_NAME_OVERRIDES": {

@@ -64,7 +64,7 @@ class DealAdmin(ListPage):
             deal.campaign_name = campaigns.get(deal.campaign_id)
             deal.gross = gross.get(deal.pk)
 
-    @display(description="Deal", ordering="id")
+    @display(description="Deal", ordering="reference")
     def show_reference(self, deal: Deal) -> SafeString:
         return format_html('<span class="mono">{}</span>', deal.reference)
 

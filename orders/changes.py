@@ -249,7 +249,7 @@ def _operation(approval: Approval) -> Operation | None:
 def _settled(operation: Operation) -> None:
     """What was changed as approved is from now on what was approved; then the seller's word is compared."""
     changed = operation.purpose.startswith(f"deal:{operation.subject_id}:change:")
-    if not changed or operation.status != OperationStatus.COMPLETED:
+    if operation.subject_id is None or not changed or operation.status != OperationStatus.COMPLETED:
         return
     deal = Deal.objects.select_for_update(of=("self",), no_key=True).get(pk=operation.subject_id)
     _apply(deal, operation.request)

@@ -14,11 +14,12 @@ from orders.models import CONFIRMED, Deal, DealLine, DealStatus
 from orders.selectors import DealRows, deal_names
 from tasks_app import clock
 from tasks_app.adcp.envelopes import parse_time
+from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import terms, text
 from tasks_app.desk.items import Item, joined
 from tasks_app.desk.states import face
-from tasks_app.lifecycle.names import EntityName, link_to, names_of, namer_register
+from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
 from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
@@ -122,6 +123,24 @@ def departure_sentences(group: DealGroup) -> list[str]:
     return said
 
 
+def departure_words(lines: Sequence[DealLine], deal: Deal) -> str:
+    """with 3,500.00 less and a later start; empty where it was booked as approved."""
+    fields = {found["field"] for found in differences(deal, lines)}
+    changed = sum((line.confirmed_budget - line.budget for line in lines if line.confirmed_budget is not None),
+                  Decimal(0))
+    said = []
+    if "budget" in fields:
+        said.append(f"{text.amount(abs(changed), deal.currency)} {'more' if changed > 0 else 'less'}")
+    if "start" in fields:
+        late = any(line.confirmed_start_at and line.confirmed_start_at > line.start_at for line in lines)
+        said.append(f"{'a later' if late else 'an earlier'} start")
+    if "end" in fields:
+        late = any(line.confirmed_end_at and line.confirmed_end_at > line.end_at for line in lines)
+        said.append(f"{'a later' if late else 'an earlier'} end")
+    said += [f"another {name}" for name in ("rate", "targeting") if name in fields]
+    return f"with {joined(said)}" if said else ""
+
+
 def deal_choices(deal: Deal, lines: Sequence[DealLine], questions: Sequence[Approval]) -> list[Item]:
     """Every state a declared edge leads to from here, and what brings it about."""
     edges = deal.declared().edges
@@ -136,8 +155,9 @@ def cost_dates(deal: Deal, lines: Sequence[DealLine], questions: Sequence[Approv
     """Dates by which somebody must have acted, the next first; only what the seller stated or we set."""
     found = [
         CostDate(kind="approval", at=question.due_at, what=question.title, link=link_to(Approval, question.pk),
-                 note="nobody decides: it expires, nothing is approved by waiting")
+                 note=f"else: {effect[:1].lower()}{effect[1:]}")
         for question in questions
+        for effect in [kind_of(question).effects.get("nothing", "")]
     ]
     hold = parse_time(deal.terms.get("hold_expires_at")) if isinstance(deal.terms, dict) else None
     if hold and deal.status in (S.QUOTED, S.NEGOTIATING, S.ACCEPTED):
@@ -211,7 +231,7 @@ def _line_state(deal: Deal, departs: bool, purchase: Operation | None) -> tuple[
 
 def _departures(deal: Deal, line: DealLine, fields: Collection[str]) -> Iterable[str]:
     if "start" in fields:
-        yield f"starts {text.day(line.confirmed_start_at, deal.zone)}, not {text.day(line.start_at, deal.zone)}"
+        yield f"starts {_first_day(line.confirmed_start_at, deal.zone)}, not {_first_day(line.start_at, deal.zone)}"
     if "end" in fields:
         ends = [_last_day(at, deal.zone) for at in (line.confirmed_end_at, line.end_at)]
         yield f"ends {ends[0]}, not {ends[1]}"
@@ -293,6 +313,10 @@ def _confirmed_flight(deal: Deal, line: DealLine) -> str:
 def _flight(start: datetime, end: datetime, zone: str) -> str:
     """23 Nov – 20 Dec: the year is in the page's head."""
     return f"{_short_day(start, zone)} {text.DASH} {_last_day(end, zone)}"
+
+
+def _first_day(start: datetime | None, zone: str) -> str:
+    return text.DASH if start is None else _short_day(start, zone)
 
 
 def _last_day(end: datetime | None, zone: str) -> str:

@@ -36,6 +36,8 @@ from tasks_app.sellers.models import Account
 _STAND_INS: dict[str, Any] = {"idempotency_key": "0" * 16, "account": {"account_id": "0"}}
 _MOST = Decimal(10) ** 12  # what a budget may come to, and a rate's columns can hold
 _MOST_UNITS = Decimal(10) ** 18
+_OFFERED = "as the seller last offered it"
+_UNHEARD_OF = "never offered to us: the integrator's word alone"
 _LONGEST_ID = 255
 _ANSWERS = 5  # so many of the seller's latest answers are looked through for a product
 _OTHER_FORMS = {
@@ -245,9 +247,7 @@ def _reason(package: requests.PackageRequest, offer: Offer | None) -> dict[str, 
         "channel": _channel(offer),
         "matches": [],
         "forecast_source": stated or "none stated",
-        "facts": "as the seller last offered it"
-        if offer
-        else "not offered to us: the integrator's word alone",
+        "facts": _OFFERED if offer else _UNHEARD_OF,
     }
 
 

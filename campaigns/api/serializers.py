@@ -20,7 +20,7 @@ from tasks_app.approvals.models import ApprovalStatus
 class ProblemSerializer(serializers.Serializer[dict[str, str]]):
     """What is wrong with one field of a brief."""
 
-    field = serializers.CharField()  # type: ignore[assignment]  # DRF's own name for something else
+    field = serializers.CharField()
     problem = serializers.CharField()
 
 

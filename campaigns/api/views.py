@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
@@ -71,7 +71,8 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
 
     def get_parsers(self) -> list[BaseParser]:
         # At this moment the action is not known yet; a brief is what is posted to the room itself.
-        if self.request is not None and self.action_map.get(self.request.method.lower()) == "create":
+        method = str(self.request.method).lower() if self.request is not None else ""
+        if self.action_map.get(method) == "create":
             return [JSONBriefParser(), YAMLBriefParser()]
         return super().get_parsers()
 
@@ -90,7 +91,7 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
     def create(self, request: Request) -> Response:
         """A JSON object, or the same as YAML text. The campaign's job starts at once."""
         try:
-            campaign = campaign_submit(user=self.viewer, raw=request.data)
+            campaign = campaign_submit(user=self.viewer, raw=cast("dict[str, Any]", request.data))
         except SubmissionRefusedError as error:
             raise PermissionDenied(str(error)) from error
         where = reverse("campaign-detail", kwargs={"id": campaign.pk}, request=request)

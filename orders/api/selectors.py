@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -48,32 +48,31 @@ class Behind:
 
 def behind(operations: Sequence[Operation]) -> dict[UUID, Behind]:
     """By operation id, for operations the viewer was found to see; two queries, however many there are."""
-    of_deals = [o for o in operations if o.subject_type == "deal"]
-    deal_ids = {o.subject_id for o in of_deals}
-    if not deal_ids:
+    of_deals = {o.pk: o.subject_id for o in operations if o.subject_type == "deal" and o.subject_id}
+    if not of_deals:
         return {}
-    deadlines = dict(Deal.objects.filter(pk__in=deal_ids).values_list("pk", "creative_deadline"))
+    deadlines = dict(Deal.objects.filter(pk__in=of_deals.values()).values_list("pk", "creative_deadline"))
     asked = (
         Approval.objects.filter(
-            subject_type="deal", subject_id__in=deal_ids, kind__in=set(_QUESTION.values())
+            subject_type="deal", subject_id__in=of_deals.values(), kind__in=_QUESTION.values()
         )
         .order_by("id")
         .values_list("kind", "subject_id", "evidence__operation_id", "id")
     )
     # The latest of each: one that was voided and asked anew has a successor.
-    latest = {(kind, deal_id, named): approval_id for kind, deal_id, named, approval_id in asked}
-    return {o.pk: _behind(o, deadlines, latest) for o in of_deals}
+    latest = {(kind, named, deal_id): approval_id for kind, deal_id, named, approval_id in asked}
+    return {
+        o.pk: Behind(
+            approval_id=latest.get((*_question(o), of_deals[o.pk])),
+            deal_id=of_deals[o.pk],
+            creative_deadline=deadlines.get(of_deals[o.pk]),
+        )
+        for o in operations
+        if o.pk in of_deals
+    }
 
 
-def _behind(
-    operation: Operation,
-    deadlines: Mapping[UUID | None, datetime | None],
-    latest: Mapping[tuple[str, UUID | None, str | None], UUID],
-) -> Behind:
+def _question(operation: Operation) -> tuple[str, str | None]:
+    """The kind of question it waits for, and the operation it names, where it names one."""
     kind = _QUESTION.get(operation.task_type, "")
-    named = str(operation.pk) if kind == CHANGE else None
-    return Behind(
-        approval_id=latest.get((kind, operation.subject_id, named)),
-        deal_id=operation.subject_id,
-        creative_deadline=deadlines.get(operation.subject_id),
-    )
+    return kind, str(operation.pk) if kind == CHANGE else None

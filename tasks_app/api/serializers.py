@@ -33,7 +33,7 @@ class AuditEntrySerializer(serializers.Serializer[dict[str, Any]]):
 def trail_data(trail: Trail) -> Any:
     """A trail as AuditEntrySerializer shows it."""
     shown = ("seq", "from_status", "to_status", "at", "actor", "reason", "metadata", "changes", "trace_id")
-    rows = [
+    rows: Any = [
         {
             **{name: getattr(entry, name) for name in shown},
             "actor_name": trail.names[entry.actor],
@@ -109,7 +109,7 @@ class NodeSerializer(serializers.Serializer[dict[str, Any]]):
 class EdgeSerializer(serializers.Serializer[dict[str, Any]]):
     """From node `source` to node `target`, by id."""
 
-    source = serializers.UUIDField()
+    source = serializers.UUIDField()  # type: ignore[assignment]  # an edge has one too
     target = serializers.UUIDField()
     type = serializers.ChoiceField(choices=["after", "item"])
 
@@ -133,7 +133,7 @@ class DecisionSerializer(serializers.ModelSerializer[Decision]):
 class ApprovalSerializer(serializers.ModelSerializer[Approval]):
     """One question to people."""
 
-    label = serializers.SerializerMethodField()
+    label = serializers.SerializerMethodField()  # type: ignore[assignment]  # of the kind
 
     class Meta:
         model = Approval

@@ -60,9 +60,10 @@ class ApprovalAdmin(Page):
         detail = around.detail_of(obj, who)
         together = [] if why_not else selectors.approvals_together(who, obj, detail.group)
         names = actor_names({obj.requested_by})
+        places = around.places_of([obj], who)
         return {
             "title": obj.title,
-            "place": around.places_of([obj], who).get(obj.subject_id),
+            "place": places.get(obj.subject_id),
             "detail": detail,
             "left": _left(obj, detail),
             "asked_by": names[obj.requested_by],
@@ -71,7 +72,7 @@ class ApprovalAdmin(Page):
             "together": presenters.rows(together, {}),
             "together_count": len(together) + 1,
             "together_stake": presenters.currencies_of(presenters.rows([obj, *together], {})),
-            "row": presenters.rows([obj], {})[0],
+            "row": presenters.rows([obj], places)[0],
             "queue": _position(obj, who),
             "successor": selectors.approval_successor(obj) if obj.status == "voided" else None,
             "packages": presenters.packages(obj),
@@ -82,7 +83,8 @@ class ApprovalAdmin(Page):
             "terms": presenters.stated_terms(obj, detail.creative_deadline),
             "facts": presenters.other_facts(obj),
             "effects": presenters.effects_of(obj),
-            "hold": presenters.hold_of(obj.evidence),
+            "hold": (hold := presenters.hold_of(obj.evidence)),
+            "hold_left": presenters.hold_left(hold),
             "closed": presenters.closed_word(obj),
             "digest_short": presenters.digest_short(obj.evidence_digest),
         }

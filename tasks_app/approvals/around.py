@@ -17,12 +17,14 @@ from tasks_app.people.models import User
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a subject belongs: its own page, and the campaign it is part of (empty: none)."""
+    """Where a subject belongs: its own page, the campaign it is part of (empty: none), the money it is about."""
 
     reference: str
     link: str = ""
     campaign: str = ""
     campaign_link: str = ""
+    amount: Decimal | None = None
+    currency: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -35,6 +35,7 @@ class Row:
     """One question in the queue or on the dashboard."""
 
     approval: Approval
+    title: str
     glyph: str
     kind: str
     seller: str
@@ -42,6 +43,8 @@ class Row:
     caught: str
     quorum: str
     place: Place | None
+    amount: Decimal | None
+    currency: str
     age: text.Age
     lines: tuple[Package, ...]
     flight: str
@@ -65,6 +68,7 @@ class Package:
     unit: str
     minimum: str
     gross: str
+    budget: Decimal | None
     forecast: str
     forecast_from: str
     targeting: str
@@ -187,7 +191,7 @@ def other_facts(approval: Approval) -> list[tuple[str, str]]:
     """Whatever else the evidence says in plain values, so that nothing shown is hidden from the person."""
     return [
         (name.replace("_", " ").capitalize(), _plain(value))
-        for name, value in approval.evidence.items()
+        for name, value in sorted(approval.evidence.items())
         if name not in _SHOWN and isinstance(value, str | int | bool) and value != ""
     ]
 
@@ -209,6 +213,14 @@ def hold_of(evidence: Mapping[str, Any]) -> datetime | None:
     return parse_time(_dict(evidence.get("terms")).get("hold_expires_at"))
 
 
+def hold_left(hold: datetime | None) -> str:
+    """43 h left, New York."""
+    if hold is None:
+        return ""
+    left = hold - clock.now()
+    return f"{text.duration(left)} {'left' if left.total_seconds() > 0 else 'past'}, {text.zone_name()}"
+
+
 def digest_short(digest: str) -> str:
     """3f9a 07c2 … c21e."""
     return f"{digest[:4]} {digest[4:8]} … {digest[-4:]}"
@@ -221,6 +233,7 @@ def _row(approval: Approval, place: Place | None) -> Row:
     hold = hold_of(evidence)
     return Row(
         approval=approval,
+        title=_short_title(approval),
         glyph=glyph_of(approval),
         kind=label_of(approval),
         seller=str(evidence.get("seller", "")),
@@ -228,12 +241,31 @@ def _row(approval: Approval, place: Place | None) -> Row:
         caught=caught,
         quorum=rest or ("one approver" if approval.quorum == 1 else f"{approval.quorum} approvers"),
         place=place,
+        amount=place.amount if approval.amount is None and place else approval.amount,
+        currency=approval.currency or (place.currency if place else ""),
         age=text.time_left(approval.created_at, approval.due_at),
         lines=tuple(lines),
         flight=flight_of(evidence) if lines else "",
         hold=text.moment(hold) if hold else "",
         commitment=commitment_of(evidence),
     )
+
+
+def _short_title(approval: Approval) -> str:
+    """What is asked, where campaign and seller stand beside it."""
+    evidence = approval.evidence
+    if approval.kind == "deal" and evidence.get("seller"):
+        return f"Book {evidence['seller']}"
+    if approval.kind == "booked_differently" and evidence.get("confirmed_gross"):
+        confirmed, asked = (
+            text.amount(evidence.get(key), approval.currency) for key in ("confirmed_gross", "gross")
+        )
+        return f"Accept {confirmed} for {asked}" if confirmed != asked else "Accept what was booked"
+    if approval.kind == "late_completion":
+        return "Keep or cancel a late booking"
+    if approval.kind == "overdue":
+        return "Decide what to do: no answer"
+    return approval.title
 
 
 def _due_group(due: datetime) -> str:
@@ -262,6 +294,7 @@ def _package(line: Mapping[str, Any], currency: str) -> Package:
         unit=terms.units_word(model),
         minimum=text.amount(_number(line, "minimum"), currency),
         gross=text.amount(budget, currency),
+        budget=budget,
         forecast=terms.forecast(stated, budget, currency),
         forecast_from=terms.forecast_source(stated),
         targeting=terms.targeting(line.get("targeting")),
@@ -307,8 +340,15 @@ def _difference_text(name: str, value: Any, currency: str, zone: str) -> str:
     if name == "rate":
         return _rate(decimal_of(value), currency)
     if at is not None:
-        return text.moment(at, zone)
+        return _boundary(name, at, zone)
     return terms.targeting(value) if isinstance(value, dict) and value else _plain(value)
+
+
+def _boundary(name: str, at: datetime, zone: str) -> str:
+    """A flight's first or last day (the end is exclusive), with the hour where it is not midnight."""
+    if at.astimezone(text.zone_of(zone)).time() != time():
+        return text.moment(at, zone)
+    return text.day(at if name == "start" else at - timedelta(microseconds=1), zone)
 
 
 def _change(approved: Any, confirmed: Any, currency: str) -> str:
@@ -354,4 +394,4 @@ def closed_word(approval: Approval) -> str:
 
 def currencies_of(found: Collection[Row]) -> list[tuple[str, Decimal]]:
     """What is at stake, per currency."""
-    return text.amounts((row.approval.currency, row.approval.amount) for row in found)
+    return text.amounts((row.currency, row.amount) for row in found)

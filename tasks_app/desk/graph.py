@@ -149,7 +149,7 @@ def text_width(text: str, *, size: int, bold: bool = False) -> float:
 
 def _layers(ids: list[str], links: list[tuple[str, str]]) -> dict[str, int]:
     """Each node's column: one after its furthest predecessor (Kahn's order, so no recursion)."""
-    waiting = {i: 0 for i in ids}
+    waiting = dict.fromkeys(ids, 0)
     after: dict[str, list[str]] = {i: [] for i in ids}
     for a, b in links:
         waiting[b] += 1

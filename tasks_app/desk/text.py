@@ -135,7 +135,10 @@ def time_left(since: datetime, due: datetime, now: datetime | None = None) -> Ag
     said = f"{duration(due - now)} {'over' if now >= due else 'left'}"
     local = timezone.localtime(due)
     days = (local.date() - timezone.localtime(now).date()).days
-    right = f"{local:%H:%M}" if days == 0 else f"{local:%a}{SPACE}{local:%H:%M}" if abs(days) < 7 else day(due)
+    if abs(days) < 2:
+        right = f"{local:%H:%M}"
+    else:
+        right = f"{local:%a}{SPACE}{local:%H:%M}" if abs(days) < 7 else day(due)
     return Age(said, right, _used(since, due, now))
 
 

@@ -45,7 +45,7 @@ class JobAdmin(ListPage):
                 if job.subject_type == kind:
                     job.subject_name = names.get(job.subject_id)
 
-    @display(description="Job", ordering="id")
+    @display(description="Job", ordering="reference")
     def show_reference(self, job: Job) -> SafeString:
         return format_html('<span class="mono">{}</span>', job.reference)
 

@@ -17,7 +17,7 @@ from tasks_app.desk import text
 from tasks_app.desk.graph import Layout, Node, layered
 from tasks_app.desk.items import joined, plural
 from tasks_app.desk.states import COLOURS, face
-from tasks_app.jobs.models import Job, Step, StepStatus, WorkflowEvent
+from tasks_app.jobs.models import STEP_ENDED, Job, Step, StepStatus, WorkflowEvent
 from tasks_app.jobs.selectors import JobRows, step_names
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
 from tasks_app.operations.models import Operation
@@ -104,8 +104,9 @@ def step_look(step: Step, rows: JobRows) -> Look:
     if step.status == S.CANCELLED:
         return Look(glyph="stopped", brief="not needed", sentence="What it depends on failed")
     if step.status == S.RECEIVED:
-        return Look(glyph="waiting", brief="not started",
-                    sentence=f"Waits for {plural(step.incoming, 'step')} before it")
+        before = _before(step, rows)
+        return Look(glyph="waiting", brief=f"after {before}" if before else "not started",
+                    sentence=f"Waits for {before}" if before else "Not started")
     if step.status == S.QUEUED:
         return Look(glyph="waiting", brief="waits for a worker", sentence="Ready; waits for a worker")
     if step.status == S.EXECUTING:
@@ -120,6 +121,17 @@ def event_lines(events: list[WorkflowEvent]) -> list[dict[str, Any]]:
          "attempt": event.correlation.get("attempt", ""), "error": event.payload.get("error", "")}
         for event in events
     ]
+
+
+def _before(step: Step, rows: JobRows) -> str:
+    """The predecessors still to end: `2 × book`, `recommend`."""
+    wanted = {before for before, after in rows.edges if after == step.pk}
+    said = []
+    for one in rows.steps:
+        if one.pk in wanted and one.status not in STEP_ENDED:
+            still = [item for item in rows.items_of(one) if item.status not in STEP_ENDED]
+            said.append(f"{len(still)} × {_title(one).lower()}" if still else _title(one).lower())
+    return joined(said)
 
 
 def _nodes(step: Step, rows: JobRows, note: str) -> list[Node]:

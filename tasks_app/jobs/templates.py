@@ -54,4 +54,6 @@ def _evaluate(expression: str, scope: Mapping[str, Any]) -> Any:
         raise TemplateFailedError(f"{expression.strip()}: {error}") from error
     if isinstance(found, StrictUndefined):
         raise TemplateFailedError(f"{expression.strip()}: there is no such value")
+    if found is not None and not isinstance(found, str | int | float | Mapping | list | tuple):
+        raise TemplateFailedError(f"{expression.strip()}: is no JSON value")
     return found

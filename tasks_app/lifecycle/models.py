@@ -20,6 +20,7 @@ class Stateful(models.Model):
     # Columns that must never appear in an audit entry.
     unaudited: ClassVar[frozenset[str]] = frozenset()
     status: str
+    _refreshes_status = False
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     version = models.PositiveIntegerField(default=1, editable=False)
@@ -34,9 +35,20 @@ class Stateful(models.Model):
     ) -> None:
         # A protected field refuses to be set while it holds a value. (django-fsm's own mixin lifts the
         # protection for the whole class meanwhile, in every thread.)
-        if fields is None or "status" in fields:
-            self.__dict__.pop("status", None)
-        super().refresh_from_db(using=using, fields=fields, from_queryset=from_queryset)
+        taken_out = fields is None or "status" in fields
+        held = self.__dict__.pop("status", None) if taken_out else None
+        self._refreshes_status = held is not None
+        try:
+            super().refresh_from_db(using=using, fields=fields, from_queryset=from_queryset)
+        finally:
+            self._refreshes_status = False
+            if held is not None:
+                self.__dict__.setdefault("status", held)
+
+    def get_deferred_fields(self) -> set[str]:
+        # Taken out to be set is not deferred: it is read with the other columns, in one moment.
+        deferred = super().get_deferred_fields()
+        return deferred - {"status"} if self._refreshes_status else deferred
 
     @classmethod
     def declared(cls) -> Lifecycle:

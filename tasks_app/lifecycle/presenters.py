@@ -63,8 +63,10 @@ def move_words(entry: AuditEntry) -> str:
 
 def _row(entry: AuditEntry, actors: Mapping[str, str], entity: EntityName | None) -> TrailRow:
     shown = face(entry.to_status)
+    # A person's yes is done, whatever then begins; the first entry only says that it is there.
+    glyph = "waiting" if not entry.from_status else "done" if entry.to_status == "accepted" else shown.glyph
     return TrailRow(
-        pk=entry.pk, seq=entry.seq, at=entry.at, glyph=shown.glyph,
+        pk=entry.pk, seq=entry.seq, at=entry.at, glyph=glyph,
         what=_what(entry, shown.word), move=move_words(entry),
         note="" if entry.reason == _declared(entry) else entry.reason,
         who=actors.get(entry.actor, entry.actor), hash=bytes(entry.hash).hex()[:8],

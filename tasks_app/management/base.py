@@ -16,8 +16,6 @@ from tasks_app.people.models import User
 FOUND = 1
 REFUSED = 2
 _EXIT_CODES = "Exit code 0: done; 2: refused or impossible, and nothing was done."
-    "Exit code 0: done; 1: done, and something is wrong; 2: refused or impossible, nothing was done."
-)
 
 
 def refuse(why: str) -> NoReturn:

@@ -67,8 +67,8 @@ def operation_row(
 
 
 def operation_age(operation: Operation) -> text.Age:
-    """Time since it was asked for, against the deadline of its type."""
-    return text.time_used(operation.created_at, operation.deadline_at)
+    """Time since it was sent, or asked for, against the deadline of its type."""
+    return text.time_used(operation.sent_at or operation.created_at, operation.deadline_at)
 
 
 def operation_took(operation: Operation) -> str:

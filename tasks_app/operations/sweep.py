@@ -106,7 +106,7 @@ class _Sweeper:
             # The lock is gone with the connection. Another sweep beside this one does no harm: rows are
             # claimed with skip locked.
             log.warning("sweep_database_lost", error=str(error))
-            await sync_to_async(connection.close)()
+            await sync_to_async(_disconnect)()
         except Exception:
             log.exception("sweep_tick_failed")
 
@@ -183,6 +183,11 @@ def _lock() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("select pg_try_advisory_lock(%s)", [_LOCK])
         return bool(cursor.fetchone()[0])
+
+
+def _disconnect() -> None:
+    """A function, so that the connection is that of the thread it runs in; the next query opens another."""
+    connection.close()
 
 
 def _unlock() -> None:

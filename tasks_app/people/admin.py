@@ -53,7 +53,7 @@ class PersonAdmin(UserAdmin, _Kept):
     """Logins with their role and teams. Rights come from roles alone, never singly."""
 
     form, add_form, change_password_form = _PersonForm, _NewPersonForm, AdminPasswordChangeForm
-    list_display = ("username", "get_full_name", "show_roles", "show_teams", "is_service", "is_active")
+    list_display = ("username", "show_name", "show_roles", "show_teams", "show_kind", "show_access")
     list_filter = ("is_active", "is_service", "groups", "teams")
     search_fields = ("username", "first_name", "last_name", "email")
     filter_horizontal = ()
@@ -83,6 +83,20 @@ class PersonAdmin(UserAdmin, _Kept):
         super().save_model(request, obj, form, change)
         actor = actor_ensure(user=obj)
         Actor.objects.filter(pk=actor.pk).update(name=str(obj)[:160])
+
+    @display(description="Name", ordering="first_name")
+    def show_name(self, person: User) -> str:
+        return person.get_full_name() or "–"
+
+    @display(description="Kind", ordering="is_service")
+    def show_kind(self, person: User) -> str:
+        return "Service account" if person.is_service else "Person"
+
+    @display(description="Access", ordering="is_active")
+    def show_access(self, person: User) -> str:
+        if not person.is_active:
+            return "Off"
+        return "Admin and API" if person.is_staff else "API only"
 
     @display(description="Role")
     def show_roles(self, person: User) -> str:

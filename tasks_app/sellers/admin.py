@@ -54,7 +54,7 @@ class SellerAdmin(ListPage):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer(*_SECRETS)
 
-    @display(description="Seller", ordering="name")
+    @display(description="Seller")
     def show_name(self, seller: Seller) -> SafeString:
         return format_html('<span class="two">{}<small class="mono">{}</small></span>', seller.name, seller.slug)
 

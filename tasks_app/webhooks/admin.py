@@ -47,7 +47,7 @@ class WebhookDeliveryAdmin(ListPage):
         rows = super().get_queryset(request).select_related("seller")
         return rows.defer("body", "seller__token", "seller__webhook_secret", "seller__capabilities")
 
-    @display(description="When", ordering="id")
+    @display(description="When")
     def show_at(self, delivery: WebhookDelivery) -> str:
         return text.moment(delivery.at)
 

@@ -146,7 +146,7 @@ def test_list_by_status_in_pages(api: APIClient) -> None:
     first, second = submitted(api), submitted(api)
     submitted(api, budget__total=-1)
 
-    page = api.get(ROOM, {"status": "brief_received", "page_size": 1}).json()
+    page = api.get(ROOM, {"status": "brief_received", "page_size": "1"}).json()
     assert [c["id"] for c in page["results"]] == [second["id"]]
     rest = api.get(page["next"]).json()
     assert [c["id"] for c in rest["results"]] == [first["id"]]

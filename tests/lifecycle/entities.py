@@ -38,8 +38,13 @@ def make_operation(purpose: str = "test", **fields: Any) -> Operation:
 
 def make_job() -> Job:
     job = Job(
-        reference=next_reference("JOB"), recipe="test", recipe_version=1, recipe_digest="0" * 64, plan={},
-        team=make_team(), requested_by="system",
+        reference=next_reference("JOB"),
+        recipe="test",
+        recipe_version=1,
+        recipe_digest="0" * 64,
+        plan={},
+        team=make_team(),
+        requested_by="system",
     )
     create(job, actor="system", reason="Started")
     return job

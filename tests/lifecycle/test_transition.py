@@ -11,15 +11,15 @@ import structlog
 from django.db import transaction
 
 from orders.models import Deal, DealStatus
-from tasks_app import clock
+from tasks_app import clock, ids
 from tasks_app.lifecycle import guards
 from tasks_app.lifecycle.errors import InvalidTransitionError, StaleVersionError, UnknownStatusError
-from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
+from tasks_app.lifecycle.models import OutboxEvent
 from tasks_app.lifecycle.transitions import create, create_many, transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
 from tasks_app.people.actors import UnknownActorError
-from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.models import Account
 from tests.factories import make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.lifecycle.entities import make_approval, make_job, make_operation, make_step, trail, written
 
@@ -54,7 +54,10 @@ def test_a_transition_writes_status_changes_entry_and_event() -> None:
         )
     row = stored(deal)
     assert (row["status"], row["version"], row["media_buy_id"], row["terms"]) == (
-        "accepted", 2, "mb-1", {"hold": "48h"},
+        "accepted",
+        2,
+        "mb-1",
+        {"hold": "48h"},
     )
     assert (deal.status, deal.version, deal.media_buy_id) == ("accepted", 2, "mb-1")
     assert version == 2
@@ -106,10 +109,18 @@ REFUSALS: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "an actor with a line break": (UnknownActorError, "is not an actor", {"actor": "human:x\n"}),
     "a float in the metadata": (TypeError, "cannot be recorded exactly", {"metadata": {"cpm": 1.5}}),
     "a value of no JSON kind": (TypeError, "cannot be recorded", {"metadata": {"what": object()}}),
-    "the status among the changes": (TypeError, "status cannot be written", {"changes": {"status": "booked"}}),
+    "the status among the changes": (
+        TypeError,
+        "status cannot be written",
+        {"changes": {"status": "booked"}},
+    ),
     "the version among the changes": (TypeError, "version cannot", {"changes": {"version": 9}}),
     "the time among the changes": (TypeError, "status_since", {"changes": {"status_since": None}}),
-    "not a number among the changes": (ValueError, "", {"changes": {"terms": {"cpm": float("nan")}}}),
+    "not a number among the changes": (
+        ValueError,
+        "not JSON compliant",
+        {"changes": {"terms": {"cpm": float("nan")}}},
+    ),
 }
 
 
@@ -136,7 +147,8 @@ def test_a_refusal_names_what_would_be_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"), [(False, "guard condition failed"), ("", "guard condition failed"), ("too dear", "too dear")]
+    ("answer", "why"),
+    [(False, "guard condition failed"), ("", "guard condition failed"), ("too dear", "too dear")],
 )
 def test_a_guard_stops_it_and_says_why(guarded: list[guards.Guard], answer: bool | str, why: str) -> None:
     deal = make_deal()
@@ -162,9 +174,7 @@ def test_a_guard_is_told_the_edge_and_the_context(guarded: list[guards.Guard]) -
 
 def test_a_guard_belongs_to_a_declared_edge() -> None:
     with pytest.raises(ValueError, match="has no edge"):
-        guards.guard_register(
-            entity="deal", from_status="booked", to_status="quoted", guard=always(True)
-        )
+        guards.guard_register(entity="deal", from_status="booked", to_status="quoted", guard=always(True))
 
 
 @pytest.mark.parametrize(
@@ -236,9 +246,14 @@ class RolledBackError(Exception):
 def test_a_rollback_leaves_nothing() -> None:
     deal = make_deal()
     row, before = stored(deal), written()
-    with pytest.raises(RolledBackError), transaction.atomic():
+
+    @transaction.atomic
+    def move_and_fail() -> None:
         transition(deal, DealStatus.ACCEPTED, actor="system", changes={"media_buy_id": "mb-1"})
         raise RolledBackError
+
+    with pytest.raises(RolledBackError):
+        move_and_fail()
     assert (stored(deal), written()) == (row, before)
     # The instance remembers what never was; it is refused, not believed, until it is read again.
     with pytest.raises(StaleVersionError):
@@ -307,7 +322,9 @@ def test_several_changes_at_once_and_foreign_keys() -> None:
     deal = make_deal(account=False)
     account = make_account(make_advertiser(), deal.seller)
     transition(
-        deal, DealStatus.ACCEPTED, actor="system",
+        deal,
+        DealStatus.ACCEPTED,
+        actor="system",
         changes={"account": account, "revision": 4, "valid_actions": ["cancel"], "zone": "UTC"},
     )
     found = Deal.objects.get(pk=deal.pk)
@@ -329,7 +346,9 @@ def test_decimals_are_exact(amount: str | None) -> None:
 
 
 def test_encrypted_columns_stay_out_of_the_trail() -> None:
-    operation = make_operation("buy", task_type="create_media_buy", seller=make_seller(webhook_mode="rfc9421"))
+    operation = make_operation(
+        "buy", task_type="create_media_buy", seller=make_seller(webhook_mode="rfc9421")
+    )
     row = Operation.objects.filter(pk=operation.pk).values("webhook_token", "request_text").get()
     for name in row:
         with pytest.raises(TypeError, match="cannot be written with a status change"):
@@ -368,11 +387,27 @@ def test_a_change_that_breaks_a_rule_of_the_table_changes_nothing() -> None:
     assert (stored(deal), written(), deal.status) == (row, before, "quoted")
 
 
-def test_refreshing_keeps_the_protection() -> None:
+def test_refreshing_reads_status_and_columns_in_one_moment(django_assert_num_queries: Any) -> None:
     deal = make_deal()
+    transition(Deal.objects.get(pk=deal.pk), DealStatus.ACCEPTED, actor="system", changes={"zone": "UTC"})
+    with django_assert_num_queries(1):
+        deal.refresh_from_db()
+        assert (deal.status, deal.version, deal.zone) == ("accepted", 2, "UTC")
+    with django_assert_num_queries(1):
+        deal.refresh_from_db(fields=["status"])
     deal.refresh_from_db(fields=["terms"])
-    deal.refresh_from_db()
     with pytest.raises(AttributeError):
         deal.status = "booked"
-    assert AuditEntry.objects.filter(entity_id=deal.pk).count() == 1
-    assert Seller.objects.exists()
+    gone = Deal.objects.get(pk=deal.pk)
+    gone.pk = ids.new_id()
+    with pytest.raises(Deal.DoesNotExist):
+        gone.refresh_from_db()
+    assert gone.status == "accepted"
+
+
+def test_a_deferred_status_is_read_when_it_is_asked_for() -> None:
+    deal = Deal.objects.defer("status").get(pk=make_deal().pk)
+    assert "status" in deal.get_deferred_fields()
+    assert deal.status == "quoted"
+    transition(deal, DealStatus.ACCEPTED, actor="system")
+    assert deal.status == "accepted"

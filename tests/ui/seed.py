@@ -32,9 +32,10 @@ from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
 from tasks_app.people.actors import SYSTEM, actor_ensure
-from tasks_app.people.models import Advertiser, Team, User
+from tasks_app.people.models import Actor, Advertiser, Team, User
 from tasks_app.people.roles import ROLES
 from tasks_app.sellers.models import Account, Seller
+from tests.ui.seed_jobs import seconds, walk
 
 PASSWORD = "a-password-for-tests-only"
 ZONE = "America/New_York"
@@ -88,17 +89,21 @@ def seed() -> Agency:
         people = _people()
         agency = Agency(people=people, sellers=_sellers(), campaigns={}, deals={})
         days.back(days=2, hours=20)
-        _aldous(agency, days)
+        aldous = _aldous(agency, days)
         days.back(days=1, hours=1, minutes=30)
         _halvorsen(agency)
+        days.back(hours=23)
+        _instream(agency, aldous)
         days.back(hours=20)
         _lindqvist(agency, days)
         days.back(hours=16, minutes=31)
         _tamarack(agency)
+        walk(seconds(days))
         days.back(hours=1, minutes=17)
         time_out_due(limit=10)
         days.back(minutes=40)
         _late_answer(agency)
+        walk(seconds(days))
         _ostrom(agency)
     return agency
 
@@ -122,30 +127,32 @@ def _people() -> dict[str, User]:
 def _sellers() -> dict[str, Seller]:
     tools = ["get_products", "create_media_buy", "get_media_buys", "get_task_status", "list_tasks", "update_media_buy"]
     shared = {"tools": tools, "adcp_version": "3.2", "idempotency_ttl_s": 86_400, "allow_private": True}
+    names = {"norrland": "Norrland Digital", "cobalt": "Cobalt Bay TV", "quill": "Quill Audio"}
+    for slug, name in names.items():
+        Actor.objects.create(key=f"agent:{slug}", kind=Actor.Kind.AGENT, name=name)
     return {
         slug: Seller.objects.create(
-            slug=slug, name=name, url=f"http://127.0.0.1:9/{slug}", protocol=protocol, webhook_mode=webhooks, **shared
+            slug=slug, name=names[slug], url=f"http://127.0.0.1:9/{slug}", protocol=protocol, webhook_mode=webhooks, **shared
         )
-        for slug, name, protocol, webhooks in (
-            ("norrland", "Norrland Digital", "mcp", "rfc9421"),
-            ("cobalt", "Cobalt Bay TV", "a2a", "hmac"),
-            ("quill", "Quill Audio", "mcp", "none"),
+        for slug, protocol, webhooks in (
+            ("norrland", "mcp", "rfc9421"), ("cobalt", "a2a", "hmac"), ("quill", "mcp", "none"),
         )
     }
 
 
-def _aldous(agency: Agency, days: _Days) -> None:
+def _aldous(agency: Agency, days: _Days) -> Campaign:
     """Euros; one deal booked as approved, one still asked about."""
     campaign = _campaign(agency, "Aldous Allergy Relief", "Aldous Pharma", "380000", "EUR", {"olv": 60, "display": 40})
     news = line(channel="display", product_name="News In-Feed, Nordic Dailies", rate="6.90", budget="152000", guaranteed=False)
     deal = _deal(agency, campaign, "norrland", [news], "EUR", "aldous-display")
     _decide(agency, deal)
-    operation = deal_book(deal=deal)
-    days.back(days=2, hours=19, minutes=22)
-    _answers(operation, "completed", _bought(deal, "nrl-58102"))
+    _answers(deal_book(deal=deal), "completed", _bought(deal, "nrl-58102"), days=days, hours=0.65)
+    return campaign
+
+
+def _instream(agency: Agency, campaign: Campaign) -> None:
     instream = line(channel="olv", product_name="In-Stream Video, Norrland Play", rate="19.40", budget="94500")
-    days.back(hours=23)
-    ask_deal(_deal(agency, campaign, "norrland", [instream], "EUR", "aldous-olv"))
+    _ask(_deal(agency, campaign, "norrland", [instream], "EUR", "aldous-olv"))
 
 
 def _halvorsen(agency: Agency) -> None:
@@ -173,15 +180,20 @@ def _lindqvist(agency: Agency, days: _Days) -> None:
         _deal(agency, campaign, "cobalt", [ctv], "USD", "lindqvist-cobalt"),
         _deal(agency, campaign, "quill", [audio], "USD", "lindqvist-quill"),
     ]
+    walk(seconds(days))
+    days.at += timedelta(minutes=48)
     for deal in deals:
         _decide(agency, deal, "Rates are under our ceilings; go.")
+    walk(seconds(days))
     norrland, cobalt, quill = (deal_book(deal=deal) for deal in deals)
     transition(campaign, CampaignStatus.EXECUTING_BOOKINGS, actor=SYSTEM)
     _answers(cobalt, "submitted", None, "With the sales desk of Cobalt Bay TV.", task_id="cob-task-81aa")
     question = "Do you waive competitive separation for the morning drive?"
     _answers(quill, "input-required", None, question, task_id="qui-task-3c19")
-    days.back(hours=17)
-    _answers(norrland, "completed", _bought(deals[0], "nrl-58213", second={"budget": 58000.0, "start_time": _later(deals[0])}))
+    second = {"budget": 58000.0, "start_time": _later(deals[0])}
+    _answers(norrland, "completed", _bought(deals[0], "nrl-58213", second=second), days=days, hours=2.8)
+    _dated(agency.question("lindqvist-norrland", "booked_differently"))
+    walk(seconds(days))
 
 
 def _tamarack(agency: Agency) -> None:
@@ -196,7 +208,7 @@ def _tamarack(agency: Agency) -> None:
     olv = line(channel="olv", product_name="In-Stream Video, Norrland Play", rate="21.00", budget="288000")
     audio = line(channel="streaming_audio", product_name="Quill Music, Streaming Audio", rate="18.50", budget="64000")
     for seller, lines in (("cobalt", [ctv, news]), ("norrland", [olv]), ("quill", [audio])):
-        ask_deal(_deal(agency, campaign, seller, lines, "USD", f"tamarack-{seller}"))
+        _ask(_deal(agency, campaign, seller, lines, "USD", f"tamarack-{seller}"))
 
 
 def _late_answer(agency: Agency) -> None:
@@ -208,6 +220,7 @@ def _late_answer(agency: Agency) -> None:
     seen = Seen(kind="answer", status="completed", payload=payload, task_id=operation.task_id)
     observe(operation_id=operation.pk, seen=seen, channel="poll")
     publish(operation_id=operation.pk)
+    _dated(agency.question("halvorsen", "late_completion"))
 
 
 def _ostrom(agency: Agency) -> None:
@@ -320,17 +333,30 @@ def _deal(
     return agency.deals[name]
 
 
+def _ask(deal: Deal) -> Approval:
+    return _dated(ask_deal(deal))
+
+
+def _dated(approval: Approval) -> Approval:
+    """With the story's time as the time of asking: columns' defaults know the system's clock only."""
+    Approval.objects.filter(pk=approval.pk).update(created_at=clock.now(), status_since=clock.now())
+    return approval
+
+
 def _decide(agency: Agency, deal: Deal, comment: str = "Go.") -> None:
-    asked = ask_deal(deal)
+    asked = _ask(deal)
     approval_decide(approval_id=asked.pk, user=agency.people["Approver"], verdict="approve", comment=comment)
     deal.refresh_from_db()
 
 
 def _answers(
-    operation: Operation, status: str, payload: dict[str, Any] | None, message: str = "", task_id: str = ""
+    operation: Operation, status: str, payload: dict[str, Any] | None, message: str = "", task_id: str = "", *,
+    days: _Days | None = None, hours: float = 0,
 ) -> None:
-    """The seller's reply to the call that is out."""
+    """The seller's reply to the call that is out, so many hours later."""
     claim_one(operation_id=operation.pk)
+    if days:
+        days.at += timedelta(hours=hours)
     seen = Seen(
         kind="answer", status=status, payload=payload, message=message or None, task_id=task_id or None  # type: ignore[arg-type]
     )

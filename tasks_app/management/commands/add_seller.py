@@ -64,7 +64,7 @@ class Command(DeskCommand):
         except ValidationError as error:
             refuse(_problems(error))
         except DiscoveryError as error:
-            refuse(f"{options['name']} was not added. {error}{'' if allow_private else _private_hint(url)}")
+            refuse(f"{options['name']} was not added: {error}{'' if allow_private else _private_hint(url)}")
         self.answer(_data(seller, capabilities), _lines(seller, capabilities))
 
 
@@ -90,20 +90,17 @@ def _checked(token: str) -> str:
 
 def _private_hint(url: str) -> str:
     """What --allow-private would change, where it would change anything."""
-    try:
-        _reach(url, allow_private=True)
-        _reach(url, allow_private=False)
-    except AddressError as error:
-        return f": {error}. A private address, or plain http, needs --allow-private."
-    except NameNotFoundError:
-        pass
+    if _may_reach(url, allow_private=True) and not _may_reach(url, allow_private=False):
+        return ". A private address, or plain http, needs --allow-private."
     return ""
 
 
-def _reach(url: str, *, allow_private: bool) -> None:
-    """Raises AddressError and NameNotFoundError."""
-    host, port = check_url(url, allow_private=allow_private)
-    asyncio.run(resolve(host, port, allow_private=allow_private))
+def _may_reach(url: str, *, allow_private: bool) -> bool:
+    try:
+        host, port = check_url(url, allow_private=allow_private)
+        return bool(asyncio.run(resolve(host, port, allow_private=allow_private)))
+    except (AddressError, NameNotFoundError):
+        return False
 
 
 def _problems(error: ValidationError) -> str:

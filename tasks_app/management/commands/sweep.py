@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
+
+from asgiref.sync import async_to_sync
 
 from tasks_app.management.base import DeskCommand, table
 from tasks_app.operations.sweep import sweep_once
@@ -16,5 +17,5 @@ class Command(DeskCommand):
     )
 
     def run(self, **options: Any) -> None:
-        counts = asyncio.run(sweep_once()).as_dict()
+        counts = async_to_sync(sweep_once)().as_dict()
         self.answer(counts, table(("what", "how many"), [(name, str(n)) for name, n in counts.items()]))

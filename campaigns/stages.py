@@ -1,0 +1,221 @@
+"""The six stages of a campaign: brief, allocation, recommendations, approvals, booking, complete."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from campaigns.models import CampaignStatus
+from campaigns.selectors import CampaignRows
+from orders.models import CONFIRMED, Deal, DealStatus
+from orders.presenters import DealGroup
+from tasks_app.approvals.models import ApprovalStatus
+from tasks_app.desk import text
+from tasks_app.desk.graph import fit
+from tasks_app.desk.items import joined, plural
+from tasks_app.jobs.models import StepStatus
+from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.presenters import operation_age
+
+S = CampaignStatus
+_ORDER = (S.INITIALIZED, S.BRIEF_RECEIVED, S.BUDGET_ALLOCATED, S.RESEARCHING, S.AWAITING_APPROVAL,
+          S.EXECUTING_BOOKINGS, S.COMPLETED)
+# About as wide as a stage is at 1440 px: tells which names fit into the bar.
+_BAR_PX = 140
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """One channel's share of the bar: place and width in percent, the channel's name where it fits."""
+
+    at: float
+    percent: float
+    label: str
+
+    @property
+    def x(self) -> str:
+        return f"{self.at:.2f}%"
+
+    @property
+    def width(self) -> str:
+        return f"{max(self.percent - 0.7, 0.5):.2f}%"
+
+    @property
+    def middle(self) -> str:
+        return f"{self.at + self.percent / 2:.2f}%"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One of the six stages. `tone`: on (now), you (waits for a person), bad, or empty."""
+
+    title: str
+    glyph: str
+    line: str
+    note: str
+    tone: str = ""
+    shares: tuple[Share, ...] = ()
+    shares_words: str = ""
+
+    @property
+    def begun(self) -> bool:
+        return self.glyph != "waiting"
+
+
+def stages(rows: CampaignRows, groups: Collection[DealGroup]) -> list[Stage]:
+    """Brief, allocation, recommendations, approvals, booking, complete: from rows, never from hopes."""
+    return [
+        _brief_stage(rows), _allocation_stage(rows), _recommendation_stage(rows), _approval_stage(rows),
+        _booking_stage(rows, groups), _complete_stage(rows),
+    ]
+
+
+def products_offered(rows: CampaignRows) -> int:
+    """How many products sellers offered, as the step recommend counted them."""
+    for step in rows.job.steps if rows.job else ():
+        if step.key == "recommend" and step.status == StepStatus.COMPLETED and isinstance(step.outputs, dict):
+            count = step.outputs.get("products", 0)
+            return count if isinstance(count, int) else 0
+    return 0
+
+
+def deal_fate(deal: Deal) -> str:
+    if deal.status in CONFIRMED:
+        return "booked"
+    if deal.status in (DealStatus.CANCELLED, DealStatus.EXPIRED):
+        return "cancelled"
+    return "failed" if deal.status == DealStatus.FAILED else "waiting"
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def as_words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value)
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def _brief_stage(rows: CampaignRows) -> Stage:
+    campaign = rows.campaign
+    objective = as_dict(as_dict(campaign.brief).get("objective"))
+    line = ", ".join(part for part in (as_words(objective.get("goal")).capitalize(),
+                                       as_words(as_dict(campaign.brief).get("audience"))) if part)
+    at = text.moment_short(campaign.created_at)
+    if campaign.status == S.VALIDATION_FAILED:
+        wrong = plural(len(campaign.problems), "problem")
+        return Stage(title="Brief", glyph="failed", line=line or campaign.name, note=f"{at}, {wrong}", tone="bad")
+    return Stage(title="Brief", glyph="done", line=line or campaign.name, note=f"{at}, valid")
+
+
+def _allocation_stage(rows: CampaignRows) -> Stage:
+    if not rows.allocations:
+        return _not_yet(rows, "Allocation", S.BUDGET_ALLOCATED, "splits the budget by channel")
+    total = sum((a.amount for a in rows.allocations), Decimal(0))
+    percents = [round(100 * a.amount / total) for a in rows.allocations]
+    shares: list[Share] = []
+    at = 0.0
+    for allocation in rows.allocations:
+        exact = float(100 * allocation.amount / total)
+        label = _short(allocation.channel, _BAR_PX * exact / 100)
+        shares.append(Share(at=at, percent=exact, label=label))
+        at += exact
+    said = [f"{a.channel} {p} percent" for a, p in zip(rows.allocations, percents, strict=True)]
+    return Stage(
+        title="Allocation", glyph="done", line="", note=f"{joined([str(p) for p in percents])} %",
+        shares=tuple(shares), shares_words=joined(said),
+    )
+
+
+def _recommendation_stage(rows: CampaignRows) -> Stage:
+    deals = rows.deals.deals
+    if not deals:
+        stage = _not_yet(rows, "Recommendations", S.RESEARCHING, "asks sellers for products")
+        if rows.campaign.status == S.RESEARCHING:
+            asked = {o.seller_id for o in rows.operations if o.task_type == "get_products"}
+            return Stage(title="Recommendations", glyph="running", tone="on", note="asking for products",
+                         line=f"{plural(len(asked), 'seller')} asked")
+        return stage
+    packages = sum(len(rows.deals.lines.get(deal.pk, ())) for deal in deals)
+    sellers = len({deal.seller_id for deal in deals})
+    return Stage(
+        title="Recommendations", glyph="done",
+        line=f"{plural(len(deals), 'deal')} of {plural(products_offered(rows), 'product')}",
+        note=f"{plural(sellers, 'seller')}, {plural(packages, 'package')}",
+    )
+
+
+def _approval_stage(rows: CampaignRows) -> Stage:
+    asked = [a for a in rows.approvals if a.kind == "deal"]
+    if not asked:
+        return _not_yet(rows, "Approvals", S.AWAITING_APPROVAL, "a person decides")
+    count = Counter(a.status for a in asked)
+    decided = len(asked) - count[ApprovalStatus.OPEN] - count[ApprovalStatus.VOIDED]
+    by = sorted({d.actor_name for a in asked for d in rows.decisions.get(a.pk, ())})
+    open_ones = [a for a in asked if a.status == ApprovalStatus.OPEN]
+    if open_ones:
+        due = text.moment_short(min(a.due_at for a in open_ones))
+        return Stage(title="Approvals", glyph="person", tone="you", note=f"next due {due}",
+                     line=f"{decided} of {len(asked) - count[ApprovalStatus.VOIDED]} decided")
+    approved = count[ApprovalStatus.APPROVED]
+    glyph = "done" if approved else "stopped"
+    return Stage(title="Approvals", glyph=glyph, note=joined(by) or "nobody decided in time",
+                 line=f"{approved} of {len(asked) - count[ApprovalStatus.VOIDED]} approved")
+
+
+def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
+    campaign = rows.campaign
+    if campaign.status not in (S.EXECUTING_BOOKINGS, S.COMPLETED) and not _was_booking(rows):
+        return _not_yet(rows, "Booking", S.EXECUTING_BOOKINGS, "buys what was approved")
+    count = Counter(deal_fate(group.deal) for group in groups)
+    line = ", ".join(f"{count[f]} {f}" for f in ("booked", "waiting", "failed", "cancelled") if count[f])
+    out = [o for o in rows.operations if o.settled_at is None and o.is_mutation]
+    if out:
+        oldest = min(out, key=lambda operation: operation.created_at)
+        age = operation_age(oldest)
+        asked = all(o.status in (O.INPUT_REQUIRED, O.AUTH_REQUIRED, O.TIMED_OUT) for o in out)
+        return Stage(title="Booking", glyph="person" if asked else "running", line=line,
+                     note=f"oldest {age.left} {age.right}", tone="you" if asked else "on")
+    booked = [g for g in groups if g.deal.status in CONFIRMED]
+    differ = sum(g.deal.differs for g in booked)
+    note = f"{plural(differ, 'deal differs', 'deals differ')}" if differ else "nothing is open"
+    glyph = "differs" if differ else "done" if booked else "failed"
+    return Stage(title="Booking", glyph=glyph, line=line, note=note,
+                 tone="on" if campaign.status == S.EXECUTING_BOOKINGS else "")
+
+
+def _complete_stage(rows: CampaignRows) -> Stage:
+    campaign = rows.campaign
+    ended = text.moment_short(campaign.status_since)
+    told = ", ".join(f"{len(deals)} {fate}" for fate, deals in campaign.outcome.items() if deals)
+    if campaign.status == S.COMPLETED:
+        return Stage(title="Complete", glyph="done", line=told, note=ended)
+    if campaign.status in (S.FAILED, S.VALIDATION_FAILED):
+        return Stage(title="Ended", glyph="failed", line=told or "nothing was bought", note=ended, tone="bad")
+    waiting = sum(1 for deal in rows.deals.deals if deal_fate(deal) == "waiting")
+    return Stage(title="Complete", glyph="waiting", note="then it ends by itself",
+                 line=f"after {plural(waiting, 'answer')}" if waiting else "after all bookings")
+
+
+def _not_yet(rows: CampaignRows, title: str, status: str, what: str) -> Stage:
+    now = rows.campaign.status
+    if now in (S.FAILED, S.VALIDATION_FAILED):
+        return Stage(title=title, glyph="stopped", line="not reached", note="")
+    before = now in _ORDER and _ORDER.index(CampaignStatus(now)) + 1 >= _ORDER.index(CampaignStatus(status))
+    if before and now != S.INITIALIZED and now in (S.BRIEF_RECEIVED, status):
+        return Stage(title=title, glyph="running", line=what, note="now", tone="on")
+    return Stage(title=title, glyph="waiting", line=what, note="not started")
+
+
+def _was_booking(rows: CampaignRows) -> bool:
+    return any(deal.status not in (DealStatus.QUOTED, DealStatus.CANCELLED, DealStatus.EXPIRED)
+               for deal in rows.deals.deals)
+
+
+def _short(channel: str, width: float) -> str:
+    shown = fit(channel.removeprefix("streaming_").replace("_", " "), width - 3, size=10)
+    return "" if "…" in shown and len(shown) < 4 else shown

@@ -1,0 +1,138 @@
+"""/api/v1/deals/ and the reading half of /api/v1/operations/."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from orders.models import Deal
+from orders.questions import ask_deal
+from orders.services import deal_book
+from tasks_app.adcp.types import Seen
+from tasks_app.operations.converge import observe
+from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.models import Operation
+from tests.api.conftest import Open
+from tests.factories import approve_deal, make_deal, make_line, make_seller
+
+pytestmark = pytest.mark.django_db
+DEALS, OPERATIONS = "/api/v1/deals/", "/api/v1/operations/"
+
+
+@pytest.fixture
+def booking() -> tuple[Deal, Operation]:
+    """A deal whose purchase is out with a seller that uses webhooks."""
+    seller = make_seller(webhook_mode="hmac", webhook_secret="w" * 40, token="seller-token-1234")
+    deal = make_deal(make_line(), make_line(channel="display"), seller=seller)
+    approve_deal(deal)
+    operation = deal_book(deal=deal)
+    claim_one(operation_id=operation.pk)
+    observe(
+        operation_id=operation.pk,
+        seen=Seen(kind="answer", status="submitted", task_id="t-9", message="With our desk"),
+        channel="reply",
+    )
+    operation.refresh_from_db()
+    return deal, operation
+
+
+def test_a_deal_shows_approved_beside_confirmed(opened: Open) -> None:
+    deal = make_deal()
+    deal.lines.update(confirmed_budget=100_000, package_id="pkg-1")
+    Deal.objects.update(
+        differs=True, differences=[{"field": "budget"}], media_buy_id="m-1", media_buy_status="active"
+    )
+
+    told = opened("Finance").get(f"{DEALS}{deal.reference}/").json()
+
+    (line,) = told["lines"]
+    assert (line["budget"], line["confirmed_budget"]) == ("102500.0000", "100000.0000")
+    assert (told["media_buy_status"], told["differs"], told["differences"]) == (
+        "active",
+        True,
+        [{"field": "budget"}],
+    )
+    (entry,) = told["audit"]
+    assert (entry["seq"], entry["to_status"], entry["actor"], len(entry["hash"])) == (
+        1,
+        "quoted",
+        "system",
+        64,
+    )
+
+
+def test_deals_by_status_seller_and_campaign(opened: Open) -> None:
+    campaign = uuid.uuid4()
+    deal = make_deal(seller=make_seller("Kestrel Video"), campaign_id=campaign)
+    make_deal()
+    api = opened("Finance")
+
+    for query in ({"seller": "kestrel-video"}, {"campaign": str(campaign)}):
+        found = api.get(DEALS, {**query, "status": "quoted"}).json()["results"]
+        assert [d["id"] for d in found] == [str(deal.pk)]
+    assert api.get(DEALS, {"status": "booked"}).json()["results"] == []
+    for wrong in ({"status": "sold"}, {"campaign": "x"}, {"seller": "\x00"}):
+        assert api.get(DEALS, wrong).status_code == 400
+
+
+def test_an_operation_tells_what_is_known(opened: Open, booking: tuple[Deal, Operation]) -> None:
+    deal, operation = booking
+    approval = ask_deal(make_deal(seller=make_seller("Other")))
+    Deal.objects.filter(pk=deal.pk).update(creative_deadline="2030-01-02T03:04:05Z")
+
+    told = opened("Ad Ops").get(f"{OPERATIONS}{operation.reference}/").json()
+
+    assert (told["status"], told["task_id"], told["message"]) == ("submitted", "t-9", "With our desk")
+    assert (told["webhook_configured"], told["deal_id"]) == (True, str(deal.pk))
+    assert told["creative_deadline"] == "2030-01-02T03:04:05Z"
+    assert told["approval_id"] not in (None, str(approval.pk))
+    assert [(o["channel"], o["outcome"]) for o in told["observations"]] == [("reply", "applied")]
+
+
+def test_no_secret_is_told(opened: Open, booking: tuple[Deal, Operation]) -> None:
+    _, operation = booking
+    api = opened("Administrator")
+
+    for address in (OPERATIONS, f"{OPERATIONS}{operation.pk}/"):
+        text = api.get(address).content.decode()
+        for secret in ("w" * 40, "seller-token-1234", operation.webhook_token):
+            assert secret not in text
+        assert "request_text" not in text
+        assert "webhook_token" not in text
+
+
+def test_operations_by_status_seller_and_task(opened: Open, booking: tuple[Deal, Operation]) -> None:
+    _, operation = booking
+    api = opened("Ad Ops")
+
+    right = {"status": "submitted", "seller": operation.seller.slug, "task_type": "create_media_buy"}
+    assert [o["reference"] for o in api.get(OPERATIONS, right).json()["results"]] == [operation.reference]
+    for name, other in {"status": "failed", "seller": "x", "task_type": "x"}.items():
+        assert api.get(OPERATIONS, {**right, name: other}).json()["results"] == []
+
+
+def test_who_sees_nothing(opened: Open, strangers: Any, booking: tuple[Deal, Operation]) -> None:
+    deal, operation = booking
+    stranger = opened("Administrator", strangers())
+
+    for room, row in ((DEALS, deal), (OPERATIONS, operation)):
+        assert stranger.get(room).json()["results"] == []
+        assert stranger.get(f"{room}{row.pk}/").status_code == 404
+        assert stranger.get(f"{room}{row.reference}/").status_code == 404
+
+
+def test_lists_ask_as_often_for_many_as_for_one(
+    opened: Open, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        deal = make_deal(seller=make_seller(name))
+        approve_deal(deal)
+        deal_book(deal=deal)
+    api = opened("Administrator")
+    with django_assert_max_num_queries(7):
+        assert len(api.get(DEALS).json()["results"]) == 4
+    with django_assert_max_num_queries(8):
+        assert len(api.get(OPERATIONS).json()["results"]) == 4

@@ -1,0 +1,71 @@
+"""The API describes itself, and its page works without anything from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from django.contrib.staticfiles import finders
+from django.core.management import call_command
+from rest_framework.test import APIClient
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    path: Path = tmp_path_factory.mktemp("schema") / "schema.yaml"
+    call_command("spectacular", "--fail-on-warn", "--validate", "--file", str(path))
+    return dict(yaml.safe_load(path.read_text()))
+
+
+def test_the_schema_is_right_and_complete(schema: dict) -> None:
+    written = {
+        f"{method} {path}"
+        for path, methods in schema["paths"].items()
+        for method in methods
+        if method != "get"
+    }
+    assert written == {
+        "post /api/v1/campaigns/",
+        "post /api/v1/campaigns/{id}/decide/",
+        "post /api/v1/operations/",
+        "post /api/v1/approvals/{id}/decide/",
+    }
+    assert {"/api/v1/jobs/{id}/graph/", "/api/v1/deals/{id}/"} <= set(schema["paths"])
+    brief = schema["paths"]["/api/v1/campaigns/"]["post"]["requestBody"]["content"]
+    assert set(brief) == {"application/json", "application/yaml"}
+
+
+def test_it_names_no_secret(schema: dict) -> None:
+    fields = {
+        name for part in schema["components"]["schemas"].values() for name in part.get("properties", ())
+    }
+    assert not fields & {"request_text", "webhook_token", "webhook_secret", "token", "password"}
+
+
+def test_it_is_served() -> None:
+    answer = APIClient().get("/api/schema/")
+    assert answer.status_code == 200
+    assert yaml.safe_load(answer.content)["info"]["title"] == "Flightdeck API"
+
+
+def test_the_docs_load_only_from_here_and_without_inline_scripts() -> None:
+    page = APIClient().get("/api/docs/")
+
+    assert page.status_code == 200
+    text = page.content.decode()
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', text)
+    assert loaded
+    assert all(address.startswith("/") for address in loaded)
+    for address in loaded:
+        if address.startswith("/static/"):
+            assert finders.find(address.removeprefix("/static/")), address
+    assert not re.findall(r"<script(?![^>]*\bsrc=)", text)
+    policy = page.headers["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+    script = next(address for address in loaded if address.startswith("/api/docs/"))
+    assert b"SwaggerUIBundle" in APIClient().get(script.replace("&amp;", "&")).content

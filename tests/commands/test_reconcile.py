@@ -1,0 +1,443 @@
+"""reconcile: what a seller and we know of each other, told without changing anything."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from orders.models import Deal
+from orders.services import deal_book
+from tasks_app.adcp import client
+from tasks_app.adcp.types import Seen
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.operations.converge import observe
+from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.models import Observation, Operation
+from tasks_app.operations.publish import publish
+from tasks_app.operations.services import operation_ensure
+from tasks_app.sellers.models import Account, Seller
+from tests.commands.running import Ran, call, ended, run, start
+from tests.database import Database
+from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller
+from tests.faulty_seller import FaultySeller
+from tests.support import wait_until
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[FaultySeller]:
+    with FaultySeller(tmp_path) as seller:
+        yield seller
+
+
+@pytest.fixture
+def seller(committed_db: Database, faulty: FaultySeller) -> Seller:
+    return make_seller("Faulty", url=faulty.url, token=faulty.token)
+
+
+def sent(seller: Seller, *, purpose: str = "update") -> Operation:
+    """A change that is out with the seller, unanswered."""
+    operation = operation_ensure(
+        purpose=purpose, task_type="update_media_buy", seller=seller, arguments={"media_buy_id": "mb"},
+        actor="system", team=None, account=Account.objects.filter(seller=seller).first(),
+    )  # fmt: skip
+    claim_one(operation_id=operation.pk)
+    return operation
+
+
+def told(operation: Operation, status: str, **more: Any) -> Operation:
+    """The operation after the seller answered it."""
+    observe(operation_id=operation.pk, seen=Seen(kind="answer", status=status, **more), channel="reply")
+    publish(operation_id=operation.pk)
+    operation.refresh_from_db()
+    return operation
+
+
+def pending(seller: Seller, task_id: str) -> Operation:
+    return told(sent(seller, purpose=task_id), "submitted", task_id=task_id)
+
+
+def task(task_id: str, status: str = "submitted", task_type: str = "update_media_buy") -> dict[str, Any]:
+    return {"task_id": task_id, "task_type": task_type, "status": status, "domain": "media-buy"}
+
+
+def lists(faulty: FaultySeller, *tasks: dict[str, Any]) -> None:
+    """What the seller lists from now on."""
+    faulty.fault("list_tasks", "merge", 0, answer={"tasks": list(tasks)})
+
+
+def booking(seller: Seller) -> Deal:
+    """A deal whose purchase is with the seller."""
+    deal = make_deal(seller=seller)
+    approve_deal(deal)
+    claim_one(operation_id=deal_book(deal=deal).pk)
+    deal.refresh_from_db()
+    return deal
+
+
+def settle(deal: Deal, status: str, payload: dict[str, Any] | None = None) -> None:
+    told(Operation.objects.get(subject_id=deal.pk), status, payload=payload)
+    deal.refresh_from_db()
+
+
+def bought(faulty: FaultySeller, seller: Seller, context: dict[str, Any] | None) -> str:
+    """Buy at the seller behind our back; the media_buy_id."""
+    arguments = {"idempotency_key": str(uuid.uuid4()), "packages": [{"product_id": "p", "budget": 10}]}
+    arguments |= {} if context is None else {"context": context}
+    seen = asyncio.run(client.call(seller.endpoint(timeout_s=10), "create_media_buy", arguments))
+    assert seen.payload is not None
+    return str(seen.payload["media_buy_id"])
+
+
+def task_at(faulty: FaultySeller, seller: Seller) -> str:
+    """A task that the seller knows of; its task_id."""
+    faulty.fault("create_media_buy", "status", status="submitted")
+    arguments = {"idempotency_key": str(uuid.uuid4()), "packages": [], "context": {}}
+    seen = asyncio.run(client.call(seller.endpoint(timeout_s=10), "create_media_buy", arguments))
+    assert seen.task_id is not None
+    return seen.task_id
+
+
+def verdicts(ran: Ran, kind: str = "tasks") -> dict[str, str]:
+    """The seller's id to the verdict, of the first seller."""
+    return {found["theirs"]: found["verdict"] for found in ran.json["sellers"][0][kind]}
+
+
+def test_nothing_open_is_in_step(seller: Seller) -> None:
+    ran = call("reconcile")
+
+    assert ran.code == 0
+    assert "Nothing is open at any seller." in ran.out
+
+
+def test_pending_on_both_sides_is_in_step(faulty: FaultySeller, seller: Seller) -> None:
+    pending(seller, "task-1")
+    lists(faulty, task("task-1", "working"))
+
+    ran = call("reconcile", "--json")
+
+    assert ran.code == 0
+    assert verdicts(ran) == {"task-1": "in_step"}
+    assert faulty.requests("get_task_status") == []
+    (asked,) = faulty.requests("list_tasks")
+    assert set(asked["arguments"]["filters"]["statuses"]) == {
+        "submitted", "working", "input-required", "auth-required",
+    }  # fmt: skip
+
+
+def test_orphaned_missing_and_behind(faulty: FaultySeller, seller: Seller) -> None:
+    lost, late = pending(seller, "lost-at-the-seller"), pending(seller, "ended-there")
+    lists(
+        faulty,
+        task("nobody-knows", "input-required"),
+        task("ended-there", "completed"),
+        task("old", "failed"),
+    )
+
+    ran = run("reconcile", "--json")
+
+    assert ran.code == 1
+    assert verdicts(ran) == {
+        "nobody-knows": "orphaned", "lost-at-the-seller": "missing", "ended-there": "behind",
+    }  # fmt: skip
+    assert {found["here"] for found in ran.json["sellers"][0]["tasks"]} == {
+        "",
+        lost.reference,
+        late.reference,
+    }
+    assert "3 differ" in ran.err
+
+
+def test_what_is_not_listed_is_asked_for_before_it_is_called_missing(
+    faulty: FaultySeller, seller: Seller
+) -> None:
+    task_id = task_at(faulty, seller)
+    pending(seller, task_id)
+    lists(faulty)
+    faulty.fault("get_task_status", "merge", answer={"status": "working", "result": None})
+
+    working, finished = call("reconcile", "--json"), call("reconcile", "--json")
+
+    assert (working.code, verdicts(working)) == (0, {task_id: "in_step"})
+    assert (finished.code, verdicts(finished)) == (1, {task_id: "behind"})
+    assert [asked["arguments"]["task_id"] for asked in faulty.requests("get_task_status")] == [task_id] * 2
+
+
+def test_the_answer_to_a_call_may_still_come(faulty: FaultySeller, seller: Seller) -> None:
+    out = sent(seller)
+    lists(faulty, task("whose", "submitted", out.task_type), task("other", "submitted", "create_media_buy"))
+
+    ran = call("reconcile", "--json")
+
+    assert verdicts(ran) == {"whose": "unanswered", "other": "orphaned"}
+    assert out.reference in ran.json["sellers"][0]["tasks"][1]["note"]
+
+
+def test_ended_here_and_open_there(faulty: FaultySeller, seller: Seller) -> None:
+    told(pending(seller, "task-1"), "failed", task_id="task-1")
+    lists(faulty, task("task-1", "working"))
+
+    ran = call("reconcile", "--json")
+
+    assert (ran.code, verdicts(ran)) == (1, {"task-1": "ahead"})
+
+
+def test_every_page_and_every_account_is_read(faulty: FaultySeller, seller: Seller) -> None:
+    first = make_account(make_advertiser(), seller)
+    second = Account.objects.create(
+        advertiser=make_advertiser("Tamarack Outdoor"), seller=seller, reference={"account_id": "acc-2"}
+    )
+    more = {"pagination": {"has_more": True, "cursor": "page-2"}}
+    faulty.fault("list_tasks", "merge", answer={"tasks": [task("a")], **more})
+    faulty.fault("list_tasks", "merge", answer={"tasks": [task("b")]})
+    faulty.fault("list_tasks", "merge", answer={"tasks": [task("c")]})
+
+    ran = call("reconcile", "--json")
+
+    assert verdicts(ran) == {"a": "orphaned", "b": "orphaned", "c": "orphaned"}
+    asked = [
+        (r["arguments"]["account"], r["arguments"]["pagination"].get("cursor"))
+        for r in faulty.requests("list_tasks")
+    ]
+    assert asked == [(first.reference, None), (first.reference, "page-2"), (second.reference, None)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "said"),
+    [
+        ("http", {"status": 500}, "HTTP 500"),
+        ("html", {}, "list_tasks"),
+        ("truncated", {}, "list_tasks"),
+        ("huge", {}, "large"),
+        ("unauthorized", {}, "does not accept our token"),
+        ("error", {"code": "SERVICE_UNAVAILABLE", "message": "closed on Sundays"}, "closed on Sundays"),
+        ("merge", {"answer": {"tasks": "none"}}, "holds no list"),
+        ("merge", {"answer": {"pagination": {"has_more": True, "cursor": "c"}}}, "in a circle"),
+    ],
+)
+def test_a_seller_that_cannot_be_read_is_told_and_the_others_are_still_listed(
+    faulty: FaultySeller, seller: Seller, tmp_path: Path, kind: str, parameters: dict[str, Any], said: str
+) -> None:
+    pending(seller, "task-1")
+    faulty.fault("list_tasks", kind, 0, **parameters)
+    with FaultySeller(tmp_path) as well:
+        other = make_seller("Well", url=well.url, token=well.token)
+        pending(other, "task-2")
+        lists(well, task("task-2"))
+
+        ran = call("reconcile", "--json")
+
+    assert ran.code == 2
+    assert "Could not be read: Faulty." in ran.err
+    unread, read = ran.json["sellers"]
+    assert said in unread["unread"][0]
+    assert unread["tasks"] == []
+    assert [found["verdict"] for found in read["tasks"]] == ["in_step"]
+
+
+def test_a_question_that_is_not_answered_is_no_missing_task(faulty: FaultySeller, seller: Seller) -> None:
+    pending(seller, "task-1")
+    lists(faulty)
+    faulty.fault("get_task_status", "error", code="SERVICE_UNAVAILABLE", message="closed on Sundays")
+
+    ran = call("reconcile", "--json")
+
+    assert ran.code == 2
+    assert "closed on Sundays" in ran.json["sellers"][0]["unread"][0]
+
+
+def test_a_seller_that_lists_no_tasks_is_asked_for_each(faulty: FaultySeller, seller: Seller) -> None:
+    Seller.objects.update(tools=["get_media_buys", "get_task_status"])
+    pending(seller, "gone")
+
+    ran = call("reconcile", "--json")
+
+    assert verdicts(ran) == {"gone": "missing"}
+    assert any("lists no tasks" in note for note in ran.json["sellers"][0]["notes"])
+
+
+class TestMediaBuys:
+    def test_bought_with_our_ids_and_unknown_here_is_the_loudest(
+        self, faulty: FaultySeller, seller: Seller
+    ) -> None:
+        make_account(make_advertiser(), seller)
+        nobodys = uuid.uuid4()
+        ours = bought(faulty, seller, {"deal_id": str(nobodys)})
+        theirs = bought(faulty, seller, {"campaign": "spring"})
+        lists(faulty, task("orphan"))
+
+        listed, read = run("reconcile", "--json"), call("reconcile")
+
+        assert listed.code == read.code == 1
+        assert verdicts(listed, "media_buys") == {ours: "bought_unknown", theirs: "external"}
+        assert str(nobodys) in listed.json["sellers"][0]["media_buys"][0]["note"]
+        first_row = read.out.splitlines()[1]
+        assert first_row.startswith("BOUGHT, UNKNOWN HERE")
+        assert ours in first_row
+
+    def test_external_ones_alone_are_no_difference(self, faulty: FaultySeller, seller: Seller) -> None:
+        make_account(make_advertiser(), seller)
+        bought(faulty, seller, None)
+        bought(faulty, seller, {"deal_id": "spring-24"})
+
+        ran = call("reconcile", "--json")
+
+        assert ran.code == 0
+        assert ran.json["counts"]["external"] == 2
+
+    def test_a_booked_deal_is_in_step_then_cancelled_there_then_missing(
+        self, faulty: FaultySeller, seller: Seller
+    ) -> None:
+        deal = booking(seller)
+        media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+        settle(deal, "completed", {"media_buy_id": media_buy_id, "media_buy_status": "pending_creatives"})
+        assert deal.status == "booked"
+
+        in_step = call("reconcile", "--json")
+        faulty.fault(
+            "get_media_buys",
+            "merge",
+            answer={"media_buys": [{"media_buy_id": media_buy_id, "status": "canceled"}]},
+        )
+        cancelled = call("reconcile", "--json")
+        faulty.fault("get_media_buys", "merge", 2, answer={"media_buys": []})
+        missing = call("reconcile", "--json")
+
+        assert (in_step.code, verdicts(in_step, "media_buys")) == (0, {media_buy_id: "in_step"})
+        assert (cancelled.code, verdicts(cancelled, "media_buys")) == (1, {media_buy_id: "behind"})
+        assert (missing.code, verdicts(missing, "media_buys")) == (1, {media_buy_id: "missing"})
+
+    def test_all_statuses_and_the_account_are_asked_for_and_the_missing_by_id(
+        self, faulty: FaultySeller, seller: Seller
+    ) -> None:
+        deal = booking(seller)
+        settle(deal, "completed", {"media_buy_id": "mb-gone", "media_buy_status": "active"})
+
+        call("reconcile")
+
+        listed, single = (r["arguments"] for r in faulty.requests("get_media_buys"))
+        assert len(listed["status_filter"]) == len(single["status_filter"]) == 7
+        assert listed["account"] == single["account"] == {"account_id": f"acc-{seller.slug}"}
+        assert single["media_buy_ids"] == ["mb-gone"]
+        assert "media_buy_ids" not in listed
+
+    def test_a_purchase_on_its_way_is_no_alarm(self, faulty: FaultySeller, seller: Seller) -> None:
+        deal = booking(seller)
+        media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+
+        ran = call("reconcile", "--json")
+
+        assert (ran.code, verdicts(ran, "media_buys")) == (0, {media_buy_id: "unanswered"})
+
+    def test_a_deal_given_up_that_the_seller_booked_is_an_alarm(
+        self, faulty: FaultySeller, seller: Seller
+    ) -> None:
+        deal = booking(seller)
+        line = deal.lines.get()
+        media_buy_id = bought(faulty, seller, None)
+        context = {"packages": [{"package_id": "1", "context": {"line_id": str(line.pk)}}]}
+        settle(deal, "failed")
+        answer = {"media_buys": [{"media_buy_id": media_buy_id, "status": "active", **context}]}
+        faulty.fault("get_media_buys", "merge", answer=answer)
+
+        ran = call("reconcile", "--json")
+
+        (found,) = ran.json["sellers"][0]["media_buys"]
+        assert (ran.code, found["verdict"], found["here"]) == (1, "bought_unknown", deal.reference)
+        assert "the deal is failed here" in found["note"]
+
+    def test_bought_twice_is_an_alarm(self, faulty: FaultySeller, seller: Seller) -> None:
+        deal = booking(seller)
+        once, twice = (bought(faulty, seller, {"deal_id": str(deal.pk)}) for _ in range(2))
+        settle(deal, "completed", {"media_buy_id": once, "media_buy_status": "active"})
+
+        ran = call("reconcile", "--json")
+
+        assert (ran.code, verdicts(ran, "media_buys")) == (1, {once: "in_step", twice: "bought_unknown"})
+
+    def test_a_purchase_that_came_to_nothing_on_both_sides(
+        self, faulty: FaultySeller, seller: Seller
+    ) -> None:
+        deal = booking(seller)
+        settle(deal, "rejected")
+        refused = {"media_buy_id": "mb-1", "status": "rejected", "context": {"deal_id": str(deal.pk)}}
+        faulty.fault("get_media_buys", "merge", answer={"media_buys": [refused]})
+
+        ran = call("reconcile", "--json")
+
+        assert (ran.code, verdicts(ran, "media_buys")) == (0, {"mb-1": "in_step"})
+
+
+def test_it_changes_nothing(faulty: FaultySeller, seller: Seller) -> None:
+    pending(seller, "ended-there")
+    booking(seller)
+    lists(faulty, task("ended-there", "completed"), task("orphan"))
+    before = snapshot()
+
+    call("reconcile")
+
+    assert snapshot() == before
+
+
+def test_no_transaction_is_open_while_a_seller_is_waited_for(faulty: FaultySeller, seller: Seller) -> None:
+    pending(seller, "task-1")
+    faulty.fault("list_tasks", "hang", seconds=3)
+
+    process = start("reconcile", "--json")
+    wait_until(lambda: faulty.requests("list_tasks"), 30, "the seller is being asked")
+    states = sessions()
+
+    assert ended(process).code == 1
+    assert set(states) == {"idle"}
+
+
+def test_a_sellers_words_cannot_steer_the_terminal(faulty: FaultySeller, seller: Seller) -> None:
+    lists(faulty, task("\x1b[2Jorphan", "\x1b]0;pwned\x07"))
+
+    ran = call("reconcile")
+
+    assert ran.code == 1
+    assert "orphan" in ran.out
+    assert "\x1b" not in ran.out
+
+
+def test_one_seller_by_name(faulty: FaultySeller, seller: Seller) -> None:
+    make_seller("Down")
+
+    assert call("reconcile").code == 2
+    for name in ("faulty", "Faulty"):
+        assert call("reconcile", "--seller", name).code == 0
+    unknown = call("reconcile", "--seller", "nobody", "--json")
+    assert unknown.code == 2
+    assert "Known: down, faulty" in unknown.json["error"]
+
+
+def test_a_seller_that_is_switched_off_is_left_alone_unless_named(seller: Seller) -> None:
+    Seller.objects.update(active=False)
+
+    assert call("reconcile", "--json").json["sellers"] == []
+    assert len(call("reconcile", "--seller", "faulty", "--json").json["sellers"]) == 1
+
+
+def snapshot() -> list[Any]:
+    """Every row that a comparison could be tempted to touch."""
+    return [
+        list(model.objects.order_by("pk").values())
+        for model in (Operation, Observation, Deal, Seller, AuditEntry)
+    ]
+
+
+def sessions() -> list[str]:
+    """What each other connection to the test's database does."""
+    query = (
+        "select state from pg_stat_activity "
+        "where datname = current_database() and state is not null and pid <> pg_backend_pid()"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return [state for (state,) in cursor.fetchall()]

@@ -1,0 +1,95 @@
+"""Recipes and actions for one test alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tasks_app import clock
+from tasks_app.jobs import actions, recipes
+from tasks_app.jobs.actions import Action, Done, Result, Run
+from tasks_app.jobs.engine import job_start
+from tasks_app.jobs.models import Job, Step
+from tasks_app.jobs.worker import drain
+from tests.factories import make_team
+
+
+class Bench:
+    """Registers recipes and actions, runs jobs in this process, remembers which step ran when."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.action("note", lambda run: Done(outputs={"key": run.step.key, "inputs": run.inputs}))
+
+    def action(self, name: str, action: Action) -> None:
+        def recorded(run: Run) -> Result:
+            self.ran.append(run.step.key)
+            return action(run)
+
+        actions.action_register(name, recorded)
+
+    def recipe(self, *steps: dict[str, Any], name: str = "test", **fields: Any) -> None:
+        """Steps that name neither action nor recipe only note that they ran."""
+        whole = [step if "recipe" in step else {"action": "note", **step} for step in steps]
+        text = {"name": name, "version": 1, "title": "Test", "steps": whole, **fields}
+        recipes.recipe_register(recipes.recipe_parse(json.dumps(text)))
+
+    def start(self, name: str = "test", **fields: Any) -> Job:
+        arguments = {"recipe": name, "inputs": {}, "team": make_team(), "actor": "system", **fields}
+        return job_start(**arguments)
+
+    def run(self, name: str = "test", **fields: Any) -> Job:
+        """Start a job and drain until nothing is ready."""
+        job = self.start(name, **fields)
+        drain()
+        job.refresh_from_db()
+        return job
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(actions, "_actions", dict(actions._actions))
+    monkeypatch.setattr(recipes, "_recipes", dict(recipes._recipes))
+    return Bench()
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def forward(self, **duration: float) -> None:
+        self.now += timedelta(**duration)
+
+
+@pytest.fixture
+def still() -> Iterator[Clock]:
+    moment = Clock()
+    with clock.injected(lambda: moment.now):
+        yield moment
+
+
+def steps_of(job: Job) -> dict[str, Step]:
+    return {step.key: step for step in Step.objects.filter(job=job)}
+
+
+def statuses(job: Job) -> dict[str, str]:
+    return {key: step.status for key, step in steps_of(job).items()}
+
+
+def failing(times: int, error: Callable[[], Exception]) -> Action:
+    """Fails so many times, then is done."""
+    left = [times]
+
+    def action(run: Run) -> Result:
+        if left[0] > 0:
+            left[0] -= 1
+            raise error()
+        return Done(outputs={"attempt": run.step.attempts})
+
+    return action

@@ -1,0 +1,42 @@
+"""A pass of the sweep in this thread, and sellers whose every request is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import async_to_sync
+
+from tasks_app.operations.sweep import Swept, sweep_once
+from tests.adcp.raw_server import RawServer, Request, Script
+from tests.adcp.scripted_seller import mcp_result, rpc, seller
+
+Reply = dict[str, Any] | bytes
+
+
+def sweep() -> Swept:
+    """One pass; its database work is done in the calling thread."""
+    swept: Swept = async_to_sync(sweep_once)()
+    return swept
+
+
+def answering(*replies: Reply | Callable[[Request], Reply]) -> Callable[[RawServer], Script]:
+    """A seller on MCP that gives these answers to its calls in turn, the last one ever after."""
+    left = list(replies)
+
+    def answer(request: Request) -> bytes:
+        reply = left.pop(0) if len(left) > 1 else left[0]
+        told = reply(request) if callable(reply) else reply
+        return told if isinstance(told, bytes) else rpc(request, result=mcp_result(told))
+
+    return seller(answer)
+
+
+def calls(server: RawServer) -> list[Request]:
+    """The tools/call requests that came in."""
+    return [request for request in server.requests if request.rpc_method == "tools/call"]
+
+
+def arguments(request: Request) -> dict[str, Any]:
+    found: dict[str, Any] = request.json["params"]["arguments"]
+    return found

@@ -1,0 +1,219 @@
+"""Who makes a call: one worker at a time, within the seller's slots, and another when that one is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from tasks_app import clock
+from tasks_app.operations.dispatch import (
+    claim_one,
+    claim_polls,
+    claim_sends,
+    release_leases,
+    renew_leases,
+)
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as S
+from tests.adcp.raw_server import Request, serve
+from tests.database import Database
+from tests.factories import make_seller
+from tests.operations.making import ask, fresh, stand
+from tests.operations.sweeping import answering, calls, sweep
+from tests.support import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
+
+
+@contextmanager
+def claimer(what: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that is ready and waits for a line."""
+    command = [sys.executable, "-m", "tests.operations.claimer", what]
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def begin(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def test_two_processes_share_what_is_due_and_take_nothing_twice(committed_db: Database) -> None:
+    seller = make_seller(slots=100)
+    due = {str(ask(seller=seller).pk) for _ in range(60)}
+
+    with claimer("claim") as one, claimer("claim") as two:
+        assert [line(one), line(two)] == ["ready\n", "ready\n"]
+        begin(one)
+        begin(two)
+        taken = json.loads(line(one)) + json.loads(line(two))
+
+    assert sorted(taken) == sorted(due)
+    assert set(Operation.objects.values_list("status", "attempts")) == {(S.CALLING_ADCP, 1)}
+
+
+def test_what_somebody_holds_is_passed_over_not_waited_for(committed_db: Database) -> None:
+    held, free = ask(), ask(seller=make_seller("Other"))
+    locked, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Operation.objects.select_for_update(no_key=True).get(pk=held.pk)
+            locked.set()
+            done.wait(10)
+        connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert locked.wait(10)
+    taken = claim_sends(limit=10, out=Counter())
+    done.set()
+    holder.join(10)
+
+    assert [call.operation_id for call in taken] == [free.pk]
+
+
+def test_a_worker_killed_in_the_call_is_followed_by_another_with_the_same_bytes(
+    committed_db: Database, settings: Any, monkeypatch: Any
+) -> None:
+    release = threading.Event()
+
+    def hang(_request: Request) -> dict[str, Any]:
+        release.wait(20)
+        return DONE
+
+    monkeypatch.setenv("FLIGHTDECK_OPERATION_LEASE_S", "3")
+    with serve(answering(hang, DONE)) as server:
+        operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
+        with claimer("sweep") as worker:
+            line(worker)
+            begin(worker)
+            wait_until(lambda: calls(server), 20, "the call is out")
+            assert sweep().calls == 0, "somebody has it"
+            worker.kill()
+            worker.wait()
+        left = fresh(operation)
+        release.set()
+        with clock.injected(lambda: left.lease_until + timedelta(seconds=1)):
+            assert sweep().sent == 1
+
+    first, second = calls(server)
+    assert (left.status, left.attempts) == (S.CALLING_ADCP, 1)
+    assert first.body == second.body
+    assert (fresh(operation).status, fresh(operation).attempts) == (S.COMPLETED, 2)
+
+
+def test_no_seller_has_more_calls_out_than_slots(committed_db: Database) -> None:
+    """Each call is answered only once another is out beside it: one slot would hang, three would show."""
+    beside, out, most = threading.Barrier(2), [0], [0]
+    counting = threading.Lock()
+
+    def count(_request: Request) -> dict[str, Any]:
+        with counting:
+            out[0] += 1
+            most[0] = max(most[0], out[0])
+        beside.wait(10)
+        with counting:
+            out[0] -= 1
+        return {**DONE, "media_buy_id": f"mb-{uuid.uuid4()}"}
+
+    with serve(answering(count)) as server:
+        seller = make_seller(url=f"{server.url}/mcp", slots=2)
+        for _ in range(6):
+            ask(seller=seller)
+        swept = sweep()
+
+    assert (swept.sent, most[0], beside.broken) == (6, 2, False)
+    assert set(Operation.objects.values_list("status", flat=True)) == {S.COMPLETED}
+
+
+@pytest.mark.django_db
+class TestClaims:
+    """Without processes."""
+
+    def test_slots_count_what_is_out_already_and_each_seller_has_its_own(self) -> None:
+        one, two = make_seller("One", slots=2), make_seller("Two", slots=1)
+        for seller in (one, one, one, two, two):
+            ask(seller=seller)
+
+        first = claim_sends(limit=10, out=Counter({one.pk: 1}))
+        assert Counter(call.seller_id for call in first) == {one.pk: 1, two.pk: 1}
+        assert claim_sends(limit=10, out=Counter({one.pk: 2, two.pk: 1})) == []
+
+    def test_polls_count_too(self) -> None:
+        stand(S.SUBMITTED, next_poll_at=clock.now())
+
+        seller = Operation.objects.get().seller
+        assert claim_polls(limit=5, out=Counter({seller.pk: seller.slots})) == []
+        assert len(claim_polls(limit=5, out=Counter())) == 1
+
+    def test_a_lease_keeps_others_away_until_it_ends(self, settings: Any) -> None:
+        operation = ask()
+        now = clock.now()
+        lease = timedelta(seconds=settings.OPERATION_LEASE_S)
+        with clock.injected(lambda: now):
+            assert len(claim_sends(limit=5, out=Counter())) == 1
+            assert claim_one(operation_id=operation.pk) is None
+        with clock.injected(lambda: now + lease / 2):
+            renew_leases([operation.pk])
+        with clock.injected(lambda: now + lease + timedelta(seconds=1)):
+            assert claim_sends(limit=5, out=Counter()) == [], "it was renewed"
+        with clock.injected(lambda: now + 2 * lease):
+            again = claim_sends(limit=5, out=Counter())
+        assert [call.operation_id for call in again] == [operation.pk]
+        assert fresh(operation).attempts == 2
+
+    def test_handed_back_is_due_at_once_and_an_answered_one_is_not(self) -> None:
+        operation, answered = ask(), stand(S.SUBMITTED)
+        claim_one(operation_id=operation.pk)
+
+        release_leases([operation.pk, answered.pk])
+
+        assert [call.operation_id for call in claim_sends(limit=5, out=Counter())] == [operation.pk]
+
+    def test_what_is_not_due_or_has_ended_is_left(self) -> None:
+        later = clock.now() + timedelta(minutes=1)
+        seller = make_seller(slots=50)
+        Operation.objects.filter(pk=ask(seller=seller).pk).update(send_at=later)
+        for status in (S.COMPLETED, S.FAILED, S.TIMED_OUT, S.SUBMITTED):
+            stand(status, task_id=f"task-{status}")
+
+        assert claim_sends(limit=50, out=Counter()) == []
+        with clock.injected(lambda: later):
+            assert len(claim_sends(limit=50, out=Counter())) == 1
+
+    def test_a_seller_switched_off_is_not_sent_to(self) -> None:
+        fresh_one, tried = ask(), ask()
+        claim_one(operation_id=tried.pk)
+        seller = fresh_one.seller
+        seller.active = False
+        seller.save()
+        Operation.objects.update(lease_until=None)
+
+        assert claim_sends(limit=5, out=Counter()) == []
+        assert (fresh(fresh_one).status, fresh(fresh_one).error["code"]) == (S.FAILED, "SELLER_OFF")
+        assert fresh(tried).status == S.CALLING_ADCP, "an earlier attempt may have bought"
+        assert fresh(tried).send_at > clock.now()

@@ -1,0 +1,231 @@
+"""Deadlines by type, and what people decide when one has passed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
+from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.operations import deadlines, publish
+from tasks_app.operations.deadlines import time_out_due
+from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
+from tasks_app.operations.models import PENDING, Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.publish import publish_due
+from tests.factories import make_user
+from tests.operations.making import TASK, answer, ask, fresh, hours, see, silent, stand
+
+pytestmark = pytest.mark.django_db
+
+
+class Clock:
+    """Moved by the test, never by itself."""
+
+    def __init__(self) -> None:
+        self.now = clock.now()
+
+    def pass_(self, span: timedelta) -> datetime:
+        self.now += span
+        return self.now
+
+
+@pytest.fixture
+def time() -> Iterator[Clock]:
+    moved = Clock()
+    with clock.injected(lambda: moved.now):
+        yield moved
+
+
+@pytest.mark.parametrize("status", [S.CALLING_ADCP, *PENDING])
+def test_overdue_at_the_deadline_and_not_before(status: str, time: Clock) -> None:
+    operation = stand(status)
+
+    time.pass_(hours(24) - timedelta(seconds=1))
+    assert time_out_due(limit=10) == 0
+    time.pass_(timedelta(seconds=1))
+    assert time_out_due(limit=10) == 1
+
+    operation = fresh(operation)
+    assert (operation.status, operation.overdue_at) == (S.TIMED_OUT, time.now)
+    assert operation.published_at is None
+    assert bool(operation.next_poll_at) == (status != S.CALLING_ADCP), "a late answer is still taken"
+    assert (operation.send_at, operation.lease_until) == (None, None)
+    assert Approval.objects.get().subject_id == operation.pk
+    assert verify_entity("operation", operation.pk).ok
+
+
+@pytest.mark.parametrize(("task_type", "limit"), [("update_media_buy", hours(12)), ("get_products", hours(1 / 6))])
+def test_each_type_has_its_own_deadline(task_type: str, limit: timedelta, time: Clock) -> None:
+    stand(S.SUBMITTED, task_type)
+
+    time.pass_(limit - timedelta(seconds=1))
+    assert time_out_due(limit=10) == 0
+    time.pass_(timedelta(seconds=1))
+    assert time_out_due(limit=10) == 1
+
+
+def test_the_time_it_was_held_for_people_is_not_the_sellers(time: Clock) -> None:
+    operation = ask()
+    time.pass_(hours(23))
+    claim_one(operation_id=operation.pk)
+
+    time.pass_(hours(2))
+    assert time_out_due(limit=10) == 0
+    assert fresh(operation).deadline_at == time.now + hours(22)
+
+
+def test_an_overdue_read_is_given_up_without_asking_and_no_more_looked_at(time: Clock) -> None:
+    operation = stand(S.SUBMITTED, "get_products")
+    time.pass_(hours(1))
+
+    time_out_due(limit=10)
+
+    operation = fresh(operation)
+    assert not Approval.objects.exists()
+    assert operation.settled_at == time.now
+    assert operation.next_poll_at is None
+    assert publish_due(limit=10) == 1
+
+
+@pytest.fixture
+def overdue(time: Clock) -> Operation:
+    """A submitted purchase past its deadline, put to people."""
+    operation = stand(S.SUBMITTED)
+    time.pass_(hours(25))
+    time_out_due(limit=10)
+    return fresh(operation)
+
+
+def decide(verdict: str, role: str = "Approver") -> None:
+    approval_decide(
+        approval_id=Approval.objects.get(status="open").pk, user=make_user(role), verdict=verdict, comment="So."
+    )
+
+
+def test_keep_waiting_sets_a_new_deadline_and_looks_at_once(overdue: Operation, time: Clock) -> None:
+    decide("approve")
+
+    operation = fresh(overdue)
+    assert (operation.status, operation.deadline_at) == (S.SUBMITTED, time.now + hours(24))
+    assert operation.overdue_at is not None, "a completion now is still a person's"
+    assert [call.operation_id for call in claim_polls(limit=5, out=Counter())] == [operation.pk]
+    time.pass_(hours(24))
+    assert time_out_due(limit=10) == 1
+    assert Approval.objects.filter(status="open").count() == 1, "asked again"
+
+
+def test_giving_up_publishes_and_a_late_end_is_taken(overdue: Operation, monkeypatch: Any) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(publish, "_listeners", [lambda ended: told.append(ended.status)])
+
+    decide("reject")
+    assert publish_due(limit=10) == 1
+    assert fresh(overdue).status == S.TIMED_OUT
+    see(overdue, answer("completed", task_id=TASK), "poll")
+    assert publish_due(limit=10) == 1
+    assert publish_due(limit=10) == 0
+
+    assert told == [S.TIMED_OUT, S.COMPLETED]
+
+
+def test_nobody_deciding_asks_again_and_changes_nothing(overdue: Operation, time: Clock) -> None:
+    first = Approval.objects.get()
+    time.pass_(hours(25))
+
+    assert approvals_expire_due() == 1
+
+    first.refresh_from_db()
+    assert first.status == "expired"
+    assert Approval.objects.get(status="open").subject_id == overdue.pk
+    assert fresh(overdue).status == S.TIMED_OUT
+
+
+def test_an_answer_while_the_question_is_open_wins(overdue: Operation) -> None:
+    see(overdue, answer("completed", task_id=TASK), "webhook")
+
+    with pytest.raises(DecisionRefusedError, match="gone"):
+        decide("reject")
+    assert fresh(overdue).status == S.COMPLETED
+
+
+def test_keep_waiting_for_a_call_nobody_answered_sends_the_same_again(time: Clock) -> None:
+    operation = _unanswered(time, ttl_s=7 * 86_400)
+
+    decide("approve")
+
+    call = claim_sends(limit=5, out=Counter())[0]
+    assert call.operation_id == operation.pk
+    assert call.arguments["idempotency_key"] == operation.idempotency_key
+    see(operation, answer("submitted", task_id=TASK))
+    assert (fresh(operation).send_at, fresh(operation).task_id) == (None, TASK)
+    assert fresh(operation).next_poll_at is not None
+
+
+def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(time: Clock) -> None:
+    operation = _unanswered(time, ttl_s=3600)
+
+    decide("approve")
+
+    assert fresh(operation).status == S.SUBMITTED
+    assert claim_sends(limit=5, out=Counter()) == []
+
+
+@pytest.mark.parametrize("ttl_s", [None, 3600])
+def test_past_the_replay_window_a_purchase_of_unknown_outcome_is_a_persons(ttl_s: int | None, time: Clock) -> None:
+    operation = ask()
+    operation.seller.idempotency_ttl_s, operation.seller.idempotency_risk_accepted_by = ttl_s, "human:1"
+    operation.seller.save()
+    claim_one(operation_id=operation.pk)
+    see(operation, silent())
+    time.pass_(hours(1))
+
+    assert claim_sends(limit=5, out=Counter()) == []
+    assert time_out_due(limit=5) == 1
+
+    operation = fresh(operation)
+    assert (operation.status, operation.attempts) == (S.TIMED_OUT, 1)
+    assert "before buying again" in Approval.objects.get().evidence["last_message"]
+
+
+def test_within_the_replay_window_the_same_is_sent_again(time: Clock) -> None:
+    operation = ask()
+    claim_one(operation_id=operation.pk)
+    see(operation, silent())
+    time.pass_(hours(20))
+
+    assert [call.operation_id for call in claim_sends(limit=5, out=Counter())] == [operation.pk]
+
+
+def test_one_that_cannot_be_put_to_people_stops_no_other(monkeypatch: Any, time: Clock) -> None:
+    first, second = stand(S.SUBMITTED), stand(S.SUBMITTED, task_id="task-2")
+    asked: list[Operation] = []
+
+    def listener(operation: Operation) -> None:
+        if operation == first:
+            raise RuntimeError("no")
+        asked.append(operation)
+
+    monkeypatch.setattr(deadlines, "_listeners", [listener])
+    time.pass_(hours(25))
+
+    assert time_out_due(limit=10) == 1
+    assert asked == [second]
+    assert (fresh(first).status, fresh(second).status) == (S.SUBMITTED, S.TIMED_OUT)
+
+
+def _unanswered(time: Clock, *, ttl_s: int) -> Operation:
+    operation = ask()
+    operation.seller.idempotency_ttl_s = ttl_s
+    operation.seller.save()
+    claim_one(operation_id=operation.pk)
+    see(operation, silent())
+    time.pass_(hours(25))
+    time_out_due(limit=10)
+    return fresh(operation)

@@ -1,0 +1,90 @@
+"""When to look again, when to send again, when it is overdue: the numbers of document 000."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tasks_app.operations import policy
+from tasks_app.operations.models import READS
+from tasks_app.operations.models import OperationStatus as S
+
+
+@pytest.fixture(autouse=True)
+def _unscaled(settings: Any) -> None:
+    settings.POLL_SCALE = 1.0
+
+
+def interval(status: str, *, polls: int = 0, age_s: float = 0, webhook: bool = False) -> float:
+    return policy.poll_interval(
+        status=status, polls=polls, age_s=age_s, webhook=webhook, retry_after_s=None
+    ).total_seconds()
+
+
+@pytest.mark.parametrize(
+    ("status", "polls", "age_s", "webhook", "seconds"),
+    [
+        # "Async Operation Handler": submitted every 60 s, working every 5 s for 24 polls (two minutes).
+        (S.SUBMITTED, 0, 0, False, 60),
+        (S.SUBMITTED, 1439, 86_340, False, 60),
+        (S.WORKING, 0, 0, False, 5),
+        (S.WORKING, 23, 115, False, 5),
+        (S.WORKING, 24, 120, False, 60),
+        (S.WORKING, 0, 0, True, 5),
+        # "Webhook Support": a look after 2 min, a back-off until 10 min, then as without a webhook.
+        (S.SUBMITTED, 0, 0, True, 120),
+        (S.SUBMITTED, 1, 120, True, 30),
+        (S.SUBMITTED, 2, 150, True, 60),
+        (S.SUBMITTED, 3, 210, True, 120),
+        (S.SUBMITTED, 9, 599, True, 120),
+        (S.SUBMITTED, 10, 600, True, 60),
+        (S.WORKING, 24, 120, True, 120),
+        # "Task Monitoring": 30 s, times 1.5, never above 5 min.
+        (S.INPUT_REQUIRED, 0, 0, False, 30),
+        (S.INPUT_REQUIRED, 1, 30, False, 45),
+        (S.INPUT_REQUIRED, 2, 75, True, 67.5),
+        (S.INPUT_REQUIRED, 6, 900, False, 300),
+        (S.INPUT_REQUIRED, 10_000, 900, False, 300),
+        (S.AUTH_REQUIRED, 0, 0, True, 30),
+        (S.TIMED_OUT, 500, 90_000, True, 900),
+    ],
+)
+def test_poll_intervals(status: str, polls: int, age_s: float, webhook: bool, seconds: float) -> None:
+    assert interval(status, polls=polls, age_s=age_s, webhook=webhook) == seconds
+
+
+def test_one_factor_shortens_every_interval_but_the_sellers_own(settings: Any) -> None:
+    settings.POLL_SCALE = 0.01
+
+    assert interval(S.SUBMITTED) == pytest.approx(0.6)
+    assert interval(S.SUBMITTED, polls=1, age_s=7, webhook=True) == pytest.approx(0.6), "10 min are 6 s now"
+    asked = policy.poll_interval(status=S.SUBMITTED, polls=0, age_s=0, webhook=False, retry_after_s=45.0)
+    assert asked == timedelta(seconds=45)
+
+
+def test_resends_back_off_to_a_minute_and_then_to_a_quarter_of_an_hour() -> None:
+    waits = [policy.resend_delay(attempt, None).total_seconds() for attempt in range(1, 13)]
+
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60, 512, 900, 900]
+    assert policy.resend_delay(1, 90.0) == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize(
+    ("task_type", "limit"),
+    [
+        ("create_media_buy", timedelta(hours=24)),
+        ("update_media_buy", timedelta(hours=12)),
+        ("creative_approval", timedelta(hours=48)),
+        ("sync_accounts", timedelta(hours=24)),
+        *((read, timedelta(minutes=10)) for read in sorted(READS)),
+    ],
+)
+def test_deadlines(task_type: str, limit: timedelta) -> None:
+    assert policy.deadline(task_type) == limit
+
+
+def test_a_purchase_may_be_held_open_and_a_read_may_not(settings: Any) -> None:
+    assert policy.call_timeout_s("create_media_buy") == settings.WORKING_TIMEOUT_S == 300
+    assert policy.call_timeout_s("get_products") == settings.CALL_TIMEOUT_S == 60

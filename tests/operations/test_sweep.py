@@ -1,0 +1,113 @@
+"""The sweep itself: one at a time, a pass that ends, and trouble that stays where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import OperationalError, connection
+
+from tasks_app.operations import publish, sweep
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.sweep import Swept, sweep_for
+from tests.adcp.raw_server import serve
+from tests.database import Database
+from tests.factories import make_seller
+from tests.operations import sweeping
+from tests.operations.making import TASK, ask, fresh, stand
+from tests.operations.sweeping import answering
+
+DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
+
+
+def slice_(seconds: float = 0.5) -> tuple[Swept, list[str]]:
+    """A turn of the sweep loop in this thread, and whether it handed over."""
+    handed: list[str] = []
+    swept = async_to_sync(sweep_for)(seconds=seconds, handover=lambda: handed.append("next"))
+    return swept, handed
+
+
+@pytest.fixture
+def quick(settings: Any) -> None:
+    settings.SWEEP_TICK_S = 0.05
+
+
+def test_one_sweep_loop_at_a_time(committed_db: Database, quick: None) -> None:
+    ask()
+    with psycopg.connect(committed_db.urls.app, autocommit=True) as other:
+        other.execute("select pg_advisory_lock(%s)", [sweep._LOCK])
+        swept, handed = slice_()
+
+    assert (swept.calls, handed) == (0, [])
+    assert Operation.objects.get().status == S.REQUESTED
+    assert slice_()[1] == ["next"], "a holder that ended has given it back"
+    assert slice_()[1] == ["next"], "and so have we"
+
+
+def test_a_lost_connection_costs_a_tick(committed_db: Database, quick: None, monkeypatch: Any) -> None:
+    ended = []
+
+    def cut() -> int:
+        if not ended:
+            ended.append(ask(seller=make_seller(url=f"{server.url}/mcp")))
+            with connection.cursor() as cursor:
+                cursor.execute("select pg_terminate_backend(pg_backend_pid())")
+        return 0
+
+    monkeypatch.setattr(sweep, "_chores", {"cut": cut})
+    with serve(answering(DONE)) as server:
+        swept, handed = slice_(1.0)
+
+    assert (swept.sent, handed) == (1, ["next"])
+    assert fresh(ended[0]).status == S.COMPLETED
+
+
+def test_a_database_that_is_away_at_the_end_still_hands_over(
+    committed_db: Database, quick: None, monkeypatch: Any
+) -> None:
+    def away() -> int:
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(sweep, "_chores", {"away": away})
+
+    assert slice_(0.2)[1] == ["next"]
+
+
+@pytest.mark.django_db
+def test_one_chore_that_fails_stops_no_other(monkeypatch: Any) -> None:
+    def bad() -> int:
+        raise ValueError("no")
+
+    monkeypatch.setattr(sweep, "_chores", {"bad": bad, "good": lambda: 1})
+
+    counts = sweeping.sweep().as_dict()
+    assert counts["bad"] == 0
+    assert counts["good"] >= 1
+
+
+@pytest.mark.django_db
+def test_a_pass_ends_though_the_seller_keeps_us_busy(settings: Any) -> None:
+    settings.POLL_SCALE = 1e-9
+    with serve(answering({"task_id": TASK, "task_type": "create_media_buy", "status": "working"})) as server:
+        operation = stand(S.SUBMITTED, next_poll_at=ask().created_at)
+        operation.seller.url = f"{server.url}/mcp"
+        operation.seller.save()
+        Operation.objects.exclude(pk=operation.pk).update(send_at=None)
+        swept = sweeping.sweep()
+
+    assert swept.polled == 1
+    assert fresh(operation).status == S.WORKING
+
+
+@pytest.mark.django_db
+def test_what_a_call_settles_is_published_in_the_same_pass(monkeypatch: Any) -> None:
+    told: list[Operation] = []
+    monkeypatch.setattr(publish, "_listeners", [told.append])
+    with serve(answering(DONE)) as server:
+        operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
+        sweeping.sweep()
+
+    assert told == [operation]
