@@ -50,8 +50,15 @@ class CampaignAdmin(ListPage):
         "approval": ("Awaiting approval", {"status": CampaignStatus.AWAITING_APPROVAL}),
         "ended": ("Ended", {"status__in": ENDED}),
     }
-    list_display = ["show_name", "show_advertiser", "show_state", "show_flight", "show_owner", "show_since",
-                    "show_budget"]
+    list_display = [
+        "show_name",
+        "show_advertiser",
+        "show_state",
+        "show_flight",
+        "show_owner",
+        "show_since",
+        "show_budget",
+    ]
     list_filter = ["status"]
     search_fields = ["^reference", "name", "advertiser__name"]
     ordering = ["-id"]

@@ -12,8 +12,8 @@ def allocate(budget: Budget, channels: tuple[ChannelWish, ...]) -> dict[str, Dec
     """Channel to amount, in minor units, adding up to the total exactly; channels that would get
     nothing are left out. The brief was validated: minimums and fixed amounts are in minor units and fit
     into the total, so that never all channels fall short at once."""
-    parts = {wish.channel: wish.fixed for wish in channels if wish.fixed is not None}
-    free = {wish.channel: wish for wish in channels if wish.fixed is None}
+    parts: dict[str, Decimal] = {wish.channel: wish.fixed for wish in channels if wish.fixed is not None}
+    free: dict[str, ChannelWish] = {wish.channel: wish for wish in channels if wish.fixed is None}
     left = budget.total - sum(parts.values(), Decimal(0))
     while free:
         shares = money.split(left, {name: wish.weight for name, wish in free.items()}, budget.currency)

@@ -36,6 +36,8 @@ def money_of(campaigns: Collection[uuid.UUID]) -> dict[uuid.UUID, Money]:
     for campaign, deal, status, asked, confirmed in lines.values_list(
         "deal__campaign_id", "deal_id", "deal__status", "budget", "confirmed_budget"
     ):
+        if campaign is None:
+            continue
         money = found.setdefault(campaign, Money())
         money.deals.add(deal)
         _add(money, deal, status, asked if confirmed is None else confirmed)

@@ -93,18 +93,25 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "flying_oldest": min((o.sent_at for o in flying if o.sent_at), default=None),
         "attention": attention[:_SHOWN],
         "attention_count": len(attention),
-        "budgets": commitments[:_SHOWN + 2],
+        "budgets": commitments[: _SHOWN + 2],
         "committed": _committed(commitments),
         "sellers": seller_lines(who),
     }
 
 
 def _operations(who: User) -> Any:
-    rows = visible(Operation.objects.all(), who).select_related("seller").order_by(
-        F("deadline_at").asc(nulls_last=True), "id"
+    rows = (
+        visible(Operation.objects.all(), who)
+        .select_related("seller")
+        .order_by(F("deadline_at").asc(nulls_last=True), "id")
     )
     return rows.defer(
-        "request_text", "webhook_token", "request", "result", "seller__token", "seller__webhook_secret",
+        "request_text",
+        "webhook_token",
+        "request",
+        "result",
+        "seller__token",
+        "seller__webhook_secret",
         "seller__capabilities",
     )
 
@@ -149,17 +156,26 @@ def _conflicts(who: User, since: Any) -> Any:
     seen = visible(Observation.objects.all(), who, team="operation__team").filter(
         outcome=Observation.Outcome.CONFLICT, at__gte=since
     )
-    return seen.select_related("operation__seller").order_by("-id").defer(
-        "body", "operation__request_text", "operation__webhook_token", "operation__seller__token",
-        "operation__seller__webhook_secret",
-    )[:20]
+    return (
+        seen.select_related("operation__seller")
+        .order_by("-id")
+        .defer(
+            "body",
+            "operation__request_text",
+            "operation__webhook_token",
+            "operation__seller__token",
+            "operation__seller__webhook_secret",
+        )[:20]
+    )
 
 
 def _deal_names(who: User, operations: Iterable[Operation]) -> dict[uuid.UUID, str]:
     wanted = {o.subject_id for o in operations if o.subject_type == "deal" and o.subject_id}
     if not wanted:
         return {}
-    deals = visible(Deal.objects.filter(pk__in=wanted), who).values_list("pk", "reference", "advertiser__name")
+    deals = visible(Deal.objects.filter(pk__in=wanted), who).values_list(
+        "pk", "reference", "advertiser__name"
+    )
     return {pk: f"{advertiser}, {reference}" for pk, reference, advertiser in deals}
 
 
@@ -170,14 +186,18 @@ def _about(operation: Operation, names: dict[uuid.UUID, str]) -> str:
 def _late(operation: Operation, names: dict[uuid.UUID, str]) -> Item:
     over = text.duration(clock.now() - operation.deadline_at) if operation.deadline_at else ""
     return Item(
-        glyph="overdue", text=f"{operation.seller} has not answered", link=_link(operation),
+        glyph="overdue",
+        text=f"{operation.seller} has not answered",
+        link=_link(operation),
         note=f"{_about(operation, names)}, {over} past its deadline",
     )
 
 
 def _conflict(seen: Observation) -> Item:
     return Item(
-        glyph="differs", text=f"{seen.operation.seller} contradicts itself", link=_link(seen.operation),
+        glyph="differs",
+        text=f"{seen.operation.seller} contradicts itself",
+        link=_link(seen.operation),
         note=f"{seen.operation.reference}, {seen.operation.task_type}: {seen.note}"[:160],
     )
 
@@ -187,7 +207,9 @@ def _asked(operation: Operation, names: dict[uuid.UUID, str]) -> Item:
     since = text.moment_short(operation.status_since)
     said = f": {operation.message}" if operation.message else ""
     return Item(
-        glyph="person", text=f"{operation.seller} {wants}", link=_link(operation),
+        glyph="person",
+        text=f"{operation.seller} {wants}",
+        link=_link(operation),
         note=f"{_about(operation, names)}, since {since}{said}"[:160],
     )
 
@@ -195,7 +217,8 @@ def _asked(operation: Operation, names: dict[uuid.UUID, str]) -> Item:
 def _departure(deal: Deal) -> Item:
     fields = ", ".join(dict.fromkeys(str(d.get("field")) for d in deal.differences if isinstance(d, dict)))
     return Item(
-        glyph="differs", text=f"{deal.seller} booked differently",
+        glyph="differs",
+        text=f"{deal.seller} booked differently",
         note=f"{deal.advertiser}, {deal.reference}: {fields}",
         link=reverse("admin:orders_deal_change", args=[deal.pk]),
     )
@@ -203,7 +226,9 @@ def _departure(deal: Deal) -> Item:
 
 def _failed(job: Job) -> Item:
     return Item(
-        glyph="failed", text=f"{job.reference} failed", note=(job.error or job.recipe)[:160],
+        glyph="failed",
+        text=f"{job.reference} failed",
+        note=(job.error or job.recipe)[:160],
         link=reverse("admin:tasks_app_job_change", args=[job.pk]),
     )
 
@@ -214,15 +239,17 @@ def _link(operation: Operation) -> str:
 
 def _commitments(who: User) -> list[Commitment]:
     """Campaigns whose flight is not over, the largest budget of each currency first."""
-    running = visible(Campaign.objects.filter(budget__gt=0, end_at__gt=clock.now()), who).exclude(status__in=_ENDED)
+    running = visible(Campaign.objects.filter(budget__gt=0, end_at__gt=clock.now()), who).exclude(
+        status__in=_ENDED
+    )
     campaigns = list(running.order_by("-budget", "id").defer("brief")[:50])
     money = money_of([campaign.pk for campaign in campaigns])
     return [_commitment(campaign, money.get(campaign.pk, Money())) for campaign in campaigns]
 
 
 def _commitment(campaign: Campaign, money: Money) -> Commitment:
-    assert campaign.budget is not None
-    shares = [float(part / campaign.budget * 100) for part in (money.confirmed, money.approved, money.waiting)]
+    budget = campaign.budget or Decimal(1)  # never without one: the query asks for budgets above 0
+    shares = [float(part / budget * 100) for part in (money.confirmed, money.approved, money.waiting)]
     words = ("confirmed by sellers", "approved, not confirmed", "waiting for approval")
     said = ", ".join(f"{share:.1f} percent {word}" for share, word in zip(shares, words, strict=True))
     return Commitment(
@@ -232,7 +259,7 @@ def _commitment(campaign: Campaign, money: Money) -> Commitment:
         label=f"{campaign.name}: {said}",
         percent=int(shares[0] + shares[1]),
         taken=money.confirmed + money.approved,
-        budget=campaign.budget,
+        budget=budget,
         currency=campaign.currency,
     )
 
@@ -242,6 +269,11 @@ def _committed(commitments: Collection[Commitment]) -> list[dict[str, Any]]:
     taken = dict(text.amounts((one.currency, one.taken) for one in commitments))
     budgets = text.amounts((one.currency, one.budget) for one in commitments)
     return [
-        {"currency": currency, "taken": taken[currency], "budget": total, "percent": taken[currency] / total * 100}
+        {
+            "currency": currency,
+            "taken": taken[currency],
+            "budget": total,
+            "percent": taken[currency] / total * 100,
+        }
         for currency, total in budgets
     ]

@@ -11,7 +11,7 @@ from campaigns.services import campaign_job
 from orders.models import Deal
 from orders.selectors import DealRows, deals_with_rows
 from tasks_app.approvals.models import Approval, Decision
-from tasks_app.jobs.models import Job, Step
+from tasks_app.jobs.models import Step
 from tasks_app.jobs.selectors import JobRows, job_rows
 from tasks_app.lifecycle.models import AuditEntry, Stateful
 from tasks_app.lifecycle.selectors import entries_of_many
@@ -20,14 +20,23 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import operations_of_steps
 from tasks_app.people.actors import actor_names
 
-_HEAVY = ("request_text", "webhook_token", "request", "result", "error", "seller__token",
-          "seller__webhook_secret", "seller__capabilities", "seller__tools")
+_HEAVY = (
+    "request_text",
+    "webhook_token",
+    "request",
+    "result",
+    "error",
+    "seller__token",
+    "seller__webhook_secret",
+    "seller__capabilities",
+    "seller__tools",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignRows:
-    """A campaign's rows. `operations` are all, reads too, oldest first; `decisions` by approval; `entries` the
-    chains of the campaign, its deals, approvals and operations, by entity."""
+    """A campaign's rows. `operations` are all, reads too, oldest first; `decisions` by approval; `entries`
+    the chains of the campaign, its deals, approvals and operations, by entity."""
 
     campaign: Campaign
     allocations: tuple[Allocation, ...]
@@ -52,17 +61,25 @@ def campaign_rows(campaign: Campaign) -> CampaignRows:
     operations = _operations(deals, graph)
     approvals = [approval for asked in deals.asked.values() for approval in asked]
     entities: list[Stateful] = [campaign, *deals.deals, *approvals, *operations]
-    entries = entries_of_many({
-        kind: [entity.pk for entity in entities if entity.entity == kind]
-        for kind in ("campaign", "deal", "approval", "operation")
-    })
+    entries = entries_of_many(
+        {
+            kind: [entity.pk for entity in entities if entity.entity == kind]
+            for kind in ("campaign", "deal", "approval", "operation")
+        }
+    )
     decisions: dict[uuid.UUID, list[Decision]] = {}
     for decision in Decision.objects.filter(approval__in=[a.pk for a in approvals]).order_by("id"):
         decisions.setdefault(decision.approval_id, []).append(decision)
     actors = {entry.actor for chain in entries.values() for entry in chain} | {campaign.requested_by}
     return CampaignRows(
-        campaign=campaign, allocations=tuple(campaign.allocations.all()), job=graph, deals=deals,
-        operations=operations, decisions=decisions, entries=entries, names=actor_names(actors),
+        campaign=campaign,
+        allocations=tuple(campaign.allocations.all()),
+        job=graph,
+        deals=deals,
+        operations=operations,
+        decisions=decisions,
+        entries=entries,
+        names=actor_names(actors),
         verification=_verified(entities, entries),
     )
 
@@ -95,8 +112,3 @@ def _verified(entities: Collection[Stateful], entries: dict[uuid.UUID, list[Audi
             return Verification(ok=False, entries=total, problem=f"{entity}: {checked.problem}")
         total += checked.entries
     return Verification(ok=True, entries=total)
-
-
-def job_of(rows: CampaignRows) -> Job | None:
-    """The campaign's job."""
-    return rows.job.job if rows.job else None

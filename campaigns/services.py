@@ -34,9 +34,7 @@ def campaign_submit(*, user: User, raw: dict[str, Any]) -> Campaign:
         raise SubmissionRefusedError("You belong to no team: ask an administrator.")
     brief, problems = brief_validate(raw, now=clock.now())
     advertiser = _advertiser(user, raw)
-    if advertiser is None:
-        problems.append({"field": "advertiser", "problem": "is none of your teams' advertisers"})
-    problems += _seller_problems(brief)
+    problems += _advertiser_problems(advertiser, brief) + _seller_problems(brief)
     campaign = _campaign(user, advertiser.team if advertiser else team, advertiser, raw, brief)
     actor = actor_ensure(user=user)
     create(campaign, actor=actor, reason="Submitted")
@@ -99,6 +97,15 @@ def _advertiser(user: User, raw: dict[str, Any]) -> Advertiser | None:
     if not isinstance(name, str):
         return None
     return Advertiser.objects.filter(team__in=user.teams.all(), name__iexact=name.strip()).first()
+
+
+def _advertiser_problems(advertiser: Advertiser | None, brief: Brief | None) -> list[Problem]:
+    if advertiser is None:
+        return [{"field": "advertiser", "problem": "is none of your teams' advertisers"}]
+    if brief is not None and brief.brand_domain != advertiser.brand_domain:
+        problem = f"{advertiser.name} is known as {advertiser.brand_domain}"
+        return [{"field": "brand_domain", "problem": problem}]
+    return []
 
 
 def _seller_problems(brief: Brief | None) -> list[Problem]:

@@ -21,10 +21,17 @@ from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.presenters import operation_age
 
 S = CampaignStatus
-_ORDER = (S.INITIALIZED, S.BRIEF_RECEIVED, S.BUDGET_ALLOCATED, S.RESEARCHING, S.AWAITING_APPROVAL,
-          S.EXECUTING_BOOKINGS, S.COMPLETED)
+_ORDER = (
+    S.INITIALIZED,
+    S.BRIEF_RECEIVED,
+    S.BUDGET_ALLOCATED,
+    S.RESEARCHING,
+    S.AWAITING_APPROVAL,
+    S.EXECUTING_BOOKINGS,
+    S.COMPLETED,
+)
 # About as wide as a stage is at 1440 px: tells which names fit into the bar.
-_BAR_PX = 140
+_BAR_PX = 155
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +75,12 @@ class Stage:
 def stages(rows: CampaignRows, groups: Collection[DealGroup]) -> list[Stage]:
     """Brief, allocation, recommendations, approvals, booking, complete: from rows, never from hopes."""
     return [
-        _brief_stage(rows), _allocation_stage(rows), _recommendation_stage(rows), _approval_stage(rows),
-        _booking_stage(rows, groups), _complete_stage(rows),
+        _brief_stage(rows),
+        _allocation_stage(rows),
+        _recommendation_stage(rows),
+        _approval_stage(rows),
+        _booking_stage(rows, groups),
+        _complete_stage(rows),
     ]
 
 
@@ -103,12 +114,20 @@ def as_words(value: Any) -> str:
 def _brief_stage(rows: CampaignRows) -> Stage:
     campaign = rows.campaign
     objective = as_dict(as_dict(campaign.brief).get("objective"))
-    line = ", ".join(part for part in (as_words(objective.get("goal")).capitalize(),
-                                       as_words(as_dict(campaign.brief).get("audience"))) if part)
+    line = ", ".join(
+        part
+        for part in (
+            as_words(objective.get("goal")).capitalize(),
+            as_words(as_dict(campaign.brief).get("audience")),
+        )
+        if part
+    )
     at = text.moment_short(campaign.created_at)
     if campaign.status == S.VALIDATION_FAILED:
         wrong = plural(len(campaign.problems), "problem")
-        return Stage(title="Brief", glyph="failed", line=line or campaign.name, note=f"{at}, {wrong}", tone="bad")
+        return Stage(
+            title="Brief", glyph="failed", line=line or campaign.name, note=f"{at}, {wrong}", tone="bad"
+        )
     return Stage(title="Brief", glyph="done", line=line or campaign.name, note=f"{at}, valid")
 
 
@@ -126,8 +145,12 @@ def _allocation_stage(rows: CampaignRows) -> Stage:
         at += exact
     said = [f"{a.channel} {p} percent" for a, p in zip(rows.allocations, percents, strict=True)]
     return Stage(
-        title="Allocation", glyph="done", line="", note=f"{joined([str(p) for p in percents])} %",
-        shares=tuple(shares), shares_words=joined(said),
+        title="Allocation",
+        glyph="done",
+        line="",
+        note=f"{joined([str(p) for p in percents])} %",
+        shares=tuple(shares),
+        shares_words=joined(said),
     )
 
 
@@ -137,13 +160,19 @@ def _recommendation_stage(rows: CampaignRows) -> Stage:
         stage = _not_yet(rows, "Recommendations", S.RESEARCHING, "asks sellers for products")
         if rows.campaign.status == S.RESEARCHING:
             asked = {o.seller_id for o in rows.operations if o.task_type == "get_products"}
-            return Stage(title="Recommendations", glyph="running", tone="on", note="asking for products",
-                         line=f"{plural(len(asked), 'seller')} asked")
+            return Stage(
+                title="Recommendations",
+                glyph="running",
+                tone="on",
+                note="asking for products",
+                line=f"{plural(len(asked), 'seller')} asked",
+            )
         return stage
     packages = sum(len(rows.deals.lines.get(deal.pk, ())) for deal in deals)
     sellers = len({deal.seller_id for deal in deals})
     return Stage(
-        title="Recommendations", glyph="done",
+        title="Recommendations",
+        glyph="done",
         line=f"{plural(len(deals), 'deal')} of {plural(products_offered(rows), 'product')}",
         note=f"{plural(sellers, 'seller')}, {plural(packages, 'package')}",
     )
@@ -159,12 +188,21 @@ def _approval_stage(rows: CampaignRows) -> Stage:
     open_ones = [a for a in asked if a.status == ApprovalStatus.OPEN]
     if open_ones:
         due = text.moment_short(min(a.due_at for a in open_ones))
-        return Stage(title="Approvals", glyph="person", tone="you", note=f"next due {due}",
-                     line=f"{decided} of {len(asked) - count[ApprovalStatus.VOIDED]} decided")
+        return Stage(
+            title="Approvals",
+            glyph="person",
+            tone="you",
+            note=f"next due {due}",
+            line=f"{decided} of {len(asked) - count[ApprovalStatus.VOIDED]} decided",
+        )
     approved = count[ApprovalStatus.APPROVED]
     glyph = "done" if approved else "stopped"
-    return Stage(title="Approvals", glyph=glyph, note=joined(by) or "nobody decided in time",
-                 line=f"{approved} of {len(asked) - count[ApprovalStatus.VOIDED]} approved")
+    return Stage(
+        title="Approvals",
+        glyph=glyph,
+        note=joined(by) or "nobody decided in time",
+        line=f"{approved} of {len(asked) - count[ApprovalStatus.VOIDED]} approved",
+    )
 
 
 def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
@@ -178,14 +216,28 @@ def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
         oldest = min(out, key=lambda operation: operation.created_at)
         age = operation_age(oldest)
         asked = all(o.status in (O.INPUT_REQUIRED, O.AUTH_REQUIRED, O.TIMED_OUT) for o in out)
-        return Stage(title="Booking", glyph="person" if asked else "running", line=line,
-                     note=f"oldest {age.left} {age.right}", tone="you" if asked else "on")
+        return Stage(
+            title="Booking",
+            glyph="person" if asked else "running",
+            line=line,
+            note=f"oldest {age.left} {age.right}",
+            tone="you" if asked else "on",
+        )
+    if count["waiting"]:
+        asked_now = any(rows.deals.open_questions(group.deal) for group in groups)
+        note = "waits for a decision" if asked_now else "a worker takes it within seconds"
+        return Stage(
+            title="Booking",
+            glyph="person" if asked_now else "running",
+            line=line,
+            note=note,
+            tone="you" if asked_now else "on",
+        )
     booked = [g for g in groups if g.deal.status in CONFIRMED]
     differ = sum(g.deal.differs for g in booked)
     note = f"{plural(differ, 'deal differs', 'deals differ')}" if differ else "nothing is open"
     glyph = "differs" if differ else "done" if booked else "failed"
-    return Stage(title="Booking", glyph=glyph, line=line, note=note,
-                 tone="on" if campaign.status == S.EXECUTING_BOOKINGS else "")
+    return Stage(title="Booking", glyph=glyph, line=line, note=note)
 
 
 def _complete_stage(rows: CampaignRows) -> Stage:
@@ -197,8 +249,12 @@ def _complete_stage(rows: CampaignRows) -> Stage:
     if campaign.status in (S.FAILED, S.VALIDATION_FAILED):
         return Stage(title="Ended", glyph="failed", line=told or "nothing was bought", note=ended, tone="bad")
     waiting = sum(1 for deal in rows.deals.deals if deal_fate(deal) == "waiting")
-    return Stage(title="Complete", glyph="waiting", note="then it ends by itself",
-                 line=f"after {plural(waiting, 'answer')}" if waiting else "after all bookings")
+    return Stage(
+        title="Complete",
+        glyph="waiting",
+        note="then it ends by itself",
+        line=f"after {plural(waiting, 'answer')}" if waiting else "after all bookings",
+    )
 
 
 def _not_yet(rows: CampaignRows, title: str, status: str, what: str) -> Stage:
@@ -212,10 +268,12 @@ def _not_yet(rows: CampaignRows, title: str, status: str, what: str) -> Stage:
 
 
 def _was_booking(rows: CampaignRows) -> bool:
-    return any(deal.status not in (DealStatus.QUOTED, DealStatus.CANCELLED, DealStatus.EXPIRED)
-               for deal in rows.deals.deals)
+    return any(
+        deal.status not in (DealStatus.QUOTED, DealStatus.CANCELLED, DealStatus.EXPIRED)
+        for deal in rows.deals.deals
+    )
 
 
 def _short(channel: str, width: float) -> str:
     shown = fit(channel.removeprefix("streaming_").replace("_", " "), width - 3, size=10)
-    return "" if "…" in shown and len(shown) < 4 else shown
+    return "" if "…" in shown else shown

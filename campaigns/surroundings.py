@@ -7,14 +7,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from statistics import median
 
 from django.db.models import Sum
 from django.urls import reverse
 
 from campaigns.commitments import Money, money_of
 from campaigns.models import Campaign
-from campaigns.track import answer_times
+from campaigns.track import answer_times, middle
 from orders.models import CONFIRMED, Deal, DealLine, DealStatus
 from tasks_app import clock
 from tasks_app.approvals.around import Budget, Detail, Place, around_register
@@ -37,12 +36,18 @@ def deal_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Pla
     rows = visible(Deal.objects.filter(pk__in=ids), viewer).annotate(gross=Sum("lines__budget"))
     deals = list(rows.values_list("pk", "reference", "campaign_id", "currency", "gross"))
     campaigns = dict(
-        visible(Campaign.objects.filter(pk__in={row[2] for row in deals if row[2]}), viewer).values_list("pk", "name")
+        visible(Campaign.objects.filter(pk__in={row[2] for row in deals if row[2]}), viewer).values_list(
+            "pk", "name"
+        )
     )
     return {
         pk: _place(
-            reference=reference, link=reverse("admin:orders_deal_change", args=[pk]), campaign=campaign,
-            names=campaigns, gross=gross, currency=currency,
+            reference=reference,
+            link=reverse("admin:orders_deal_change", args=[pk]),
+            campaign=campaign,
+            names=campaigns,
+            gross=gross,
+            currency=currency,
         )
         for pk, reference, campaign, currency, gross in deals
     }
@@ -59,7 +64,7 @@ def operation_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID
     deals = deal_places(about, viewer) if about else {}
     return {
         pk: replace(
-            deals.get(subject, Place(reference="")),
+            (deals.get(subject) if subject else None) or Place(reference=""),
             reference=reference,
             link=reverse("admin:tasks_app_operation_change", args=[pk]),
         )
@@ -84,26 +89,34 @@ def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     if deal is None:
         return Detail()
     answers = answer_times(viewer, [deal.seller_id]).get(deal.seller_id, [])
-    campaign = visible(Campaign.objects.filter(pk=deal.campaign_id), viewer).first() if deal.campaign_id else None
+    campaign = (
+        visible(Campaign.objects.filter(pk=deal.campaign_id), viewer).first() if deal.campaign_id else None
+    )
     money = money_of([campaign.pk]).get(campaign.pk, Money()) if campaign else Money()
     return Detail(
         budget=_budget(campaign, money, deal) if campaign else None,
         group=tuple(money.deals - {deal.pk}),
         history=_history(deal, viewer, answers),
-        answer_time=median(answers) if answers else None,
+        answer_time=middle(answers),
         creative_deadline=deal.creative_deadline,
     )
 
 
 def _place(
-    *, reference: str, link: str, campaign: uuid.UUID | None, names: dict[uuid.UUID, str], gross: Decimal | None,
+    *,
+    reference: str,
+    link: str,
+    campaign: uuid.UUID | None,
+    names: dict[uuid.UUID, str],
+    gross: Decimal | None,
     currency: str,
 ) -> Place:
     place = Place(reference=reference, link=link, amount=gross, currency=currency)
     if campaign is None or campaign not in names:
         return place
     return replace(
-        place, campaign=names[campaign],
+        place,
+        campaign=names[campaign],
         campaign_link=reverse("admin:campaigns_campaign_change", args=[campaign]),
     )
 
@@ -127,7 +140,9 @@ def _history(deal: Deal, viewer: User, answers: Sequence[timedelta]) -> tuple[tu
     lost = sum(status in _LOST for status, _, _ in before)
     differing = sum(bool(found) for found in booked)
     since = min((at for _, _, at in before if at is not None), default=None)
-    first = f"{len(booked) - differing} of {len(booked)} booked" + (f" since {text.day(since)}" if since else "")
+    first = f"{len(booked) - differing} of {len(booked)} booked" + (
+        f" since {text.day(since)}" if since else ""
+    )
     facts = [
         ("Booked as approved", first if booked else "none booked yet"),
         ("Booked differently", str(differing) if differing else "none"),
@@ -142,12 +157,13 @@ _LOST = (DealStatus.FAILED, DealStatus.CANCELLED)
 
 
 def _times(answers: Sequence[timedelta]) -> str:
-    if not answers:
+    usual = middle(answers)
+    if usual is None:
         return "no purchase confirmed yet"
     ranked = sorted(answers)
     most = ranked[min(len(ranked) - 1, round(0.9 * (len(ranked) - 1)))]
     many = f", nine in ten within {text.duration(most)}" if len(ranked) >= 10 else f", of {len(ranked)}"
-    return f"median {text.duration(median(ranked))}{many}"
+    return f"median {text.duration(usual)}{many}"
 
 
 def _spent(deal: Deal, viewer: User) -> str:

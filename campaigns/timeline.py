@@ -28,7 +28,7 @@ _SHARED = (D.ACCEPTED, D.BOOKING, D.CANCELLED, D.EXPIRED)
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One line. `said` makes the sentence out of the sellers it is about; `key` joins what belongs together."""
+    """One line. `said` makes the sentence out of the sellers it is about; `key` joins what is alike."""
 
     at: datetime
     glyph: str
@@ -78,10 +78,16 @@ def _campaign(entry: AuditEntry, rows: CampaignRows) -> Event | None:
     who = rows.names.get(entry.actor, entry.actor)
     found = {
         C.INITIALIZED: ("done", f"{who} submitted the brief"),
-        C.VALIDATION_FAILED: ("failed", f"The brief was refused: {plural(len(rows.campaign.problems), 'problem')}"),
+        C.VALIDATION_FAILED: (
+            "failed",
+            f"The brief was refused: {plural(len(rows.campaign.problems), 'problem')}",
+        ),
         C.BUDGET_ALLOCATED: ("done", f"The budget was split over {plural(len(rows.allocations), 'channel')}"),
         C.RESEARCHING: ("running", "Sellers were asked for products"),
-        C.AWAITING_APPROVAL: ("done", f"{plural(len(rows.deals.deals), 'deal was', 'deals were')} recommended"),
+        C.AWAITING_APPROVAL: (
+            "done",
+            f"{plural(len(rows.deals.deals), 'deal was', 'deals were')} recommended",
+        ),
         C.COMPLETED: ("done", f"The campaign is complete: {entry.reason}"),
         C.FAILED: ("failed", f"The campaign failed: {entry.reason}"),
     }.get(C(entry.to_status))
@@ -100,12 +106,18 @@ def _deal(entry: AuditEntry, deal: Deal, rows: CampaignRows) -> Event | None:
     found: dict[str, tuple[str, Callable[[str], str]]] = {
         D.ACCEPTED: ("done", lambda them: f"{who} approved {them}"),
         D.BOOKING: ("seller", lambda them: f"The purchase was sent to {them}"),
-        D.BOOKED: ("differs" if departs else "done",
-                   lambda them: f"{them} booked the deal{f', {departs}' if departs else ''}"),
+        D.BOOKED: (
+            "differs" if departs else "done",
+            lambda them: f"{them} booked the deal{f', {departs}' if departs else ''}",
+        ),
         D.FAILED: ("failed", lambda them: f"{them} did not book: {told}"),
         D.EXPIRED: ("stopped", lambda them: f"Nobody decided on {them} in time"),
-        D.CANCELLED: ("stopped", (lambda them: f"{who} rejected {them}") if by_person
-                      else (lambda them: f"{them} was cancelled: {told}")),
+        D.CANCELLED: (
+            "stopped",
+            (lambda them: f"{who} rejected {them}")
+            if by_person
+            else (lambda them: f"{them} was cancelled: {told}"),
+        ),
         D.DELIVERING: ("running", lambda them: f"{them} delivers"),
         D.COMPLETED: ("done", lambda them: f"{them} delivered"),
     }
@@ -114,7 +126,11 @@ def _deal(entry: AuditEntry, deal: Deal, rows: CampaignRows) -> Event | None:
     glyph, said = found[entry.to_status]
     settled = str(entry.metadata.get("settled_by") or "")
     return Event(
-        at=entry.at, glyph=glyph, said=said, about=(seller,), how=_channel(settled),
+        at=entry.at,
+        glyph=glyph,
+        said=said,
+        about=(seller,),
+        how=_channel(settled),
         key=f"deal:{entry.to_status}:{entry.actor if entry.to_status in _SHARED else deal.pk}",
         quote=_comment(entry) if by_person else "",
     )
@@ -126,7 +142,11 @@ def _operation(entry: AuditEntry, operation: Operation) -> Event | None:
     if not operation.is_mutation or task == "sync_accounts":
         lost = entry.to_status in (O.FAILED, O.REJECTED, O.TIMED_OUT)
         said, glyph = f"{seller} did not answer {task}: {_why(entry)}", "failed"
-        return Event(at=entry.at, glyph=glyph, said=lambda _: said, key=str(entry.pk), how=channel) if lost else None
+        return (
+            Event(at=entry.at, glyph=glyph, said=lambda _: said, key=str(entry.pk), how=channel)
+            if lost
+            else None
+        )
     found: dict[str, tuple[str, Callable[[str], str]]] = {
         O.SUBMITTED: ("seller", lambda them: f"{them} took it for review"),
         O.WORKING: ("running", lambda them: f"{them} works on it"),
@@ -139,7 +159,11 @@ def _operation(entry: AuditEntry, operation: Operation) -> Event | None:
     glyph, said_of = found[entry.to_status]
     together = entry.to_status == O.SUBMITTED
     return Event(
-        at=entry.at, glyph=glyph, said=said_of, about=(seller,), how=channel,
+        at=entry.at,
+        glyph=glyph,
+        said=said_of,
+        about=(seller,),
+        how=channel,
         key=f"operation:{entry.to_status}:{channel}" if together else str(entry.pk),
     )
 
@@ -165,7 +189,9 @@ def _merged(events: list[Event]) -> list[Event]:
     """Neighbours of one key and kind, within _TOGETHER, become one line."""
     merged: list[Event] = []
     for event in events:
-        last = next((one for one in reversed(merged) if one.key == event.key and one.quote == event.quote), None)
+        last = next(
+            (one for one in reversed(merged) if one.key == event.key and one.quote == event.quote), None
+        )
         if last is None or not event.about or event.at - last.at > _TOGETHER:
             merged.append(event)
             continue

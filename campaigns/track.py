@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
@@ -24,7 +24,7 @@ _ANSWERS, _DRAWN = 500, 12
 
 @dataclass(frozen=True, kw_only=True)
 class SellerLine:
-    """One seller: success of the last 30 days in percent, median time to settle a purchase, its last answers."""
+    """One seller: success of the last 30 days in percent, median time to settle a purchase, last answers."""
 
     name: str
     link: str
@@ -47,26 +47,39 @@ def seller_lines(viewer: User) -> list[SellerLine]:
 def answer_times(viewer: User, sellers: Collection[uuid.UUID]) -> dict[uuid.UUID, list[timedelta]]:
     """Seller id to how long the latest purchases took from sending to completion, oldest first."""
     settled = visible(Operation.objects.all(), viewer).filter(
-        seller__in=sellers, status=O.COMPLETED, task_type="create_media_buy", sent_at__isnull=False,
+        seller__in=sellers,
+        status=O.COMPLETED,
+        task_type="create_media_buy",
+        sent_at__isnull=False,
         settled_at__isnull=False,
     )
     rows = settled.order_by("-settled_at").values_list("seller_id", "sent_at", "settled_at")[:_ANSWERS]
     found: dict[uuid.UUID, list[timedelta]] = {}
     for seller, sent, end in reversed(rows):
-        found.setdefault(seller, []).append(end - sent)
+        if sent is not None and end is not None:
+            found.setdefault(seller, []).append(end - sent)
     return found
+
+
+def middle(spans: Sequence[timedelta]) -> timedelta | None:
+    """The median, None of nothing."""
+    return timedelta(seconds=median(span.total_seconds() for span in spans)) if spans else None
 
 
 def _counts(viewer: User) -> dict[uuid.UUID, dict[str, int]]:
     recent = visible(Operation.objects.all(), viewer).filter(created_at__gte=clock.now() - _MONTH)
-    rows = recent.order_by().values("seller_id").annotate(
-        asked=Count("pk"),
-        settled=Count("pk", filter=Q(status__in=SETTLED)),
-        succeeded=Count("pk", filter=Q(status=O.COMPLETED)),
-        overdue=Count("pk", filter=Q(status=O.TIMED_OUT) & ~Q(task_type__in=READS)),
-        refused=Count("pk", filter=Q(status=O.AUTH_REQUIRED)),
+    rows = (
+        recent.order_by()
+        .values("seller_id")
+        .annotate(
+            asked=Count("pk"),
+            settled=Count("pk", filter=Q(status__in=SETTLED)),
+            succeeded=Count("pk", filter=Q(status=O.COMPLETED)),
+            overdue=Count("pk", filter=Q(status=O.TIMED_OUT) & ~Q(task_type__in=READS)),
+            refused=Count("pk", filter=Q(status=O.AUTH_REQUIRED)),
+        )
     )
-    return {row["seller_id"]: row for row in rows}
+    return {row["seller_id"]: {k: v for k, v in row.items() if isinstance(v, int)} for row in rows}
 
 
 def _line(pk: uuid.UUID, name: str, counts: dict[str, int], answers: list[timedelta]) -> SellerLine:
@@ -79,7 +92,7 @@ def _line(pk: uuid.UUID, name: str, counts: dict[str, int], answers: list[timede
         word=word,
         settled=settled,
         success=100 * counts["succeeded"] / settled if settled else None,
-        answer=median(answers) if answers else None,
+        answer=middle(answers),
         latest=tuple(one.total_seconds() for one in answers[-_DRAWN:]),
     )
 

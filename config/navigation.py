@@ -9,24 +9,31 @@ from django.templatetags.static import static
 
 # (title, icon, model of the page) by group; a page is listed for whoever may see its model.
 _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
-    ("Buying", (
-        ("Campaigns", "campaign", "campaigns.campaign"),
-        ("Deals", "handshake", "orders.deal"),
-        ("Sellers", "storefront", "tasks_app.seller"),
-    )),
-    ("Operations", (
-        ("Monitor", "monitor_heart", "tasks_app.operation"),
-        ("Jobs", "account_tree", "tasks_app.job"),
-        ("Webhooks", "webhook", "tasks_app.webhookdelivery"),
-    )),
-    ("Records", (
-        ("Audit trail", "receipt_long", "tasks_app.auditentry"),
-    )),
-    ("Administration", (
-        ("People", "person", "tasks_app.user"),
-        ("Teams", "groups", "tasks_app.team"),
-        ("Advertisers", "sell", "tasks_app.advertiser"),
-    )),
+    (
+        "Buying",
+        (
+            ("Campaigns", "campaign", "campaigns.campaign"),
+            ("Deals", "handshake", "orders.deal"),
+            ("Sellers", "storefront", "tasks_app.seller"),
+        ),
+    ),
+    (
+        "Operations",
+        (
+            ("Monitor", "monitor_heart", "tasks_app.operation"),
+            ("Jobs", "account_tree", "tasks_app.job"),
+            ("Webhooks", "webhook", "tasks_app.webhookdelivery"),
+        ),
+    ),
+    ("Records", (("Audit trail", "receipt_long", "tasks_app.auditentry"),)),
+    (
+        "Administration",
+        (
+            ("People", "person", "tasks_app.user"),
+            ("Teams", "groups", "tasks_app.team"),
+            ("Advertisers", "sell", "tasks_app.advertiser"),
+        ),
+    ),
 )
 
 
@@ -106,13 +113,29 @@ UNFOLD: dict[str, Any] = {
     },
     "COLORS": {
         "base": {
-            "50": "#f8f9fa", "100": "#f1f3f5", "200": "#e3e7eb", "300": "#cfd5dc", "400": "#97a1ad",
-            "500": "#646f7d", "600": "#4a5462", "700": "#363f4b", "800": "#232a33", "900": "#14191f",
+            "50": "#f8f9fa",
+            "100": "#f1f3f5",
+            "200": "#e3e7eb",
+            "300": "#cfd5dc",
+            "400": "#97a1ad",
+            "500": "#646f7d",
+            "600": "#4a5462",
+            "700": "#363f4b",
+            "800": "#232a33",
+            "900": "#14191f",
             "950": "#0b0f13",
         },
         "primary": {
-            "50": "#eef4ff", "100": "#dfe9fd", "200": "#c3d6fb", "300": "#9bbaf6", "400": "#6c97ee",
-            "500": "#4a7de3", "600": "#2459c9", "700": "#1d48a5", "800": "#1b3c85", "900": "#1a346d",
+            "50": "#eef4ff",
+            "100": "#dfe9fd",
+            "200": "#c3d6fb",
+            "300": "#9bbaf6",
+            "400": "#6c97ee",
+            "500": "#4a7de3",
+            "600": "#2459c9",
+            "700": "#1d48a5",
+            "800": "#1b3c85",
+            "900": "#1a346d",
             "950": "#132248",
         },
     },

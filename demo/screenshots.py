@@ -20,8 +20,13 @@ from playwright.sync_api import Error as BrowserError
 
 # Nothing is fetched but the pages themselves.
 _QUIET = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
 ]
 DESKTOP, TELEPHONE = (1440, 900), (390, 844)
 _ROW_LINK = "#content table a[href*='/change/']"
@@ -69,7 +74,8 @@ def take(url: str, login: str, password: str, out: Path, *, every: bool) -> Iter
     with _browser() as browser:
         for suffix, (width, height), dark in looks:
             context = browser.new_context(
-                viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light",
+                viewport={"width": width, "height": height},
+                color_scheme="dark" if dark else "light",
                 device_scale_factor=2 if width < 500 else 1,
             )
             page = context.new_page()

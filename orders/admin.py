@@ -11,10 +11,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from orders.cost_dates import cost_dates
 from orders.models import UNSETTLED, Deal, DealStatus
 from orders.presenters import (
     change_words,
-    cost_dates,
     deal_choices,
     deal_group,
     departure_sentences,
@@ -42,11 +42,27 @@ class DealAdmin(ListPage):
         "": ("All", {}),
         "open": ("Open", {"status__in": UNSETTLED}),
         "differs": ("Booked differently", {"differs": True}),
-        "ended": ("Ended", {"status__in": (DealStatus.COMPLETED, DealStatus.FAILED, DealStatus.CANCELLED,
-                                           DealStatus.EXPIRED)}),
+        "ended": (
+            "Ended",
+            {
+                "status__in": (
+                    DealStatus.COMPLETED,
+                    DealStatus.FAILED,
+                    DealStatus.CANCELLED,
+                    DealStatus.EXPIRED,
+                )
+            },
+        ),
     }
-    list_display = ["show_reference", "show_campaign", "show_seller", "show_state", "show_says", "show_flight",
-                    "show_gross"]
+    list_display = [
+        "show_reference",
+        "show_campaign",
+        "show_seller",
+        "show_state",
+        "show_says",
+        "show_flight",
+        "show_gross",
+    ]
     list_filter = ["seller", "status"]
     search_fields = ["^reference", "=media_buy_id"]
     search_help_text = "The beginning of a reference, or a media buy id"
@@ -91,7 +107,9 @@ class DealAdmin(ListPage):
 
     @display(description="Gross")
     def show_gross(self, deal: Deal) -> SafeString:
-        return format_html('<span class="fd-num">{}</span>', money(getattr(deal, "gross", None), deal.currency))
+        return format_html(
+            '<span class="fd-num">{}</span>', money(getattr(deal, "gross", None), deal.currency)
+        )
 
     def object_data(self, request: HttpRequest, obj: Deal) -> dict[str, Any]:
         rows = deals_with_rows(Deal.objects.filter(pk=obj.pk))
@@ -106,7 +124,9 @@ class DealAdmin(ListPage):
             "deal": obj,
             "campaign": campaigns.get(obj.campaign_id) if obj.campaign_id else None,
             "group": group,
-            "gross_change": change_words(group.approved, group.confirmed, obj.currency) if group.confirmed else "",
+            "gross_change": change_words(group.approved, group.confirmed, obj.currency)
+            if group.confirmed
+            else "",
             "sentences": departure_sentences(group),
             "question": next((q for q in questions if q.kind == "booked_differently"), None),
             "questions": questions,

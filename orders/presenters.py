@@ -1,4 +1,4 @@
-"""Deals in words: approved beside confirmed, what the seller says, what can be done, which dates cost money."""
+"""Deals in words: approved beside confirmed, what the seller says, what can be done."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ from typing import Any
 from orders.confirmation import differences
 from orders.models import CONFIRMED, Deal, DealLine, DealStatus
 from orders.selectors import DealRows, deal_names
-from tasks_app import clock
-from tasks_app.adcp.envelopes import parse_time
-from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import terms, text
-from tasks_app.desk.items import Item, joined
+from tasks_app.desk.items import Item, joined, lowered
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
-from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.presenters import operation_next
@@ -72,21 +68,6 @@ class DealGroup:
     confirmed: Decimal | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostDate:
-    """A date that costs money. `kind`: approval, hold, creative or cancel."""
-
-    kind: str
-    at: datetime
-    what: str
-    note: str
-    link: str = ""
-
-    @property
-    def passed(self) -> bool:
-        return self.at <= clock.now()
-
-
 def deal_group(deal: Deal, rows: DealRows) -> DealGroup:
     """A deal as the campaign's and its own page show it."""
     lines = rows.lines.get(deal.pk, [])
@@ -94,7 +75,10 @@ def deal_group(deal: Deal, rows: DealRows) -> DealGroup:
     found = tuple(_line_row(deal, line, purchase) for line in lines)
     confirmed = [line.confirmed_budget for line in lines if line.confirmed_budget is not None]
     return DealGroup(
-        deal=deal, link=link_to(Deal, deal.pk), rows=found, notes=tuple(_notes(deal, rows, purchase)),
+        deal=deal,
+        link=link_to(Deal, deal.pk),
+        rows=found,
+        notes=tuple(_notes(deal, rows, purchase)),
         approved=sum((line.budget for line in lines), Decimal(0)),
         confirmed=sum(confirmed, Decimal(0)) if confirmed else None,
     )
@@ -126,8 +110,10 @@ def departure_sentences(group: DealGroup) -> list[str]:
 def departure_words(lines: Sequence[DealLine], deal: Deal) -> str:
     """with 3,500.00 less and a later start; empty where it was booked as approved."""
     fields = {found["field"] for found in differences(deal, lines)}
-    changed = sum((line.confirmed_budget - line.budget for line in lines if line.confirmed_budget is not None),
-                  Decimal(0))
+    changed = sum(
+        (line.confirmed_budget - line.budget for line in lines if line.confirmed_budget is not None),
+        Decimal(0),
+    )
     said = []
     if "budget" in fields:
         said.append(f"{text.amount(abs(changed), deal.currency)} {'more' if changed > 0 else 'less'}")
@@ -145,29 +131,9 @@ def deal_choices(deal: Deal, lines: Sequence[DealLine], questions: Sequence[Appr
     """Every state a declared edge leads to from here, and what brings it about."""
     edges = deal.declared().edges
     return [
-        Item(glyph=face(to).glyph, text=to,
-             note=_way(deal, to, lines, questions) or edges[deal.status, to])
+        Item(glyph=face(to).glyph, text=to, note=_way(deal, to, lines, questions) or edges[deal.status, to])
         for to in deal.declared().targets(deal.status)
     ]
-
-
-def cost_dates(deal: Deal, lines: Sequence[DealLine], questions: Sequence[Approval]) -> list[CostDate]:
-    """Dates by which somebody must have acted, the next first; only what the seller stated or we set."""
-    found = [
-        CostDate(kind="approval", at=question.due_at, what=question.title, link=link_to(Approval, question.pk),
-                 note=f"else: {effect[:1].lower()}{effect[1:]}")
-        for question in questions
-        for effect in [kind_of(question).effects.get("nothing", "")]
-    ]
-    hold = parse_time(deal.terms.get("hold_expires_at")) if isinstance(deal.terms, dict) else None
-    if hold and deal.status in (S.QUOTED, S.NEGOTIATING, S.ACCEPTED):
-        found.append(CostDate(kind="hold", at=hold, what="The hold expires",
-                              note="the seller may sell the inventory to others"))
-    if deal.creative_deadline and deal.status not in (S.COMPLETED, *_OWN_GLYPHS):
-        found.append(CostDate(kind="creative", at=deal.creative_deadline, what="Creatives due",
-                              note="else the start slips"))
-    found += _cancellation_dates(deal, lines)
-    return sorted(found, key=lambda date: date.at)
 
 
 def mirror_facts(deal: Deal) -> list[tuple[str, str]]:
@@ -199,7 +165,7 @@ def operation_note(operation: Operation) -> str:
         asked = f": {operation.message}" if operation.message else ""
         return f"asks you since {text.moment_short(operation.status_since)}{asked}"
     following = operation_next(operation)
-    said = f"{following.what[:1].lower()}{following.what[1:]} {following.when}".strip()
+    said = f"{lowered(following.what)} {following.when}".strip()
     if operation.deadline_at and operation.status != O.TIMED_OUT:
         said += f", overdue {text.moment_short(operation.deadline_at)}"
     return said
@@ -209,12 +175,17 @@ def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow
     fields = {found["field"] for found in differences(deal, [line])}
     glyph, word = _line_state(deal, bool(fields), purchase)
     return LineRow(
-        line=line, rate=_rate(line.rate, deal.currency), basis=terms.rate_basis(line.pricing_model, line.is_fixed),
-        units=_units(line), glyph=glyph, word=word,
+        line=line,
+        rate=_rate(line.rate, deal.currency),
+        basis=terms.rate_basis(line.pricing_model, line.is_fixed),
+        units=_units(line),
+        glyph=glyph,
+        word=word,
         flight=_flight(line.start_at, line.end_at, deal.zone),
         flight_confirmed=_confirmed_flight(deal, line),
         budget_change=change_words(line.budget, line.confirmed_budget, deal.currency)
-        if "budget" in fields and line.confirmed_budget is not None else "",
+        if "budget" in fields and line.confirmed_budget is not None
+        else "",
         other=tuple(_departures(deal, line, fields)),
     )
 
@@ -222,8 +193,10 @@ def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow
 def _line_state(deal: Deal, departs: bool, purchase: Operation | None) -> tuple[str, str]:
     if departs and deal.differs:
         return "differs", "Booked differently"
-    if deal.status == S.BOOKING and purchase is not None and purchase.status in (
-        O.SUBMITTED, O.WORKING, O.INPUT_REQUIRED, O.AUTH_REQUIRED, O.TIMED_OUT
+    if (
+        deal.status == S.BOOKING
+        and purchase is not None
+        and purchase.status in (O.SUBMITTED, O.WORKING, O.INPUT_REQUIRED, O.AUTH_REQUIRED, O.TIMED_OUT)
     ):
         return face(purchase.status)
     return face(deal.status)
@@ -231,7 +204,8 @@ def _line_state(deal: Deal, departs: bool, purchase: Operation | None) -> tuple[
 
 def _departures(deal: Deal, line: DealLine, fields: Collection[str]) -> Iterable[str]:
     if "start" in fields:
-        yield f"starts {_first_day(line.confirmed_start_at, deal.zone)}, not {_first_day(line.start_at, deal.zone)}"
+        starts = [_first_day(at, deal.zone) for at in (line.confirmed_start_at, line.start_at)]
+        yield f"starts {starts[0]}, not {starts[1]}"
     if "end" in fields:
         ends = [_last_day(at, deal.zone) for at in (line.confirmed_end_at, line.end_at)]
         yield f"ends {ends[0]}, not {ends[1]}"
@@ -257,7 +231,9 @@ def _notes(deal: Deal, rows: DealRows, purchase: Operation | None) -> Iterable[s
 def _way(deal: Deal, to: str, lines: Sequence[DealLine], questions: Sequence[Approval]) -> str:
     due = f" by {text.moment_short(questions[0].due_at)}" if questions else ""
     start = text.day(deal.start_at, deal.zone)
-    policy = terms.once(terms.cancellation(_terms(line).get("cancellation_policy"), deal.currency) for line in lines)
+    policy = terms.once(
+        terms.cancellation(stated_terms(line).get("cancellation_policy"), deal.currency) for line in lines
+    )
     stated = "" if policy == text.DASH else f": {policy}"
     return {
         (S.QUOTED, S.ACCEPTED): f"When an approver approves it{due}",
@@ -275,33 +251,6 @@ def _way(deal: Deal, to: str, lines: Sequence[DealLine], questions: Sequence[App
         (S.BOOKED, S.PARTIALLY_CANCELED): "When the seller has cancelled single packages",
         (S.DELIVERING, S.CANCELLED): f"When the seller has cancelled as asked{stated}",
     }.get((DealStatus(deal.status), DealStatus(to)), "")
-
-
-def _cancellation_dates(deal: Deal, lines: Sequence[DealLine]) -> Iterable[CostDate]:
-    """The last moment to cancel before a fee, where the seller stated notice and fee; the earliest of all lines."""
-    if deal.status not in (*CONFIRMED, S.BOOKING, S.ACCEPTED) or deal.status == S.COMPLETED:
-        return
-    found: list[tuple[datetime, str]] = []
-    for line in lines:
-        policy = _terms(line).get("cancellation_policy")
-        fee = policy.get("cancellation_fee") if isinstance(policy, dict) else None
-        notice = _notice(policy.get("notice_period")) if isinstance(policy, dict) else None
-        if notice is not None and isinstance(fee, dict) and fee.get("type") != "none":
-            start = line.confirmed_start_at or line.start_at
-            found.append((start - notice, terms.cancellation(policy, deal.currency)))
-    if found:
-        at, note = min(found)
-        yield CostDate(kind="cancel", at=at, what="Last moment to cancel without a fee", note=note)
-
-
-def _notice(stated: Any) -> timedelta | None:
-    if not isinstance(stated, dict):
-        return None
-    interval, unit = decimal_of(stated.get("interval")), str(stated.get("unit", "")).rstrip("s")
-    seconds = {"hour": 3600, "day": 86_400, "week": 604_800}.get(unit)
-    if interval is None or seconds is None or not 0 <= interval <= 1000:
-        return None
-    return timedelta(seconds=float(interval) * seconds)
 
 
 def _confirmed_flight(deal: Deal, line: DealLine) -> str:
@@ -350,22 +299,28 @@ def _invoiced(deal: Deal) -> str:
     return joined([part for part in parts if part]).replace(" and ", ", ")
 
 
-def _terms(line: DealLine) -> dict[str, Any]:
+def stated_terms(line: DealLine) -> dict[str, Any]:
     return line.terms if isinstance(line.terms, dict) else {}
 
 
 def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
     deals = deal_names(ids)
     campaigns = names_of("campaign", {deal.campaign_id for deal in deals if deal.campaign_id})
-    return {deal.pk: _name(deal, campaigns.get(deal.campaign_id) if deal.campaign_id else None) for deal in deals}
+    return {
+        deal.pk: _name(deal, campaigns.get(deal.campaign_id) if deal.campaign_id else None) for deal in deals
+    }
 
 
 def _name(deal: Deal, campaign: EntityName | None) -> EntityName:
     glyph = "differs" if deal.differs else _OWN_GLYPHS.get(DealStatus(deal.status), "")
     note = "differs" if deal.differs else face(deal.status).word.lower() if glyph else ""
     return EntityName(
-        reference=deal.reference, name=deal.seller.name, link=link_to(Deal, deal.pk),
-        part_of=str(campaign) if campaign else "", glyph=glyph, note=note,
+        reference=deal.reference,
+        name=deal.seller.name,
+        link=link_to(Deal, deal.pk),
+        part_of=str(campaign) if campaign else "",
+        glyph=glyph,
+        note=note,
     )
 
 

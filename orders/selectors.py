@@ -30,7 +30,9 @@ class DealRows:
     def open_questions(self, deal: Deal) -> list[Approval]:
         """Open approvals about a deal or its operations, the most urgent first."""
         subjects = [deal.pk, *(operation.pk for operation in self.operations.get(deal.pk, ()))]
-        found = [a for subject in subjects for a in self.asked.get(subject, ()) if a.status == ApprovalStatus.OPEN]
+        found = [
+            a for subject in subjects for a in self.asked.get(subject, ()) if a.status == ApprovalStatus.OPEN
+        ]
         return sorted(found, key=lambda approval: approval.due_at)
 
     def purchase(self, deal: Deal) -> Operation | None:

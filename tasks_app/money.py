@@ -6,19 +6,28 @@ from collections.abc import Mapping
 from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from typing import Any
 
-from babel.numbers import get_currency_precision, list_currencies
-
-_CURRENCIES = frozenset(list_currencies())
+from iso4217 import Currency
 
 
 def is_currency(code: str) -> bool:
-    """Whether `code` is an ISO 4217 code."""
-    return code in _CURRENCIES
+    """Whether `code` is an ISO 4217 currency that money is counted in (not gold, not a test code)."""
+    try:
+        return Currency(code).exponent is not None
+    except ValueError:
+        return False
+
+
+def exponent(currency: str) -> int:
+    """Digits after the point, by ISO 4217: 2 for USD, 0 for JPY. Raises ValueError for no currency."""
+    digits = Currency(currency).exponent
+    if digits is None:
+        raise ValueError(f"{currency} has no minor unit")
+    return int(digits)
 
 
 def unit(currency: str) -> Decimal:
-    """The smallest amount of a currency: 0.01 for USD, 1 for JPY."""
-    return Decimal(1).scaleb(-get_currency_precision(currency))
+    """The smallest amount of a currency: 0.01 for USD, 1 for JPY. Raises ValueError for no currency."""
+    return Decimal(1).scaleb(-exponent(currency))
 
 
 def floor_to_unit(amount: Decimal, currency: str) -> Decimal:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -9,7 +11,7 @@ from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect
 
-from tasks_app.approvals import around, presenters, selectors
+from tasks_app.approvals import around, evidence, presenters, selectors
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.desk.items import segments
@@ -75,15 +77,15 @@ class ApprovalAdmin(Page):
             "row": presenters.rows([obj], places)[0],
             "queue": _position(obj, who),
             "successor": selectors.approval_successor(obj) if obj.status == "voided" else None,
-            "packages": presenters.packages(obj),
-            "differences": presenters.differences(obj),
-            "requirements": presenters.requirements(obj),
-            "score": presenters.score(obj),
-            "passed_over": presenters.passed_over(obj),
-            "terms": presenters.stated_terms(obj, detail.creative_deadline),
-            "facts": presenters.other_facts(obj),
+            "packages": evidence.packages(obj),
+            "differences": evidence.differences(obj),
+            "requirements": evidence.requirements(obj),
+            "score": evidence.score(obj),
+            "passed_over": evidence.passed_over(obj),
+            "terms": evidence.stated_terms(obj, detail.creative_deadline),
+            "facts": evidence.other_facts(obj),
             "effects": presenters.effects_of(obj),
-            "hold": (hold := presenters.hold_of(obj.evidence)),
+            "hold": (hold := evidence.hold_of(obj.evidence)),
             "hold_left": presenters.hold_left(hold),
             "closed": presenters.closed_word(obj),
             "digest_short": presenters.digest_short(obj.evidence_digest),
@@ -98,32 +100,37 @@ class ApprovalAdmin(Page):
             return self._decide_together(request, obj, verdict, comment)
         try:
             approval_decide(
-                approval_id=obj.pk, user=viewer(request), verdict=verdict, comment=comment, expected_digest=digest
+                approval_id=obj.pk,
+                user=viewer(request),
+                verdict=verdict,
+                comment=comment,
+                expected_digest=digest,
             )
         except DecisionRefusedError as error:
             return self._refused(request, obj, error, comment)
         messages.success(request, f"{obj.reference}: your decision, {verdict}, is recorded.")
         return redirect(request.path)
 
-    def _decide_together(self, request: HttpRequest, obj: Approval, verdict: str, comment: str) -> HttpResponse:
+    def _decide_together(
+        self, request: HttpRequest, obj: Approval, verdict: str, comment: str
+    ) -> HttpResponse:
         """This one and the others shown with it, each by a decision of its own on the digest shown."""
-        shown = [(str(obj.pk), request.POST["digest"])]
-        shown += [pair for value in request.POST.getlist("also") if len(pair := value.split(":")) == 2]
-        known = {str(a.pk): a for a in self.get_queryset(request).filter(pk__in=_ids(shown))}
-        refused = 0
-        for pk, digest in shown:
-            if pk not in known:
-                continue
+        shown = {obj.pk: request.POST["digest"], **_shown(request.POST.getlist("also"))}
+        decided = 0
+        for approval in self.get_queryset(request).filter(pk__in=shown):
             try:
                 approval_decide(
-                    approval_id=known[pk].pk, user=viewer(request), verdict=verdict, comment=comment,
-                    expected_digest=digest,
+                    approval_id=approval.pk,
+                    user=viewer(request),
+                    verdict=verdict,
+                    comment=comment,
+                    expected_digest=shown[approval.pk],
                 )
+                decided += 1
             except DecisionRefusedError as error:
-                refused += 1
-                messages.error(request, f"{known[pk].reference}: {error}")
-        if refused < len(known):
-            messages.success(request, f"{len(known) - refused} decided: {verdict}.")
+                messages.error(request, f"{approval.reference}: {error}")
+        if decided:
+            messages.success(request, f"{decided} decided: {verdict}.")
         return redirect(request.path)
 
     def _refused(
@@ -133,8 +140,13 @@ class ApprovalAdmin(Page):
         now = self.get_queryset(request).get(pk=obj.pk)
         data = self.object_data(request, now)
         return self.page(
-            request, "desk/approval.html", now, status=_CODES.get(error.code, 409), refusal=str(error),
-            comment=comment, **data,
+            request,
+            "desk/approval.html",
+            now,
+            status=_CODES.get(error.code, 409),
+            refusal=str(error),
+            comment=comment,
+            **data,
         )
 
 
@@ -144,8 +156,14 @@ def _left(approval: Approval, detail: around.Detail) -> Decimal | None:
     return detail.budget.left_after(approval.amount)
 
 
-def _ids(shown: list[Any]) -> list[str]:
-    return [pk for pk, _digest in shown if len(pk) == 36]
+def _shown(pairs: list[str]) -> dict[uuid.UUID, str]:
+    """Approval id to the digest shown, out of `id:digest`; what is not of that form is left out."""
+    found: dict[uuid.UUID, str] = {}
+    for pair in pairs[:_SHOWN]:
+        key, _, digest = pair.partition(":")
+        with suppress(ValueError):
+            found[uuid.UUID(key)] = digest or "none"
+    return found
 
 
 def _position(approval: Approval, who: User) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tasks_app.people.models import User
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a subject belongs: its own page, the campaign it is part of (empty: none), the money it is about."""
+    """Where a subject belongs: its own page, its campaign (empty: none), the money it is about."""
 
     reference: str
     link: str = ""

@@ -26,7 +26,7 @@ def approvals_of_teams(viewer: User) -> QuerySet[Approval]:
 
 
 def approvals_waiting_for(viewer: User) -> QuerySet[Approval]:
-    """Open ones the viewer can decide now: right held, not their own request, not decided by them, in time."""
+    """Open ones the viewer can decide now: right held, not their request, not decided by them, in time."""
     if not may_decide(viewer):
         return Approval.objects.none()
     key = actor_key(viewer)
@@ -60,7 +60,9 @@ def approval_successor(approval: Approval) -> Approval | None:
     """The open question about the same subject that took the place of a voided one."""
     return (
         Approval.objects.filter(
-            kind=approval.kind, subject_type=approval.subject_type, subject_id=approval.subject_id,
+            kind=approval.kind,
+            subject_type=approval.subject_type,
+            subject_id=approval.subject_id,
             status=ApprovalStatus.OPEN,
         )
         .exclude(pk=approval.pk)

@@ -1,1 +1,1 @@
-"""What all admin pages share: the page itself, states as shape, colour and word, numbers and times as text."""
+"""What all admin pages share: the page itself, states as shape, colour and word, numbers and times."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 BOX_W, BOX_H = 134, 44
 GAP_X, GAP_Y = 33, 12
@@ -82,7 +83,7 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """An edge: `d` for SVG, the points it goes through, and whether it was walked (`done`) or not (`wait`)."""
+    """An edge: `d` for SVG, the points it goes through, and whether it was walked (`done`, else `wait`)."""
 
     before: str
     after: str
@@ -93,7 +94,7 @@ class Path:
     def d(self) -> str:
         x, y = self.points[0]
         parts = [f"M{x} {y}"]
-        for (x1, y1), (x2, y2) in zip(self.points, self.points[1:], strict=False):
+        for (x1, y1), (x2, y2) in pairwise(self.points):
             middle = (x1 + x2) // 2
             parts.append(f"H{x2}" if y1 == y2 else f"C{middle} {y1} {middle} {y2} {x2} {y2}")
         return "".join(parts)
@@ -189,7 +190,7 @@ def _untangle(columns: list[list[str]], chains: Iterable[list[tuple[str, int]]])
     before: dict[str, list[str]] = {}
     after: dict[str, list[str]] = {}
     for chain in chains:
-        for (a, _), (b, _) in zip(chain, chain[1:], strict=False):
+        for (a, _), (b, _) in pairwise(chain):
             before.setdefault(b, []).append(a)
             after.setdefault(a, []).append(b)
     rank = {one: row / len(column) for column in columns for row, one in enumerate(column)}

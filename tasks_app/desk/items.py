@@ -18,13 +18,19 @@ class Item:
     link: str = ""
 
 
-def segments(request: HttpRequest, options: dict[str, str], *, parameter: str = "view") -> list[dict[str, Any]]:
+def segments(
+    request: HttpRequest, options: dict[str, str], *, parameter: str = "view"
+) -> list[dict[str, Any]]:
     """Links of unfold's segmented navigation: value to title; the first is what is shown without one."""
     first = next(iter(options))
     chosen = request.GET.get(parameter, first)
     chosen = chosen if chosen in options else first
     return [
-        {"title": title, "link": "?" if value == first else f"?{parameter}={value}", "active": value == chosen}
+        {
+            "title": title,
+            "link": "?" if value == first else f"?{parameter}={value}",
+            "active": value == chosen,
+        }
         for value, title in options.items()
     ]
 
@@ -32,6 +38,11 @@ def segments(request: HttpRequest, options: dict[str, str], *, parameter: str = 
 def joined(words: list[str]) -> str:
     """a; a and b; a, b and c."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def lowered(sentence: str) -> str:
+    """A sentence as it goes on within another."""
+    return f"{sentence[:1].lower()}{sentence[1:]}"
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -133,7 +133,10 @@ def diagram(declared: Lifecycle, status: str, passed: Collection[str]) -> Diagra
     if reached:
         drop = (states[status].middle, low + 1, max(rail.y for rail in reached))
     return Diagram(
-        states=tuple(states.values()), arrows=arrows, rails=rails, drop=drop,
+        states=tuple(states.values()),
+        arrows=arrows,
+        rails=rails,
+        drop=drop,
         width=_GUTTER + (len(main) - 1) * _STEP + 116 // 2 + 4,
         height=low + _RAIL_FIRST + _RAIL_GAP * len(rails) - 15,
         words=_words(declared, status, passed),
@@ -173,7 +176,11 @@ def _tone(declared: Lifecycle, state: str, status: str, passed: Collection[str])
 def _main_box(state: str, place: int, main: list[str], tones: dict[str, str]) -> State:
     width = 116
     return State(
-        name=state, x=_GUTTER + place * _STEP - width // 2, y=2 + _ROW, width=width, tone=tones[state],
+        name=state,
+        x=_GUTTER + place * _STEP - width // 2,
+        y=2 + _ROW,
+        width=width,
+        tone=tones[state],
         end=place == len(main) - 1,
     )
 
@@ -183,8 +190,12 @@ def _detour_box(state: str, declared: Lifecycle, main: list[str], tones: dict[st
     place = next(i for i, s in enumerate(main) if state in declared.targets(s))
     width = max(112, int(text_width(f"→ {state}", size=12, bold=True)) + 22)
     return State(
-        name=state, x=_GUTTER + place * _STEP + _STEP // 2 - width // 2, y=2, width=width,
-        tone=tones[state], end=False,
+        name=state,
+        x=_GUTTER + place * _STEP + _STEP // 2 - width // 2,
+        y=2,
+        width=width,
+        tone=tones[state],
+        end=False,
     )
 
 
@@ -215,7 +226,8 @@ def _rail(
 ) -> Rail:
     dots = tuple(
         Dot(x=states[frm].middle, name=frm, tone="next" if frm == status else "far")
-        for frm, to in declared.edges if to == end and frm in states
+        for frm, to in declared.edges
+        if to == end and frm in states
     )
     now_x = states[status].middle if status in states and end in declared.targets(status) else 0
     return Rail(

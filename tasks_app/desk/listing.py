@@ -29,8 +29,9 @@ class SavedViewList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        self.result_list = list(self.result_list)
-        self.model_admin.name_rows(self.result_list)
+        rows: list[Any] = list(vars(self)["result_list"])
+        self.model_admin.name_rows(rows)
+        self.result_list = rows
 
 
 class ListPage(Page):

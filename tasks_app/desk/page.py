@@ -52,7 +52,13 @@ class Page(ModelAdmin):
         return HttpResponseNotAllowed(["GET", "HEAD"])
 
     def page(
-        self, request: HttpRequest, template: str, obj: Model | None = None, *, status: int = 200, **extra: Any
+        self,
+        request: HttpRequest,
+        template: str,
+        obj: Model | None = None,
+        *,
+        status: int = 200,
+        **extra: Any,
     ) -> TemplateResponse:
         """A template in unfold's frame, with breadcrumbs and the rail marked."""
         context = {
@@ -63,7 +69,7 @@ class Page(ModelAdmin):
             "media": self.media,
             **extra,
         }
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         return TemplateResponse(request, template, context, status=status)
 
     def changelist_view(
@@ -78,7 +84,10 @@ class Page(ModelAdmin):
         return self.page(request, self.list_template_name, **self.list_data(request))
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "",
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         if self.object_template is None:

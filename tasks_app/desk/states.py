@@ -18,8 +18,7 @@ GLYPHS: dict[str, str] = {
     ),
     "seller": f'<circle cx="7" cy="7" r="5.7" {_OUTLINE}/><path d="M7 3.8V7l2.2 1.5" {_OUTLINE} {_ROUND}/>',
     "person": (
-        '<path d="M7 .6 13.4 7 7 13.4.6 7z" fill="currentColor"/>'
-        f'<path d="M7 3.7v3.6M7 9.6v.1" {_PAPER}/>'
+        f'<path d="M7 .6 13.4 7 7 13.4.6 7z" fill="currentColor"/><path d="M7 3.7v3.6M7 9.6v.1" {_PAPER}/>'
     ),
     "overdue": f'<path d="M7 1 13.6 12.6H.4z" fill="currentColor"/><path d="M7 5.2v3.2M7 10.5v.1" {_PAPER}/>',
     "failed": (
@@ -35,8 +34,15 @@ GLYPHS: dict[str, str] = {
 }
 # Glyph to colour class (static/desk/flightdeck.css).
 COLOURS: dict[str, str] = {
-    "done": "ok", "running": "run", "seller": "run", "person": "you", "overdue": "late", "failed": "bad",
-    "differs": "diff", "waiting": "idle", "stopped": "idle",
+    "done": "ok",
+    "running": "run",
+    "seller": "run",
+    "person": "you",
+    "overdue": "late",
+    "failed": "bad",
+    "differs": "diff",
+    "waiting": "idle",
+    "stopped": "idle",
 }
 
 
@@ -52,32 +58,74 @@ class Face(NamedTuple):
 _FACES: dict[str, Face] = {
     name: Face(glyph, word)
     for glyph, words in {
-        "done": {"booked": "Booked", "completed": "Completed", "approved": "Approved", "healthy": "Healthy",
-                 "verified": "Verified", "applied": "Applied"},
+        "done": {
+            "booked": "Booked",
+            "completed": "Completed",
+            "approved": "Approved",
+            "healthy": "Healthy",
+            "verified": "Verified",
+            "applied": "Applied",
+        },
         "running": {
-            "delivering": "Delivering", "booking": "Booking", "working": "Working", "calling_adcp": "Calling",
-            "accepted": "Accepted", "executing_bookings": "Executing bookings", "researching": "Researching",
-            "budget_allocated": "Budget allocated", "brief_received": "Brief received",
-            "processing": "Processing", "dispatching": "Dispatching", "executing": "Executing",
+            "delivering": "Delivering",
+            "booking": "Booking",
+            "working": "Working",
+            "calling_adcp": "Calling",
+            "accepted": "Accepted",
+            "executing_bookings": "Executing bookings",
+            "researching": "Researching",
+            "budget_allocated": "Budget allocated",
+            "brief_received": "Brief received",
+            "processing": "Processing",
+            "dispatching": "Dispatching",
+            "executing": "Executing",
             "active": "active",
         },
-        "seller": {"submitted": "Submitted", "awaiting_tool": "With the seller", "pending_start": "pending_start",
-                   "makegood_pending": "Makegood pending", "negotiating": "Negotiating"},
+        "seller": {
+            "submitted": "Submitted",
+            "awaiting_tool": "With the seller",
+            "pending_start": "pending_start",
+            "makegood_pending": "Makegood pending",
+            "negotiating": "Negotiating",
+        },
         "person": {
-            "open": "Waiting for a decision", "quoted": "Quoted", "input_required": "Input required",
-            "auth_required": "Authorisation required", "awaiting_approval": "Awaiting approval",
-            "awaiting_user_confirmation": "Waiting for a person", "preview": "Waiting for a person",
+            "open": "Waiting for a decision",
+            "quoted": "Quoted",
+            "input_required": "Input required",
+            "auth_required": "Authorisation required",
+            "awaiting_approval": "Awaiting approval",
+            "awaiting_user_confirmation": "Waiting for a person",
+            "preview": "Waiting for a person",
             "pending_creatives": "pending_creatives",
         },
         "overdue": {"timed_out": "Overdue", "overdue": "Overdue"},
-        "failed": {"failed": "Failed", "rejected": "Rejected", "validation_failed": "Validation failed",
-                   "refused": "Refused"},
+        "failed": {
+            "failed": "Failed",
+            "rejected": "Rejected",
+            "validation_failed": "Validation failed",
+            "refused": "Refused",
+        },
         "differs": {"differs": "Booked differently", "conflict": "Conflict"},
-        "waiting": {"requested": "Requested", "queued": "Waiting", "received": "Received", "pending": "Pending",
-                    "initialized": "Initialized", "paused": "paused", "pending_activation": "pending_activation",
-                    "stale": "Stale", "duplicate": "Duplicate", "indeterminate": "Indeterminate"},
-        "stopped": {"cancelled": "Cancelled", "canceled": "Cancelled", "expired": "Expired", "voided": "Voided",
-                    "deleted": "Deleted", "partially_canceled": "Partially cancelled"},
+        "waiting": {
+            "requested": "Requested",
+            "queued": "Waiting",
+            "received": "Received",
+            "pending": "Pending",
+            "initialized": "Initialized",
+            "paused": "paused",
+            "pending_activation": "pending_activation",
+            "stale": "Stale",
+            "duplicate": "Duplicate",
+            "indeterminate": "Indeterminate",
+        },
+        "stopped": {
+            "cancelled": "Cancelled",
+            "canceled": "Cancelled",
+            "expired": "Expired",
+            "voided": "Voided",
+            "deleted": "Deleted",
+            "partially_canceled": "Partially cancelled",
+        },
     }.items()
     for name, word in words.items()
 }

@@ -15,8 +15,13 @@ from tasks_app.money import decimal_of
 
 _BASES = {"flat_rate": "flat rate", "revenue_share": "revenue share", "time": "per time"}
 _UNITS = {
-    "cpm": "impressions", "vcpm": "viewable impressions", "cpc": "clicks", "cpcv": "completed views",
-    "cpv": "views", "cpp": "rating points", "cpa": "actions",
+    "cpm": "impressions",
+    "vcpm": "viewable impressions",
+    "cpc": "clicks",
+    "cpcv": "completed views",
+    "cpv": "views",
+    "cpp": "rating points",
+    "cpa": "actions",
 }
 _METRICS = {"grps": "rating points", "completed_views": "completed views"}
 
@@ -39,12 +44,14 @@ def forecast(stated: Mapping[str, Any], budget: Decimal | None, currency: str) -
     if point is None:
         return ""
     metrics = point.get("metrics")
-    ranges = [_range(name, value) for name, value in metrics.items() if name != "spend"] if metrics else []
+    told = metrics.items() if isinstance(metrics, Mapping) else ()
+    ranges = [_range(name, value) for name, value in told if name != "spend"]
     said = ", ".join(found for found in ranges if found)
     spend = decimal_of(point.get("budget"))
     if not said or spend is None:
         return said
-    return f"{said} for {stated.get('currency', currency)}{SPACE}{amount(spend, currency)}"
+    code = str(stated.get("currency") or currency)
+    return f"{said} for {code}{SPACE}{amount(spend, code)}"
 
 
 def forecast_source(stated: Mapping[str, Any]) -> str:

@@ -9,22 +9,24 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from babel.numbers import get_currency_precision
 from django.utils import timezone
 
 from tasks_app import clock
-from tasks_app.money import decimal_of
+from tasks_app.money import decimal_of, exponent
 
 SPACE = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
+_WRITABLE = 24  # digits; a seller may state 1e999999
 DASH = "\N{EN DASH}"
 
 
 def number(value: Any, places: int | None = None) -> str:
-    """Thousands separated, `places` decimals (None: as many as it has, without trailing zeros); – for none."""
+    """Thousands separated, `places` decimals (None: as many as it has, no trailing zeros); – for none."""
     exact = decimal_of(value)
     if exact is None:
         return DASH
+    if abs(exact.adjusted()) > _WRITABLE:
+        return f"{exact:.3e}".replace("-", MINUS)
     if places is None:
         exact = exact.normalize()
         text = f"{exact.quantize(Decimal(1)) if exact == exact.to_integral() else exact:,f}"
@@ -35,7 +37,7 @@ def number(value: Any, places: int | None = None) -> str:
 
 def amount(value: Any, currency: str, places: int | None = None) -> str:
     """An amount without its currency code; `places` None means the currency's own (2 for USD, 0 for JPY)."""
-    return number(value, get_currency_precision(currency) if places is None else places)
+    return number(value, exponent(currency) if places is None else places)
 
 
 def amounts(pairs: Iterable[tuple[str, Decimal | None]]) -> list[tuple[str, Decimal]]:
@@ -59,7 +61,10 @@ def duration(span: timedelta) -> str:
     if days:
         parts = [f"{days}{SPACE}d", f"{hours}{SPACE}h" if hours else ""]
     else:
-        parts = [f"{hours}{SPACE}h" if hours else "", f"{minutes:02d}{SPACE}m" if hours else f"{minutes}{SPACE}m"]
+        parts = [
+            f"{hours}{SPACE}h" if hours else "",
+            f"{minutes:02d}{SPACE}m" if hours else f"{minutes}{SPACE}m",
+        ]
     return SPACE.join(part for part in parts if part)
 
 

@@ -40,15 +40,28 @@ def job_rows(job: Job) -> JobRows:
     steps.sort(key=lambda step: (step.item_index or 0, str(step.pk)))
     edges = tuple(Edge.objects.filter(before__job=job).values_list("before_id", "after_id"))
     nested = [step.pk for step in steps if step.spec.get("recipe")]
-    children = {child.parent_step_id: child for child in Job.objects.filter(parent_step__in=nested)}
+    children = {
+        child.parent_step_id: child
+        for child in Job.objects.filter(parent_step__in=nested)
+        if child.parent_step_id is not None
+    }
     child_steps: dict[uuid.UUID, list[Step]] = {}
     for step in Step.objects.filter(job__parent_step__in=nested).exclude(status="completed"):
         child_steps.setdefault(step.job_id, []).append(step)
-    waits = [step.waiting_for for step in [*steps, *(s for rows in child_steps.values() for s in rows)]
-             if step.waiting_for and step.status not in STEP_ENDED]
+    waits = [
+        step.waiting_for
+        for step in [*steps, *(s for rows in child_steps.values() for s in rows)]
+        if step.waiting_for and step.status not in STEP_ENDED
+    ]
     return JobRows(
-        job=job, steps=tuple(steps), edges=edges, children=children, child_steps=child_steps,
-        operations=_operations(waits), approvals=_approvals(waits), items=_item_names(steps),
+        job=job,
+        steps=tuple(steps),
+        edges=edges,
+        children=children,
+        child_steps=child_steps,
+        operations=_operations(waits),
+        approvals=_approvals(waits),
+        items=_item_names(steps),
     )
 
 
@@ -72,7 +85,9 @@ def item_kind(spec: dict[str, Any]) -> str:
 
 def _operations(waits: Iterable[dict[str, Any]]) -> dict[str, Operation]:
     ids = {wait["id"] for wait in waits if wait.get("type") == "operation"}
-    return {str(o.pk): o for o in Operation.objects.filter(pk__in=ids).select_related("seller")} if ids else {}
+    return (
+        {str(o.pk): o for o in Operation.objects.filter(pk__in=ids).select_related("seller")} if ids else {}
+    )
 
 
 def _approvals(waits: Iterable[dict[str, Any]]) -> dict[str, Approval]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Model
 from django.urls import reverse
@@ -50,7 +51,8 @@ def names_of(kind: str, ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, EntityName]
     model = entity_models().get(kind)
     if model is None or not any(field.name == "reference" for field in model._meta.fields):
         return {}
-    found = model._default_manager.filter(pk__in=wanted).values_list("pk", "reference")
+    rows: Any = model._default_manager  # which model it is, the registry knows, not the type checker
+    found = rows.filter(pk__in=wanted).values_list("pk", "reference")
     return {pk: EntityName(reference=reference, link=link_to(model, pk)) for pk, reference in found}
 
 

@@ -66,11 +66,17 @@ def _row(entry: AuditEntry, actors: Mapping[str, str], entity: EntityName | None
     # A person's yes is done, whatever then begins; the first entry only says that it is there.
     glyph = "waiting" if not entry.from_status else "done" if entry.to_status == "accepted" else shown.glyph
     return TrailRow(
-        pk=entry.pk, seq=entry.seq, at=entry.at, glyph=glyph,
-        what=_what(entry, shown.word), move=move_words(entry),
-        note="" if entry.reason == _declared(entry) else entry.reason,
-        who=actors.get(entry.actor, entry.actor), hash=bytes(entry.hash).hex()[:8],
-        entity_type=entry.entity_type, entity=entity,
+        pk=entry.pk,
+        seq=entry.seq,
+        at=entry.at,
+        glyph=glyph,
+        what=_what(entry, shown.word),
+        move=move_words(entry),
+        note="" if entry.reason == _declared(entry, whole=True) else entry.reason,
+        who=actors.get(entry.actor, entry.actor),
+        hash=bytes(entry.hash).hex()[:8],
+        entity_type=entry.entity_type,
+        entity=entity,
     )
 
 
@@ -78,7 +84,7 @@ def _what(entry: AuditEntry, word: str) -> str:
     return _declared(entry) or (word if entry.from_status else "Created")
 
 
-def _declared(entry: AuditEntry) -> str:
-    """The declaration's own words for this edge, where it has any that say something."""
+def _declared(entry: AuditEntry, *, whole: bool = False) -> str:
+    """The declaration's own words for this edge; unless `whole`, only where they say something."""
     said = lifecycle(entry.entity_type).edges.get((entry.from_status, entry.to_status), "")
-    return "" if said == "seed table" else said
+    return "" if said == "seed table" and not whole else said

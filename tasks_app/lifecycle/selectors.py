@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -35,8 +36,12 @@ def entries_visible(viewer: User) -> QuerySet[AuditEntry]:
     if viewer.is_superuser:
         return AuditEntry.objects.all()
     own = [
-        Q(Exists(visible(model._default_manager.filter(pk=OuterRef("entity_id")), viewer, team=_team(model))),
-          entity_type=kind)
+        Q(
+            Exists(
+                visible(model._default_manager.filter(pk=OuterRef("entity_id")), viewer, team=_team(model))
+            ),
+            entity_type=kind,
+        )
         for kind, model in entity_models().items()
     ]
     return AuditEntry.objects.filter(reduce(or_, own))
@@ -46,8 +51,8 @@ def entity_by_reference(reference: str) -> tuple[str, uuid.UUID] | None:
     """(entity type, id) of DEAL-2026-000864 and the like; None for what does not exist."""
     for kind, model in entity_models().items():
         if any(field.name == "reference" for field in model._meta.fields):
-            found = model._default_manager.filter(reference__iexact=reference.strip())
-            pk = found.values_list("pk", flat=True).first()
+            rows: Any = model._default_manager
+            pk = rows.filter(reference__iexact=reference.strip()).values_list("pk", flat=True).first()
             if pk is not None:
                 return kind, pk
     return None

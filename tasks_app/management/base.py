@@ -29,7 +29,7 @@ class DeskCommand(BaseCommand):
     With --json standard output holds exactly one JSON object, also for a refusal: {"error": …}.
     """
 
-    requires_system_checks: Sequence[str] = ()
+    requires_system_checks = ()
     exit_codes = _EXIT_CODES
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:

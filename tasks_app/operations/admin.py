@@ -119,7 +119,9 @@ class OperationAdmin(Page):
         if not viewer(request).has_perm(STEER_OPERATION):
             raise PermissionDenied
         if obj.next_poll_at is None or obj.settled_at is not None:
-            messages.warning(request, f"{obj.reference} is not waiting at the seller: there is nothing to poll.")
+            messages.warning(
+                request, f"{obj.reference} is not waiting at the seller: there is nothing to poll."
+            )
         else:
             operation_poll_now(operation_id=obj.pk)
             messages.success(request, f"{obj.reference} is due now: the next sweep asks {obj.seller}.")

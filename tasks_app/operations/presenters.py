@@ -12,7 +12,7 @@ from typing import Any
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import text
-from tasks_app.desk.items import Item
+from tasks_app.desk.items import Item, lowered
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to
 from tasks_app.operations import policy
@@ -32,6 +32,11 @@ class Next:
     otherwise: str = ""
     glyph: str = "running"
 
+    @property
+    def note(self) -> str:
+        """When, and what if nobody acts, as one line."""
+        return "; ".join(part for part in (self.when, lowered(self.otherwise)) if part)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OperationRow:
@@ -49,8 +54,12 @@ class OperationRow:
 
 
 def operation_row(
-    operation: Operation, *, names: Mapping[uuid.UUID, EntityName], last: Observation | None,
-    question: Approval | None, may_steer: bool,
+    operation: Operation,
+    *,
+    names: Mapping[uuid.UUID, EntityName],
+    last: Observation | None,
+    question: Approval | None,
+    may_steer: bool,
 ) -> OperationRow:
     """One operation as the monitor shows it."""
     return OperationRow(
@@ -85,19 +94,28 @@ def operation_next(operation: Operation, question: Approval | None = None) -> Ne
     if operation.status == S.TIMED_OUT:
         return _overdue(operation, question)
     if operation.status == S.REQUESTED and operation.send_at is None:
-        return Next(what="Waits for a decision", when=f"since {text.moment_short(operation.created_at)}",
-                    otherwise="Nothing is sent before it", glyph="person")
+        return Next(
+            what="Waits for a decision",
+            when=f"since {text.moment_short(operation.created_at)}",
+            otherwise="Nothing is sent before it",
+            glyph="person",
+        )
     if operation.status in (S.REQUESTED, S.CALLING_ADCP):
         return _sending(operation)
     if operation.status == S.INPUT_REQUIRED:
         return Next(
-            what="Waits for your answer to the seller", when=f"since {text.moment_short(operation.status_since)}",
-            otherwise=_overdue_when(operation), glyph="person",
+            what="Waits for your answer to the seller",
+            when=f"since {text.moment_short(operation.status_since)}",
+            otherwise=_overdue_when(operation),
+            glyph="person",
         )
     if operation.status == S.AUTH_REQUIRED:
-        return Next(what="Ad Ops renews the credentials",
-                    when=f"since {text.moment_short(operation.status_since)}",
-                    otherwise=_overdue_when(operation), glyph="person")
+        return Next(
+            what="Ad Ops renews the credentials",
+            when=f"since {text.moment_short(operation.status_since)}",
+            otherwise=_overdue_when(operation),
+            glyph="person",
+        )
     return _with_seller(operation)
 
 
@@ -106,7 +124,8 @@ def observation_words(observation: Observation) -> str:
     said = observation.raw_status or observation.status
     if observation.kind != "answer":
         said = {"no_answer": "no answer", "not_sent": "could not be sent", "garbled": "no AdCP answer"}.get(
-            observation.kind, observation.kind)
+            observation.kind, observation.kind
+        )
     return f"{observation.channel}, {said}, {text.moment_short(observation.at)}"
 
 
@@ -140,17 +159,30 @@ def overdue_choices(operation: Operation, question: Approval | None) -> list[Ite
     """What can be done about an overdue operation, and what each does."""
     choices = []
     if operation.next_poll_at is not None:
-        choices.append(Item(glyph="running", text="Poll now",
-                            note="Reads the task’s status once. Changes nothing at the seller.",
-                            link=link_to(Operation, operation.pk)))
+        choices.append(
+            Item(
+                glyph="running",
+                text="Poll now",
+                note="Reads the task’s status once. Changes nothing at the seller.",
+                link=link_to(Operation, operation.pk),
+            )
+        )
     if question is not None:
         page = link_to(Approval, question.pk)
         choices += [
-            Item(glyph="seller", text="Keep waiting", link=page,
-                 note=f"Sets a new deadline of {_hours(operation)}. Approve {question.reference}."),
-            Item(glyph="stopped", text="Stop waiting", link=page,
-                 note="The seller may still act; a late answer comes back to a person. "
-                      f"Reject {question.reference}."),
+            Item(
+                glyph="seller",
+                text="Keep waiting",
+                link=page,
+                note=f"Sets a new deadline of {_hours(operation)}. Approve {question.reference}.",
+            ),
+            Item(
+                glyph="stopped",
+                text="Stop waiting",
+                link=page,
+                note="The seller may still act; a late answer comes back to a person. "
+                f"Reject {question.reference}.",
+            ),
         ]
     return choices
 
@@ -168,16 +200,24 @@ def pretty(value: Any) -> str:
 def _settled(operation: Operation) -> Next:
     when = text.moment_short(operation.settled_at)
     if operation.status == S.TIMED_OUT:
-        return Next(what="Given up", when=when, otherwise="A late answer comes back to a person", glyph="stopped")
-    return Next(what=f"Settled by {operation.settled_by or 'us'}", when=when, glyph=face(operation.status).glyph)
+        return Next(
+            what="Given up", when=when, otherwise="A late answer comes back to a person", glyph="stopped"
+        )
+    return Next(
+        what=f"Settled by {operation.settled_by or 'us'}", when=when, glyph=face(operation.status).glyph
+    )
 
 
 def _overdue(operation: Operation, question: Approval | None) -> Next:
     since = f"since {text.moment_short(operation.overdue_at or operation.status_since)}"
     if question is None:
         return Next(what="Overdue", when=since, otherwise="It is looked at now and then", glyph="overdue")
-    return Next(what="Waits for a person", when=since, glyph="overdue",
-                otherwise="It stays overdue and is looked at now and then")
+    return Next(
+        what="Waits for a person",
+        when=since,
+        glyph="overdue",
+        otherwise="It stays overdue and is looked at now and then",
+    )
 
 
 def _sending(operation: Operation) -> Next:
@@ -193,7 +233,9 @@ def _sending(operation: Operation) -> Next:
 def _with_seller(operation: Operation) -> Next:
     hooked = operation.seller.uses_webhooks and operation.is_mutation
     what = "Webhook, or poll" if hooked else "Poll get_task_status"
-    return Next(what=what, when=_in(operation.next_poll_at), otherwise=_overdue_when(operation), glyph="seller")
+    return Next(
+        what=what, when=_in(operation.next_poll_at), otherwise=_overdue_when(operation), glyph="seller"
+    )
 
 
 def _overdue_when(operation: Operation) -> str:

@@ -24,8 +24,10 @@ _HEAVY = ("request_text", "webhook_token", "request", "result", "error")
 
 def operations_of(viewer: User) -> QuerySet[Operation]:
     """The viewer's operations, light: without requests, results and secrets."""
-    return visible(Operation.objects.all(), viewer).select_related("seller").defer(
-        *_HEAVY, "seller__token", "seller__webhook_secret", "seller__capabilities", "seller__tools"
+    return (
+        visible(Operation.objects.all(), viewer)
+        .select_related("seller")
+        .defer(*_HEAVY, "seller__token", "seller__webhook_secret", "seller__capabilities", "seller__tools")
     )
 
 
@@ -50,9 +52,7 @@ def settled_counts(viewer: User, *, hours: int = 24) -> dict[str, int]:
     return dict(rows.order_by().values_list("settled_by").annotate(Count("pk")))
 
 
-def seller_answer_times(
-    viewer: User, *, days: int = 30, task: str = "create_media_buy"
-) -> list[AnswerTimes]:
+def seller_answer_times(viewer: User, *, days: int = 30, task: str = "create_media_buy") -> list[AnswerTimes]:
     """How the sellers answered the viewer's operations of one task lately."""
     rows = visible(Operation.objects.all(), viewer).filter(task_type=task)
     return answer_times(rows, since=clock.now() - timedelta(days=days))

@@ -15,9 +15,11 @@ from django.utils.safestring import SafeString
 from pydantic import ValidationError as WireError
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
+from unfold.widgets import UnfoldAdminURLInputWidget
 
 from tasks_app import clock
 from tasks_app.adcp import requests
+from tasks_app.desk import terms
 from tasks_app.desk.listing import ListPage
 from tasks_app.desk.page import viewer
 from tasks_app.people.actors import actor_names
@@ -42,9 +44,20 @@ class SellerAdmin(ListPage):
     team_path = None
     head = "Sellers"
     subhead = "Agents we buy from, with what they said they can do"
-    views = {"": ("All", {}), "active": ("Active", {"active": True}), "off": ("Switched off", {"active": False})}
-    list_display = ["show_name", "show_wire", "show_version", "show_webhooks", "show_idempotency", "slots",
-                    "show_active"]
+    views = {
+        "": ("All", {}),
+        "active": ("Active", {"active": True}),
+        "off": ("Switched off", {"active": False}),
+    }
+    list_display = [
+        "show_name",
+        "show_wire",
+        "show_version",
+        "show_webhooks",
+        "show_idempotency",
+        "slots",
+        "show_active",
+    ]
     search_fields = ["name", "slug"]
     ordering = ["name"]
 
@@ -56,7 +69,9 @@ class SellerAdmin(ListPage):
 
     @display(description="Seller")
     def show_name(self, seller: Seller) -> SafeString:
-        return format_html('<span class="two">{}<small class="mono">{}</small></span>', seller.name, seller.slug)
+        return format_html(
+            '<span class="two">{}<small class="mono">{}</small></span>', seller.name, seller.slug
+        )
 
     @display(description="Wire")
     def show_wire(self, seller: Seller) -> str:
@@ -93,7 +108,7 @@ class SellerAdmin(ListPage):
             "idempotency_glyph": presenters.idempotency_glyph(obj),
             "times": answer_times(operations, since=since, by_task=True),
             "deliveries": recent_deliveries(obj) if user.has_perm("tasks_app.view_webhookdelivery") else None,
-            "accounts": [a for a in accounts_of(obj) if user.is_superuser or a.advertiser.team in user.teams.all()],
+            "accounts": [(a, terms.payment(a.payment_terms)) for a in accounts_of(obj, user)],
             "form": SellerForm.of(obj) if may_change else None,
             "title": obj.name,
         }
@@ -123,9 +138,21 @@ class SellerAdmin(ListPage):
 class AccountForm(forms.ModelForm):
     """An account by hand; its reference has AdCP's shape (core/account-ref)."""
 
+    setup_url = forms.URLField(
+        required=False, max_length=500, assume_scheme="https", widget=UnfoldAdminURLInputWidget()
+    )
+
     class Meta:
         model = Account
-        fields = ("advertiser", "seller", "reference", "status", "billing_party", "payment_terms", "setup_url")
+        fields = (
+            "advertiser",
+            "seller",
+            "reference",
+            "status",
+            "billing_party",
+            "payment_terms",
+            "setup_url",
+        )
 
     def clean_reference(self) -> dict[str, Any]:
         reference = self.cleaned_data["reference"]
@@ -169,5 +196,7 @@ class AccountAdmin(ListPage):
 
     @display(description="State", ordering="status")
     def show_status(self, account: Account) -> SafeString:
-        glyph = {"active": "done", "pending_approval": "seller", "rejected": "failed"}.get(account.status, "stopped")
+        glyph = {"active": "done", "pending_approval": "seller", "rejected": "failed"}.get(
+            account.status, "stopped"
+        )
         return mark(glyph, account.get_status_display())

@@ -15,21 +15,28 @@ class SellerForm(forms.Form):
     slots = forms.IntegerField(min_value=1, max_value=500, help_text="Calls out at the same time")
     active = forms.BooleanField(required=False, help_text="Asked and booked with while on")
     jwks_url = forms.URLField(
-        required=False, max_length=500, label="Keys (JWKS)", assume_scheme="https",
+        required=False,
+        max_length=500,
+        label="Keys (JWKS)",
+        assume_scheme="https",
         help_text="Where its RFC 9421 keys are published",
     )
     allow_private = forms.BooleanField(
         required=False, label="Private address", help_text="May live on a private or loopback address"
     )
     token = forms.CharField(
-        required=False, max_length=500, strip=True, label="New token",
+        required=False,
+        max_length=500,
+        strip=True,
+        label="New token",
         help_text="Left empty, the stored one stays. It is never shown.",
         widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "off"}),
     )
     risk_accepted = forms.BooleanField(
-        required=False, label="Accept the idempotency risk",
-        help_text="It does not declare that it answers a repeated purchase again: after a lost reply the same "
-                  "purchase is sent once more and may be booked twice. Your name is recorded.",
+        required=False,
+        label="Accept the idempotency risk",
+        help_text="It does not declare that it answers a repeated purchase again: after a lost reply the "
+        "same purchase is sent once more and may be booked twice. Your name is recorded.",
     )
 
     def __init__(self, *args: object, **kwargs: object) -> None:

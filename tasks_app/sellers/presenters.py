@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
-from datetime import timedelta
 from typing import Any
 
 from tasks_app.desk import text
@@ -38,7 +37,10 @@ def webhooks_words(seller: Seller) -> tuple[str, str]:
 def idempotency_words(seller: Seller, accepted_by: str = "") -> tuple[str, str]:
     """How long a repeated purchase is replayed; or that none is promised, and who took the risk."""
     if seller.idempotency_ttl_s is not None:
-        return text.duration(timedelta(seconds=seller.idempotency_ttl_s)), "a repeated purchase is answered again"
+        return (
+            f"{seller.idempotency_ttl_s / 3600:g}{text.SPACE}h",
+            "so long the same key gets the same answer",
+        )
     if seller.idempotency_risk_accepted_by:
         return "Not declared", f"risk accepted by {accepted_by or seller.idempotency_risk_accepted_by}"
     return "Not declared", "no purchase is sent"
@@ -64,7 +66,8 @@ def _cannot(words: str) -> str:
 
 def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
     return {
-        pk: EntityName(reference=name, name=name, link=link_to(Seller, pk)) for pk, name in seller_names(ids).items()
+        pk: EntityName(reference=name, name=name, link=link_to(Seller, pk))
+        for pk, name in seller_names(ids).items()
     }
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
 
+from tasks_app.people.models import User
+from tasks_app.people.scope import visible
 from tasks_app.sellers.models import Account, Seller
 
 
@@ -59,8 +61,12 @@ def answer_times(operations: QuerySet[Any], *, since: datetime, by_task: bool = 
     )
     return [
         AnswerTimes(
-            seller_id=row["seller_id"], seller=row["seller__name"], task=row.get("task_type", ""),
-            count=row["count"], median=row["median"], ninetieth=row["ninetieth"],
+            seller_id=row["seller_id"],
+            seller=row["seller__name"],
+            task=row.get("task_type", ""),
+            count=row["count"],
+            median=row["median"],
+            ninetieth=row["ninetieth"],
             success=round(100 * row["completed"] / row["count"]),
             by_webhook=round(100 * row["hooked"] / row["count"]),
         )
@@ -68,9 +74,10 @@ def answer_times(operations: QuerySet[Any], *, since: datetime, by_task: bool = 
     ]
 
 
-def accounts_of(seller: Seller) -> list[Account]:
-    """The advertisers' accounts with a seller."""
-    return list(seller.accounts.select_related("advertiser__team").order_by("advertiser__name"))
+def accounts_of(seller: Seller, viewer: User) -> list[Account]:
+    """The accounts of the viewer's advertisers with a seller."""
+    rows = visible(seller.accounts.all(), viewer, team="advertiser__team")
+    return list(rows.select_related("advertiser").order_by("advertiser__name"))
 
 
 def recent_deliveries(seller: Seller, *, limit: int = 12) -> list[Any]:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 from django.core.exceptions import ValidationError
@@ -49,12 +50,14 @@ def seller_add(
 ) -> tuple[Seller, Capabilities]:
     """Ask a seller what it can do, then keep it (an existing one of that name is brought up to date).
 
+    A token that was kept is not sent to another host: with a new address comes a new token, or none.
     Raises DiscoveryError (nothing is kept) and ValidationError for values that cannot be kept.
     """
     slug = slugify(name)[:60]
     seller = Seller.objects.filter(slug=slug).first() or Seller(slug=slug)
+    same_host = urlsplit(seller.url).netloc == urlsplit(url).netloc
     seller.name, seller.url, seller.protocol = name, url, protocol
-    seller.token = token or seller.token
+    seller.token = token or (seller.token if same_host else None)
     seller.webhook_mode, seller.jwks_url = webhooks, jwks_url
     seller.allow_private, seller.slots = allow_private, slots
     if webhooks == Seller.WebhookMode.HMAC and not seller.webhook_secret:

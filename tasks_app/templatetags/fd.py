@@ -23,7 +23,9 @@ def glyph(name: str, cls: str = "") -> SafeString:
     """The shape of a state, without its word: only beside the word."""
     return format_html(
         '<svg class="gl c-{} {}" viewBox="0 0 14 14" aria-hidden="true">{}</svg>',
-        COLOURS[name], cls, mark_safe(GLYPHS[name]),  # noqa: S308 (our own constants)
+        COLOURS[name],
+        cls,
+        mark_safe(GLYPHS[name]),  # noqa: S308 (our own constants)
     )
 
 
@@ -39,7 +41,10 @@ def mark(glyph_name: str, word: str, pill: Any = False) -> SafeString:
     """Any word with any shape and its colour."""
     return format_html(
         '<span class="st c-{}{}">{}<span>{}</span></span>',
-        COLOURS[glyph_name], " pill" if pill else "", glyph(glyph_name), word,
+        COLOURS[glyph_name],
+        " pill" if pill else "",
+        glyph(glyph_name),
+        word,
     )
 
 
@@ -73,9 +78,14 @@ def age(left: Any, right: str = "", percent: int = 0) -> SafeString:
     fill = mark_safe(' fill="url(#fd-over)"') if shown.look == "over" else ""
     return format_html(
         '<div class="age {}"><span><span class="m">{}</span><span class="mute">{}</span></span>'
-        '<svg class="agebar" height="4" width="100%" aria-hidden="true"><rect class="t" width="100%" height="4" rx="2"/>'
+        '<svg class="agebar" height="4" width="100%" aria-hidden="true">'
+        '<rect class="t" width="100%" height="4" rx="2"/>'
         '<rect class="u" width="{}%" height="4" rx="2"{}/></svg></div>',
-        shown.look, shown.left, shown.right, min(max(shown.percent, 0), 100), fill,
+        shown.look,
+        shown.left,
+        shown.right,
+        min(max(shown.percent, 0), 100),
+        fill,
     )
 
 
@@ -94,7 +104,8 @@ def bar(parts: Sequence[tuple[str, float]], label: str) -> SafeString:
     return format_html(
         '<svg class="share" height="14" width="100%" role="img" aria-label="{}">'
         '<rect class="t" width="100%" height="14" rx="3"/>{}</svg>',
-        label, rects,
+        label,
+        rects,
     )
 
 
@@ -107,10 +118,15 @@ def spark(values: Sequence[float], label: str, width: int = 48, height: int = 16
     if len(values) < 2:
         return text.DASH
     top, step = max(values) or 1, width / (len(values) - 1)
-    points = " ".join(f"{i * step:.1f},{height - 1 - v / top * (height - 3):.1f}" for i, v in enumerate(values))
+    points = " ".join(
+        f"{i * step:.1f},{height - 1 - v / top * (height - 3):.1f}" for i, v in enumerate(values)
+    )
     return format_html(
         '<svg class="spark" width="{}" height="{}" role="img" aria-label="{}"><polyline points="{}"/></svg>',
-        width, height, label, points,
+        width,
+        height,
+        label,
+        points,
     )
 
 

@@ -37,7 +37,15 @@ class WebhookDeliveryAdmin(ListPage):
         "conflict": ("In conflict", {"verdict__in": (V.CONFLICT, V.KEY_CONFLICT)}),
         "refused": ("Refused", {"verdict": V.REFUSED}),
     }
-    list_display = ["show_at", "show_seller", "show_verdict", "status", "show_task", "show_proof", "show_reason"]
+    list_display = [
+        "show_at",
+        "show_seller",
+        "show_verdict",
+        "status",
+        "show_task",
+        "show_proof",
+        "show_reason",
+    ]
     list_filter = ["seller"]
     search_fields = ["=task_id", "=operation_ref", "=key"]
     search_help_text = "A task id, an operation id or a delivery key, whole"
@@ -76,7 +84,12 @@ class WebhookDeliveryAdmin(ListPage):
         user = viewer(request)
         operation = delivery_operation(obj, user)
         return {
-            "delivery": obj, "glyph": glyph, "word": word, "proof": verified_words(obj), "title": "Delivery",
-            "operation": operation, "kept": obj.body is not None,
+            "delivery": obj,
+            "glyph": glyph,
+            "word": word,
+            "proof": verified_words(obj),
+            "title": "Delivery",
+            "operation": operation,
+            "kept": obj.body is not None,
             "body": pretty(obj.body) if operation or user.is_superuser else "",
         }

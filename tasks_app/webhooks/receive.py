@@ -101,7 +101,8 @@ def _bind(
     delivery = WebhookDelivery(
         seller=seller, key=envelope.idempotency_key or "", fingerprint=fingerprint, key_id=key_id[:120],
         task_id=(envelope.task_id or "")[:255], operation_ref=(envelope.operation_id or "")[:255],
-        status=seen.status, verdict=Verdict.EARLY, body=seen.raw if isinstance(seen.raw, dict) else None,
+        status=seen.status, verdict=Verdict.APPLIED if operation else Verdict.EARLY,
+        body=seen.raw if isinstance(seen.raw, dict) else None,
     )
     with transaction.atomic():
         if not _is_new(delivery):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from uuid import UUID
 
 from django.db.models import Q
@@ -13,15 +14,13 @@ from tasks_app.webhooks.models import WebhookDelivery
 
 
 def delivery_operation(delivery: WebhookDelivery, viewer: User) -> Operation | None:
-    """The operation of the viewer's teams that a delivery is about; None where it is another team's or nobody's.
+    """The operation of the viewer's teams that a delivery is about; None where it is another team's.
 
     Deliveries belong to sellers; their bodies tell of purchases, which belong to teams.
     """
     about = Q(pk__in=[])
-    try:
+    with suppress(ValueError):
         about |= Q(pk=UUID(delivery.operation_ref))
-    except ValueError:
-        pass
     if delivery.task_id:
         about |= Q(task_id=delivery.task_id)
     rows = visible(Operation.objects.filter(seller=delivery.seller_id), viewer).filter(about)

@@ -47,7 +47,8 @@ def picked(
     shares: dict[str, Decimal] | None = None,
     seller: Seller = NORRLAND,
 ) -> tuple[list[Pick], list[PassedOver]]:
-    offered = offers(seller, list(products), found.constraints.ceilings)
+    ceilings: dict[Any, Decimal] = {**found.constraints.ceilings}
+    offered = offers(seller, list(products), ceilings)
     return pick(found, shares or {"olv": SHARE}, offered, now=NOW)
 
 
@@ -247,7 +248,7 @@ def test_whatever_sellers_answer_the_limits_hold(
     wanted = brief_with(
         formats=["video"], measurement=["viewability"], constraints={"ceilings": {"cpm": 20, "cpc": 2}}
     )
-    ceilings = wanted.constraints.ceilings
+    ceilings: dict[Any, Decimal] = {**wanted.constraints.ceilings}
     found = [*offers(NORRLAND, theirs, ceilings), *offers(QUILL, others, ceilings)]
 
     picks, passed = pick(wanted, shares, found, now=NOW)

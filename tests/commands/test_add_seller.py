@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,8 @@ from tests.faulty_seller import FaultySeller
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def faulty(tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path) as seller:
-        yield seller
-
-
 def add(faulty: FaultySeller, *more: str, name: str = "Norrland Digital") -> Any:
-    arguments = ["add_seller", name, faulty.url, "--protocol", "mcp", "--token", faulty.token]
+    arguments = ["add_seller", name, faulty.url, "--protocol", "mcp", f"--token={faulty.token}"]
     return call(*arguments, "--allow-private", *more)
 
 

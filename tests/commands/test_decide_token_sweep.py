@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.utils import timezone
@@ -159,12 +157,6 @@ class TestApiToken:
         for name in ("robot", "nobody"):
             assert call("api_token", name).code == 2
         assert not AuthToken.objects.exists()
-
-
-@pytest.fixture
-def faulty(tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path) as seller:
-        yield seller
 
 
 def test_sweep_sends_what_is_due_and_counts(committed_db: Database, faulty: FaultySeller) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -17,12 +16,6 @@ from tests.factories import make_deal
 from tests.faulty_seller import FaultySeller
 
 COMMANDS = ("add_seller", "submit_brief", "decide", "api_token", "reconcile", "sweep", "verify_audit")
-
-
-@pytest.fixture
-def faulty(tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path) as seller:
-        yield seller
 
 
 def test_add_seller_prints_what_it_can_do_and_no_secret(

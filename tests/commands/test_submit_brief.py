@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -181,12 +180,6 @@ class TestWho:
         assert ran.code == 2
         assert ran.err
         assert_no_campaign()
-
-
-@pytest.fixture
-def faulty(tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path) as seller:
-        yield seller
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError
-from django.test.utils import CaptureQueriesContext
 from django_q.models import OrmQ
 
 from tasks_app.jobs import claims, engine, events, wake
@@ -486,13 +485,3 @@ def test_a_worker_that_was_asked_to_stop_takes_nothing(bench: Bench, monkeypatch
     monkeypatch.setattr("tasks_app.stopping.asked", lambda: next(asked))
     assert drain() == 1
     assert sorted(statuses(job).values()) == ["completed", "queued"]
-
-
-def test_claiming_reads_no_more_rows_than_it_must(bench: Bench, django_assert_max_num_queries: Any) -> None:
-    bench.recipe(step("a"))
-    bench.start()
-    claims.claim_step()
-    bench.start()
-    with django_assert_max_num_queries(12) as queries:
-        claims.claim_step()
-    assert isinstance(queries, CaptureQueriesContext)

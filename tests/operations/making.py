@@ -38,7 +38,7 @@ def ask(task_type: str = "create_media_buy", *, seller: Seller | None = None, **
 
 def stand(status: str, task_type: str = "create_media_buy", **columns: Any) -> Operation:
     """An operation in `status`; whatever is pending is known to the seller as TASK, unless told otherwise."""
-    operation = ask(task_type)
+    operation = ask(task_type, seller=columns.pop("seller", None))
     if status == S.REQUESTED:
         return operation
     transition(operation, S.CALLING_ADCP, actor="system", changes={"attempts": 1, "sent_at": clock.now()})

@@ -1,6 +1,6 @@
 """A few days of an agency's life as rows, made through the services: every state the pages must show.
 
-No seller is asked over the network: what sellers answer is observed as if it had come by reply, poll or webhook.
+No seller is asked over the network: what they answer is observed as if it had come by reply or poll.
 The clock is moved through the days, so that ages, deadlines and the trail are those of real work.
 """
 
@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group
 
 from campaigns import surroundings
@@ -108,13 +110,24 @@ def seed() -> Agency:
     return agency
 
 
+@cache
+def _hashed() -> str:
+    return make_password(PASSWORD)
+
+
 def _people() -> dict[str, User]:
     team = Team.objects.create(name="Halden & Marsh")
     made = {}
     for role, (username, first, last) in _PEOPLE.items():
-        user = User.objects.create_user(
-            username, f"{username}@haldenmarsh.example", PASSWORD, first_name=first, last_name=last,
-            time_zone=ZONE, is_staff=role != "Integration", is_service=role == "Integration",
+        user = User.objects.create(
+            username=username,
+            email=f"{username}@haldenmarsh.example",
+            password=_hashed(),
+            first_name=first,
+            last_name=last,
+            time_zone=ZONE,
+            is_staff=role != "Integration",
+            is_service=role == "Integration",
         )
         user.groups.set([Group.objects.get(name=role)])
         user.teams.set([team])
@@ -125,25 +138,47 @@ def _people() -> dict[str, User]:
 
 
 def _sellers() -> dict[str, Seller]:
-    tools = ["get_products", "create_media_buy", "get_media_buys", "get_task_status", "list_tasks", "update_media_buy"]
+    tools = [
+        "get_products",
+        "create_media_buy",
+        "get_media_buys",
+        "get_task_status",
+        "list_tasks",
+        "update_media_buy",
+    ]
     shared = {"tools": tools, "adcp_version": "3.2", "idempotency_ttl_s": 86_400, "allow_private": True}
     names = {"norrland": "Norrland Digital", "cobalt": "Cobalt Bay TV", "quill": "Quill Audio"}
     for slug, name in names.items():
         Actor.objects.create(key=f"agent:{slug}", kind=Actor.Kind.AGENT, name=name)
     return {
         slug: Seller.objects.create(
-            slug=slug, name=names[slug], url=f"http://127.0.0.1:9/{slug}", protocol=protocol, webhook_mode=webhooks, **shared
+            slug=slug,
+            name=names[slug],
+            url=f"http://127.0.0.1:9/{slug}",
+            protocol=protocol,
+            webhook_mode=webhooks,
+            **shared,
         )
         for slug, protocol, webhooks in (
-            ("norrland", "mcp", "rfc9421"), ("cobalt", "a2a", "hmac"), ("quill", "mcp", "none"),
+            ("norrland", "mcp", "rfc9421"),
+            ("cobalt", "a2a", "hmac"),
+            ("quill", "mcp", "none"),
         )
     }
 
 
 def _aldous(agency: Agency, days: _Days) -> Campaign:
     """Euros; one deal booked as approved, one still asked about."""
-    campaign = _campaign(agency, "Aldous Allergy Relief", "Aldous Pharma", "380000", "EUR", {"olv": 60, "display": 40})
-    news = line(channel="display", product_name="News In-Feed, Nordic Dailies", rate="6.90", budget="152000", guaranteed=False)
+    campaign = _campaign(
+        agency, "Aldous Allergy Relief", "Aldous Pharma", "380000", "EUR", {"olv": 60, "display": 40}
+    )
+    news = line(
+        channel="display",
+        product_name="News In-Feed, Nordic Dailies",
+        rate="6.90",
+        budget="152000",
+        guaranteed=False,
+    )
     deal = _deal(agency, campaign, "norrland", [news], "EUR", "aldous-display")
     _decide(agency, deal)
     _answers(deal_book(deal=deal), "completed", _bought(deal, "nrl-58102"), days=days, hours=0.65)
@@ -151,16 +186,24 @@ def _aldous(agency: Agency, days: _Days) -> Campaign:
 
 
 def _instream(agency: Agency, campaign: Campaign) -> None:
-    instream = line(channel="olv", product_name="In-Stream Video, Norrland Play", rate="19.40", budget="94500")
+    instream = line(
+        channel="olv", product_name="In-Stream Video, Norrland Play", rate="19.40", budget="94500"
+    )
     _ask(_deal(agency, campaign, "norrland", [instream], "EUR", "aldous-olv"))
 
 
 def _halvorsen(agency: Agency) -> None:
     """Nobody answers; a day later it is overdue."""
-    campaign = _campaign(agency, "Halvorsen Autumn Service", "Halvorsen Motors", "62500", "USD", {"linear_tv": 100})
+    campaign = _campaign(
+        agency, "Halvorsen Autumn Service", "Halvorsen Motors", "62500", "USD", {"linear_tv": 100}
+    )
     prime = line(
-        channel="linear_tv", product_name="Cobalt Bay Prime, Mon-Fri 8-11pm", model="cpp", rate="410.00",
-        ceiling="450", budget="62500",
+        channel="linear_tv",
+        product_name="Cobalt Bay Prime, Mon-Fri 8-11pm",
+        model="cpp",
+        rate="410.00",
+        ceiling="450",
+        budget="62500",
     )
     deal = _deal(agency, campaign, "cobalt", [prime], "USD", "halvorsen")
     _decide(agency, deal)
@@ -171,10 +214,24 @@ def _lindqvist(agency: Agency, days: _Days) -> None:
     """Three purchases out: one comes back booked differently, one is submitted, one asks a question."""
     channels = {"ctv": 40, "olv": 25, "streaming_audio": 20, "display": 15}
     campaign = _campaign(agency, "Lindqvist Cold Brew", "Lindqvist Coffee", "410000", "USD", channels)
-    display = line(channel="display", product_name="Food and lifestyle, in-feed", rate="4.60", budget="61500", guaranteed=False)
-    olv = line(channel="olv", product_name="Sponsored pre-roll, news", rate="14.20", budget="102500", guaranteed=False)
+    display = line(
+        channel="display",
+        product_name="Food and lifestyle, in-feed",
+        rate="4.60",
+        budget="61500",
+        guaranteed=False,
+    )
+    olv = line(
+        channel="olv",
+        product_name="Sponsored pre-roll, news",
+        rate="14.20",
+        budget="102500",
+        guaranteed=False,
+    )
     ctv = line(channel="ctv", product_name="CTV premium households", rate="27.50", budget="164000")
-    audio = line(channel="streaming_audio", product_name="Morning drive, streaming", rate="16.00", budget="82000")
+    audio = line(
+        channel="streaming_audio", product_name="Morning drive, streaming", rate="16.00", budget="82000"
+    )
     deals = [
         _deal(agency, campaign, "norrland", [olv, display], "USD", "lindqvist-norrland"),
         _deal(agency, campaign, "cobalt", [ctv], "USD", "lindqvist-cobalt"),
@@ -200,13 +257,27 @@ def _tamarack(agency: Agency) -> None:
     """Three recommendations wait for people."""
     channels = {"ctv": 30, "linear_tv": 15, "olv": 45, "streaming_audio": 10}
     campaign = _campaign(agency, "Tamarack Winter Boots", "Tamarack Outdoor", "640000", "USD", channels)
-    ctv = line(channel="ctv", product_name="CTV premium households", rate="28.50", ceiling="30", budget="192000", minimum="50000")
+    ctv = line(
+        channel="ctv",
+        product_name="CTV premium households",
+        rate="28.50",
+        ceiling="30",
+        budget="192000",
+        minimum="50000",
+    )
     news = line(
-        channel="linear_tv", product_name="Evening news, national", model="cpp", rate="480", ceiling="495",
-        budget="96000", minimum="75000",
+        channel="linear_tv",
+        product_name="Evening news, national",
+        model="cpp",
+        rate="480",
+        ceiling="495",
+        budget="96000",
+        minimum="75000",
     )
     olv = line(channel="olv", product_name="In-Stream Video, Norrland Play", rate="21.00", budget="288000")
-    audio = line(channel="streaming_audio", product_name="Quill Music, Streaming Audio", rate="18.50", budget="64000")
+    audio = line(
+        channel="streaming_audio", product_name="Quill Music, Streaming Audio", rate="18.50", budget="64000"
+    )
     for seller, lines in (("cobalt", [ctv, news]), ("norrland", [olv]), ("quill", [audio])):
         _ask(_deal(agency, campaign, seller, lines, "USD", f"tamarack-{seller}"))
 
@@ -234,12 +305,18 @@ def _campaign(
     agency: Agency, name: str, advertiser: str, total: str, currency: str, channels: dict[str, int]
 ) -> Campaign:
     _advertiser(advertiser)
-    campaign = campaign_submit(user=agency.people["Buyer"], raw=_brief(name, advertiser, total, currency, channels))
+    campaign = campaign_submit(
+        user=agency.people["Buyer"], raw=_brief(name, advertiser, total, currency, channels)
+    )
     Allocation.objects.bulk_create(
         Allocation(campaign=campaign, channel=channel, amount=Decimal(total) * weight / 100)
         for channel, weight in channels.items()
     )
-    for status in (CampaignStatus.BUDGET_ALLOCATED, CampaignStatus.RESEARCHING, CampaignStatus.AWAITING_APPROVAL):
+    for status in (
+        CampaignStatus.BUDGET_ALLOCATED,
+        CampaignStatus.RESEARCHING,
+        CampaignStatus.AWAITING_APPROVAL,
+    ):
         transition(campaign, status, actor=SYSTEM)
     agency.campaigns[name.split()[0].lower()] = campaign
     return campaign
@@ -268,8 +345,15 @@ def _brief(name: str, advertiser: str, total: str, currency: str, channels: dict
 
 
 def line(
-    *, channel: str, product_name: str, rate: str, budget: str, model: str = "cpm", ceiling: str = "40",
-    minimum: str = "5000", guaranteed: bool = True,
+    *,
+    channel: str,
+    product_name: str,
+    rate: str,
+    budget: str,
+    model: str = "cpm",
+    ceiling: str = "40",
+    minimum: str = "5000",
+    guaranteed: bool = True,
 ) -> LineDraft:
     """One package with terms and a forecast as a seller states them."""
     units = Decimal(budget) / Decimal(rate) * (1000 if model == "cpm" else 1)
@@ -277,10 +361,19 @@ def line(
     at_minimum = Decimal(minimum) / Decimal(rate) * (1000 if model == "cpm" else 1)
     spread = {"low": round(at_minimum * Decimal("0.9")), "high": round(at_minimum * Decimal("1.1"))}
     return LineDraft(
-        channel=channel, product_id=f"prod-{channel}-03", product_name=product_name,
-        pricing_option_id=f"{model}-{rate.replace('.', '')}", pricing_model=model, is_fixed=guaranteed,
-        guaranteed=guaranteed, rate=Decimal(rate), ceiling=Decimal(ceiling), budget=Decimal(budget),
-        minimum=Decimal(minimum), units=units.quantize(Decimal("0.1")), targeting={"geo_countries": ["US"]},
+        channel=channel,
+        product_id=f"prod-{channel}-03",
+        product_name=product_name,
+        pricing_option_id=f"{model}-{rate.replace('.', '')}",
+        pricing_model=model,
+        is_fixed=guaranteed,
+        guaranteed=guaranteed,
+        rate=Decimal(rate),
+        ceiling=Decimal(ceiling),
+        budget=Decimal(budget),
+        minimum=Decimal(minimum),
+        units=units.quantize(Decimal("0.1")),
+        targeting={"geo_countries": ["US"]},
         forecast={
             "method": "guaranteed" if guaranteed else "modeled",
             "points": [{"budget": minimum, "metrics": {metric: spread}}],
@@ -303,27 +396,43 @@ def _deal(
     agency: Agency, campaign: Campaign, seller: str, lines: list[LineDraft], currency: str, name: str
 ) -> Deal:
     advertiser, start, end = campaign.advertiser, campaign.start_at, campaign.end_at
-    assert advertiser is not None and start is not None and end is not None
+    assert advertiser is not None
+    assert start is not None
+    assert end is not None
     account, _ = Account.objects.get_or_create(
-        advertiser=advertiser, seller=agency.sellers[seller],
+        advertiser=advertiser,
+        seller=agency.sellers[seller],
         defaults={
             "reference": {"account_id": f"acc-{seller}-{advertiser.name.split()[0].lower()}"},
-            "status": Account.Status.ACTIVE, "billing_party": "Halden & Marsh", "payment_terms": "net_45",
+            "status": Account.Status.ACTIVE,
+            "billing_party": "Halden & Marsh",
+            "payment_terms": "net_45",
         },
     )
-    matches = [
-        {"name": "channel", "met": True, "detail": f"{one.channel}, as stated"} for one in lines
-    ] + [
+    matches = [{"name": "channel", "met": True, "detail": f"{one.channel}, as stated"} for one in lines] + [
         {"name": "geography", "met": True, "detail": "offered for US, as asked"},
         {"name": "dates", "met": True, "detail": f"offered for {start:%Y-%m-%d} to {end:%Y-%m-%d}, as asked"},
         {"name": "measurement", "met": False, "detail": "completed_views is not stated"},
     ]
     hold = (clock.now() + timedelta(hours=43)).isoformat()
-    passed = {"seller": "Norrland Digital", "product": "Front Page Takeover", "option": "homepage-cpm-usd",
-              "channel": lines[0].channel, "why": "others match as well or better and take the share"}
+    passed = {
+        "seller": "Norrland Digital",
+        "product": "Front Page Takeover",
+        "option": "homepage-cpm-usd",
+        "channel": lines[0].channel,
+        "why": "others match as well or better and take the share",
+    }
     draft = DealDraft(
-        team=campaign.team, advertiser=advertiser, seller=agency.sellers[seller], account=account, currency=currency,
-        start_at=start, end_at=end, zone=ZONE, lines=lines, terms={"hold_expires_at": hold},
+        team=campaign.team,
+        advertiser=advertiser,
+        seller=agency.sellers[seller],
+        account=account,
+        currency=currency,
+        start_at=start,
+        end_at=end,
+        zone=ZONE,
+        lines=lines,
+        terms={"hold_expires_at": hold},
         reasons={"lines": [{"product": lines[0].product_name, "matches": matches}], "passed_over": [passed]},
         campaign_id=campaign.pk,
     )
@@ -350,15 +459,25 @@ def _decide(agency: Agency, deal: Deal, comment: str = "Go.") -> None:
 
 
 def _answers(
-    operation: Operation, status: str, payload: dict[str, Any] | None, message: str = "", task_id: str = "", *,
-    days: _Days | None = None, hours: float = 0,
+    operation: Operation,
+    status: str,
+    payload: dict[str, Any] | None,
+    message: str = "",
+    task_id: str = "",
+    *,
+    days: _Days | None = None,
+    hours: float = 0,
 ) -> None:
     """The seller's reply to the call that is out, so many hours later."""
     claim_one(operation_id=operation.pk)
     if days:
         days.at += timedelta(hours=hours)
     seen = Seen(
-        kind="answer", status=status, payload=payload, message=message or None, task_id=task_id or None  # type: ignore[arg-type]
+        kind="answer",
+        status=status,
+        payload=payload,
+        message=message or None,
+        task_id=task_id or None,  # type: ignore[arg-type]
     )
     observe(operation_id=operation.pk, seen=seen, channel="reply")
     publish(operation_id=operation.pk)
@@ -368,20 +487,27 @@ def _bought(deal: Deal, media_buy_id: str, *, second: dict[str, Any] | None = No
     """create_media_buy's answer; `second` changes the second package."""
     packages = [
         {
-            "package_id": f"{media_buy_id}-{one.position}", "product_id": one.product_id,
-            "pricing_option_id": one.pricing_option_id, "budget": float(one.budget),
-            "start_time": one.start_at.isoformat(), "end_time": one.end_at.isoformat(),
-            "targeting_overlay": one.targeting, "context": {"line_id": str(one.pk)},
+            "package_id": f"{media_buy_id}-{one.position}",
+            "product_id": one.product_id,
+            "pricing_option_id": one.pricing_option_id,
+            "budget": float(one.budget),
+            "start_time": one.start_at.isoformat(),
+            "end_time": one.end_at.isoformat(),
+            "targeting_overlay": one.targeting,
+            "context": {"line_id": str(one.pk)},
         }
         for one in deal.lines.all()
     ]
     if second:
         packages[1].update(second)
     return {
-        "media_buy_id": media_buy_id, "media_buy_status": "pending_creatives", "revision": 1,
+        "media_buy_id": media_buy_id,
+        "media_buy_status": "pending_creatives",
+        "revision": 1,
         "valid_actions": ["cancel", "increase_budget", "decrease_budget", "update_flight_dates"],
         "creative_deadline": (deal.start_at - timedelta(days=5)).isoformat(),
-        "confirmed_at": clock.now().isoformat(), "packages": packages,
+        "confirmed_at": clock.now().isoformat(),
+        "packages": packages,
     }
 
 

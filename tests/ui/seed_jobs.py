@@ -27,7 +27,7 @@ Pass = Callable[[float], None]
 
 
 def walk(passes: Pass) -> int:
-    """Run every ready step until none is left; `passes(seconds)` moves the story's clock. Answers how many ran."""
+    """Run every ready step; `passes(seconds)` moves the story's clock. Answers how many ran."""
     ran = 0
     while (step := claim_step()) is not None:
         _STEPS[step.spec["id"]](step, passes)
@@ -52,10 +52,14 @@ def _research(step: Step, passes: Pass) -> None:
     if step.fan_out_id is None:
         engine.expand(step=step, items=_outputs(step, "allocate")["sellers"])
         return
-    seller = Seller.objects.get(pk=step.item)
+    seller = Seller.objects.get(pk=str(step.item))
     operation = operation_ensure(
-        purpose=f"step:{step.pk}:get_products", task_type="get_products", seller=seller, team=step.job.team,
-        arguments={"buying_mode": "brief", "brief": _campaign(step).name}, actor=SYSTEM,
+        purpose=f"step:{step.pk}:get_products",
+        task_type="get_products",
+        seller=seller,
+        team=step.job.team,
+        arguments={"buying_mode": "brief", "brief": _campaign(step).name},
+        actor=SYSTEM,
     )
     claim_one(operation_id=operation.pk)
     passes(4.1 + (step.item_index or 0) * 1.4)
@@ -63,9 +67,15 @@ def _research(step: Step, passes: Pass) -> None:
     seen = Seen(kind="answer", status="completed", payload={"products": products})
     observe(operation_id=operation.pk, seen=seen, channel="reply")
     publish(operation_id=operation.pk)
-    engine.mark_complete(step=step, outputs={
-        "seller": str(seller.pk), "operation": str(operation.pk), "products": len(products), "error": "",
-    })
+    engine.mark_complete(
+        step=step,
+        outputs={
+            "seller": str(seller.pk),
+            "operation": str(operation.pk),
+            "products": len(products),
+            "error": "",
+        },
+    )
 
 
 def _recommend(step: Step, passes: Pass) -> None:
@@ -85,7 +95,9 @@ def _approve(step: Step, passes: Pass) -> None:
         return
     passes(0.3)
     lost = (DealStatus.CANCELLED, DealStatus.EXPIRED)
-    engine.mark_complete(step=step, outputs={"accepted": [str(d.pk) for d in _deals(step) if d.status not in lost]})
+    engine.mark_complete(
+        step=step, outputs={"accepted": [str(d.pk) for d in _deals(step) if d.status not in lost]}
+    )
 
 
 def _book(step: Step, passes: Pass) -> None:
@@ -93,8 +105,13 @@ def _book(step: Step, passes: Pass) -> None:
         engine.expand(step=step, items=_outputs(step, "approve")["accepted"])
         return
     child = Job.objects.filter(parent_step=step).first() or engine.job_start(
-        recipe="book_deal", inputs={"deal_id": step.item}, team=step.job.team, actor=SYSTEM,
-        subject_type="campaign", subject_id=step.job.subject_id, parent_step=step,
+        recipe="book_deal",
+        inputs={"deal_id": step.item},
+        team=step.job.team,
+        actor=SYSTEM,
+        subject_type="campaign",
+        subject_id=step.job.subject_id,
+        parent_step=step,
     )
     if child.status in JOB_ENDED:
         engine.mark_complete(step=step, outputs=child.outputs or {})
@@ -106,11 +123,15 @@ def _buy(step: Step, passes: Pass) -> None:
     deal = Deal.objects.select_related("seller").get(pk=step.job.inputs["deal_id"])
     operation = deal_book(deal=deal)
     if operation.published_at is None:
-        _wait(step, StepStatus.AWAITING_TOOL, {"type": "operation", "id": str(operation.pk)}, "With the seller")
+        _wait(
+            step, StepStatus.AWAITING_TOOL, {"type": "operation", "id": str(operation.pk)}, "With the seller"
+        )
         return
     deal.refresh_from_db()
     booked = deal.status in CONFIRMED
-    engine.mark_complete(step=step, outputs={"deal_id": str(deal.pk), "status": deal.status, "booked": booked})
+    engine.mark_complete(
+        step=step, outputs={"deal_id": str(deal.pk), "status": deal.status, "booked": booked}
+    )
 
 
 def _read_back(step: Step, passes: Pass) -> None:
@@ -123,8 +144,15 @@ def _complete(step: Step, passes: Pass) -> None:
 
 
 _STEPS: dict[str, Callable[[Step, Pass], None]] = {
-    "validate": _validate, "allocate": _allocate, "research": _research, "recommend": _recommend,
-    "approve": _approve, "book": _book, "complete": _complete, "buy": _buy, "read_back": _read_back,
+    "validate": _validate,
+    "allocate": _allocate,
+    "research": _research,
+    "recommend": _recommend,
+    "approve": _approve,
+    "book": _book,
+    "complete": _complete,
+    "buy": _buy,
+    "read_back": _read_back,
 }
 
 
@@ -152,5 +180,3 @@ def seconds(days: Any) -> Pass:
         days.at += timedelta(seconds=amount)
 
     return passes
-
-

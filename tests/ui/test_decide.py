@@ -1,4 +1,4 @@
-"""Deciding on the approval's own page: done once, by whoever may, on what was shown; refusals change nothing."""
+"""Deciding on the approval's own page: once, by whoever may, on what was shown; refusals change nothing."""
 
 from __future__ import annotations
 
@@ -158,13 +158,19 @@ def test_one_that_cannot_be_decided_does_not_hold_the_others(
     agency: Agency, client_of: ClientOf, asked: Approval
 ) -> None:
     other = agency.question("tamarack-quill")
-    also = [f"{other.pk}:{'0' * 64}", "nonsense", "not-an-id:digest"]
+    also = [
+        f"{other.pk}:{'0' * 64}",
+        "nonsense",
+        f"{'x' * 36}:digest",
+        f"{agency.question('aldous-olv').pk}:",
+    ]
     answer = client_of("Approver").post(
         page_of(asked), form(asked, comment="Go.", scope="together", also=also), follow=True
     )
     asked.refresh_from_db()
     other.refresh_from_db()
     assert (asked.status, other.status) == (ApprovalStatus.APPROVED, ApprovalStatus.OPEN)
+    assert agency.question("aldous-olv").status == ApprovalStatus.OPEN  # a digest left out is no consent
     assert "This is not what you were shown" in answer.content.decode()
 
 

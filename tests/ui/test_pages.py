@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.factories import make_team
+from tasks_app.approvals.models import Approval
+from tests.factories import make_team, make_user
 from tests.ui.seed import Agency
 
 STAFF = ("Buyer", "Approver", "Ad Ops", "Finance", "Auditor", "Administrator")
@@ -35,6 +36,7 @@ def pages(agency: Agency) -> dict[str, str]:
         "approved": page_of(agency.question("halvorsen")),
         "differs": page_of(agency.question("lindqvist-norrland", "booked_differently")),
         "late": page_of(agency.question("halvorsen", "late_completion")),
+        "overdue": page_of(Approval.objects.get(kind="overdue")),
     }
 
 
@@ -55,7 +57,10 @@ def test_pages_hold_no_inline_style_or_script(agency: Agency, client_of: ClientO
     for name, address in pages(agency).items():
         answer = client.get(address)
         assert not _INLINE.findall(answer.content.decode()), name
-        assert "'unsafe-inline'" not in answer["Content-Security-Policy"].partition("script-src")[2].partition(";")[0]
+        assert (
+            "'unsafe-inline'"
+            not in answer["Content-Security-Policy"].partition("script-src")[2].partition(";")[0]
+        )
 
 
 def test_a_service_account_does_not_enter(agency: Agency, client_of: ClientOf) -> None:
@@ -109,15 +114,19 @@ def test_attention_names_questions_and_departures(agency: Agency, client_of: Cli
 
 
 def test_empty_pages_teach(db: None) -> None:
-    from tests.factories import make_user
-
     user = make_user("Approver")
     user.is_staff = True
     user.save()
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
     today = client.get(reverse("admin:index")).content.decode()
-    for said in ("You are up to date", "No campaign is running", "All quiet", "Nothing is out", "No seller yet"):
+    for said in (
+        "You are up to date",
+        "No campaign is running",
+        "All quiet",
+        "Nothing is out",
+        "No seller yet",
+    ):
         assert said in today
     assert "You are up to date" in client.get(QUEUE).content.decode()
     assert "Nothing has been decided yet" in client.get(f"{QUEUE}?view=decided").content.decode()
@@ -127,9 +136,20 @@ def test_the_page_shows_what_a_decision_needs(agency: Agency, client_of: ClientO
     asked = agency.question("tamarack-cobalt")
     shown = client_of("Approver").get(page_of(asked)).content.decode().replace("\xa0", " ")
     for said in (
-        "288,000.00", "352,000.00", "Guaranteed", "acc-cobalt-tamarack, active", "Halden &amp; Marsh, net 45",
-        "CPM, fixed", "5.0 % under", "6,736,842", "50,000.00", "14 days’ notice, else 50 % of what remains is due",
-        "rating points", "4 of 5 requirements match", "Tamarack Winter Boots", "America/New_York",
+        "288,000.00",
+        "352,000.00",
+        "Guaranteed",
+        "acc-cobalt-tamarack, active",
+        "Halden &amp; Marsh, net 45",
+        "CPM, fixed",
+        "5.0 % under",
+        "6,736,842",
+        "50,000.00",
+        "14 days’ notice, else 50 % of what remains is due",
+        "rating points",
+        "4 of 5 requirements match",
+        "Tamarack Winter Boots",
+        "America/New_York",
         asked.evidence_digest,
     ):
         assert said in shown, said
@@ -174,8 +194,14 @@ def test_a_renamed_person_keeps_their_actor(agency: Agency, client_of: ClientOf)
     tomas = agency.people["Buyer"]
     actor = tomas.actor
     form = {
-        "username": "tomas", "first_name": "Tomás", "last_name": "Ferreira-Lima", "email": "", "is_active": "on",
-        "time_zone": "Europe/Lisbon", "is_staff": "on", "groups": [g.pk for g in tomas.groups.all()],
+        "username": "tomas",
+        "first_name": "Tomás",
+        "last_name": "Ferreira-Lima",
+        "email": "",
+        "is_active": "on",
+        "time_zone": "Europe/Lisbon",
+        "is_staff": "on",
+        "groups": [g.pk for g in tomas.groups.all()],
         "teams": [t.pk for t in tomas.teams.all()],
     }
     answer = client_of("Administrator").post(reverse("admin:tasks_app_user_change", args=[tomas.pk]), form)

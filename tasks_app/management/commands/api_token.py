@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandParser
 from knox.models import AuthToken
+from knox.settings import knox_settings
 
 from tasks_app.management.base import DeskCommand, refuse, user_named
 
@@ -19,7 +19,7 @@ class Command(DeskCommand):
 
     def arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="whose rights it gives")
-        days = settings.REST_KNOX["TOKEN_TTL"].days
+        days = knox_settings.TOKEN_TTL.days
         parser.add_argument(
             "--expires", type=int, default=days, metavar="DAYS", help=f"days it is valid ({days})"
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from tasks_app.jobs.cluster import cluster_run
+from tasks_app.management.base import DeskCommand
 
 
-class Command(BaseCommand):
+class Command(DeskCommand):
     help = "Runs jobs, sends to sellers, polls them and sweeps, until SIGTERM or Ctrl-C. Any number may run."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def run(self, **options: Any) -> None:
         cluster_run()
+        self.answer({"stopped": True}, ["stopped; nothing is held"])

@@ -1,0 +1,97 @@
+"""Which dates of a deal cost money when nobody acts: decisions, holds, creatives, cancellation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from orders.models import CONFIRMED, Deal, DealLine, DealStatus
+from orders.presenters import stated_terms
+from tasks_app import clock
+from tasks_app.adcp.envelopes import parse_time
+from tasks_app.approvals.kinds import kind_of
+from tasks_app.approvals.models import Approval
+from tasks_app.desk import terms
+from tasks_app.desk.items import lowered
+from tasks_app.lifecycle.names import link_to
+from tasks_app.money import decimal_of
+
+S = DealStatus
+_OVER = (S.COMPLETED, S.FAILED, S.CANCELLED, S.EXPIRED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostDate:
+    """A date that costs money. `kind`: approval, hold, creative or cancel."""
+
+    kind: str
+    at: datetime
+    what: str
+    note: str
+    link: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.at <= clock.now()
+
+
+def cost_dates(deal: Deal, lines: Sequence[DealLine], questions: Sequence[Approval]) -> list[CostDate]:
+    """Dates by which somebody must have acted, the next first; only what the seller stated or we set."""
+    found = [
+        CostDate(
+            kind="approval",
+            at=question.due_at,
+            what=question.title,
+            link=link_to(Approval, question.pk),
+            note=f"else: {lowered(effect)}",
+        )
+        for question in questions
+        for effect in [kind_of(question).effects.get("nothing", "")]
+    ]
+    hold = parse_time(deal.terms.get("hold_expires_at")) if isinstance(deal.terms, dict) else None
+    if hold and deal.status in (S.QUOTED, S.NEGOTIATING, S.ACCEPTED):
+        found.append(
+            CostDate(
+                kind="hold",
+                at=hold,
+                what="The hold expires",
+                note="the seller may sell the inventory to others",
+            )
+        )
+    if deal.creative_deadline and deal.status not in _OVER:
+        found.append(
+            CostDate(
+                kind="creative", at=deal.creative_deadline, what="Creatives due", note="else the start slips"
+            )
+        )
+    found += _cancellation_dates(deal, lines)
+    return sorted(found, key=lambda date: date.at)
+
+
+def _cancellation_dates(deal: Deal, lines: Sequence[DealLine]) -> Iterable[CostDate]:
+    """The last moment to cancel before a fee, where the seller stated both; the earliest of all lines."""
+    if deal.status not in (*CONFIRMED, S.BOOKING, S.ACCEPTED) or deal.status == S.COMPLETED:
+        return
+    found: list[tuple[datetime, str]] = []
+    for line in lines:
+        policy = stated_terms(line).get("cancellation_policy")
+        fee = policy.get("cancellation_fee") if isinstance(policy, dict) else None
+        notice = _notice(policy.get("notice_period")) if isinstance(policy, dict) else None
+        if notice is not None and isinstance(fee, dict) and fee.get("type") != "none":
+            start = line.confirmed_start_at or line.start_at
+            found.append((start - notice, terms.cancellation(policy, deal.currency)))
+    if found:
+        at, note = min(found)
+        yield CostDate(kind="cancel", at=at, what="Last moment to cancel without a fee", note=note)
+
+
+def _notice(stated: Any) -> timedelta | None:
+    if not isinstance(stated, dict):
+        return None
+    interval, unit = decimal_of(stated.get("interval")), str(stated.get("unit", "")).rstrip("s")
+    seconds = {"hour": 3600, "day": 86_400, "week": 604_800}.get(unit)
+    if interval is None or seconds is None or not 0 <= interval <= 1000:
+        return None
+    return timedelta(seconds=float(interval) * seconds)

@@ -1,0 +1,215 @@
+"""How a step stands: done, running, or what it waits for, in a glyph and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils.dateparse import parse_datetime
+
+from tasks_app import clock
+from tasks_app.approvals.models import ApprovalStatus
+from tasks_app.desk import text
+from tasks_app.desk.items import joined, plural
+from tasks_app.desk.states import COLOURS
+from tasks_app.jobs.models import STEP_ENDED, Job, Step, StepStatus
+from tasks_app.jobs.selectors import JobRows
+from tasks_app.lifecycle.names import link_to
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as O
+
+S = StepStatus
+_AT_ONCE = timedelta(milliseconds=50)
+_NEWS = frozenset({"differs", "failed", "stopped"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How a step stands: glyph, a few words for its box, a sentence for the table, and where that leads."""
+
+    glyph: str
+    brief: str
+    sentence: str = ""
+    link: str = ""
+
+    @property
+    def tone(self) -> str:
+        return COLOURS[self.glyph]
+
+
+def step_look(step: Step, rows: JobRows) -> Look:
+    """How a step stands now."""
+    child = rows.children.get(step.pk)
+    name = rows.items.get(str(step.item)) if step.fan_out_id is not None else None
+    if step.status == S.COMPLETED:
+        return _completed(step, child, name.glyph if name else "", name.note if name else "")
+    if step.status == S.FAILED:
+        return Look(glyph="failed", brief="failed", sentence=step.error)
+    if step.status == S.CANCELLED:
+        return Look(glyph="stopped", brief="not needed", sentence="What it depends on failed")
+    if step.status == S.RECEIVED:
+        before = _before(step, rows)
+        return Look(
+            glyph="waiting",
+            brief=f"after {before}" if before else "not started",
+            sentence=f"Waits for {before}" if before else "Not started",
+        )
+    if step.status == S.QUEUED:
+        return Look(glyph="waiting", brief="waits for a worker", sentence="Ready; waits for a worker")
+    if step.status == S.EXECUTING:
+        return Look(glyph="running", brief="running", sentence="A worker runs it now")
+    return _waiting(step, rows, child)
+
+
+def step_title(step: Step) -> str:
+    """The step's title in its recipe."""
+    return str(step.spec.get("title") or step.key.partition("[")[0].replace("_", " ").capitalize())
+
+
+def step_took(step: Step) -> str:
+    """From its first start to its end; empty while it runs, and where it took no time."""
+    ended: datetime | None = step.ended_at
+    if ended is None or step.started_at is None or (ended - step.started_at) < _AT_ONCE:
+        return ""
+    return text.duration(ended - step.started_at)
+
+
+def _before(step: Step, rows: JobRows) -> str:
+    """The predecessors still to end: `2 × book`, `recommend`."""
+    wanted = {before for before, after in rows.edges if after == step.pk}
+    said = []
+    for one in rows.steps:
+        if one.pk in wanted and one.status not in STEP_ENDED:
+            still = [item for item in rows.items_of(one) if item.status not in STEP_ENDED]
+            said.append(f"{len(still)} × {step_title(one).lower()}" if still else step_title(one).lower())
+    return joined(said)
+
+
+def _completed(step: Step, child: Job | None, glyph: str, note: str) -> Look:
+    link = link_to(Job, child.pk) if child else ""
+    if step.skipped:
+        return Look(
+            glyph="stopped", brief="skipped", sentence="Skipped: its condition was not met", link=link
+        )
+    if glyph in _NEWS and note:
+        return Look(glyph=glyph, brief=note, sentence=note.capitalize(), link=link)
+    error = (step.outputs or {}).get("error") if isinstance(step.outputs, dict) else ""
+    if error:
+        return Look(glyph="failed", brief="no answer", sentence=str(error), link=link)
+    took = step_took(step)
+    tries = f", try {step.failures + 1}" if step.failures else ""
+    return Look(
+        glyph="done",
+        brief=f"{took or 'done'}{tries}",
+        sentence=f"Done in {took}" if took else "Done",
+        link=link,
+    )
+
+
+def _waiting(step: Step, rows: JobRows, child: Job | None) -> Look:
+    wait = step.waiting_for or {}
+    kind = wait.get("type")
+    if kind == "operation" and wait.get("id") in rows.operations:
+        return _operation_look(rows.operations[wait["id"]])
+    if kind == "approvals":
+        return _approvals_look(wait["ids"], rows)
+    if kind == "job" and child is not None:
+        return _child_look(child, rows)
+    if kind == "backoff":
+        when = text.moment_short(step.ready_at) if step.ready_at else "soon"
+        return Look(
+            glyph="running",
+            brief=f"try {step.failures + 1} soon",
+            sentence=f"Tries again {when} after: {wait.get('error', '')}",
+        )
+    if kind == "time":
+        until = parse_datetime(str(wait.get("until", "")))
+        return Look(
+            glyph="waiting",
+            brief=f"until {text.moment_short(until)}",
+            sentence=f"Waits until {text.moment(until)}",
+        )
+    if kind == "items":
+        return Look(
+            glyph="running",
+            brief=f"{wait.get('count', 0)} in parallel",
+            sentence=f"{plural(wait.get('count', 0), 'step')} in parallel",
+        )
+    return Look(glyph="running", brief="resumes now", sentence="What it waited for has come; it resumes")
+
+
+def _operation_look(operation: Operation) -> Look:
+    """How a step stands that waits for an operation."""
+    link = link_to(Operation, operation.pk)
+    seller, age = (
+        operation.seller.name,
+        text.duration(clock.now() - (operation.sent_at or operation.created_at)),
+    )
+    if operation.status == O.TIMED_OUT:
+        return Look(
+            glyph="overdue",
+            brief=f"overdue, {age}",
+            link=link,
+            sentence=f"{seller} has not answered {operation.task_type} in time",
+        )
+    if operation.status == O.INPUT_REQUIRED:
+        return Look(
+            glyph="person",
+            brief="asks you",
+            link=link,
+            sentence=f"{seller} asks: {operation.message or 'no question stated'}",
+        )
+    if operation.status == O.AUTH_REQUIRED:
+        return Look(
+            glyph="person", brief="wants credentials", link=link, sentence=f"{seller} wants credentials"
+        )
+    if operation.status in (O.REQUESTED, O.CALLING_ADCP):
+        return Look(
+            glyph="running",
+            brief=f"calling, {age}",
+            link=link,
+            sentence=f"{operation.task_type} is being sent to {seller}",
+        )
+    return Look(
+        glyph="seller",
+        brief=age,
+        link=link,
+        sentence=f"{seller} has {operation.task_type} since {text.moment_short(operation.sent_at)}; "
+        f"overdue {text.moment_short(operation.deadline_at)}",
+    )
+
+
+def _approvals_look(ids: list[str], rows: JobRows) -> Look:
+    still = [
+        rows.approvals[pk]
+        for pk in ids
+        if pk in rows.approvals and rows.approvals[pk].status == ApprovalStatus.OPEN
+    ]
+    if not still:
+        return Look(glyph="running", brief="resumes now", sentence="All decisions are in; it resumes")
+    first = min(still, key=lambda approval: approval.due_at)
+    return Look(
+        glyph="person",
+        brief=f"{len(still)} of {len(ids)} open",
+        sentence=f"{plural(len(still), 'decision')} of {len(ids)} open; {first.reference} is due "
+        f"{text.moment_short(first.due_at)}",
+        link=link_to(type(first), first.pk),
+    )
+
+
+def _child_look(child: Job, rows: JobRows) -> Look:
+    """A nested job in one line: what its first open step waits for."""
+    active = [
+        step for step in rows.child_steps.get(child.pk, ()) if step.status not in (S.RECEIVED, S.CANCELLED)
+    ]
+    if not active:
+        return Look(
+            glyph="running", brief="running", sentence=f"{child.reference} runs", link=link_to(Job, child.pk)
+        )
+    inner = step_look(active[0], rows)
+    return Look(
+        glyph=inner.glyph,
+        brief=inner.brief,
+        link=link_to(Job, child.pk),
+        sentence=f"{child.reference}, {step_title(active[0]).lower()}: {inner.sentence}",
+    )

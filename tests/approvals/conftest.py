@@ -1,0 +1,60 @@
+"""A kind of question whose effects a test can look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks_app import ids
+from tasks_app.approvals import kinds
+from tasks_app.approvals.kinds import Kind, Outcome, kind_register
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import Question, approval_open
+from tests.factories import make_team
+
+
+class Desk:
+    """Asks questions about a thing of a certain version, and notes what the answers did."""
+
+    def __init__(self) -> None:
+        self.subject = ids.new_id()
+        self.version: int | None = 1
+        self.applied: list[Outcome] = []
+        self.closed: list[Approval] = []
+        self.effect: Any = lambda: None
+        kind_register(
+            Kind(
+                name="test",
+                label="Test",
+                apply=self._apply,
+                version=lambda approval: self.version,
+                reopen=lambda approval: self.ask(),
+                effects={},
+            )
+        )
+        kinds.on_closed(self.closed.append)
+
+    def _apply(self, approval: Approval, outcome: Outcome) -> None:
+        self.effect()
+        self.applied.append(outcome)
+
+    def ask(self, *, requested_by: Any = "system", **fields: Any) -> Approval:
+        defaults: dict[str, Any] = {
+            "kind": "test",
+            "team": make_team(),
+            "title": "May it?",
+            "subject_type": "thing",
+            "subject_id": self.subject,
+            "subject_version": self.version or 1,
+            "evidence": {"gross": "10.00", "version": self.version},
+            "policy": "Always",
+        }
+        return approval_open(question=Question(**{**defaults, **fields}), requested_by=requested_by)
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setattr(kinds, "_kinds", {})
+    monkeypatch.setattr(kinds, "_closed", [])
+    return Desk()

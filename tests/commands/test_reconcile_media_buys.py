@@ -1,0 +1,123 @@
+"""reconcile, media buys: the loudest alarm is one that carries our ids and is no deal of ours."""
+
+from __future__ import annotations
+
+import uuid
+
+from tasks_app.sellers.models import Seller
+from tests.commands.reconciling import booking, bought, lists, settle, task, verdicts
+from tests.commands.running import call, run
+from tests.factories import make_account, make_advertiser
+from tests.faulty_seller import FaultySeller
+
+
+def test_bought_with_our_ids_and_unknown_here_is_the_loudest(faulty: FaultySeller, seller: Seller) -> None:
+    make_account(make_advertiser(), seller)
+    nobodys = uuid.uuid4()
+    ours = bought(faulty, seller, {"deal_id": str(nobodys)})
+    theirs = bought(faulty, seller, {"campaign": "spring"})
+    lists(faulty, task("orphan"))
+
+    listed, read = run("reconcile", "--json"), call("reconcile")
+
+    assert listed.code == read.code == 1
+    assert verdicts(listed, "media_buys") == {ours: "bought_unknown", theirs: "external"}
+    assert str(nobodys) in listed.json["sellers"][0]["media_buys"][0]["note"]
+    first_row = read.out.splitlines()[1]
+    assert first_row.startswith("BOUGHT, UNKNOWN HERE")
+    assert ours in first_row
+
+
+def test_external_ones_alone_are_no_difference(faulty: FaultySeller, seller: Seller) -> None:
+    make_account(make_advertiser(), seller)
+    bought(faulty, seller, None)
+    bought(faulty, seller, {"deal_id": "spring-24"})
+
+    ran = call("reconcile", "--json")
+
+    assert ran.code == 0
+    assert ran.json["counts"]["external"] == 2
+
+
+def test_a_booked_deal_is_in_step_then_cancelled_there_then_missing(
+    faulty: FaultySeller, seller: Seller
+) -> None:
+    deal = booking(seller)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+    settle(deal, "completed", {"media_buy_id": media_buy_id, "media_buy_status": "pending_creatives"})
+    assert deal.status == "booked"
+
+    in_step = call("reconcile", "--json")
+    faulty.fault(
+        "get_media_buys",
+        "merge",
+        answer={"media_buys": [{"media_buy_id": media_buy_id, "status": "canceled"}]},
+    )
+    cancelled = call("reconcile", "--json")
+    faulty.fault("get_media_buys", "merge", 2, answer={"media_buys": []})
+    missing = call("reconcile", "--json")
+
+    assert (in_step.code, verdicts(in_step, "media_buys")) == (0, {media_buy_id: "in_step"})
+    assert (cancelled.code, verdicts(cancelled, "media_buys")) == (1, {media_buy_id: "behind"})
+    assert (missing.code, verdicts(missing, "media_buys")) == (1, {media_buy_id: "missing"})
+
+
+def test_all_statuses_and_the_account_are_asked_for_and_the_missing_by_id(
+    faulty: FaultySeller, seller: Seller
+) -> None:
+    deal = booking(seller)
+    settle(deal, "completed", {"media_buy_id": "mb-gone", "media_buy_status": "active"})
+
+    call("reconcile")
+
+    listed, single = (r["arguments"] for r in faulty.requests("get_media_buys"))
+    assert len(listed["status_filter"]) == len(single["status_filter"]) == 7
+    assert listed["account"] == single["account"] == {"account_id": f"acc-{seller.slug}"}
+    assert single["media_buy_ids"] == ["mb-gone"]
+    assert "media_buy_ids" not in listed
+
+
+def test_a_purchase_on_its_way_is_no_alarm(faulty: FaultySeller, seller: Seller) -> None:
+    deal = booking(seller)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+
+    ran = call("reconcile", "--json")
+
+    assert (ran.code, verdicts(ran, "media_buys")) == (0, {media_buy_id: "unanswered"})
+
+
+def test_a_deal_given_up_that_the_seller_booked_is_an_alarm(faulty: FaultySeller, seller: Seller) -> None:
+    deal = booking(seller)
+    line = deal.lines.get()
+    media_buy_id = bought(faulty, seller, None)
+    context = {"packages": [{"package_id": "1", "context": {"line_id": str(line.pk)}}]}
+    settle(deal, "failed")
+    answer = {"media_buys": [{"media_buy_id": media_buy_id, "status": "active", **context}]}
+    faulty.fault("get_media_buys", "merge", answer=answer)
+
+    ran = call("reconcile", "--json")
+
+    (found,) = ran.json["sellers"][0]["media_buys"]
+    assert (ran.code, found["verdict"], found["here"]) == (1, "bought_unknown", deal.reference)
+    assert "the deal is failed here" in found["note"]
+
+
+def test_bought_twice_is_an_alarm(faulty: FaultySeller, seller: Seller) -> None:
+    deal = booking(seller)
+    once, twice = (bought(faulty, seller, {"deal_id": str(deal.pk)}) for _ in range(2))
+    settle(deal, "completed", {"media_buy_id": once, "media_buy_status": "active"})
+
+    ran = call("reconcile", "--json")
+
+    assert (ran.code, verdicts(ran, "media_buys")) == (1, {once: "in_step", twice: "bought_unknown"})
+
+
+def test_a_purchase_that_came_to_nothing_on_both_sides(faulty: FaultySeller, seller: Seller) -> None:
+    deal = booking(seller)
+    settle(deal, "rejected")
+    refused = {"media_buy_id": "mb-1", "status": "rejected", "context": {"deal_id": str(deal.pk)}}
+    faulty.fault("get_media_buys", "merge", answer={"media_buys": [refused]})
+
+    ran = call("reconcile", "--json")
+
+    assert (ran.code, verdicts(ran, "media_buys")) == (0, {"mb-1": "in_step"})

@@ -1,0 +1,69 @@
+"""Sellers that misbehave, known to us as `add_seller` would make them, and a clock that need not be waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tasks_app import clock
+from tasks_app.operations.models import Operation
+from tasks_app.sellers.models import Seller
+from tasks_app.sellers.services import seller_add
+from tests.database import Database
+from tests.faulty_seller import FaultySeller
+from tests.operations.sweeping import sweep
+
+Known = tuple[FaultySeller, Seller]
+
+
+@pytest.fixture
+def known(committed_db: Database, tmp_path: Path) -> Iterator[Callable[..., Known]]:
+    """Starts a seller's process and makes the seller known."""
+    with ExitStack() as stack:
+
+        def start(name: str = "Faulty", *, mode: str = "completed", channel: str = "display") -> Known:
+            process = stack.enter_context(FaultySeller(tmp_path, mode=mode, channel=channel))
+            seller, _ = seller_add(
+                name=name, url=process.url, protocol="mcp", token=process.token, allow_private=True
+            )
+            return process, seller
+
+        yield start
+
+
+class Passes:
+    """Sweeps as time goes by: each is 70 s after the last. `work` is done before each, at the same time."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta(0)
+        self.work: Callable[[], object] = lambda: None
+
+    @contextmanager
+    def time(self) -> Iterator[None]:
+        """The present moment of this clock, within the block."""
+        with clock.injected(lambda: datetime.now(UTC) + self.ahead):
+            yield
+
+    def __call__(self, times: int = 1) -> None:
+        for _ in range(times):
+            with self.time():
+                self.work()
+                sweep()
+            self.ahead += timedelta(seconds=70)
+
+    def until_settled(self, operation: Operation, most: int = 8) -> int:
+        """How many it took."""
+        for number in range(1, most + 1):
+            self()
+            if Operation.objects.filter(pk=operation.pk, published_at__isnull=False).exists():
+                return number
+        raise AssertionError(f"not settled: {Operation.objects.values('status', 'message').get(pk=operation.pk)}")
+
+
+@pytest.fixture
+def passes() -> Passes:
+    return Passes()

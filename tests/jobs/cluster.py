@@ -1,0 +1,89 @@
+"""A real `manage.py worker`, and its processes by what they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+from django.conf import settings
+from django_q.models import OrmQ
+from django_q.tasks import async_task
+
+from config.processes import ProcessGroup
+from tests.support import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+FAST = {
+    "FLIGHTDECK_STEP_LEASE_S": "2",
+    "FLIGHTDECK_OPERATION_LEASE_S": "2",
+    "FLIGHTDECK_POLL_SCALE": "0.01",
+    "FLIGHTDECK_SWEEP_TICK_S": "0.1",
+    "FLIGHTDECK_LOG_LEVEL": "WARNING",
+}
+
+
+class Worker:
+    """One `manage.py worker` of a test; started again after a kill."""
+
+    def __init__(self, group: ProcessGroup) -> None:
+        self._group = group
+        self.main = self._start()
+
+    def _start(self) -> psutil.Process:
+        command = [sys.executable, "manage.py", "worker"]
+        return psutil.Process(self._group.start("worker", command, env=FAST, cwd=ROOT))
+
+    def members(self) -> list[psutil.Process]:
+        """The sentinel's children in the order in which it made them: workers, monitor, pusher. Empty while
+        they are not complete."""
+        try:
+            sentinels = self.main.children()
+            members = sorted(sentinels[0].children(), key=lambda p: p.pid) if len(sentinels) == 1 else []
+            complete = len(members) == settings.WORKERS + 3
+            return members if complete and all(p.status() != psutil.STATUS_ZOMBIE for p in members) else []
+        except psutil.NoSuchProcess:
+            return []
+
+    def started(self) -> list[psutil.Process]:
+        return wait_until(self.members, 30, "the cluster's processes are there")
+
+    def everybody(self) -> list[psutil.Process]:
+        return [self.main, *self.main.children(recursive=True)]
+
+    def kill(self) -> None:
+        """SIGKILL to the whole process group, as by a power cut."""
+        everybody = self.everybody()
+        os.killpg(self.main.pid, signal.SIGKILL)
+        psutil.wait_procs(everybody, timeout=10)
+        self.exit_code()
+
+    def restart(self) -> None:
+        self.main = self._start()
+
+    def exit_code(self, *, within: float = 10) -> int:
+        wait_until(lambda: "worker" in self._group.ended(), within, "the worker has ended")
+        return self._group.ended()["worker"]
+
+
+def works(within: float = 20) -> None:
+    """Wait until the queue runs tasks from end to end: pusher, worker, monitor."""
+    asked: list[int] = []
+
+    def ran() -> bool:
+        # What was in the hands of a killed process is not seen again for minutes: ask anew each time.
+        async_task("tasks_app.jobs.worker.drain", save=False)
+        asked.append(OrmQ.objects.order_by("-id").values_list("id", flat=True)[0])
+        return OrmQ.objects.filter(id__in=asked).count() < len(asked)
+
+    wait_until(ran, within, "the queue runs a task", every=0.3)
+
+
+def gone(processes: list[psutil.Process], within: float = 10) -> None:
+    wait_until(
+        lambda: not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE],
+        within,
+        "nothing is left running",
+    )

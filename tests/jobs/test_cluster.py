@@ -1,0 +1,98 @@
+"""The cluster's processes die one by one: it heals, runs on, and stops when asked; nothing is orphaned."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import psutil
+import pytest
+from django.conf import settings
+
+from config.processes import ProcessGroup
+from tasks_app.jobs.cluster import _Timer
+from tests.database import Database
+from tests.jobs.cluster import Worker, gone, works
+from tests.support import wait_until
+
+
+@pytest.fixture
+def worker(committed_db: Database, processes: ProcessGroup) -> Worker:
+    worker = Worker(processes)
+    worker.started()
+    return worker
+
+
+def replaced(worker: Worker, victim: psutil.Process) -> bool:
+    members = worker.members()
+    return bool(members) and victim not in members
+
+
+def test_it_outlives_every_one_of_its_processes(worker: Worker) -> None:
+    """Workers (one sweeps, the others idle: one holds the queue's lock), the monitor, the pusher; then it
+    stops when asked, although its queues were rebuilt."""
+    works()
+    for place in range(settings.WORKERS + 3):
+        members = worker.started()
+        victim = members[place]
+        victim.kill()
+        wait_until(
+            lambda victim=victim: worker.members() and victim not in worker.members(),
+            20,
+            f"{place} is replaced",
+        )
+        works()
+        assert worker.main.is_running()
+    everybody = worker.everybody()
+    worker.main.terminate()
+    assert worker.exit_code() == 0
+    gone(everybody, within=2)
+
+
+@pytest.mark.parametrize("who", ["main", "sentinel"])
+def test_nothing_is_orphaned(worker: Worker, who: str) -> None:
+    everybody = worker.everybody()
+    victim = worker.main if who == "main" else worker.main.children()[0]
+    victim.kill()
+    # Before its exit code is asked for: the test's process group would end what is left.
+    gone(everybody)
+    assert worker.exit_code() == (-9 if who == "main" else 1), "somebody above must see that it died"
+
+
+def test_idle_and_asked_to_stop_it_stops_at_once(worker: Worker) -> None:
+    works()
+    everybody = worker.everybody()
+    worker.main.terminate()
+    assert worker.exit_code(within=8) == 0
+    gone(everybody, within=1)
+
+
+def _die_with_the_lock(timer: object) -> None:
+    timer.get_lock().acquire()  # type: ignore[attr-defined]
+    psutil.Process().kill()
+
+
+def test_a_timer_locked_by_a_dead_worker_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks_app.jobs.cluster._TIMER_LOCK_S", 0.1)
+    shared = multiprocessing.Value("f", -1)
+    dead = multiprocessing.get_context("fork").Process(target=_die_with_the_lock, args=(shared,))
+    dead.start()
+    dead.join(10)
+    timer = _Timer(shared)
+    with timer.get_lock():
+        assert timer.value == -1
+        timer.value = 7
+    assert timer.value == 7
+
+
+def test_a_free_timer_is_locked_while_it_is_looked_at() -> None:
+    shared = multiprocessing.Value("f", 3)
+    with _Timer(shared).get_lock():
+        other = multiprocessing.get_context("fork").Process(target=_fail_unless_locked, args=(shared,))
+        other.start()
+        other.join(10)
+    assert other.exitcode == 0
+    assert shared.get_lock().acquire(timeout=1)
+
+
+def _fail_unless_locked(timer: object) -> None:
+    raise SystemExit(timer.get_lock().acquire(timeout=0.1))  # type: ignore[attr-defined]

@@ -1,0 +1,357 @@
+"""Sleeping and waking: whoever comes first, the wake-up is never lost."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from tasks_app import clock, ids
+from tasks_app.adcp.types import Seen
+from tasks_app.approvals import kinds
+from tasks_app.approvals.kinds import Kind, kind_register
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import (
+    Question,
+    approval_decide,
+    approval_open,
+    approval_void,
+    approvals_expire_due,
+)
+from tasks_app.jobs import claims, engine, handlers, worker
+from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitForOperation
+from tasks_app.jobs.models import Job, Step
+from tasks_app.jobs.worker import drain
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.operations import publish as published
+from tasks_app.operations import sweep
+from tasks_app.operations.converge import observe
+from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import publish, publish_due
+from tasks_app.people.models import User
+from tests.database import Database
+from tests.factories import make_team, make_user
+from tests.jobs.conftest import Bench, Clock, steps_of
+from tests.lifecycle.entities import make_operation
+from tests.lifecycle.threads import at_once
+from tests.support import wait_until
+
+ROUNDS = 8
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind of question without effects."""
+    monkeypatch.setattr("tasks_app.approvals.kinds._kinds", {})
+    kind_register(
+        Kind(
+            name="test",
+            label="Test",
+            apply=lambda approval, outcome: None,
+            version=lambda approval: 1,
+            reopen=lambda approval: None,
+            effects={},
+        )
+    )
+
+
+def ask() -> Approval:
+    question = Question(
+        kind="test",
+        team=make_team(),
+        title="May it?",
+        subject_type="thing",
+        subject_id=ids.new_id(),
+        subject_version=1,
+        evidence={},
+        policy="Always",
+    )
+    return approval_open(question=question, requested_by="system")
+
+
+def approving(approval: Approval, user: User) -> Callable[[], Approval]:
+    return lambda: approval_decide(approval_id=approval.pk, user=user, verdict="approve")
+
+
+def waiting_for_operation(run: Run) -> Result:
+    operation = Operation.objects.get(pk=run.inputs["id"])
+    return Done() if operation.published_at else WaitForOperation(operation_id=operation.pk)
+
+
+def waiting_for_approvals(run: Run) -> Result:
+    if Approval.objects.filter(pk__in=run.inputs["ids"], status="open").exists():
+        return WaitForApprovals(approval_ids=tuple(uuid.UUID(pk) for pk in run.inputs["ids"]))
+    return Done()
+
+
+def out(purpose: str = "test") -> Operation:
+    """An operation whose call is out."""
+    operation = make_operation(purpose)
+    assert claim_one(operation_id=operation.pk)
+    return operation
+
+
+def end(operation: Operation) -> bool:
+    """The seller's answer comes in."""
+    seen = Seen(kind="answer", status="completed", payload={"products": []})
+    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    return publish(operation_id=operation.pk)
+
+
+def finished(job: Job) -> bool:
+    """Whether what is ready by now ends the job."""
+    publish_due(limit=10)  # what a locked row made the publisher leave to the sweep
+    drain()
+    job.refresh_from_db()
+    return job.status == "COMPLETED"
+
+
+@pytest.fixture
+def waits(bench: Bench) -> Bench:
+    bench.action("operation", waiting_for_operation)
+    bench.action("approvals", waiting_for_approvals)
+    bench.recipe(
+        {"id": "a", "action": "operation", "inputs": {"id": "{{ inputs.id }}"}}, name="operation_wait"
+    )
+    bench.recipe(
+        {"id": "a", "action": "approvals", "inputs": {"ids": "{{ inputs.ids }}"}}, name="approvals_wait"
+    )
+    return bench
+
+
+@pytest.mark.django_db
+def test_an_operation_wakes_its_step(waits: Bench) -> None:
+    operation = out()
+    job = waits.run("operation_wait", inputs={"id": str(operation.pk)})
+    sleeping = steps_of(job)["a"]
+    assert (sleeping.status, sleeping.ready_at, sleeping.lease_until) == ("awaiting_tool", None, None)
+    assert sleeping.waiting_for == {"type": "operation", "id": str(operation.pk)}
+    assert not finished(job)
+    assert end(operation)
+    assert finished(job)
+    assert steps_of(job)["a"].attempts == 2
+
+
+@pytest.mark.django_db
+def test_an_operation_that_has_ended_already_is_not_waited_for(waits: Bench) -> None:
+    operation = out()
+    job = waits.start("operation_wait", inputs={"id": str(operation.pk)})
+    step = claims.claim_step()
+    assert step is not None
+    end(operation)
+    worker._settle(step, WaitForOperation(operation_id=operation.pk))
+    assert finished(job)
+
+
+@pytest.mark.django_db
+def test_an_operation_wakes_nobody_elses_step(waits: Bench) -> None:
+    one, other = out("one"), out("other")
+    jobs = [waits.run("operation_wait", inputs={"id": str(o.pk)}) for o in (one, other)]
+    end(other)
+    assert [finished(job) for job in jobs] == [False, True]
+
+
+def test_the_end_of_an_operation_races_the_wait(committed_db: Database, waits: Bench) -> None:
+    for number in range(ROUNDS):
+        operation = out(f"race {number}")
+        job = waits.start("operation_wait", inputs={"id": str(operation.pk)})
+        step = claims.claim_step()
+        assert step is not None
+        wait = WaitForOperation(operation_id=operation.pk)
+        answers = at_once(partial(worker._settle, step, wait), partial(end, operation))
+        assert not [answer for answer in answers if isinstance(answer, Exception)]
+        assert finished(job), number
+
+
+def test_the_end_falls_between_the_look_and_the_sleep(
+    committed_db: Database, waits: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rival at the named point: the step has looked, holds the operation, and has not slept yet."""
+    operation = out()
+    job = waits.start("operation_wait", inputs={"id": str(operation.pk)})
+    step = claims.claim_step()
+    assert step is not None
+    sleeps = engine.mark_waiting
+    answered: list[Any] = []
+    rival = threading.Thread(target=lambda: answered.extend(at_once(partial(end, operation))))
+
+    def slowly(**arguments: Any) -> bool:
+        rival.start()
+        wait_until(lambda: _waits_for_a_lock() or not rival.is_alive(), message="the rival comes to the row")
+        return sleeps(**arguments)
+
+    monkeypatch.setattr(engine, "mark_waiting", slowly)
+    worker._settle(step, WaitForOperation(operation_id=operation.pk))
+    rival.join(10)
+    assert [type(answer) for answer in answered] == [bool]
+    assert finished(job)
+
+
+def _waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("select count(*) from pg_locks where not granted")
+        return cursor.fetchone()[0] > 0
+
+
+@pytest.mark.django_db
+def test_the_last_of_several_approvals_wakes_the_step_once(asking: None, waits: Bench) -> None:
+    user = make_user("Approver")
+    asked = [ask() for _ in range(3)]
+    job = waits.run("approvals_wait", inputs={"ids": [str(a.pk) for a in asked]})
+    for approval in asked[:2]:
+        approving(approval, user)()
+        assert steps_of(job)["a"].ready_at is None
+        assert not finished(job)
+    approving(asked[2], user)()
+    assert steps_of(job)["a"].ready_at is not None
+    assert finished(job)
+    assert waits.ran == ["a", "a"]
+    assert steps_of(job)["a"].attempts == 2
+
+
+def test_two_last_decisions_at_once_wake_the_step_once(
+    committed_db: Database, asking: None, waits: Bench
+) -> None:
+    users = [make_user("Approver") for _ in range(2)]
+    for number in range(ROUNDS):
+        asked = [ask() for _ in range(2)]
+        job = waits.run("approvals_wait", inputs={"ids": [str(a.pk) for a in asked]})
+        answers = at_once(*(approving(approval, user) for approval, user in zip(asked, users, strict=True)))
+        assert not [answer for answer in answers if isinstance(answer, Exception)]
+        assert finished(job), number
+        taken = AuditEntry.objects.filter(entity_id=steps_of(job)["a"].pk, to_status="executing")
+        assert taken.count() == 2
+
+
+def test_a_decision_races_the_wait(committed_db: Database, asking: None, waits: Bench) -> None:
+    user = make_user("Approver")
+    for number in range(ROUNDS):
+        approval = ask()
+        job = waits.start("approvals_wait", inputs={"ids": [str(approval.pk)]})
+        step = claims.claim_step()
+        assert step is not None
+        wait = WaitForApprovals(approval_ids=(approval.pk,))
+        answers = at_once(partial(worker._settle, step, wait), approving(approval, user))
+        assert not [answer for answer in answers if isinstance(answer, Exception)]
+        assert finished(job), number
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("how", ["rejected", "expired", "voided"])
+def test_however_an_approval_ends_it_wakes(asking: None, waits: Bench, still: Clock, how: str) -> None:
+    approval = ask()
+    job = waits.run("approvals_wait", inputs={"ids": [str(approval.pk)]})
+    if how == "rejected":
+        approval_decide(approval_id=approval.pk, user=make_user("Approver"), verdict="reject", comment="No")
+    elif how == "expired":
+        still.forward(days=2)
+        assert approvals_expire_due() == 1
+    else:
+        approval_void(approval=approval, reason="Gone")
+    assert finished(job)
+    approval.refresh_from_db()
+    assert approval.status == how
+
+
+def test_the_end_of_a_nested_job_races_its_parents_wait(committed_db: Database, bench: Bench) -> None:
+    bench.recipe({"id": "in"}, name="inner")
+    bench.recipe({"id": "nest", "recipe": "inner"}, {"id": "after", "after": ["nest"]})
+    for number in range(ROUNDS):
+        job = bench.start()
+        answers = at_once(drain, drain)
+        assert not [answer for answer in answers if isinstance(answer, Exception)]
+        assert finished(job), number
+    assert bench.ran.count("in") == bench.ran.count("after") == ROUNDS
+
+
+def test_parallel_ends_of_one_job_join_once(committed_db: Database, bench: Bench) -> None:
+    """Two workers end the two halves of a join, and the last two items of a fan-out, at the same moment."""
+    barrier = threading.Barrier(2, timeout=10)
+
+    def meet(run: Run) -> Result:
+        barrier.wait()
+        return Done()
+
+    bench.action("meet", meet)
+    bench.recipe(
+        {"id": "a", "action": "meet"},
+        {"id": "b", "action": "meet"},
+        {"id": "join", "after": ["a", "b"]},
+        {"id": "each", "after": ["join"], "action": "meet", "for_each": "{{ inputs.two }}"},
+        {"id": "last", "after": ["each"]},
+    )
+    for number in range(ROUNDS):
+        job = bench.start(inputs={"two": [0, 1]})
+        answers = at_once(partial(until_over, job), partial(until_over, job))
+        assert not [answer for answer in answers if isinstance(answer, Exception)]
+        assert finished(job), number
+        assert set(Step.objects.filter(job=job).values_list("attempts", flat=True)) == {1}
+    assert bench.ran.count("join") == bench.ran.count("last") == ROUNDS
+
+
+def until_over(job: Job) -> None:
+    def over() -> bool:
+        drain()
+        return Job.objects.filter(pk=job.pk, status="COMPLETED").exists()
+
+    wait_until(over, every=0.01)
+
+
+def test_two_workers_take_every_step_once_in_order(committed_db: Database, bench: Bench) -> None:
+    bench.recipe({"id": "a"})
+    for priority in (100, 5, 50, 100, 5, 50, 100, 5, 50, 1):
+        bench.start(priority=priority)
+    order = list(Step.objects.order_by("priority", "ready_at", "id").values_list("pk", flat=True))
+
+    def take_all() -> list[Step]:
+        taken = []
+        while step := claims.claim_step():
+            taken.append(step)
+        return taken
+
+    one, other = at_once(take_all, take_all)
+    assert sorted([*(s.pk for s in one), *(s.pk for s in other)]) == sorted(order)
+    for taken in (one, other):
+        places = [order.index(step.pk) for step in taken]
+        assert places == sorted(places)
+
+
+def test_while_one_worker_holds_a_step_the_other_takes_the_next(committed_db: Database, bench: Bench) -> None:
+    bench.recipe({"id": "a"})
+    first, second = bench.start(), bench.start()
+    with transaction.atomic():
+        Step.objects.select_for_update().get(job=first)
+        (taken,) = at_once(claims.claim_step)
+    assert taken.job_id == second.pk
+
+
+def test_a_lease_is_renewed_while_the_action_runs(
+    committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.STEP_LEASE_S = 0.3
+    kept: list[bool] = []
+
+    def outlives_its_lease(run: Run) -> Result:
+        begun = clock.now()
+        wait_until(lambda: clock.now() > begun + timedelta(seconds=0.8))
+        kept.append(at_once(claims.claim_step) == [None])
+        return Done()
+
+    bench.action("slow", outlives_its_lease)
+    bench.recipe({"id": "a", "action": "slow"})
+    job = bench.run()
+    assert kept == [True]
+    assert (job.status, steps_of(job)["a"].attempts) == ("COMPLETED", 1)
+
+
+def test_the_handlers_are_the_ones_the_application_registers() -> None:
+    assert handlers._approval_closed in kinds._closed
+    assert handlers._operation_settled in published._listeners
+    assert {"expired_approvals", "woken"} <= set(sweep._chores)

@@ -1,0 +1,47 @@
+"""What tests of pages share: addresses, text as people read it, a person of another team."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+
+from django.contrib.auth.models import Group
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+from tasks_app.people.models import Team, User
+
+STAFF = ("Buyer", "Approver", "Ad Ops", "Finance", "Auditor", "Administrator")
+ClientOf = Callable[..., Client]
+_BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+def page_of(obj: Model) -> str:
+    """The address of an object's page."""
+    return reverse(f"admin:{obj._meta.app_label}_{obj._meta.model_name}_change", args=[obj.pk])
+
+
+def list_of(model: type[Model]) -> str:
+    """The address of a model's list."""
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+
+
+def read(client: Client, address: str, status: int = 200) -> str:
+    """The page as its reader sees it: text, tags gone, runs of blanks as one."""
+    answer = client.get(address)
+    assert answer.status_code == status, (address, answer.status_code)
+    body = answer.content.decode()
+    main = body[body.index('<main id="main"') :] if '<main id="main"' in body else body
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", main)))
+
+
+def stranger(role: str = "Administrator") -> Client:
+    """Somebody with every right, in a team that owns nothing."""
+    user = User.objects.create_user("stranger", password="unused-in-this-test", is_staff=True)
+    user.groups.set([Group.objects.get(name=role)])
+    user.teams.set([Team.objects.create(name="Another team")])
+    client = Client()
+    client.force_login(user, backend=_BACKEND)
+    return client

@@ -1,0 +1,125 @@
+"""The campaigns' list and page: the whole way from brief to booked media, out of real rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from campaigns.models import Campaign
+from campaigns.selectors import campaign_rows
+from campaigns.timeline import timeline
+from orders.models import Deal
+from tasks_app.lifecycle.models import AuditEntry
+from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
+from tests.ui.seed import Agency
+
+_INLINE = re.compile(r"<[^>]+\s(?:style|on[a-z]+)\s*=|<script(?![^>]*\ssrc=)", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("role", STAFF)
+def test_list_and_pages_render_for_every_role_with_few_queries(
+    agency: Agency, client_of: ClientOf, django_assert_max_num_queries: Any, role: str
+) -> None:
+    client = client_of(role)
+    for address in (list_of(Campaign), *(page_of(one) for one in agency.campaigns.values())):
+        with django_assert_max_num_queries(27):
+            answer = client.get(address)
+        assert answer.status_code == 200, address
+        assert not _INLINE.findall(answer.content.decode()), address
+
+
+def test_another_team_sees_nothing(agency: Agency) -> None:
+    client = stranger()
+    assert "Lindqvist" not in read(client, list_of(Campaign))
+    assert client.get(page_of(agency.campaigns["lindqvist"])).status_code in (302, 404)
+
+
+def test_the_stages_say_how_far_it_is(agency: Agency, client_of: ClientOf) -> None:
+    page = read(client_of("Approver"), page_of(agency.campaigns["lindqvist"]))
+    assert "3 deals of 17 products" in page
+    assert "3 sellers, 4 packages" in page
+    assert "40, 25, 20 and 15 %" in page
+    assert "3 of 3 approved" in page
+    assert "1 booked, 2 waiting" in page
+    assert "oldest 19 h 11 m of 24 h" in page
+
+
+def test_approved_stands_beside_confirmed_with_the_departure(agency: Agency, client_of: ClientOf) -> None:
+    page = read(client_of("Buyer"), page_of(agency.campaigns["lindqvist"]))
+    assert "USD 61,500.00 USD 58,000.00 −3,500.00, −5.7 %" in page
+    assert re.search(r"starts (\d+) \w+, not (?!\1 )\d+ \w+", page)
+    assert "seller says pending_creatives, due" in page
+    assert "USD 410,000.00 USD 160,500.00 −3,500.00" in page
+
+
+def test_what_happens_next_names_the_person_the_time_and_the_otherwise(
+    agency: Agency, client_of: ClientOf
+) -> None:
+    address = page_of(agency.campaigns["lindqvist"])
+    approver, buyer = (read(client_of(role), address) for role in ("Approver", "Buyer"))
+    deal = agency.deals["lindqvist-norrland"].reference
+    assert f"You decide: Norrland Digital booked {deal} differently by" in approver
+    assert f"An approver decides: Norrland Digital booked {deal} differently by" in buyer
+    assert "else: it stays booked and flagged" in approver
+    assert "You answer Quill Audio" in approver
+    assert "Do you waive competitive separation" in approver
+    assert "Cobalt Bay TV answers create_media_buy" in approver
+
+
+def test_the_timeline_is_in_plain_words_and_joins_what_was_done_together(agency: Agency) -> None:
+    said = [event.text for event in timeline(campaign_rows(agency.campaigns["lindqvist"]))]
+    assert said[0] == "Norrland Digital booked the deal, with 3,500.00 less and a later start"
+    assert "Maya Lindgren approved Norrland Digital, Cobalt Bay TV and Quill Audio" in said
+    assert "The purchase was sent to Norrland Digital, Cobalt Bay TV and Quill Audio" in said
+    assert "3 deals were recommended" in said
+    assert said[-1] == "Tomás Ferreira submitted the brief"
+
+
+def test_the_trail_is_said_to_hold_only_where_it_was_checked(agency: Agency, client_of: ClientOf) -> None:
+    campaign = agency.campaigns["lindqvist"]
+    rows = campaign_rows(campaign)
+    entries = AuditEntry.objects.filter(entity_id__in=list(rows.entries)).count()
+    assert rows.verification.ok
+    page = read(client_of("Auditor"), page_of(campaign))
+    assert f"{entries} audit entries verified" in page
+
+    deal = agency.deals["lindqvist-cobalt"]
+    Deal.objects.filter(pk=deal.pk).update(version=99)  # as somebody in psql might
+    page = read(client_of("Auditor"), page_of(campaign))
+    assert "audit entries verified" not in page
+    assert f"The trail does not hold: {deal.reference}" in page
+
+
+def test_a_refused_brief_shows_every_problem_by_field(agency: Agency, client_of: ClientOf) -> None:
+    campaign = agency.campaigns["ostrom"]
+    page = read(client_of("Buyer"), page_of(campaign))
+    assert "The brief is wrong in 2 places" in page
+    for problem in campaign.problems:
+        assert problem["field"] in page
+        assert problem["problem"] in page
+    assert "not reached" in page
+    assert "Job graph" not in page
+
+
+def test_the_graph_shows_who_is_waited_for(agency: Agency, client_of: ClientOf) -> None:
+    page = read(client_of("Finance"), page_of(agency.campaigns["lindqvist"]))
+    assert "Norrland Digital: Book, differs" in page
+    assert "Quill Audio: Book, asks you" in page
+    assert "Complete: after 2 × book" in page
+    assert "Research, 4.1 s" in page
+
+
+@pytest.mark.parametrize(("view", "found"), [("open", True), ("ended", False), ("approval", False)])
+def test_saved_views_narrow_the_list(agency: Agency, client_of: ClientOf, view: str, found: bool) -> None:
+    page = read(client_of("Buyer"), f"{list_of(Campaign)}?view={view}")
+    assert ("Lindqvist Cold Brew" in page) is found
+
+
+def test_search_finds_a_reference_and_a_name(agency: Agency, client_of: ClientOf) -> None:
+    campaign = agency.campaigns["tamarack"]
+    for text in (campaign.reference, "tamarack"):
+        page = read(client_of("Buyer"), f"{list_of(Campaign)}?q={text}")
+        assert campaign.reference in page
+        assert "Lindqvist" not in page

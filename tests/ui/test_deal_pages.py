@@ -1,0 +1,102 @@
+"""The deals' list and page: state as declared, approved beside confirmed, the trail verified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orders.cost_dates import cost_dates
+from orders.models import Deal
+from orders.presenters import deal_choices
+from tasks_app.lifecycle.models import AuditEntry
+from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
+from tests.ui.seed import Agency
+
+
+@pytest.mark.parametrize("role", STAFF)
+def test_list_and_pages_render_for_every_role_with_few_queries(
+    agency: Agency, client_of: ClientOf, django_assert_max_num_queries: Any, role: str
+) -> None:
+    client = client_of(role)
+    for address in (list_of(Deal), *(page_of(deal) for deal in agency.deals.values())):
+        with django_assert_max_num_queries(25):
+            assert client.get(address).status_code == 200, address
+
+
+def test_another_team_sees_nothing(agency: Agency) -> None:
+    client = stranger()
+    assert "DEAL-" not in read(client, list_of(Deal)).replace("DEAL-2026-000864", "")
+    assert client.get(page_of(agency.deals["lindqvist-norrland"])).status_code in (302, 404)
+
+
+def test_the_list_shows_campaign_seller_state_and_gross(agency: Agency, client_of: ClientOf) -> None:
+    page = read(client_of("Finance"), list_of(Deal))
+    assert "Lindqvist Cold Brew Norrland Digital Booked differently pending_creatives" in page
+    assert "USD 160,500.00" in page  # as confirmed
+    assert "EUR 94,500.00" in page
+
+
+def test_a_departure_is_told_in_words_with_the_decision_to_take(agency: Agency, client_of: ClientOf) -> None:
+    page = read(client_of("Approver"), page_of(agency.deals["lindqvist-norrland"]))
+    assert "Booked differently from what was approved." in page
+    assert "budget 58,000.00 for 61,500.00 (−5.7 %)" in page
+    assert "Decide, due" in page
+    assert "Gross; departure −3,500.00, −2.1 %" in page
+
+
+def test_every_allowed_next_state_is_explained(agency: Agency) -> None:
+    for deal in agency.deals.values():
+        deal.refresh_from_db()
+        choices = deal_choices(deal, list(deal.lines.all()), [])
+        assert tuple(choice.text for choice in choices) == deal.declared().targets(deal.status)
+        assert all(choice.note for choice in choices)
+
+
+def test_the_trail_is_whole_and_verified(agency: Agency, client_of: ClientOf) -> None:
+    deal = agency.deals["lindqvist-norrland"]
+    entries = list(AuditEntry.objects.filter(entity_type="deal", entity_id=deal.pk).order_by("seq"))
+    page = read(client_of("Auditor"), page_of(deal))
+    assert f"{len(entries)} of {len(entries)} verified" in page
+    assert "Rates are under our ceilings; go." in page
+    for entry in entries:
+        assert bytes(entry.hash).hex()[:8] in page
+
+
+def test_a_broken_trail_is_said_to_be_broken(agency: Agency, client_of: ClientOf) -> None:
+    deal = agency.deals["aldous-display"]
+    Deal.objects.filter(pk=deal.pk).update(version=7)
+    page = read(client_of("Auditor"), page_of(deal))
+    assert "The trail does not hold" in page
+    assert "verified just now" not in page
+
+
+def test_dates_that_cost_money_are_stated_ones_in_order(agency: Agency) -> None:
+    deal = agency.deals["lindqvist-norrland"]
+    deal.refresh_from_db()
+    lines = list(deal.lines.all())
+    dates = cost_dates(deal, lines, [agency.question("lindqvist-norrland", "booked_differently")])
+    assert [date.at for date in dates] == sorted(date.at for date in dates)
+    assert {date.kind for date in dates} == {"approval", "creative", "cancel"}
+    hold = cost_dates(agency.deals["tamarack-cobalt"], [], [])
+    assert [date.kind for date in hold] == ["hold"]
+
+
+def test_what_the_seller_says_stands_beside_our_state(agency: Agency, client_of: ClientOf) -> None:
+    page = read(client_of("Ad Ops"), page_of(agency.deals["lindqvist-norrland"]))
+    assert "Says pending_creatives" in page
+    assert "media buy nrl-58213 , revision 1" in page
+    assert "Invoiced to Halden & Marsh, net 45" in page
+
+
+@pytest.mark.parametrize(
+    ("view", "shown"),
+    [("differs", {"lindqvist-norrland"}), ("ended", set()), ("nonsense", {"aldous-display", "halvorsen"})],
+)
+def test_saved_views_narrow_the_list(
+    agency: Agency, client_of: ClientOf, view: str, shown: set[str]
+) -> None:
+    page = read(client_of("Buyer"), f"{list_of(Deal)}?view={view}")
+    for name, deal in agency.deals.items():
+        if name in shown or view != "nonsense":
+            assert (deal.reference in page) is (name in shown), name
