@@ -45,8 +45,10 @@ check: lint types ## lint, types, forgotten migrations, settings fit for product
 bench-footprint: $(VENV)/.setup-demo ## time to start and memory of web and workers
 	@$(BIN)/python -m bench.footprint
 
-screenshots: $(VENV)/.setup-dev ## pictures of a running demo's pages into docs/images (Debian's chromium)
-	@$(BIN)/python -m demo.screenshots
+screenshots: $(VENV)/.setup-dev ## pictures of the running demo's pages into docs/images (needs chromium)
+	@FLIGHTDECK_PASSWORD="$$($(BIN)/python -c 'import json; print(json.load(open("var/demo/logins.json"))["Approver"])')" \
+		$(BIN)/python -m demo.screenshots "http://127.0.0.1:$$(cat var/demo/web.port)" maya \
+		--campaign Lindqvist --out docs/images $(ARGS)
 
 clean: ## remove .venv and caches; data under var/ stay
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m config.postgres stop; fi

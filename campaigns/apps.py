@@ -10,8 +10,9 @@ class CampaignsConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from campaigns import actions
+        from campaigns import actions, surroundings
         from tasks_app.jobs.recipes import recipes_register
 
         actions.register()
+        surroundings.register()
         recipes_register(Path(__file__).parent / "recipes")

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from campaigns.models import Allocation, Campaign
 from campaigns.services import campaign_job
 from orders.models import Deal
+from orders.presenters import deal_name
 from orders.selectors import DealRows, deals_with_rows
 from tasks_app.approvals.models import Approval, Decision
-from tasks_app.jobs.models import Step
 from tasks_app.jobs.selectors import JobRows, job_rows
 from tasks_app.lifecycle.models import AuditEntry, Stateful
-from tasks_app.lifecycle.selectors import entries_of_many
-from tasks_app.lifecycle.verify import Verification, entry_texts, verify_chain
+from tasks_app.lifecycle.selectors import entries_of_many, verify_shown
+from tasks_app.lifecycle.verify import Verification
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import operations_of_steps
 from tasks_app.people.actors import actor_names
@@ -56,8 +56,9 @@ class CampaignRows:
 def campaign_rows(campaign: Campaign) -> CampaignRows:
     """Everything the campaign's page needs: about twenty queries, however many deals it has."""
     job = campaign_job(campaign)
-    graph = job_rows(job) if job else None
     deals = deals_with_rows(Deal.objects.filter(campaign_id=campaign.pk))
+    named = {str(deal.pk): deal_name(deal, campaign.name) for deal in deals.deals}
+    graph = job_rows(job, named) if job else None
     operations = _operations(deals, graph)
     approvals = [approval for asked in deals.asked.values() for approval in asked]
     entities: list[Stateful] = [campaign, *deals.deals, *approvals, *operations]
@@ -94,8 +95,7 @@ def _operations(deals: DealRows, graph: JobRows | None) -> tuple[Operation, ...]
     found = {o.pk: o for operations in deals.operations.values() for o in operations}
     if graph is not None:
         steps = [step.pk for step in graph.steps if not step.spec.get("for_each")]
-        nested = Step.objects.filter(job__in=[child.pk for child in graph.children.values()])
-        steps += list(nested.values_list("pk", flat=True)) if graph.children else []
+        steps += [step.pk for nested in graph.child_steps.values() for step in nested]
         for operation in operations_of_steps(steps).select_related("seller").defer(*_HEAVY):
             found.setdefault(operation.pk, operation)
     return tuple(sorted(found.values(), key=lambda operation: operation.pk))
@@ -103,11 +103,9 @@ def _operations(deals: DealRows, graph: JobRows | None) -> tuple[Operation, ...]
 
 def _verified(entities: Collection[Stateful], entries: dict[uuid.UUID, list[AuditEntry]]) -> Verification:
     """One verdict over all chains; the first thing that is wrong names its entity."""
-    texts = entry_texts(entry for chain in entries.values() for entry in chain)
     total = 0
     for entity in entities:
-        chain = entries.get(entity.pk, [])
-        checked = verify_chain(chain, entity.status, entity.version, texts)
+        checked = verify_shown(entity, entries.get(entity.pk, []))
         if not checked.ok:
             return Verification(ok=False, entries=total, problem=f"{entity}: {checked.problem}")
         total += checked.entries

@@ -1,8 +1,9 @@
 """Pictures of a running Flightdeck: `python -m demo.screenshots URL LOGIN [--out DIR]`.
 
 The password is read from FLIGHTDECK_PASSWORD. The dashboard, the approvals queue, the first open approval (or
-the latest decided one), and the latest campaign and deal are saved as PNG, light; with --all in dark and on a
-telephone too. Needs playwright and a Chromium (CHROMIUM names one that playwright did not install itself).
+the latest decided one), the running campaign with the largest budget (or --campaign), the latest deal and the
+monitor are saved as PNG, light; with --all in dark and on a telephone too. Needs playwright and a Chromium
+(CHROMIUM names one that playwright did not install itself).
 """
 
 from __future__ import annotations
@@ -29,15 +30,18 @@ _QUIET = [
     "--disable-sync",
 ]
 DESKTOP, TELEPHONE = (1440, 900), (390, 844)
-_ROW_LINK = "#content table a[href*='/change/']"
-# Name to an address, and whether the page wanted is the first one listed there.
-PAGES: dict[str, tuple[str, bool]] = {
-    "dashboard": ("/admin/", False),
-    "approvals": ("/admin/tasks_app/approval/", False),
-    "approval": ("/admin/tasks_app/approval/", True),
-    "campaign": ("/admin/campaigns/campaign/", True),
-    "deal": ("/admin/orders/deal/", True),
-    "operations": ("/admin/tasks_app/operation/", False),
+# The places a page's link may be found, in order: (page, selector); without any the address itself is meant.
+_FROM_LIST = "#content table a[href*='/change/']"
+PAGES: dict[str, tuple[tuple[str, str], ...]] = {
+    "dashboard": (("/admin/", ""),),
+    "approvals": (("/admin/tasks_app/approval/", ""),),
+    "approval": (
+        ("/admin/tasks_app/approval/", _FROM_LIST),
+        ("/admin/tasks_app/approval/?view=decided", _FROM_LIST),
+    ),
+    "campaign": (("/admin/", ".bars a.lk"), ("/admin/campaigns/campaign/", _FROM_LIST)),
+    "deal": (("/admin/orders/deal/", _FROM_LIST),),
+    "operations": (("/admin/tasks_app/operation/", ""),),
 }
 
 
@@ -50,6 +54,7 @@ def main() -> int:
     parser.add_argument("url", help="where Flightdeck runs, such as http://127.0.0.1:8000")
     parser.add_argument("login", help="a login with a role, best an Approver's")
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"), help="folder, made if missing")
+    parser.add_argument("--campaign", default="", help="the campaign to picture, by its name")
     parser.add_argument("--all", action="store_true", help="dark and telephone too")
     options = parser.parse_args()
     password = os.environ.get("FLIGHTDECK_PASSWORD", "")
@@ -57,7 +62,15 @@ def main() -> int:
         print("screenshots: FLIGHTDECK_PASSWORD is not set", file=sys.stderr)
         return 2
     try:
-        for path in take(options.url.rstrip("/"), options.login, password, options.out, every=options.all):
+        pictures = take(
+            options.url.rstrip("/"),
+            options.login,
+            password,
+            options.out,
+            every=options.all,
+            wanted=options.campaign,
+        )
+        for path in pictures:
             print(path)
     except (CannotPictureError, BrowserError) as error:
         print(f"screenshots: {error}", file=sys.stderr)
@@ -65,8 +78,8 @@ def main() -> int:
     return 0
 
 
-def take(url: str, login: str, password: str, out: Path, *, every: bool) -> Iterator[Path]:
-    """Save each page's picture and yield its path. Raises CannotPictureError."""
+def take(url: str, login: str, password: str, out: Path, *, every: bool, wanted: str = "") -> Iterator[Path]:
+    """Save the pages, yielding each path; `wanted` is a campaign's name. Raises CannotPictureError."""
     out.mkdir(parents=True, exist_ok=True)
     looks = [("", DESKTOP, False)]
     if every:
@@ -80,8 +93,8 @@ def take(url: str, login: str, password: str, out: Path, *, every: bool) -> Iter
             )
             page = context.new_page()
             _sign_in(page, url, login, password)
-            for name, (address, first_row) in PAGES.items():
-                yield _picture(page, url + address, first_row, out / f"{name}{suffix}.png")
+            for name, places in PAGES.items():
+                yield _picture(page, _find(page, url, places, wanted), out / f"{name}{suffix}.png")
             context.close()
 
 
@@ -106,17 +119,24 @@ def _sign_in(page: Page, url: str, login: str, password: str) -> None:
         raise CannotPictureError(f"{login} cannot sign in at {url}")
 
 
-def _picture(page: Page, address: str, first_row: bool, path: Path) -> Path:
+def _find(page: Page, url: str, places: tuple[tuple[str, str], ...], wanted: str) -> str:
+    """The address to picture: of the link that says `wanted`, else of the first link."""
+    for address, selector in places:
+        if not selector:
+            return url + address
+        page.goto(url + address)
+        links = page.locator(selector)
+        named = links.filter(has_text=wanted) if wanted else links
+        found = named if named.count() else links
+        if found.count():
+            return str(found.first.evaluate("link => link.href"))
+    raise CannotPictureError(f"{places[-1][0]} lists nothing: run the demo first")
+
+
+def _picture(page: Page, address: str, path: Path) -> Path:
     answer = page.goto(address)
-    if first_row:
-        link = page.locator(_ROW_LINK).first
-        if not link.count():
-            page.goto(f"{address}?view=decided")
-        if not link.count():
-            raise CannotPictureError(f"{address} lists nothing: run the demo first")
-        answer = page.goto(link.evaluate("link => link.href"))
     if answer is None or not answer.ok:
-        raise CannotPictureError(f"{page.url} answers {answer.status if answer else 'nothing'}")
+        raise CannotPictureError(f"{address} answers {answer.status if answer else 'nothing'}")
     page.wait_for_load_state("networkidle")
     page.evaluate("document.fonts.ready")
     page.screenshot(path=path, full_page=True)

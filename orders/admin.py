@@ -22,12 +22,11 @@ from orders.presenters import (
 )
 from orders.selectors import deal_gross, deals_with_rows
 from tasks_app.desk import text
-from tasks_app.desk.lifecycle_diagram import diagram
 from tasks_app.desk.listing import ListPage, named
+from tasks_app.lifecycle.diagram import diagram
 from tasks_app.lifecycle.names import names_of
 from tasks_app.lifecycle.presenters import trail_rows, verification_words
-from tasks_app.lifecycle.selectors import entries_of
-from tasks_app.lifecycle.verify import verify_chain
+from tasks_app.lifecycle.selectors import entries_of, verify_shown
 from tasks_app.templatetags.fd import money, state
 
 
@@ -117,7 +116,7 @@ class DealAdmin(ListPage):
         group = deal_group(obj, rows)
         questions = rows.open_questions(obj)
         entries = entries_of("deal", obj.pk)
-        verification = verify_chain(entries, obj.status, obj.version)
+        verification = verify_shown(obj, entries)
         campaigns = names_of("campaign", [obj.campaign_id]) if obj.campaign_id else {}
         passed = {entry.to_status for entry in entries} - {obj.status}
         return {

@@ -67,6 +67,13 @@ class DealGroup:
     approved: Decimal
     confirmed: Decimal | None
 
+    @property
+    def unconfirmed(self) -> str:
+        """What stands where the seller has confirmed no amount."""
+        if self.deal.media_buy_id:
+            return "not stated"
+        return text.DASH if self.deal.status in _OWN_GLYPHS else "not yet"
+
 
 def deal_group(deal: Deal, rows: DealRows) -> DealGroup:
     """A deal as the campaign's and its own page show it."""
@@ -303,25 +310,28 @@ def stated_terms(line: DealLine) -> dict[str, Any]:
     return line.terms if isinstance(line.terms, dict) else {}
 
 
-def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
-    deals = deal_names(ids)
-    campaigns = names_of("campaign", {deal.campaign_id for deal in deals if deal.campaign_id})
-    return {
-        deal.pk: _name(deal, campaigns.get(deal.campaign_id) if deal.campaign_id else None) for deal in deals
-    }
-
-
-def _name(deal: Deal, campaign: EntityName | None) -> EntityName:
+def deal_name(deal: Deal, campaign: str) -> EntityName:
+    """How a deal is called: by its seller, as part of its campaign, with what is wrong with it."""
     glyph = "differs" if deal.differs else _OWN_GLYPHS.get(DealStatus(deal.status), "")
     note = "differs" if deal.differs else face(deal.status).word.lower() if glyph else ""
     return EntityName(
         reference=deal.reference,
         name=deal.seller.name,
         link=link_to(Deal, deal.pk),
-        part_of=str(campaign) if campaign else "",
+        part_of=campaign,
         glyph=glyph,
         note=note,
     )
+
+
+def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
+    deals = deal_names(ids)
+    campaigns = names_of("campaign", {deal.campaign_id for deal in deals if deal.campaign_id})
+    called = {pk: str(name) for pk, name in campaigns.items()}
+    return {
+        deal.pk: deal_name(deal, called.get(deal.campaign_id, "") if deal.campaign_id else "")
+        for deal in deals
+    }
 
 
 namer_register("deal", _names)

@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 from tasks_app.approvals import around, evidence, presenters, selectors
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
-from tasks_app.desk.items import segments
+from tasks_app.desk.items import plural, segments
 from tasks_app.desk.page import Page, viewer
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
@@ -22,6 +22,7 @@ from tasks_app.people.models import User
 _VIEWS = {"mine": "Mine", "team": "My team", "decided": "Decided"}
 _SHOWN = 200
 _TOGETHER = "together"
+_WORD = {"approve": "approval", "reject": "rejection"}
 _CODES = {"not_found": 404, "no_right": 403, "own_request": 403, "comment": 400}
 
 
@@ -108,7 +109,7 @@ class ApprovalAdmin(Page):
             )
         except DecisionRefusedError as error:
             return self._refused(request, obj, error, comment)
-        messages.success(request, f"{obj.reference}: your decision, {verdict}, is recorded.")
+        messages.success(request, f"{obj.reference}: your {_WORD[verdict]} is recorded.")
         return redirect(request.path)
 
     def _decide_together(
@@ -130,7 +131,7 @@ class ApprovalAdmin(Page):
             except DecisionRefusedError as error:
                 messages.error(request, f"{approval.reference}: {error}")
         if decided:
-            messages.success(request, f"{decided} decided: {verdict}.")
+            messages.success(request, f"{plural(decided, _WORD[verdict])} recorded.")
         return redirect(request.path)
 
     def _refused(

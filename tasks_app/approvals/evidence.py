@@ -123,23 +123,26 @@ def stated_terms(approval: Approval, creative_deadline: datetime | None) -> list
     evidence, lines = approval.evidence, packages(approval)
     if not lines:
         return []
-    stated = [_dict(line.get("terms")) for line in _dicts(evidence.get("lines"))]
+    stated = [
+        (str(line.get("channel", "")), _dict(line.get("terms"))) for line in _dicts(evidence.get("lines"))
+    ]
     currency = str(evidence.get("currency", ""))
     account = str(evidence.get("account") or "none")
-    who = [str(evidence.get("invoiced_to") or ""), terms.payment(str(evidence.get("payment_terms") or ""))]
+    who = terms.invoiced(str(evidence.get("invoiced_to") or ""))
+    pays = terms.payment(str(evidence.get("payment_terms") or ""))
+    cancelled = ((c, terms.cancellation(t.get("cancellation_policy"), currency)) for c, t in stated)
+    measured = ((c, terms.measurement(t.get("measurement_terms"))) for c, t in stated)
+    made_good = ((c, terms.makegood(t.get("measurement_terms"))) for c, t in stated)
     deadline = text.moment(creative_deadline) if creative_deadline else "not stated before booking"
     return [
         ("Flight", f"{flight_of(evidence)}, {evidence.get('zone', '')}"),
         ("Account", f"{account}, {evidence.get('account_status', '')}"),
         ("Creatives due", deadline),
-        ("Invoiced to", ", ".join(part for part in who if part) or text.DASH),
-        (
-            "Cancellation",
-            terms.once(terms.cancellation(s.get("cancellation_policy"), currency) for s in stated),
-        ),
-        ("Measurement", terms.once(terms.measurement(s.get("measurement_terms")) for s in stated)),
-        ("Targeting", terms.once(line.targeting for line in lines)),
-        ("Makegood", terms.once(terms.makegood(s.get("measurement_terms")) for s in stated)),
+        ("Invoiced to", ", ".join(part for part in (who, pays) if part) or text.DASH),
+        ("Cancellation", terms.by_channel(cancelled)),
+        ("Measurement", terms.by_channel(measured)),
+        ("Targeting", terms.by_channel((line.channel, line.targeting) for line in lines)),
+        ("Makegood", terms.by_channel(made_good)),
     ]
 
 

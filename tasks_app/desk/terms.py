@@ -23,6 +23,11 @@ _UNITS = {
     "cpp": "rating points",
     "cpa": "actions",
 }
+_PARTIES = {
+    "operator": "the operator (agency, or brand buying direct)",
+    "agent": "the buying agent",
+    "advertiser": "the advertiser",
+}
 _METRICS = {"grps": "rating points", "completed_views": "completed views"}
 
 
@@ -106,6 +111,11 @@ def targeting(overlay: object) -> str:
     return "; ".join(parts)
 
 
+def invoiced(party: str) -> str:
+    """AdCP's billing party in words; any other name as it is."""
+    return _PARTIES.get(party, party)
+
+
 def payment(terms: str) -> str:
     """net 45 for net_45."""
     return _words(terms)
@@ -114,6 +124,14 @@ def payment(terms: str) -> str:
 def once(said: Iterable[str]) -> str:
     """Each statement once, in order; – for none."""
     return "; ".join(dict.fromkeys(part for part in said if part)) or DASH
+
+
+def by_channel(said: Iterable[tuple[str, str]]) -> str:
+    """(channel, statement) of each line: said once where all say the same, else each with its channel."""
+    stated = [(channel, words) for channel, words in said if words]
+    if len({words for _, words in stated}) == 1:
+        return stated[0][1]
+    return "; ".join(dict.fromkeys(f"{channel}: {words}" for channel, words in stated)) or DASH
 
 
 def _notice(notice: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from tasks_app.operations.models import OperationStatus as O
 
 S = StepStatus
 _AT_ONCE = timedelta(milliseconds=50)
+_IDLE = (S.RECEIVED, S.COMPLETED, S.CANCELLED)
 _NEWS = frozenset({"differs", "failed", "stopped"})
 
 
@@ -199,9 +200,7 @@ def _approvals_look(ids: list[str], rows: JobRows) -> Look:
 
 def _child_look(child: Job, rows: JobRows) -> Look:
     """A nested job in one line: what its first open step waits for."""
-    active = [
-        step for step in rows.child_steps.get(child.pk, ()) if step.status not in (S.RECEIVED, S.CANCELLED)
-    ]
+    active = [step for step in rows.child_steps.get(child.pk, ()) if step.status not in _IDLE]
     if not active:
         return Look(
             glyph="running", brief="running", sentence=f"{child.reference} runs", link=link_to(Job, child.pk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,8 @@ EVENTS_SHOWN = 60
 
 @dataclass(frozen=True, kw_only=True)
 class JobRows:
-    """A job's rows. `children` are nested jobs by the step that started them, `child_steps` their open or
-    failed steps by job; `items` names what fan-outs run over, by the item's own text."""
+    """A job's rows. `children` are nested jobs by the step that started them, `child_steps` their
+    steps by job; `items` names what fan-outs run over, by the item's own text."""
 
     job: Job
     steps: tuple[Step, ...]
@@ -34,8 +34,11 @@ class JobRows:
         return [one for one in self.steps if one.fan_out_id == step.pk]
 
 
-def job_rows(job: Job) -> JobRows:
-    """Everything the graph and the table of steps need: eight queries, whatever the job's size."""
+def job_rows(job: Job, known: Mapping[str, EntityName] | None = None) -> JobRows:
+    """Everything the graph and the table of steps need, in at most nine queries whatever the job's size.
+
+    `known`: names of items, by the item's own text, for who has them already.
+    """
     steps = list(Step.objects.filter(job=job))
     steps.sort(key=lambda step: (step.item_index or 0, str(step.pk)))
     edges = tuple(Edge.objects.filter(before__job=job).values_list("before_id", "after_id"))
@@ -46,7 +49,7 @@ def job_rows(job: Job) -> JobRows:
         if child.parent_step_id is not None
     }
     child_steps: dict[uuid.UUID, list[Step]] = {}
-    for step in Step.objects.filter(job__parent_step__in=nested).exclude(status="completed"):
+    for step in Step.objects.filter(job__parent_step__in=nested):
         child_steps.setdefault(step.job_id, []).append(step)
     waits = [
         step.waiting_for
@@ -61,7 +64,7 @@ def job_rows(job: Job) -> JobRows:
         child_steps=child_steps,
         operations=_operations(waits),
         approvals=_approvals(waits),
-        items=_item_names(steps),
+        items=_item_names(steps, known or {}),
     )
 
 
@@ -95,13 +98,14 @@ def _approvals(waits: Iterable[dict[str, Any]]) -> dict[str, Approval]:
     return {str(a.pk): a for a in Approval.objects.filter(pk__in=ids)} if ids else {}
 
 
-def _item_names(steps: Iterable[Step]) -> dict[str, EntityName]:
+def _item_names(steps: Iterable[Step], known: Mapping[str, EntityName]) -> dict[str, EntityName]:
     wanted: dict[str, set[uuid.UUID]] = {}
     for step in steps:
         pk = _uuid(step.item) if step.fan_out_id is not None else None
-        if pk is not None:
+        if pk is not None and str(pk) not in known:
             wanted.setdefault(item_kind(step.spec), set()).add(pk)
-    return {str(pk): name for kind, ids in wanted.items() for pk, name in names_of(kind, ids).items()}
+    found = {str(pk): name for kind, ids in wanted.items() for pk, name in names_of(kind, ids).items()}
+    return {**known, **found}
 
 
 def _uuid(item: Any) -> uuid.UUID | None:

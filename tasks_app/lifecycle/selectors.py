@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Collection, Mapping
 from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from tasks_app.lifecycle.models import AuditEntry, Stateful
-from tasks_app.lifecycle.verify import entity_models
+from tasks_app.lifecycle.verify import Verification, entity_models, verify_chain, verify_entity
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
+_REFERENCE = re.compile(r"[A-Za-z]{2,5}-\d{4}-\d{1,12}")
+
 
 def entries_of(entity_type: str, entity_id: uuid.UUID) -> list[AuditEntry]:
-    """One entity's chain, oldest first."""
-    return list(AuditEntry.objects.filter(entity_type=entity_type, entity_id=entity_id).order_by("seq"))
+    """One entity's chain, oldest first, with its texts."""
+    rows = AuditEntry.objects.filter(entity_type=entity_type, entity_id=entity_id)
+    return list(_with_texts(rows).order_by("seq"))
 
 
 def entries_of_many(wanted: Mapping[str, Collection[uuid.UUID]]) -> dict[uuid.UUID, list[AuditEntry]]:
-    """The chains of several entities, by id, each oldest first; one query."""
+    """The chains of several entities, by id, each oldest first and with its texts; one query."""
     chains: dict[uuid.UUID, list[AuditEntry]] = {}
     parts = [Q(entity_type=kind, entity_id__in=ids) for kind, ids in wanted.items() if ids]
     if parts:
-        for entry in AuditEntry.objects.filter(reduce(or_, parts)).order_by("entity_id", "seq"):
+        for entry in _with_texts(AuditEntry.objects.filter(reduce(or_, parts))).order_by("entity_id", "seq"):
             chains.setdefault(entry.entity_id, []).append(entry)
     return chains
+
+
+def verify_shown(entity: Stateful, entries: list[AuditEntry]) -> Verification:
+    """Whether the chain of an entity holds, of entries read by `entries_of` or `entries_of_many`.
+
+    What moved between the two reads is read again before anything is said to be wrong.
+    """
+    texts = {entry.pk: (vars(entry)["metadata_text"], vars(entry)["changes_text"]) for entry in entries}
+    checked = verify_chain(entries, entity.status, entity.version, texts)
+    return checked if checked.ok else verify_entity(entity.entity, entity.pk)
 
 
 def entries_visible(viewer: User) -> QuerySet[AuditEntry]:
@@ -49,13 +64,21 @@ def entries_visible(viewer: User) -> QuerySet[AuditEntry]:
 
 def entity_by_reference(reference: str) -> tuple[str, uuid.UUID] | None:
     """(entity type, id) of DEAL-2026-000864 and the like; None for what does not exist."""
+    if not _REFERENCE.fullmatch(reference):
+        return None
     for kind, model in entity_models().items():
         if any(field.name == "reference" for field in model._meta.fields):
             rows: Any = model._default_manager
-            pk = rows.filter(reference__iexact=reference.strip()).values_list("pk", flat=True).first()
+            pk = rows.filter(reference=reference.upper()).values_list("pk", flat=True).first()
             if pk is not None:
                 return kind, pk
     return None
+
+
+def _with_texts(rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    return rows.annotate(
+        metadata_text=Cast("metadata", TextField()), changes_text=Cast("changes", TextField())
+    )
 
 
 def _team(model: type[Stateful]) -> str:

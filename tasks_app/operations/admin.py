@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
@@ -17,8 +18,7 @@ from tasks_app.desk.items import plural, segments
 from tasks_app.desk.page import Page, viewer
 from tasks_app.lifecycle.names import names_of
 from tasks_app.lifecycle.presenters import trail_rows
-from tasks_app.lifecycle.selectors import entries_of
-from tasks_app.lifecycle.verify import verify_chain
+from tasks_app.lifecycle.selectors import entries_of, verify_shown
 from tasks_app.operations import selectors
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.presenters import (
@@ -42,6 +42,7 @@ from tasks_app.sellers.models import Seller
 
 S = OperationStatus
 _PAGE = 50
+_NAME = re.compile(r"[A-Za-z0-9_/-]{1,60}")
 _VIEWS = {"open": "Open", "person": "Waiting for a person", "overdue": "Overdue", "settled": "Settled"}
 
 
@@ -110,7 +111,7 @@ class OperationAdmin(Page):
             "error_json": pretty(obj.error),
             "observations": [(seen, pretty(seen.body)) for seen in observations],
             "trail": trail_rows(entries, names),
-            "verification": verify_chain(entries, obj.status, obj.version),
+            "verification": verify_shown(obj, entries),
             "title": obj.reference,
         }
 
@@ -140,8 +141,9 @@ class OperationAdmin(Page):
         elif view == "overdue":
             rows = rows.filter(status=S.TIMED_OUT)
         for parameter, lookup in (("seller", "seller__slug"), ("task", "task_type")):
-            if request.GET.get(parameter):
-                rows = rows.filter(**{lookup: request.GET[parameter][:60]})
+            wanted = request.GET.get(parameter, "")
+            if wanted:
+                rows = rows.filter(**{lookup: wanted}) if _NAME.fullmatch(wanted) else rows.none()
         return rows
 
 

@@ -140,9 +140,7 @@ def _reply(operation: Operation, seen: Seen) -> _Verdict:
         if operation.is_mutation and _is_crash(seen):
             return _try_again(operation, seen, certain=False)
         if seen.error.code in _LOST_KEY and may_have_acted(operation, observing=True):
-            return _Verdict(
-                outcome=_Outcome.INDETERMINATE, note=_why(seen), changes=_to_a_person(_why(seen))
-            )
+            return _Verdict(outcome=_Outcome.INDETERMINATE, note=_why(seen), changes=_to_a_person(_why(seen)))
     if not operation.is_mutation and seen.status == "auth-required":
         # A read is not worth waiting for new credentials: it says why and ends.
         changes = _settled(operation, seen, Channel.REPLY)
@@ -183,7 +181,10 @@ def _after_auth(operation: Operation, seen: Seen) -> datetime | None:
     if operation.task_id or seen.task_id:
         return None
     wait = policy.poll_interval(
-        status=S.AUTH_REQUIRED, polls=operation.attempts, age_s=0, webhook=False,
+        status=S.AUTH_REQUIRED,
+        polls=operation.attempts,
+        age_s=0,
+        webhook=False,
         retry_after_s=_retry_after(seen),
     )
     return clock.now() + wait
@@ -226,17 +227,18 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
         return _Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=_keep_looking(operation, seen))
     in_flight = seen.error is not None and seen.error.code == "IDEMPOTENCY_IN_FLIGHT"
     harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
-    tried = 1 + operation.observations.filter(
-        channel=Channel.REPLY, outcome=_Outcome.INDETERMINATE
-    ).count()
+    tried = 1 + operation.observations.filter(channel=Channel.REPLY, outcome=_Outcome.INDETERMINATE).count()
     if tried >= policy.MAX_ATTEMPTS and harmless and not in_flight:
         return _Verdict(
-            outcome=_Outcome.APPLIED, to=S.FAILED, note=f"after {tried} attempts",
+            outcome=_Outcome.APPLIED,
+            to=S.FAILED,
+            note=f"after {tried} attempts",
             changes=_settled(operation, seen, Channel.REPLY, message=why),
         )
     again = clock.now() + policy.resend_delay(operation.attempts, _retry_after(seen))
     return _Verdict(
-        outcome=_Outcome.INDETERMINATE, note=why,
+        outcome=_Outcome.INDETERMINATE,
+        note=why,
         changes={"send_at": again, "lease_until": None, "message": why[:_MAX_MESSAGE]},
     )
 
@@ -252,8 +254,10 @@ def _unclear(operation: Operation, seen: Seen, channel: str) -> _Verdict:
     if channel == Channel.REPLY and not (operation.task_id or seen.task_id):
         return _try_again(operation, seen, certain=False, why=note)
     changes = {
-        **_identities(operation, seen), "message": _said(seen) or operation.message or note,
-        "send_at": None, "lease_until": None,
+        **_identities(operation, seen),
+        "message": _said(seen) or operation.message or note,
+        "send_at": None,
+        "lease_until": None,
     }
     if operation.status == S.CALLING_ADCP:
         changes |= _keep_looking(operation, seen, status=S.SUBMITTED)
@@ -265,11 +269,10 @@ def _unclear(operation: Operation, seen: Seen, channel: str) -> _Verdict:
 
 def _identities(operation: Operation, seen: Seen) -> dict[str, Any]:
     """The seller's names, bound once."""
-    told = {
-        "task_id": seen.task_id, "a2a_task_id": seen.a2a_task_id, "a2a_context_id": seen.a2a_context_id
-    }
+    told = {"task_id": seen.task_id, "a2a_task_id": seen.a2a_task_id, "a2a_context_id": seen.a2a_context_id}
     return {
-        name: value for name, value in told.items()
+        name: value
+        for name, value in told.items()
         if value and len(value) <= _MAX_IDENTITY and not getattr(operation, name)
     }
 

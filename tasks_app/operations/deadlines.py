@@ -55,7 +55,9 @@ def _time_out(operation_id: uuid.UUID) -> bool:
     if operation.task_id and operation.is_mutation:
         poll = policy.next_poll(operation, status=S.TIMED_OUT, now=clock.now(), retry_after_s=None)
     transition(
-        operation, S.TIMED_OUT, actor="system",
+        operation,
+        S.TIMED_OUT,
+        actor="system",
         changes={"overdue_at": clock.now(), "next_poll_at": poll, "send_at": None, "lease_until": None},
     )
     for listener in _listeners:

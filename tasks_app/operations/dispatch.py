@@ -116,9 +116,7 @@ def _take_send(operation: Operation) -> Call | None:
 
 def _take_poll(operation: Operation) -> Call:
     timeout = policy.call_timeout_s("get_task_status")
-    Operation.objects.filter(pk=operation.pk).update(
-        polls=F("polls") + 1, lease_until=_lease()
-    )
+    Operation.objects.filter(pk=operation.pk).update(polls=F("polls") + 1, lease_until=_lease())
     account = operation.account.reference if operation.account else None
     # A seller that lists neither name is asked by the present one: its error then says so.
     tool = task_status_tool(operation.seller.tools) or STATUS_TOOL_NAMES[0]
@@ -139,9 +137,7 @@ def _lease() -> datetime:
     return clock.now() + timedelta(seconds=settings.OPERATION_LEASE_S)
 
 
-def _call(
-    operation: Operation, channel: str, tool: str, arguments: dict[str, Any], timeout_s: float
-) -> Call:
+def _call(operation: Operation, channel: str, tool: str, arguments: dict[str, Any], timeout_s: float) -> Call:
     seller = operation.seller
     return Call(
         operation_id=operation.pk,
@@ -160,9 +156,16 @@ def _refuse(operation: Operation, code: str, why: str) -> None:
         Operation.objects.filter(pk=operation.pk).update(send_at=clock.now() + policy.resend_delay(6, None))
         return
     transition(
-        operation, S.FAILED, actor="system", reason=why,
-        changes={"error": {"code": code, "message": why}, "message": why, "send_at": None,
-                 "settled_at": clock.now()},
+        operation,
+        S.FAILED,
+        actor="system",
+        reason=why,
+        changes={
+            "error": {"code": code, "message": why},
+            "message": why,
+            "send_at": None,
+            "settled_at": clock.now(),
+        },
     )
 
 

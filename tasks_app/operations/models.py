@@ -37,8 +37,14 @@ OPEN = (S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT)
 SETTLED = (S.COMPLETED, S.FAILED, S.CANCELED, S.REJECTED)
 READS = frozenset(
     {
-        "get_adcp_capabilities", "get_products", "get_media_buys", "get_media_buy_delivery", "list_accounts",
-        "list_creative_formats", "get_task_status", "list_tasks",
+        "get_adcp_capabilities",
+        "get_products",
+        "get_media_buys",
+        "get_media_buy_delivery",
+        "list_accounts",
+        "list_creative_formats",
+        "get_task_status",
+        "list_tasks",
     }
 )
 
@@ -116,20 +122,25 @@ class Operation(Stateful):
         ]
         indexes = [
             models.Index(
-                fields=["send_at"], name="operation_to_send",
+                fields=["send_at"],
+                name="operation_to_send",
                 condition=models.Q(send_at__isnull=False),
             ),
             models.Index(
-                fields=["next_poll_at"], name="operation_to_poll",
+                fields=["next_poll_at"],
+                name="operation_to_poll",
                 condition=models.Q(next_poll_at__isnull=False),
             ),
             models.Index(
-                fields=["deadline_at"], name="operation_to_time_out",
-                condition=models.Q(status__in=["submitted", "working", "input_required", "auth_required",
-                                               "calling_adcp"]),
+                fields=["deadline_at"],
+                name="operation_to_time_out",
+                condition=models.Q(
+                    status__in=["submitted", "working", "input_required", "auth_required", "calling_adcp"]
+                ),
             ),
             models.Index(
-                fields=["settled_at"], name="operation_to_publish",
+                fields=["settled_at"],
+                name="operation_to_publish",
                 condition=models.Q(published_at__isnull=True, settled_at__isnull=False),
             ),
             models.Index(fields=["subject_type", "subject_id"], name="operation_by_subject"),

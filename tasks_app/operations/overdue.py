@@ -25,7 +25,11 @@ def register() -> None:
     on_overdue(_ask)
     kind_register(
         Kind(
-            name=KIND, label="Overdue", apply=_apply, version=_version, reopen=_reopen,
+            name=KIND,
+            label="Overdue",
+            apply=_apply,
+            version=_version,
+            reopen=_reopen,
             effects={
                 "approve": "Keep waiting: a new deadline of the same length is set.",
                 "reject": "Stop waiting. The seller may still act; a late answer comes back to a person.",
@@ -88,7 +92,10 @@ def _wait_on(operation: Operation, outcome: Outcome) -> None:
     now = clock.now()
     again = not operation.task_id and resend_is_safe(operation)
     transition(
-        operation, S.SUBMITTED, actor=outcome.actor, reason=outcome.comment,
+        operation,
+        S.SUBMITTED,
+        actor=outcome.actor,
+        reason=outcome.comment,
         changes={
             "deadline_at": now + policy.deadline(operation.task_type),
             "next_poll_at": now if operation.task_id else None,

@@ -92,7 +92,10 @@ def operation_withdraw(*, operation: Operation, actor: Who, reason: str) -> None
     """Cancel an operation that was never sent. Raises InvalidTransitionError when it was."""
     now = clock.now()
     transition(
-        operation, S.CANCELED, actor=actor, reason=reason,
+        operation,
+        S.CANCELED,
+        actor=actor,
+        reason=reason,
         changes={"send_at": None, "settled_at": now, "published_at": now},
     )
 
@@ -104,7 +107,12 @@ def operation_poll_now(*, operation_id: uuid.UUID) -> None:
 
 
 def _new(
-    purpose: str, task_type: str, seller: Seller, actor: Who, team: Team | None, account: Account | None,
+    purpose: str,
+    task_type: str,
+    seller: Seller,
+    actor: Who,
+    team: Team | None,
+    account: Account | None,
     subject: Subject | None,
 ) -> Operation:
     return Operation(
@@ -167,5 +175,3 @@ def operation_secrets(operation: Operation) -> list[str]:
     """What a seller may echo and nobody may store: our webhook token and credentials, its token."""
     seller = operation.seller
     return [s for s in (operation.webhook_token, seller.webhook_secret, seller.token) if s]
-
-

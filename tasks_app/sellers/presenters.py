@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
-from typing import Any
 
 from tasks_app.desk import text
 from tasks_app.desk.items import Item
@@ -51,11 +50,6 @@ def idempotency_glyph(seller: Seller) -> str:
     if seller.idempotency_ttl_s is not None:
         return "done"
     return "person" if seller.idempotency_risk_accepted_by else "failed"
-
-
-def stated(seller: Seller) -> dict[str, Any]:
-    """The seller's capabilities as it stated them."""
-    return seller.capabilities if isinstance(seller.capabilities, dict) else {}
 
 
 def _cannot(words: str) -> str:

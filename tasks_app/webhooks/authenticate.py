@@ -75,7 +75,9 @@ def _is_known(seller: Seller, key_id: str, nonce: str) -> bool:
 
 def _remember(seller: Seller, key_id: str, nonce: str, seconds: int) -> bool:
     _, made = SeenNonce.objects.get_or_create(
-        seller=seller, key_id=_fit(key_id), nonce=_fit(nonce),
+        seller=seller,
+        key_id=_fit(key_id),
+        nonce=_fit(nonce),
         defaults={"expires_at": clock.now() + timedelta(seconds=seconds)},
     )
     return made

@@ -71,7 +71,5 @@ def _apply(operation_id: uuid.UUID, delivery_id: uuid.UUID) -> bool:
     if delivery is None or delivery.body is None:
         return False
     envelope, seen = read_webhook(delivery.body, secrets=operation_secrets(operation))
-    delivery_apply(
-        delivery=delivery, operation=operation, envelope=envelope, seen=seen, note="came early; "
-    )
+    delivery_apply(delivery=delivery, operation=operation, envelope=envelope, seen=seen, note="came early; ")
     return True

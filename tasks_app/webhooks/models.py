@@ -49,7 +49,8 @@ class WebhookDelivery(models.Model):
         ]
         indexes = [
             models.Index(
-                fields=["seller", "task_id"], name="delivery_early",
+                fields=["seller", "task_id"],
+                name="delivery_early",
                 condition=models.Q(verdict="early"),
             )
         ]
@@ -67,9 +68,7 @@ class SeenNonce(models.Model):
     expires_at = models.DateTimeField(db_index=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["seller", "key_id", "nonce"], name="nonce_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["seller", "key_id", "nonce"], name="nonce_once")]
 
     def __str__(self) -> str:
         return f"{self.key_id}: {self.nonce}"

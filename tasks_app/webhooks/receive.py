@@ -94,14 +94,23 @@ def operation_of(seller: Seller, operation_id: str | None, task_id: str | None) 
 
 
 def _bind(
-    seller: Seller, operation: Operation | None, envelope: WebhookEnvelope, seen: Seen, fingerprint: str,
+    seller: Seller,
+    operation: Operation | None,
+    envelope: WebhookEnvelope,
+    seen: Seen,
+    fingerprint: str,
     key_id: str,
 ) -> Answer:
     """Bind the delivery's key and let it have its effect: one commit."""
     delivery = WebhookDelivery(
-        seller=seller, key=envelope.idempotency_key or "", fingerprint=fingerprint, key_id=key_id[:120],
-        task_id=(envelope.task_id or "")[:255], operation_ref=(envelope.operation_id or "")[:255],
-        status=seen.status, verdict=Verdict.APPLIED if operation else Verdict.EARLY,
+        seller=seller,
+        key=envelope.idempotency_key or "",
+        fingerprint=fingerprint,
+        key_id=key_id[:120],
+        task_id=(envelope.task_id or "")[:255],
+        operation_ref=(envelope.operation_id or "")[:255],
+        status=seen.status,
+        verdict=Verdict.APPLIED if operation else Verdict.EARLY,
         body=seen.raw if isinstance(seen.raw, dict) else None,
     )
     with transaction.atomic():

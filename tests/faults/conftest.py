@@ -1,4 +1,4 @@
-"""Sellers that misbehave, known to us as `add_seller` would make them, and a clock that need not be waited for."""
+"""Sellers that misbehave, known to us as `add_seller` makes them, and a clock that nobody waits for."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ class Passes:
             self()
             if Operation.objects.filter(pk=operation.pk, published_at__isnull=False).exists():
                 return number
-        raise AssertionError(f"not settled: {Operation.objects.values('status', 'message').get(pk=operation.pk)}")
+        raise AssertionError(
+            f"not settled: {Operation.objects.values('status', 'message').get(pk=operation.pk)}"
+        )
 
 
 @pytest.fixture

@@ -50,7 +50,9 @@ class Stage:
             self.passes()
             if until():
                 return
-        raise AssertionError(f"not so: {[(o.reference, o.status, o.message) for o in Operation.objects.all()]}")
+        raise AssertionError(
+            f"not so: {[(o.reference, o.status, o.message) for o in Operation.objects.all()]}"
+        )
 
     def decide(self) -> None:
         """An approver says yes to everything that is asked."""
@@ -111,7 +113,10 @@ def test_a_seller_that_cannot_be_asked_costs_its_share_not_the_campaign(
     assert len(stage.well.books()) == 1
     assert stage.broken.books() == []
     research = campaign_job(stage.campaign).steps.get(key="research").outputs["results"]
-    assert [bool(found["error"]) for found in sorted(research, key=lambda found: found["error"])] == [False, True]
+    assert [bool(found["error"]) for found in sorted(research, key=lambda found: found["error"])] == [
+        False,
+        True,
+    ]
     sound()
 
 
@@ -127,12 +132,19 @@ def test_a_seller_that_is_down_costs_its_share_not_the_campaign(stage: Stage) ->
 
 
 BUYING = [
-    ("http", {}), ("truncated", {}), ("hang", {"seconds": 5}), ("drop", {}), ("in_flight", {}), ("status", {}),
-]  # fmt: skip
+    ("http", {}),
+    ("truncated", {}),
+    ("hang", {"seconds": 5}),
+    ("drop", {}),
+    ("in_flight", {}),
+    ("status", {}),
+]
 
 
 @pytest.mark.parametrize(("kind", "params"), BUYING, ids=[fault[0] for fault in BUYING])
-def test_a_purchase_that_first_goes_wrong_is_booked_once(stage: Stage, kind: str, params: dict[str, Any]) -> None:
+def test_a_purchase_that_first_goes_wrong_is_booked_once(
+    stage: Stage, kind: str, params: dict[str, Any]
+) -> None:
     stage.broken.fault("create_media_buy", kind, **params)
 
     stage.run(until=stage.asked)

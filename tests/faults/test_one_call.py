@@ -1,4 +1,4 @@
-"""One operation with a seller that misbehaves: a clear error where people look, nothing lost, nothing bought twice."""
+"""One operation with a seller that misbehaves: a clear error, nothing lost, nothing bought twice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,12 @@ ONCE = [
     ("in_flight", {}, S.CALLING_ADCP, "IDEMPOTENCY_IN_FLIGHT"),
     ("unauthorized", {}, S.AUTH_REQUIRED, "does not accept our token"),
     ("status", {"status": "requires_approval"}, S.SUBMITTED, "requires_approval"),
-    ("error", {"code": "SERVICE_UNAVAILABLE", "recovery": "transient"}, S.CALLING_ADCP, "SERVICE_UNAVAILABLE"),
+    (
+        "error",
+        {"code": "SERVICE_UNAVAILABLE", "recovery": "transient"},
+        S.CALLING_ADCP,
+        "SERVICE_UNAVAILABLE",
+    ),
 ]
 
 
@@ -80,7 +85,9 @@ def test_a_purchase_is_made_once_however_the_first_answer_fails(
     assert len(sent) == (1 if kind == "status" else 2)
 
 
-def test_a_purchase_the_seller_refuses_fails_with_its_words(known: Callable[..., Known], passes: Passes) -> None:
+def test_a_purchase_the_seller_refuses_fails_with_its_words(
+    known: Callable[..., Known], passes: Passes
+) -> None:
     shop, seller = known()
     operation = buy(seller)
     shop.fault("create_media_buy", "error", code="PRODUCT_UNAVAILABLE", message="Sold out.", times=0)
@@ -93,7 +100,9 @@ def test_a_purchase_the_seller_refuses_fails_with_its_words(known: Callable[...,
     assert shop.books() == []
 
 
-def test_a_purchase_whose_outcome_stays_unknown_is_never_failed(known: Callable[..., Known], passes: Passes) -> None:
+def test_a_purchase_whose_outcome_stays_unknown_is_never_failed(
+    known: Callable[..., Known], passes: Passes
+) -> None:
     shop, seller = known()
     operation = buy(seller)
     shop.fault("create_media_buy", "drop", times=5)
@@ -106,7 +115,9 @@ def test_a_purchase_whose_outcome_stays_unknown_is_never_failed(known: Callable[
     assert len(shop.books()) == 1
 
 
-def test_a_seller_that_is_down_loses_nothing_when_it_comes_back(known: Callable[..., Known], passes: Passes) -> None:
+def test_a_seller_that_is_down_loses_nothing_when_it_comes_back(
+    known: Callable[..., Known], passes: Passes
+) -> None:
     shop, seller = known()
     operation = buy(seller)
     shop.kill()
@@ -119,7 +130,9 @@ def test_a_seller_that_is_down_loses_nothing_when_it_comes_back(known: Callable[
     assert len(shop.books()) == 1
 
 
-def test_a_seller_that_stays_down_fails_what_was_never_sent(known: Callable[..., Known], passes: Passes) -> None:
+def test_a_seller_that_stays_down_fails_what_was_never_sent(
+    known: Callable[..., Known], passes: Passes
+) -> None:
     shop, seller = known()
     operations = [buy(seller), ask("get_products", seller=seller, arguments=PRODUCTS)]
     shop.kill()
@@ -133,7 +146,9 @@ def test_a_seller_that_stays_down_fails_what_was_never_sent(known: Callable[...,
         assert operation.message
 
 
-def test_a_seller_that_goes_down_after_booking_has_booked(known: Callable[..., Known], passes: Passes) -> None:
+def test_a_seller_that_goes_down_after_booking_has_booked(
+    known: Callable[..., Known], passes: Passes
+) -> None:
     shop, seller = known()
     operation = buy(seller)
     shop.fault("create_media_buy", "drop")
@@ -175,7 +190,9 @@ def test_a_read_is_tried_three_times(
     assert operation.message
 
 
-def test_a_read_with_a_strange_status_or_a_bad_token_says_so(known: Callable[..., Known], passes: Passes) -> None:
+def test_a_read_with_a_strange_status_or_a_bad_token_says_so(
+    known: Callable[..., Known], passes: Passes
+) -> None:
     shop, seller = known()
     shop.fault("get_products", "status", status="approved", times=0)
     strange = ask("get_products", seller=seller, arguments=PRODUCTS)

@@ -50,6 +50,7 @@ def test_it_outlives_every_one_of_its_processes(worker: Worker) -> None:
 
 @pytest.mark.parametrize("who", ["main", "sentinel"])
 def test_nothing_is_orphaned(worker: Worker, who: str) -> None:
+    works()
     everybody = worker.everybody()
     victim = worker.main if who == "main" else worker.main.children()[0]
     victim.kill()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -178,20 +179,35 @@ def test_the_end_falls_between_the_look_and_the_sleep(
     job = waits.start("operation_wait", inputs={"id": str(operation.pk)})
     step = claims.claim_step()
     assert step is not None
-    sleeps = engine.mark_waiting
-    answered: list[Any] = []
-    rival = threading.Thread(target=lambda: answered.extend(at_once(partial(end, operation))))
-
-    def slowly(**arguments: Any) -> bool:
-        rival.start()
-        wait_until(lambda: _waits_for_a_lock() or not rival.is_alive(), message="the rival comes to the row")
-        return sleeps(**arguments)
-
-    monkeypatch.setattr(engine, "mark_waiting", slowly)
-    worker._settle(step, WaitForOperation(operation_id=operation.pk))
-    rival.join(10)
+    with meanwhile(monkeypatch, partial(end, operation)) as answered:
+        worker._settle(step, WaitForOperation(operation_id=operation.pk))
     assert [type(answer) for answer in answered] == [bool]
     assert finished(job)
+
+
+def claimed(key: str) -> Step:
+    step = claims.claim_step()
+    assert step is not None
+    assert step.key == key
+    return step
+
+
+@contextmanager
+def meanwhile(patch: pytest.MonkeyPatch, rival: Callable[[], Any]) -> Iterator[list[Any]]:
+    """Let the rival run when a step is about to sleep, as far as it comes; afterwards, what it answered."""
+    sleeps = engine.mark_waiting
+    answered: list[Any] = []
+    thread = threading.Thread(target=lambda: answered.extend(at_once(rival)))
+
+    def slowly(**arguments: Any) -> bool:
+        thread.start()
+        wait_until(lambda: _waits_for_a_lock() or not thread.is_alive(), message="the rival comes to the row")
+        return sleeps(**arguments)
+
+    with patch.context() as patched:
+        patched.setattr(engine, "mark_waiting", slowly)
+        yield answered
+    thread.join(10)
 
 
 def _waits_for_a_lock() -> bool:
@@ -271,8 +287,23 @@ def test_the_end_of_a_nested_job_races_its_parents_wait(committed_db: Database, 
     assert bench.ran.count("in") == bench.ran.count("after") == ROUNDS
 
 
+def test_a_nested_job_ends_between_the_look_and_the_sleep(
+    committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.recipe({"id": "in"}, name="inner")
+    bench.recipe({"id": "nest", "recipe": "inner"})
+    job = bench.start()
+    worker.run_step(claimed("nest"))
+    inner = claimed("in")
+    Step.objects.filter(job=job).update(ready_at=clock.now())  # woken too early
+    with meanwhile(monkeypatch, partial(engine.mark_complete, step=inner, outputs={})) as answered:
+        worker.run_step(claimed("nest"))
+    assert answered == [True]
+    assert finished(job)
+
+
 def test_parallel_ends_of_one_job_join_once(committed_db: Database, bench: Bench) -> None:
-    """Two workers end the two halves of a join, and the last two items of a fan-out, at the same moment."""
+    """Two workers end the halves of a join, the last items of a fan-out, and the job's last steps at once."""
     barrier = threading.Barrier(2, timeout=10)
 
     def meet(run: Run) -> Result:
@@ -285,7 +316,8 @@ def test_parallel_ends_of_one_job_join_once(committed_db: Database, bench: Bench
         {"id": "b", "action": "meet"},
         {"id": "join", "after": ["a", "b"]},
         {"id": "each", "after": ["join"], "action": "meet", "for_each": "{{ inputs.two }}"},
-        {"id": "last", "after": ["each"]},
+        {"id": "last1", "after": ["each"], "action": "meet"},
+        {"id": "last2", "after": ["each"], "action": "meet"},
     )
     for number in range(ROUNDS):
         job = bench.start(inputs={"two": [0, 1]})
@@ -293,7 +325,7 @@ def test_parallel_ends_of_one_job_join_once(committed_db: Database, bench: Bench
         assert not [answer for answer in answers if isinstance(answer, Exception)]
         assert finished(job), number
         assert set(Step.objects.filter(job=job).values_list("attempts", flat=True)) == {1}
-    assert bench.ran.count("join") == bench.ran.count("last") == ROUNDS
+    assert bench.ran.count("join") == bench.ran.count("last1") == ROUNDS
 
 
 def until_over(job: Job) -> None:

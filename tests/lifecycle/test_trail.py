@@ -214,6 +214,8 @@ def test_the_application_only_appends(committed_db: Database) -> None:
         with connection.cursor() as cursor, pytest.raises(DatabaseError) as refused:
             cursor.execute(statement)
         assert isinstance(refused.value.__cause__, errors.InsufficientPrivilege), statement
+        # By its rights, before any trigger is asked.
+        assert "append-only" not in str(refused.value), statement
     assert AuditEntry.objects.exists()
     assert Observation.objects.exists()
 

@@ -42,7 +42,9 @@ DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
 def claimer(what: str) -> Iterator[subprocess.Popen[str]]:
     """A process that is ready and waits for a line."""
     command = [sys.executable, "-m", "tests.operations.claimer", what]
-    with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         try:
             yield process

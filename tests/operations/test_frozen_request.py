@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import connection
+from psycopg import sql
 
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
@@ -102,8 +103,12 @@ def test_a_purchase_that_may_not_be_sent_is_refused(seller: dict[str, object], w
 def test_arguments_that_are_no_json_make_no_operation() -> None:
     with pytest.raises(ValueError, match="JSON"):
         operation_ensure(
-            purpose="x", task_type="create_media_buy", seller=make_seller(), arguments={"budget": float("nan")},
-            actor="system", team=make_team(),
+            purpose="x",
+            task_type="create_media_buy",
+            seller=make_seller(),
+            arguments={"budget": float("nan")},
+            actor="system",
+            team=make_team(),
         )
     assert not Operation.objects.exists()
 
@@ -123,7 +128,14 @@ def test_no_secret_stands_anywhere_in_clear(caplog: pytest.LogCaptureFixture) ->
     assert "[redacted]" in operation.message
     hidden = [operation.webhook_token, SECRET, TOKEN]
     assert all(secret in calls(server)[0].body.decode() for secret in hidden[:2]), "they were sent"
-    shown = [*_rows(), caplog.text, repr(operation), repr(operation.seller), repr(call), str(vars(operation)["request"])]
+    shown = [
+        *_rows(),
+        caplog.text,
+        repr(operation),
+        repr(operation.seller),
+        repr(call),
+        str(vars(operation)["request"]),
+    ]
     assert not [secret for secret in hidden for text in shown if secret in text]
     config = operation.request["push_notification_config"]
     assert (config["token"], config["authentication"]["credentials"]) == (HIDDEN, HIDDEN)
@@ -149,7 +161,7 @@ def _rows() -> Iterator[str]:
     """Every row of every table as text."""
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
-            cursor.execute(f'select t::text from "{table}" t')
+            cursor.execute(sql.SQL("select t::text from {} t").format(sql.Identifier(table)))
             yield from (row[0] for row in cursor.fetchall())
 
 

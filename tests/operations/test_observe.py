@@ -22,7 +22,6 @@ from tests.operations.making import (
     crashed,
     failed,
     fresh,
-    garbled,
     not_sent,
     see,
     silent,
@@ -94,7 +93,9 @@ def test_after_the_end_the_same_is_a_duplicate_and_another_a_conflict(end: str, 
 
     assert see(operation, same, channel).outcome == "duplicate"
     assert see(operation, other, channel).outcome == "conflict"
-    assert see(operation, answer("canceled" if end != "canceled" else "failed"), channel).outcome == "conflict"
+    assert (
+        see(operation, answer("canceled" if end != "canceled" else "failed"), channel).outcome == "conflict"
+    )
     assert see(operation, answer("working", task_id=TASK), channel).outcome == "stale"
     assert see(operation, unknown(), channel).outcome == "stale"
     assert see(operation, silent(), channel).outcome == "stale"
@@ -250,103 +251,6 @@ def test_a_reply_that_fails_after_the_deadline_is_not_sent_again() -> None:
     assert fresh(operation).send_at is None
 
 
-@pytest.mark.parametrize("seen", [silent(), garbled(), crashed(), unknown()])
-def test_a_purchase_of_unknown_outcome_is_never_failed(seen: Seen) -> None:
-    operation = stand(S.CALLING_ADCP)
-
-    for attempt in range(1, 12):
-        Operation.objects.filter(pk=operation.pk).update(attempts=attempt)
-        assert see(operation, seen if attempt == 1 else not_sent()).outcome == "indeterminate"
-
-    operation = fresh(operation)
-    assert operation.status == S.CALLING_ADCP
-    assert operation.send_at > clock.now()
-    assert operation.message
-
-
-def test_a_purchase_whose_first_worker_was_killed_is_not_failed_either() -> None:
-    operation = stand(S.CALLING_ADCP)
-
-    for attempt in range(2, 7):  # what became of attempt 1 nobody saw
-        Operation.objects.filter(pk=operation.pk).update(attempts=attempt)
-        see(operation, not_sent())
-
-    assert fresh(operation).status == S.CALLING_ADCP
-
-
-@pytest.mark.parametrize("task_type", ["create_media_buy", "get_products"])
-def test_what_never_left_fails_after_three_attempts(task_type: str) -> None:
-    operation = stand(S.CALLING_ADCP, task_type)
-
-    statuses = _attempts(operation, not_sent(), 3)
-
-    operation = fresh(operation)
-    assert statuses == [S.CALLING_ADCP, S.CALLING_ADCP, S.FAILED]
-    assert operation.error["code"] == "X_FLIGHTDECK_NOT_SENT"
-    assert operation.message == "X_FLIGHTDECK_NOT_SENT: connection refused"
-
-
-@pytest.mark.parametrize("seen", [silent(), garbled(), not_sent(), unknown(), failed("RATE_LIMITED", "transient")])
-def test_a_read_fails_after_three_attempts(seen: Seen) -> None:
-    operation = stand(S.CALLING_ADCP, "get_products")
-
-    assert _attempts(operation, seen, 3)[-1] == S.FAILED
-    assert fresh(operation).message
-
-
-def test_a_key_in_flight_is_waited_for_as_long_as_the_seller_says() -> None:
-    operation = stand(S.CALLING_ADCP)
-    busy = failed("IDEMPOTENCY_IN_FLIGHT", "transient", retry_after=30.0)
-
-    assert set(_attempts(operation, busy, 6)) == {S.CALLING_ADCP}
-    waited = fresh(operation).send_at - clock.now()
-    assert timedelta(seconds=25) < waited <= timedelta(seconds=30)
-
-
-@pytest.mark.parametrize("code", ["IDEMPOTENCY_EXPIRED", "IDEMPOTENCY_CONFLICT"])
-def test_a_lost_key_after_an_unknown_outcome_goes_to_a_person(code: str) -> None:
-    operation = stand(S.CALLING_ADCP)
-    see(operation, silent())
-    Operation.objects.filter(pk=operation.pk).update(attempts=2)
-
-    assert see(operation, failed(code, "correctable")).outcome == "indeterminate"
-
-    operation = fresh(operation)
-    assert (operation.status, operation.send_at) == (S.CALLING_ADCP, None)
-    assert operation.deadline_at <= clock.now()
-    assert code in operation.message
-
-
-def test_a_refused_key_of_a_first_attempt_is_a_plain_failure() -> None:
-    operation = stand(S.CALLING_ADCP)
-
-    see(operation, failed("IDEMPOTENCY_CONFLICT", "correctable"))
-    assert fresh(operation).status == S.FAILED
-
-
-def test_a_purchase_without_credentials_waits_and_is_sent_again() -> None:
-    operation = stand(S.CALLING_ADCP)
-    refused = answer("auth-required", error=failed("AUTH_INVALID").error, message="not our token")
-
-    see(operation, refused)
-    first = fresh(operation)
-    Operation.objects.filter(pk=operation.pk).update(attempts=2)
-    assert see(operation, refused).outcome == "duplicate"
-    second = fresh(operation)
-
-    assert (first.status, first.message) == (S.AUTH_REQUIRED, "not our token")
-    assert clock.now() < first.send_at < second.send_at
-    assert _attempts(operation, not_sent(), 1) == [S.AUTH_REQUIRED], "a refusal is no failed attempt"
-    assert see(operation, answer("completed")).outcome == "applied"
-
-
-def test_a_read_without_credentials_fails_at_once() -> None:
-    operation = stand(S.CALLING_ADCP, "get_products")
-
-    see(operation, answer("auth-required", error=failed("AUTH_INVALID").error))
-    assert fresh(operation).status == S.FAILED
-
-
 def test_a_webhook_faster_than_the_reply_is_not_undone_by_it() -> None:
     operation = stand(S.CALLING_ADCP, send_at=clock.now())
     see(operation, answer("working", task_id=TASK), "webhook")
@@ -388,15 +292,6 @@ def test_a_long_message_is_cut_and_kept_whole_in_the_observation() -> None:
 
     assert len(fresh(operation).message) == 2000
     assert observation.body == {"message": told}
-
-
-def _attempts(operation: Operation, seen: Seen, times: int) -> list[str]:
-    statuses = []
-    for attempt in range(1, times + 1):
-        Operation.objects.filter(pk=operation.pk).update(attempts=attempt)
-        see(operation, seen)
-        statuses.append(fresh(operation).status)
-    return statuses
 
 
 def _stored(operation: Operation) -> dict[str, Any]:

@@ -71,7 +71,10 @@ steps = st.lists(sightings | st.sampled_from(["send", "time passes"]), max_size=
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
 )
 @given(task_type=st.sampled_from(["create_media_buy", "get_products"]), story=steps)
 def test_any_story_keeps_the_operation_sound(task_type: str, story: list[Any]) -> None:

@@ -61,7 +61,9 @@ def test_overdue_at_the_deadline_and_not_before(status: str, time: Clock) -> Non
     assert verify_entity("operation", operation.pk).ok
 
 
-@pytest.mark.parametrize(("task_type", "limit"), [("update_media_buy", hours(12)), ("get_products", hours(1 / 6))])
+@pytest.mark.parametrize(
+    ("task_type", "limit"), [("update_media_buy", hours(12)), ("get_products", hours(1 / 6))]
+)
 def test_each_type_has_its_own_deadline(task_type: str, limit: timedelta, time: Clock) -> None:
     stand(S.SUBMITTED, task_type)
 
@@ -105,7 +107,10 @@ def overdue(time: Clock) -> Operation:
 
 def decide(verdict: str, role: str = "Approver") -> None:
     approval_decide(
-        approval_id=Approval.objects.get(status="open").pk, user=make_user(role), verdict=verdict, comment="So."
+        approval_id=Approval.objects.get(status="open").pk,
+        user=make_user(role),
+        verdict=verdict,
+        comment="So.",
     )
 
 
@@ -178,7 +183,9 @@ def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(time: Clo
 
 
 @pytest.mark.parametrize("ttl_s", [None, 3600])
-def test_past_the_replay_window_a_purchase_of_unknown_outcome_is_a_persons(ttl_s: int | None, time: Clock) -> None:
+def test_past_the_replay_window_a_purchase_of_unknown_outcome_is_a_persons(
+    ttl_s: int | None, time: Clock
+) -> None:
     operation = ask()
     operation.seller.idempotency_ttl_s, operation.seller.idempotency_risk_accepted_by = ttl_s, "human:1"
     operation.seller.save()

@@ -34,13 +34,13 @@ from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
 from tasks_app.people.actors import SYSTEM, actor_ensure
-from tasks_app.people.models import Actor, Advertiser, Team, User
+from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.roles import ROLES
 from tasks_app.sellers.models import Account, Seller
 from tests.ui.seed_jobs import seconds, walk
+from tests.ui.seed_parts import ZONE, bought, brief, later, line, sellers
 
 PASSWORD = "a-password-for-tests-only"
-ZONE = "America/New_York"
 _PEOPLE = {
     "Buyer": ("tomas", "Tomás", "Ferreira"),
     "Approver": ("maya", "Maya", "Lindgren"),
@@ -89,7 +89,7 @@ def seed() -> Agency:
     days = _Days()
     with days.running():
         people = _people()
-        agency = Agency(people=people, sellers=_sellers(), campaigns={}, deals={})
+        agency = Agency(people=people, sellers=sellers(), campaigns={}, deals={})
         days.back(days=2, hours=20)
         aldous = _aldous(agency, days)
         days.back(days=1, hours=1, minutes=30)
@@ -137,36 +137,6 @@ def _people() -> dict[str, User]:
     return made
 
 
-def _sellers() -> dict[str, Seller]:
-    tools = [
-        "get_products",
-        "create_media_buy",
-        "get_media_buys",
-        "get_task_status",
-        "list_tasks",
-        "update_media_buy",
-    ]
-    shared = {"tools": tools, "adcp_version": "3.2", "idempotency_ttl_s": 86_400, "allow_private": True}
-    names = {"norrland": "Norrland Digital", "cobalt": "Cobalt Bay TV", "quill": "Quill Audio"}
-    for slug, name in names.items():
-        Actor.objects.create(key=f"agent:{slug}", kind=Actor.Kind.AGENT, name=name)
-    return {
-        slug: Seller.objects.create(
-            slug=slug,
-            name=names[slug],
-            url=f"http://127.0.0.1:9/{slug}",
-            protocol=protocol,
-            webhook_mode=webhooks,
-            **shared,
-        )
-        for slug, protocol, webhooks in (
-            ("norrland", "mcp", "rfc9421"),
-            ("cobalt", "a2a", "hmac"),
-            ("quill", "mcp", "none"),
-        )
-    }
-
-
 def _aldous(agency: Agency, days: _Days) -> Campaign:
     """Euros; one deal booked as approved, one still asked about."""
     campaign = _campaign(
@@ -181,7 +151,7 @@ def _aldous(agency: Agency, days: _Days) -> Campaign:
     )
     deal = _deal(agency, campaign, "norrland", [news], "EUR", "aldous-display")
     _decide(agency, deal)
-    _answers(deal_book(deal=deal), "completed", _bought(deal, "nrl-58102"), days=days, hours=0.65)
+    _answers(deal_book(deal=deal), "completed", bought(deal, "nrl-58102"), days=days, hours=0.65)
     return campaign
 
 
@@ -247,8 +217,8 @@ def _lindqvist(agency: Agency, days: _Days) -> None:
     _answers(cobalt, "submitted", None, "With the sales desk of Cobalt Bay TV.", task_id="cob-task-81aa")
     question = "Do you waive competitive separation for the morning drive?"
     _answers(quill, "input-required", None, question, task_id="qui-task-3c19")
-    second = {"budget": 58000.0, "start_time": _later(deals[0])}
-    _answers(norrland, "completed", _bought(deals[0], "nrl-58213", second=second), days=days, hours=2.8)
+    second = {"budget": 58000.0, "start_time": later(deals[0])}
+    _answers(norrland, "completed", bought(deals[0], "nrl-58213", second=second), days=days, hours=2.8)
     _dated(agency.question("lindqvist-norrland", "booked_differently"))
     walk(seconds(days))
 
@@ -287,7 +257,7 @@ def _late_answer(agency: Agency) -> None:
     deal = agency.deals["halvorsen"]
     operation = Operation.objects.get(subject_id=deal.pk)
     deal.refresh_from_db()
-    payload = _bought(deal, "cob-44871")
+    payload = bought(deal, "cob-44871")
     seen = Seen(kind="answer", status="completed", payload=payload, task_id=operation.task_id)
     observe(operation_id=operation.pk, seen=seen, channel="poll")
     publish(operation_id=operation.pk)
@@ -296,7 +266,7 @@ def _late_answer(agency: Agency) -> None:
 
 def _ostrom(agency: Agency) -> None:
     """A brief that is wrong in several places."""
-    raw = _brief("Ostrom Credit Cards", "Ostrom Finance", "-120000", "USD", {"television": 100})
+    raw = brief("Ostrom Credit Cards", "Ostrom Finance", "-120000", "USD", {"television": 100})
     _advertiser("Ostrom Finance")
     agency.campaigns["ostrom"] = campaign_submit(user=agency.people["Buyer"], raw=raw)
 
@@ -306,7 +276,7 @@ def _campaign(
 ) -> Campaign:
     _advertiser(advertiser)
     campaign = campaign_submit(
-        user=agency.people["Buyer"], raw=_brief(name, advertiser, total, currency, channels)
+        user=agency.people["Buyer"], raw=brief(name, advertiser, total, currency, channels)
     )
     Allocation.objects.bulk_create(
         Allocation(campaign=campaign, channel=channel, amount=Decimal(total) * weight / 100)
@@ -326,70 +296,6 @@ def _advertiser(name: str) -> Advertiser:
     domain = f"{name.lower().replace(' ', '-')}.com"
     team = Team.objects.get(name="Halden & Marsh")
     return Advertiser.objects.get_or_create(team=team, name=name, defaults={"brand_domain": domain})[0]
-
-
-def _brief(name: str, advertiser: str, total: str, currency: str, channels: dict[str, int]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "advertiser": advertiser,
-        "brand_domain": f"{advertiser.lower().replace(' ', '-')}.com",
-        "objective": {"goal": "Reach of new customers", "kpi": "reach", "target": 1_200_000},
-        "budget": {"total": total, "currency": currency},
-        "flight": {"start": "+14d", "end": "+41d", "zone": ZONE},
-        "channels": [{"channel": channel, "weight": weight} for channel, weight in channels.items()],
-        "audience": "Adults 25-54",
-        "geography": {"countries": ["US"]},
-        "formats": ["video_hosted", "image", "audio_hosted"],
-        "measurement": ["impressions"],
-    }
-
-
-def line(
-    *,
-    channel: str,
-    product_name: str,
-    rate: str,
-    budget: str,
-    model: str = "cpm",
-    ceiling: str = "40",
-    minimum: str = "5000",
-    guaranteed: bool = True,
-) -> LineDraft:
-    """One package with terms and a forecast as a seller states them."""
-    units = Decimal(budget) / Decimal(rate) * (1000 if model == "cpm" else 1)
-    metric = "impressions" if model == "cpm" else "grps"
-    at_minimum = Decimal(minimum) / Decimal(rate) * (1000 if model == "cpm" else 1)
-    spread = {"low": round(at_minimum * Decimal("0.9")), "high": round(at_minimum * Decimal("1.1"))}
-    return LineDraft(
-        channel=channel,
-        product_id=f"prod-{channel}-03",
-        product_name=product_name,
-        pricing_option_id=f"{model}-{rate.replace('.', '')}",
-        pricing_model=model,
-        is_fixed=guaranteed,
-        guaranteed=guaranteed,
-        rate=Decimal(rate),
-        ceiling=Decimal(ceiling),
-        budget=Decimal(budget),
-        minimum=Decimal(minimum),
-        units=units.quantize(Decimal("0.1")),
-        targeting={"geo_countries": ["US"]},
-        forecast={
-            "method": "guaranteed" if guaranteed else "modeled",
-            "points": [{"budget": minimum, "metrics": {metric: spread}}],
-            "measurement_source": "nielsen",
-        },
-        terms={
-            "cancellation_policy": {
-                "notice_period": {"interval": 14, "unit": "days"},
-                "cancellation_fee": {"type": "percent_remaining", "rate": "0.5"},
-            },
-            "measurement_terms": {
-                "billing_measurement": {"vendor": {"domain": "videoamp.com"}, "max_variance_percent": 10},
-                "makegood_policy": {"available_remedies": ["additional_delivery", "credit"]},
-            },
-        },
-    )
 
 
 def _deal(
@@ -481,35 +387,3 @@ def _answers(
     )
     observe(operation_id=operation.pk, seen=seen, channel="reply")
     publish(operation_id=operation.pk)
-
-
-def _bought(deal: Deal, media_buy_id: str, *, second: dict[str, Any] | None = None) -> dict[str, Any]:
-    """create_media_buy's answer; `second` changes the second package."""
-    packages = [
-        {
-            "package_id": f"{media_buy_id}-{one.position}",
-            "product_id": one.product_id,
-            "pricing_option_id": one.pricing_option_id,
-            "budget": float(one.budget),
-            "start_time": one.start_at.isoformat(),
-            "end_time": one.end_at.isoformat(),
-            "targeting_overlay": one.targeting,
-            "context": {"line_id": str(one.pk)},
-        }
-        for one in deal.lines.all()
-    ]
-    if second:
-        packages[1].update(second)
-    return {
-        "media_buy_id": media_buy_id,
-        "media_buy_status": "pending_creatives",
-        "revision": 1,
-        "valid_actions": ["cancel", "increase_budget", "decrease_budget", "update_flight_dates"],
-        "creative_deadline": (deal.start_at - timedelta(days=5)).isoformat(),
-        "confirmed_at": clock.now().isoformat(),
-        "packages": packages,
-    }
-
-
-def _later(deal: Deal) -> str:
-    return (deal.start_at + timedelta(days=1)).isoformat()

@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from campaigns.models import Campaign
+from campaigns.outcome import campaign_finish
 from campaigns.selectors import campaign_rows
 from campaigns.timeline import timeline
 from orders.models import Deal
+from tasks_app.adcp.types import Seen
 from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.operations.converge import observe
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import publish
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
+from tests.ui.seed_jobs import walk
 
 _INLINE = re.compile(r"<[^>]+\s(?:style|on[a-z]+)\s*=|<script(?![^>]*\ssrc=)", re.IGNORECASE)
 
@@ -24,7 +30,7 @@ def test_list_and_pages_render_for_every_role_with_few_queries(
 ) -> None:
     client = client_of(role)
     for address in (list_of(Campaign), *(page_of(one) for one in agency.campaigns.values())):
-        with django_assert_max_num_queries(27):
+        with django_assert_max_num_queries(25):
             answer = client.get(address)
         assert answer.status_code == 200, address
         assert not _INLINE.findall(answer.content.decode()), address
@@ -109,6 +115,35 @@ def test_the_graph_shows_who_is_waited_for(agency: Agency, client_of: ClientOf) 
     assert "Quill Audio: Book, asks you" in page
     assert "Complete: after 2 × book" in page
     assert "Research, 4.1 s" in page
+
+
+def test_an_ended_campaign_tells_how_each_deal_ended(agency: Agency, client_of: ClientOf) -> None:
+    _settle(agency, "lindqvist-cobalt", "completed", {"media_buy_id": "cob-1", "packages": []})
+    _settle(agency, "lindqvist-quill", "rejected", None)
+    walk(lambda seconds: None)
+    campaign = agency.campaigns["lindqvist"]
+    campaign_finish(campaign=campaign)
+    page = read(client_of("Finance"), page_of(campaign))
+    assert "Completed" in page
+    assert "How it ended" in page
+    assert f"2 booked {agency.deals['lindqvist-norrland'].reference}" in page
+    assert f"1 failed {agency.deals['lindqvist-quill'].reference}" in page
+    assert "Quill Audio did not book" in page
+    assert "The campaign is complete: 2 booked, 1 failed" in page
+    assert "Quill Audio: Book, failed" in page
+
+
+def _settle(agency: Agency, deal: str, status: str, payload: dict[str, Any] | None) -> None:
+    operation = Operation.objects.get(subject_id=agency.deals[deal].pk, task_type="create_media_buy")
+    seen = Seen(
+        kind="answer",
+        status=status,
+        payload=payload,
+        task_id=operation.task_id,
+        message="As it is.",
+    )
+    observe(operation_id=operation.pk, seen=seen, channel="webhook")
+    publish(operation_id=operation.pk)
 
 
 @pytest.mark.parametrize(("view", "found"), [("open", True), ("ended", False), ("approval", False)])

@@ -93,9 +93,7 @@ def test_what_the_seller_says_stands_beside_our_state(agency: Agency, client_of:
     ("view", "shown"),
     [("differs", {"lindqvist-norrland"}), ("ended", set()), ("nonsense", {"aldous-display", "halvorsen"})],
 )
-def test_saved_views_narrow_the_list(
-    agency: Agency, client_of: ClientOf, view: str, shown: set[str]
-) -> None:
+def test_saved_views_narrow_the_list(agency: Agency, client_of: ClientOf, view: str, shown: set[str]) -> None:
     page = read(client_of("Buyer"), f"{list_of(Deal)}?view={view}")
     for name, deal in agency.deals.items():
         if name in shown or view != "nonsense":

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks_app.desk.graph import Box, CyclicGraphError, Layout, Node, Path, fit, layered, text_width
-from tasks_app.desk.lifecycle_diagram import diagram, main_way
 from tasks_app.lifecycle.declarations import lifecycle
+from tasks_app.lifecycle.diagram import diagram, main_way
 
 
 @st.composite
@@ -105,7 +105,9 @@ def test_every_declared_edge_of_a_deal_is_drawn_and_none_else(status: str) -> No
     edges |= {(arrow.after, arrow.before) for arrow in drawn.arrows if arrow.both}
     edges |= {(dot.name, rail.name) for rail in drawn.rails for dot in rail.dots}
     assert edges == set(declared.edges)
-    shown = {state.name: state.tone for state in drawn.states} | {rail.name: rail.tone for rail in drawn.rails}
+    shown = {state.name: state.tone for state in drawn.states} | {
+        rail.name: rail.tone for rail in drawn.rails
+    }
     assert set(shown) == set(declared.states)
     assert {name for name, tone in shown.items() if tone == "next"} == set(declared.targets(status))
     assert [name for name, tone in shown.items() if tone == "now"] == [status]
@@ -136,7 +138,9 @@ def _crossed(path: Path, layout: Layout) -> list[Box]:
     found = []
     for (x1, y1), (x2, y2) in zip(path.points[1::2], path.points[2::2], strict=False):
         found += [
-            box for box in layout.boxes if box.x < x2 and x1 < box.x + box.width and box.y <= y1 <= box.y + box.height
+            box
+            for box in layout.boxes
+            if box.x < x2 and x1 < box.x + box.width and box.y <= y1 <= box.y + box.height
         ]
         assert y1 == y2
     return found

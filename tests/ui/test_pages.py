@@ -216,3 +216,12 @@ def test_engine_rows_are_read_only(agency: Agency, client_of: ClientOf) -> None:
     assert admin.get(reverse("admin:tasks_app_approval_add")).status_code == 403
     assert admin.post(reverse("admin:tasks_app_approval_delete", args=[asked.pk])).status_code == 403
     assert admin.post(QUEUE, {"action": "delete_selected"}).status_code == 405
+
+
+def test_any_id_is_found_but_not_another_teams(agency: Agency, client_of: ClientOf) -> None:
+    asked = agency.question("tamarack-cobalt")
+    found = {"s": asked.reference, "extended": "1"}
+    search = reverse("admin:search")
+    assert page_of(asked) in client_of("Approver").get(search, found).content.decode()
+    agency.people["Finance"].teams.set([make_team("Elsewhere")])
+    assert page_of(asked) not in client_of("Finance").get(search, found).content.decode()

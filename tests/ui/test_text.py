@@ -148,6 +148,9 @@ def test_terms_in_words() -> None:
         == "US, CA; geo regions: US-CA"
     )
     assert terms.rate_basis("cpm", False) == "CPM, our bid"
+    assert terms.by_channel([("ctv", "a"), ("olv", "a"), ("display", "")]) == "a"
+    assert terms.by_channel([("ctv", "a"), ("olv", "b")]) == "ctv: a; olv: b"
+    assert terms.by_channel([("ctv", "")]) == "–"
 
 
 @pytest.mark.parametrize("odd", [None, 7, "x", [], {}, {"notice_period": 3, "cancellation_fee": []}, [[{}]]])

@@ -94,7 +94,9 @@ def vasa(receiver: Endpoint, keys: RawServer) -> Seller:
 @pytest.fixture
 def keys() -> Iterator[RawServer]:
     """Where a seller publishes its keys."""
-    with serve(lambda _server: lambda _request, connection: connection.sendall(response(jwks("k1")))) as server:
+    with serve(
+        lambda _server: lambda _request, connection: connection.sendall(response(jwks("k1")))
+    ) as server:
         yield server
 
 

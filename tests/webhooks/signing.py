@@ -26,8 +26,13 @@ def b64url(raw: bytes) -> str:
 def jwks(*kids: str) -> str:
     """The key set a seller publishes, its one key under every name."""
     key = {
-        "kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "key_ops": ["verify"],
-        "adcp_use": "request-signing", "x": b64url(KEY.public_key().public_bytes_raw()),
+        "kty": "OKP",
+        "crv": "Ed25519",
+        "alg": "EdDSA",
+        "use": "sig",
+        "key_ops": ["verify"],
+        "adcp_use": "request-signing",
+        "x": b64url(KEY.public_key().public_bytes_raw()),
     }
     return json.dumps({"keys": [{**key, "kid": kid} for kid in kids]})
 
@@ -64,11 +69,17 @@ def rfc(url: str, body: dict[str, Any] | bytes, *, key_id: str = "k1", **params:
     """Headers; `params` replace the signature's own."""
     raw, now = as_bytes(body), int(time.time())
     values = {
-        "created": now, "expires": now + 300, "nonce": b64url(uuid.uuid4().bytes), "keyid": key_id,
-        "alg": "ed25519", "tag": rfc9421.TAG, **params,
+        "created": now,
+        "expires": now + 300,
+        "nonce": b64url(uuid.uuid4().bytes),
+        "keyid": key_id,
+        "alg": "ed25519",
+        "tag": rfc9421.TAG,
+        **params,
     }
     written = "".join(
-        f";{name}={value}" if isinstance(value, int) else f';{name}="{value}"' for name, value in values.items()
+        f";{name}={value}" if isinstance(value, int) else f';{name}="{value}"'
+        for name, value in values.items()
     )
     covered = f'("@method" "@target-uri" "@authority" "content-type" "content-digest"){written}'
     headers = {

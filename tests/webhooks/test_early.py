@@ -1,4 +1,4 @@
-"""A webhook that is faster than the reply it belongs to: kept, and applied. The seller sends it inside the call."""
+"""A webhook faster than the reply it belongs to: kept, and applied. The seller sends it inside the call."""
 
 from __future__ import annotations
 
@@ -28,8 +28,12 @@ SUBMITTED = {"status": "submitted", "task_id": "task-early", "message": "With ou
 def early(norrland: Seller, **told: Any) -> WebhookDelivery:
     """A delivery that waits."""
     return WebhookDelivery.objects.create(
-        seller=norrland, key=told.pop("key", "whk-1"), fingerprint="0" * 64, verdict="early",
-        task_id="task-early", body=payload(task_id="task-early", token="[redacted]", **told),
+        seller=norrland,
+        key=told.pop("key", "whk-1"),
+        fingerprint="0" * 64,
+        verdict="early",
+        task_id="task-early",
+        body=payload(task_id="task-early", token="[redacted]", **told),
     )
 
 
@@ -45,7 +49,9 @@ def test_the_end_comes_before_the_reply_that_names_the_task(receiver: Endpoint, 
             body["operation_id"] = config["operation_id"]
         if echoes == "context":
             body["context"] = sent["context"]
-        answers.append(post(config["url"], body, hmac(body, config["authentication"]["credentials"])).status_code)
+        answers.append(
+            post(config["url"], body, hmac(body, config["authentication"]["credentials"])).status_code
+        )
         return SUBMITTED
 
     with serve(answering(hurry)) as server:
@@ -96,7 +102,9 @@ def test_waiting_deliveries_are_applied_in_the_order_they_came(norrland: Seller)
 
 
 @pytest.mark.parametrize("told", [{"task_type": "update_media_buy"}, {"task_id": "task-early"}])
-def test_a_waiting_delivery_of_another_task_type_is_a_conflict(norrland: Seller, told: dict[str, str]) -> None:
+def test_a_waiting_delivery_of_another_task_type_is_a_conflict(
+    norrland: Seller, told: dict[str, str]
+) -> None:
     operation = stand(S.CALLING_ADCP, seller=norrland)
     delivery = early(norrland, **{k: v for k, v in told.items() if k == "task_type"})
 
@@ -109,7 +117,7 @@ def test_a_waiting_delivery_of_another_task_type_is_a_conflict(norrland: Seller,
 
 
 def test_a_delivery_committed_in_the_same_moment_as_the_reply_is_not_lost(norrland: Seller) -> None:
-    """The reply looks for deliveries while this one is not committed, and this one for the task before it is."""
+    """Neither sees the other: the reply binds the task while the delivery is not committed."""
     operation = stand(S.CALLING_ADCP, seller=norrland)
     with transaction.atomic():
         early(norrland)

@@ -23,7 +23,6 @@ from tests.webhooks.conftest import SECRET, Endpoint
 from tests.webhooks.signing import as_bytes, hmac, jwks, payload, post, rfc
 
 
-
 def of(seller: Seller, **columns: Any) -> tuple[Operation, dict[str, Any]]:
     """A purchase that was submitted to the seller, and the webhook that completes it."""
     task = f"task-{uuid.uuid4()}"
@@ -51,7 +50,11 @@ def test_hmac_good(receiver: Endpoint, norrland: Seller) -> None:
 
     assert (answer.status_code, answer.json()) == (200, {"status": "applied"})
     operation = fresh(operation)
-    assert (operation.status, operation.settled_by, operation.result) == (S.COMPLETED, "webhook", body["result"])
+    assert (operation.status, operation.settled_by, operation.result) == (
+        S.COMPLETED,
+        "webhook",
+        body["result"],
+    )
     assert operation.published_at is not None
     assert WebhookDelivery.objects.get(key=body["idempotency_key"]).verdict == "applied"
 
@@ -99,7 +102,10 @@ def test_rfc9421_good(receiver: Endpoint, vasa: Seller) -> None:
     [
         ({"tag": "adcp/request-signing/v1"}, "webhook_signature_tag_invalid"),
         ({"alg": "hmac-sha256"}, "webhook_signature_alg_not_allowed"),
-        ({"created": int(time.time()) - 900, "expires": int(time.time()) - 600}, "webhook_signature_window_invalid"),
+        (
+            {"created": int(time.time()) - 900, "expires": int(time.time()) - 600},
+            "webhook_signature_window_invalid",
+        ),
         ({"expires": int(time.time()) + 3600}, "webhook_signature_window_invalid"),
         ({"key_id": "k2"}, "webhook_signature_key_unknown"),
         ({"nonce": "c2hvcnQ"}, "webhook_signature_params_incomplete"),
@@ -116,7 +122,12 @@ def test_rfc9421_another_body_another_address_another_way(receiver: Endpoint, va
     operation, body = of(vasa)
     url = receiver.of(vasa)
 
-    refused(post(url, {**body, "status": "failed"}, rfc(url, body)), vasa, 401, "webhook_signature_digest_mismatch")
+    refused(
+        post(url, {**body, "status": "failed"}, rfc(url, body)),
+        vasa,
+        401,
+        "webhook_signature_digest_mismatch",
+    )
     refused(post(url, body, rfc(receiver.of("other"), body)), vasa, 401, "webhook_signature_invalid")
     refused(post(url, body, hmac(body, SECRET)), vasa, 401, "webhook_mode_mismatch")
     refused(post(url, body, {}), vasa, 401, "webhook_signature_header_malformed")
@@ -136,7 +147,9 @@ def test_a_replayed_signature_is_refused_and_a_new_one_over_the_same_is_a_duplic
 
 
 @pytest.mark.parametrize("length", [120, 124, 240])
-def test_a_nonce_longer_than_its_column_is_remembered_too(receiver: Endpoint, vasa: Seller, length: int) -> None:
+def test_a_nonce_longer_than_its_column_is_remembered_too(
+    receiver: Endpoint, vasa: Seller, length: int
+) -> None:
     _, body = of(vasa)
     url = receiver.of(vasa)
     headers = rfc(url, body, nonce="A" * length)
@@ -159,7 +172,9 @@ def test_deliveries_that_come_at_once_wait_for_one_fetch_of_the_key(receiver: En
         bodies, answers = [of(seller)[1] for _ in range(4)], []
         url = receiver.of(seller)
         threads = [
-            threading.Thread(target=lambda body=body: answers.append(post(url, body, rfc(url, body)).status_code))
+            threading.Thread(
+                target=lambda body=body: answers.append(post(url, body, rfc(url, body)).status_code)
+            )
             for body in bodies
         ]
         for thread in threads:
@@ -182,7 +197,9 @@ def test_a_seller_whose_keys_cannot_be_had_is_refused(receiver: Endpoint, keys: 
 def test_a_seller_without_webhooks_and_one_that_is_not_ours(receiver: Endpoint) -> None:
     silent = make_seller("Silent")
 
-    refused(post(receiver.of(silent), payload(), hmac(payload(), SECRET)), silent, 401, "webhook_mode_mismatch")
+    refused(
+        post(receiver.of(silent), payload(), hmac(payload(), SECRET)), silent, 401, "webhook_mode_mismatch"
+    )
     before = WebhookDelivery.objects.count()
     assert post(receiver.of("nobody"), payload(), hmac(payload(), SECRET)).status_code == 404
     assert WebhookDelivery.objects.count() == before
@@ -240,7 +257,9 @@ def test_the_same_delivery_many_times_at_once_is_one(receiver: Endpoint, norrlan
     assert operation.observations.count() == 1
 
 
-def test_the_same_end_under_another_key_is_acknowledged_without_effects(receiver: Endpoint, norrland: Seller) -> None:
+def test_the_same_end_under_another_key_is_acknowledged_without_effects(
+    receiver: Endpoint, norrland: Seller
+) -> None:
     operation, body = of(norrland)
     receiver.send(norrland, body)
     before = fresh(operation)
@@ -267,7 +286,11 @@ def test_a_key_belongs_to_its_first_body(receiver: Endpoint, norrland: Seller, f
 def test_another_end_is_a_conflict_and_kept(receiver: Endpoint, norrland: Seller) -> None:
     operation, body = of(norrland)
     receiver.send(norrland, body)
-    other = {**body, "idempotency_key": "whk-another-0002", "result": {"media_buy_id": "mb-2", "packages": []}}
+    other = {
+        **body,
+        "idempotency_key": "whk-another-0002",
+        "result": {"media_buy_id": "mb-2", "packages": []},
+    }
 
     answer = receiver.send(norrland, other)
 
@@ -325,12 +348,18 @@ def test_news_and_a_status_of_none(receiver: Endpoint, norrland: Seller) -> None
         (b"[" * 70 + b"]" * 70, 400, "webhook_body_malformed: too_deep"),
         (b"{}", 400, "webhook_body_malformed: missing_envelope_fields"),
         (as_bytes(payload(idempotency_key=None)), 400, "webhook_body_malformed: missing_idempotency_key"),
-        (as_bytes(payload(idempotency_key="k" * 256)), 400, "webhook_body_malformed: idempotency_key_too_long"),
+        (
+            as_bytes(payload(idempotency_key="k" * 256)),
+            400,
+            "webhook_body_malformed: idempotency_key_too_long",
+        ),
         (as_bytes(payload("approved")), 400, "webhook_body_malformed: invalid_envelope_status"),
         (b" " * (2**20 + 1), 413, "webhook_body_too_large"),
     ],
 )
-def test_bodies_that_cannot_be_read(receiver: Endpoint, norrland: Seller, raw: bytes, status: int, code: str) -> None:
+def test_bodies_that_cannot_be_read(
+    receiver: Endpoint, norrland: Seller, raw: bytes, status: int, code: str
+) -> None:
     refused(receiver.send(norrland, raw), norrland, status, code)
 
 
@@ -339,18 +368,24 @@ def test_another_content_type(receiver: Endpoint, norrland: Seller) -> None:
 
     answer = post(receiver.of(norrland), body, hmac(body, SECRET), kind="text/plain")
     refused(answer, norrland, 415, "webhook_content_type")
-    with_charset = post(receiver.of(norrland), body, hmac(body, SECRET), kind="application/json; charset=utf-8")
+    with_charset = post(
+        receiver.of(norrland), body, hmac(body, SECRET), kind="application/json; charset=utf-8"
+    )
     assert with_charset.status_code == 200
 
 
 @pytest.mark.parametrize("task_id", ["t" * 400, "nul-\\u0000", "\\ud800"])
-def test_a_strange_task_id_is_kept_and_breaks_nothing(receiver: Endpoint, norrland: Seller, task_id: str) -> None:
+def test_a_strange_task_id_is_kept_and_breaks_nothing(
+    receiver: Endpoint, norrland: Seller, task_id: str
+) -> None:
     body = as_bytes(payload(task_id="TASK")).replace(b"TASK", task_id.encode())
 
     assert receiver.send(norrland, body).json() == {"status": "early"}
 
 
-def test_our_secrets_are_stored_nowhere_though_the_seller_repeats_them(receiver: Endpoint, norrland: Seller) -> None:
+def test_our_secrets_are_stored_nowhere_though_the_seller_repeats_them(
+    receiver: Endpoint, norrland: Seller
+) -> None:
     operation, body = of(norrland)
     token = operation.webhook_token
     body |= {"message": f"{token} {SECRET}", "result": {**body["result"], "echo": [token, {SECRET: token}]}}

@@ -1,0 +1,203 @@
+"""Sellers, their few settings, accounts and webhook deliveries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from orders.models import Deal
+from tasks_app import clock
+from tasks_app.operations.models import Operation
+from tasks_app.people.models import Actor
+from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.selectors import answer_times, first_id_at
+from tasks_app.webhooks.models import WebhookDelivery
+from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
+from tests.ui.seed import Agency
+
+_CHANGERS = ("Ad Ops", "Administrator")
+_SETTINGS = {
+    "name": "Cobalt Bay",
+    "slots": "6",
+    "active": "on",
+    "jwks_url": "https://cobalt.example/jwks.json",
+}
+
+
+@pytest.mark.parametrize("role", STAFF)
+def test_lists_and_pages_render_for_every_role_with_few_queries(
+    agency: Agency, client_of: ClientOf, django_assert_max_num_queries: Any, role: str
+) -> None:
+    client = client_of(role)
+    for address in (list_of(Seller), list_of(Account), *(page_of(s) for s in agency.sellers.values())):
+        with django_assert_max_num_queries(25):
+            assert client.get(address).status_code == 200, address
+
+
+def test_the_page_says_what_it_can_and_cannot_do(agency: Agency, client_of: ClientOf) -> None:
+    page = read(client_of("Buyer"), page_of(agency.sellers["quill"]))
+    assert "can be booked" in page
+    assert "cannot open accounts by brand" in page
+    assert "sends no webhooks: it is polled" in page
+    assert "24 h so long the same key gets the same answer" in page
+
+
+def test_answer_times_are_those_of_real_operations(agency: Agency) -> None:
+    norrland = agency.sellers["norrland"]
+    settled = Operation.objects.filter(
+        seller=norrland, task_type="create_media_buy", settled_at__isnull=False
+    )
+    spans = sorted(o.settled_at - o.sent_at for o in settled if o.settled_at and o.sent_at)
+    (found,) = answer_times(settled, since=clock.now() - timedelta(days=30))
+    assert found.count == len(spans) == 2
+    assert found.median == (spans[0] + spans[1]) / 2
+    assert found.success == 100
+    assert answer_times(settled, since=clock.now()) == []
+
+
+def test_the_smallest_key_of_a_moment_is_below_what_is_made_then() -> None:
+    moment = clock.now()
+    assert first_id_at(moment - timedelta(milliseconds=2)) < first_id_at(moment)
+    assert first_id_at(moment).version == 7
+
+
+@pytest.mark.parametrize("role", STAFF)
+def test_only_ad_ops_and_administrators_change_settings(
+    agency: Agency, client_of: ClientOf, role: str
+) -> None:
+    seller = agency.sellers["cobalt"]
+    client = client_of(role)
+    answer = client.post(page_of(seller), _SETTINGS)
+    stored = Seller.objects.get(pk=seller.pk)
+    if role in _CHANGERS:
+        assert answer.status_code == 302
+        assert (stored.name, stored.slots, stored.allow_private) == ("Cobalt Bay", 6, False)
+        assert Actor.objects.get(key="agent:cobalt").name == "Cobalt Bay"
+    else:
+        assert answer.status_code == 403
+        assert (stored.name, stored.slots) == ("Cobalt Bay TV", 1)
+        assert "Settings" not in read(client, page_of(seller))
+
+
+def test_a_token_is_written_and_never_shown(agency: Agency, client_of: ClientOf) -> None:
+    seller, client = agency.sellers["quill"], client_of("Ad Ops")
+    secret = "tok-4f1d0c77"
+    assert client.post(page_of(seller), {**_SETTINGS, "token": secret}).status_code == 302
+    assert Seller.objects.get(pk=seller.pk).token == secret
+    assert client.post(page_of(seller), _SETTINGS).status_code == 302  # left empty: it stays
+    assert Seller.objects.get(pk=seller.pk).token == secret
+    for address in (page_of(seller), list_of(Seller)):
+        assert secret not in client.get(address).content.decode()
+
+
+def test_a_wrong_setting_is_said_at_its_field_and_changes_nothing(
+    agency: Agency, client_of: ClientOf
+) -> None:
+    seller, client = agency.sellers["cobalt"], client_of("Ad Ops")
+    answer = client.post(page_of(seller), {**_SETTINGS, "slots": "0", "jwks_url": "nonsense", "token": "t-9"})
+    assert answer.status_code == 422
+    body = answer.content.decode()
+    assert "greater than or equal to 1" in body
+    assert "Enter a valid URL" in body
+    assert "t-9" not in body
+    assert Seller.objects.get(pk=seller.pk).name == "Cobalt Bay TV"
+
+
+def test_who_accepts_the_idempotency_risk_is_recorded(agency: Agency, client_of: ClientOf) -> None:
+    seller, client = agency.sellers["quill"], client_of("Ad Ops")
+    Seller.objects.filter(pk=seller.pk).update(idempotency_ttl_s=None)
+    assert "no purchase is sent" in read(client, page_of(seller))
+    client.post(page_of(seller), {**_SETTINGS, "risk_accepted": "on"})
+    stored = Seller.objects.get(pk=seller.pk)
+    assert stored.idempotency_risk_accepted_by == f"human:{agency.people['Ad Ops'].pk}"
+    assert stored.may_be_sent_mutations
+    assert "risk accepted by Jonas Weber" in read(client, page_of(seller))
+    client.post(page_of(seller), _SETTINGS)
+    assert not Seller.objects.get(pk=seller.pk).may_be_sent_mutations
+
+
+def test_only_administrators_edit_accounts(agency: Agency, client_of: ClientOf) -> None:
+    account = Account.objects.filter(seller=agency.sellers["quill"]).first()
+    assert account is not None
+    form = {
+        "advertiser": account.advertiser_id,
+        "seller": account.seller_id,
+        "status": "closed",
+        "reference": '{"account_id": "acc-9"}',
+        "billing_party": "",
+        "payment_terms": "",
+        "setup_url": "",
+    }
+    assert client_of("Ad Ops").post(page_of(account), form).status_code == 403
+    admin = client_of("Administrator")
+    wrong = admin.post(page_of(account), {**form, "reference": '{"account": 3}'})
+    assert wrong.status_code == 200
+    account.refresh_from_db()
+    assert account.status == "active"
+    assert admin.post(page_of(account), form).status_code == 302
+    account.refresh_from_db()
+    assert (account.status, account.reference) == ("closed", {"account_id": "acc-9"})
+
+
+def test_another_teams_accounts_are_not_seen(agency: Agency) -> None:
+    client = stranger()
+    assert "Lindqvist" not in read(client, list_of(Account))
+    assert "acc-cobalt-lindqvist" not in read(client, page_of(agency.sellers["cobalt"]))
+    add = client.get(reverse("admin:tasks_app_account_add")).content.decode()
+    assert "Lindqvist" not in add
+
+
+@pytest.mark.parametrize("role", STAFF)
+def test_deliveries_are_for_ad_ops_auditors_and_administrators(
+    agency: Agency, client_of: ClientOf, role: str
+) -> None:
+    delivery = _delivery(agency)
+    client = client_of(role)
+    allowed = role in ("Ad Ops", "Auditor", "Administrator")
+    for address in (list_of(WebhookDelivery), page_of(delivery)):
+        assert client.get(address).status_code == (200 if allowed else 403)
+    assert ("Recent webhook deliveries" in read(client, page_of(agency.sellers["cobalt"]))) is allowed
+
+
+def test_a_delivery_leads_to_its_operation_and_shows_its_body(agency: Agency, client_of: ClientOf) -> None:
+    delivery = _delivery(agency)
+    page = read(client_of("Auditor"), page_of(delivery))
+    assert Operation.objects.get(task_id=delivery.task_id).reference in page
+    assert "with the desk" in page
+
+
+def test_a_delivery_about_another_team_hides_its_body(agency: Agency) -> None:
+    client = stranger()
+    page = read(client, page_of(_delivery(agency)))
+    assert "with the desk" not in page
+    assert "It is about no operation of your teams." in page
+
+
+def test_refused_deliveries_are_listed_apart(agency: Agency, client_of: ClientOf) -> None:
+    _delivery(agency)
+    WebhookDelivery.objects.create(
+        seller=agency.sellers["norrland"],
+        fingerprint="f" * 64,
+        verdict="refused",
+        reason="webhook_signature_invalid",
+    )
+    page = read(client_of("Ad Ops"), f"{list_of(WebhookDelivery)}?view=refused")
+    assert "webhook_signature_invalid" in page
+    assert "Applied" not in page
+
+
+def _delivery(agency: Agency) -> WebhookDelivery:
+    deal: Deal = agency.deals["lindqvist-cobalt"]
+    operation = Operation.objects.get(subject_id=deal.pk)
+    return WebhookDelivery.objects.create(
+        seller=agency.sellers["cobalt"],
+        key="k-1",
+        fingerprint="a" * 64,
+        verdict="applied",
+        status="working",
+        task_id=operation.task_id,
+        body={"message": "with the desk"},
+    )
