@@ -6,17 +6,18 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from campaigns.allocation import allocate as split_budget
 from campaigns.models import Allocation, Campaign
 from campaigns.models import CampaignStatus as C
-from campaigns.offers import offers
 from campaigns.outcome import campaign_finish, open_questions
 from campaigns.proposals import propose
 from campaigns.recommend import pick
 from campaigns.services import campaign_brief, campaign_refuse, sellers_for
 from orders.models import Deal, DealStatus
+from orders.offers import offers
 from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.adcp import requests
@@ -169,7 +170,7 @@ def _account_operation(run: Run, campaign: Campaign, seller: Seller) -> Operatio
     if "sync_accounts" not in seller.tools:
         return None
     brand = {"domain": campaign.buyer.brand_domain}
-    wanted = {"brand": brand, "operator": brand["domain"], "billing": "operator"}
+    wanted = {"brand": brand, "operator": settings.ORGANISATION_DOMAIN, "billing": "operator"}
     operation = operation_ensure(
         purpose=run.purpose("sync_accounts"),
         task_type="sync_accounts",

@@ -9,9 +9,9 @@ from django.db import transaction
 
 from campaigns.brief import Brief
 from campaigns.models import Campaign
-from campaigns.offers import forecast_of, terms_of
 from campaigns.recommend import PassedOver, Pick
 from orders.models import Deal
+from orders.offers import forecast_of, terms_of
 from orders.services import DealDraft, LineDraft, deal_quote
 from tasks_app.people.actors import SYSTEM
 from tasks_app.sellers.models import Account, Seller

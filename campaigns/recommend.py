@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from campaigns.brief import RATE_BASES, Brief
-from campaigns.offers import Offer, forecast_of
+from orders.offers import Offer, forecast_of
 from tasks_app import money
 
 _SMALLEST_RATE = Decimal("0.000001")  # the scale of DealLine.rate

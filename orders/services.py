@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from orders.models import Deal, DealLine, DealStatus
@@ -197,6 +198,6 @@ def _account(deal: Deal) -> requests.Account:
     if deal.account is None:
         return requests.Account(
             brand=requests.Brand(domain=deal.advertiser.brand_domain),
-            operator=deal.advertiser.brand_domain,
+            operator=settings.ORGANISATION_DOMAIN,
         )
     return requests.Account.model_validate(deal.account.reference)

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.text import slugify
@@ -168,9 +169,16 @@ def account_record(*, advertiser: Advertiser, seller: Seller, answer: dict[str, 
         defaults={
             "reference": reference,
             "status": status if status in Account.Status.values else Account.Status.PENDING,
-            "billing_party": str(answer.get("billing") or "")[:120],
+            "billing_party": _billed(advertiser, str(answer.get("billing") or "")),
             "payment_terms": str(answer.get("payment_terms") or "")[:40],
             "setup_url": str(setup.get("url") or "")[:500],
         },
     )
     return account
+
+
+def _billed(advertiser: Advertiser, party: str) -> str:
+    """Who gets the invoice, by name: AdCP says which party (enums/billing-party), not who that is."""
+    ours = settings.ORGANISATION_NAME
+    names = {"operator": ours, "agent": ours, "advertiser": advertiser.name, "brand": advertiser.name}
+    return str(names.get(party, party))[:120]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from campaigns.brief import RATE_BASES, Brief, brief_validate
-from campaigns.offers import Offer, forecast_of, offers
 from campaigns.recommend import PassedOver, Pick, pick
+from orders.offers import Offer, forecast_of, offers
 from tasks_app import money
 from tasks_app.sellers.models import Seller
 from tests.campaigns.briefs import NOW, brief
