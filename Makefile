@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUN := $(BIN)/python -m config.supervisor
-CORE := tasks_app/lifecycle tasks_app/operations tasks_app/adcp tasks_app/approvals tasks_app/jobs
+TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-reset run test lint types check bench-footprint screenshots clean
@@ -33,8 +33,8 @@ lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import wh
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
 
-types: $(VENV)/.setup-dev ## type checks of the core rooms
-	@$(BIN)/mypy $(CORE)
+types: $(VENV)/.setup-dev ## type checks
+	@$(BIN)/mypy $(TYPED)
 
 check: lint types ## lint, types, forgotten migrations, settings fit for production
 	@$(RUN) exec -- $(BIN)/python manage.py makemigrations --check --dry-run

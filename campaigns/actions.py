@@ -17,7 +17,7 @@ from campaigns.proposals import propose
 from campaigns.recommend import pick
 from campaigns.services import campaign_brief, campaign_refuse, sellers_for
 from orders.models import Deal, DealStatus
-from orders.offers import offers
+from orders.offers import Offer, offers
 from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.adcp import requests
@@ -222,13 +222,12 @@ def _products_operation(run: Run, campaign: Campaign, seller: Seller) -> Operati
 def _propose(run: Run, campaign: Campaign) -> list[Deal]:
     brief = campaign_brief(campaign)
     shares = {a.channel: Decimal(a.amount) for a in campaign.allocations.all()}
-    found = []
+    found: list[Offer] = []
+    ceilings: dict[str, Decimal] = {**brief.constraints.ceilings}
     for answer in run.inputs["research"]:
         if answer["operation"] and not answer["error"]:
             operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(answer["operation"]))
-            found += offers(
-                operation.seller, (operation.result or {}).get("products"), brief.constraints.ceilings
-            )
+            found += offers(operation.seller, (operation.result or {}).get("products"), ceilings)
     picks, passed = pick(brief, shares, found, now=clock.now())
     return propose(campaign=campaign, brief=brief, picks=picks, passed=passed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,25 +156,31 @@ def _table(one: Told) -> None:
 
 
 def _rows(campaign: Campaign) -> list[tuple[str, ...]]:
-    rows = []
-    for operation in _operations(campaign):
-        deal = (
-            Deal.objects.filter(pk=operation.subject_id).first() if operation.subject_type == "deal" else None
-        )
-        channels = ", ".join(line.channel for line in deal.lines.all()) if deal else ""
-        state = f"{operation.status}, deal {deal.status}" if deal else operation.status
-        took = (
-            (operation.settled_at - operation.sent_at).total_seconds()
-            if operation.settled_at and operation.sent_at
-            else 0
-        )
-        rows.append(
-            (operation.task_type, operation.seller.name, channels, state, operation.settled_by, f"{took:.1f}")
-        )
-    for deal in Deal.objects.filter(campaign_id=campaign.pk, status="cancelled").select_related("seller"):
-        channels = ", ".join(line.channel for line in deal.lines.all())
-        rows.append(("approval", deal.seller.name, channels, f"deal {deal.status}", "person", ""))
+    deals = {
+        deal.pk: deal
+        for deal in Deal.objects.filter(campaign_id=campaign.pk)
+        .select_related("seller")
+        .prefetch_related("lines")
+    }
+    rows = [_row(operation, deals) for operation in _operations(campaign)]
+    for deal in deals.values():
+        if deal.status == "cancelled":
+            rows.append(("approval", deal.seller.name, _channels(deal), "deal cancelled", "person", ""))
     return rows
+
+
+def _row(operation: Operation, deals: Mapping[Any, Deal]) -> tuple[str, ...]:
+    deal = deals.get(operation.subject_id)
+    state = f"{operation.status}, deal {deal.status}" if deal else operation.status
+    took = ""
+    if operation.settled_at and operation.sent_at:
+        took = f"{(operation.settled_at - operation.sent_at).total_seconds():.1f}"
+    channels = _channels(deal) if deal else ""
+    return (operation.task_type, operation.seller.name, channels, state, operation.settled_by, took)
+
+
+def _channels(deal: Deal) -> str:
+    return ", ".join(line.channel for line in deal.lines.all())
 
 
 def _operations(campaign: Campaign) -> list[Operation]:

@@ -20,7 +20,7 @@ def register() -> None:
 
 
 def _settled(operation: Operation) -> None:
-    if operation.subject_type != "deal":
+    if operation.subject_type != "deal" or operation.subject_id is None:
         return
     deal = (
         Deal.objects.select_for_update(of=("self",), no_key=True)

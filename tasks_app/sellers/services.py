@@ -162,7 +162,8 @@ def account_record(*, advertiser: Advertiser, seller: Seller, answer: dict[str, 
     elif isinstance(answer.get("brand"), dict):
         reference = {"brand": answer["brand"], "operator": answer.get("operator", "")}
     status = str(answer.get("status") or Account.Status.PENDING)
-    setup = answer.get("setup") if isinstance(answer.get("setup"), dict) else {}
+    told = answer.get("setup")
+    setup = told if isinstance(told, dict) else {}
     account, _ = Account.objects.update_or_create(
         advertiser=advertiser,
         seller=seller,

@@ -25,7 +25,12 @@ def test_every_brief_comes_to_what_the_story_says(
 ) -> None:
     port = bindable(0)
     url = f"http://127.0.0.1:{port}"
-    env = {**child_environment(committed_db.urls), **DEMO_SETTINGS, "PORT": str(port), "FLIGHTDECK_PUBLIC_URL": url}
+    env = {
+        **child_environment(committed_db.urls),
+        **DEMO_SETTINGS,
+        "PORT": str(port),
+        "FLIGHTDECK_PUBLIC_URL": url,
+    }
     sellers = [sys.executable, "-m", "demo.sellers", "serve", "--state", str(tmp_path), "--pace", "1"]
     processes.start("sellers", sellers, cwd=BASE_DIR)
     for name, command in procfile().items():
