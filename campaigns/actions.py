@@ -223,7 +223,7 @@ def _propose(run: Run, campaign: Campaign) -> list[Deal]:
     brief = campaign_brief(campaign)
     shares = {a.channel: Decimal(a.amount) for a in campaign.allocations.all()}
     found: list[Offer] = []
-    ceilings: dict[str, Decimal] = {**brief.constraints.ceilings}
+    ceilings = {str(basis): limit for basis, limit in brief.constraints.ceilings.items()}
     for answer in run.inputs["research"]:
         if answer["operation"] and not answer["error"]:
             operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(answer["operation"]))

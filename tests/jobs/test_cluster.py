@@ -65,6 +65,16 @@ def test_idle_and_asked_to_stop_it_stops_at_once(worker: Worker) -> None:
     gone(everybody, within=1)
 
 
+def test_a_process_that_does_not_stop_is_ended(worker: Worker) -> None:
+    """As one that hangs on a lock which a dead one held."""
+    works()
+    everybody = worker.everybody()
+    worker.started()[0].suspend()
+    worker.main.terminate()
+    assert worker.exit_code(within=10) == 0
+    gone(everybody, within=1)
+
+
 def _die_with_the_lock(timer: object) -> None:
     timer.get_lock().acquire()  # type: ignore[attr-defined]
     psutil.Process().kill()
