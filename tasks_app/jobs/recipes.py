@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import networkx
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
@@ -70,11 +70,9 @@ class Recipe(BaseModel):
         unknown = {f"{s.id} → {a}" for s in self.steps for a in s.after if a not in known}
         if unknown:
             raise ValueError(f"unknown steps referred to: {', '.join(sorted(unknown))}")
-        graph: networkx.DiGraph = networkx.DiGraph((a, s.id) for s in self.steps for a in s.after)
-        graph.add_nodes_from(known)
-        _refuse_circle(graph, "the steps go in a circle")
+        before = _all_before({step.id: step.after for step in self.steps}, "the steps go in a circle")
         for step in self.steps:
-            early = step.references() - networkx.ancestors(graph, step.id)
+            early = step.references() - before[step.id]
             if early:
                 raise ValueError(f"step {step.id} speaks of {', '.join(sorted(early))}, not done before it")
         missing = {name for text in _texts(self.outputs) for name in _REFERENCE.findall(text)} - known
@@ -114,9 +112,9 @@ def recipe_register(recipe: Recipe) -> None:
     if _recipes.get(recipe.name, recipe) != recipe:
         raise RecipeError(f"another recipe is called {recipe.name} already")
     known = [*_recipes.values(), recipe]
-    pairs = [(outer.name, step.recipe) for outer in known for step in outer.steps if step.recipe]
+    nested = {outer.name: [step.recipe for step in outer.steps if step.recipe] for outer in known}
     try:
-        _refuse_circle(networkx.DiGraph(pairs), "the recipes nest in a circle")
+        _all_before(nested, "the recipes nest in a circle")
     except ValueError as error:
         raise RecipeError(str(error)) from error
     _recipes[recipe.name] = recipe
@@ -139,7 +137,15 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _refuse_circle(graph: networkx.DiGraph, words: str) -> None:
-    if not networkx.is_directed_acyclic_graph(graph):
-        circle = " → ".join(edge[0] for edge in networkx.find_cycle(graph))
-        raise ValueError(f"{words}: {circle}")
+def _all_before(direct: Mapping[str, Iterable[str]], words: str) -> dict[str, set[str]]:
+    """Everything that comes before each node, from what comes directly before it. Raises ValueError, saying
+    `words` and the circle."""
+    before: dict[str, set[str]] = {}
+    try:
+        for node in TopologicalSorter(direct).static_order():
+            steps = set(direct.get(node, ()))
+            before[node] = steps.union(*(before[step] for step in steps))
+    except CycleError as error:
+        circle = list(reversed(error.args[1][1:]))
+        raise ValueError(f"{words}: {' → '.join(circle)}") from error
+    return before
