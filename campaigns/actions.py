@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from decimal import Decimal
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -12,7 +11,7 @@ from django.db import transaction
 from campaigns.allocation import allocate as split_budget
 from campaigns.models import Allocation, Campaign
 from campaigns.models import CampaignStatus as C
-from campaigns.outcome import campaign_finish, open_questions
+from campaigns.outcome import campaign_finish, campaign_job_ended, open_questions
 from campaigns.proposals import propose
 from campaigns.recommend import pick
 from campaigns.services import campaign_brief, campaign_refuse, sellers_for
@@ -30,6 +29,7 @@ from tasks_app.jobs.actions import (
     WaitForOperation,
     action_register,
 )
+from tasks_app.jobs.engine import on_job_ended
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
@@ -41,6 +41,7 @@ from tasks_app.sellers.services import account_record
 
 def register() -> None:
     """Called when the application starts."""
+    on_job_ended(campaign_job_ended)
     for action in (validate, allocate, research, recommend, approve, complete):
         action_register(f"campaigns.{action.__name__}", action)
 
@@ -111,7 +112,7 @@ def recommend(run: Run) -> Result:
     if not existing:
         existing = _propose(run, campaign)
     if not existing:
-        _fail(campaign, "No product of any seller fits the brief: " + _errors(run))
+        raise StepFailedError("no product of any seller fits the brief: " + _errors(run))
     if campaign.status == C.RESEARCHING:
         transition(
             campaign, C.AWAITING_APPROVAL, actor=SYSTEM, metadata={"deals": [d.reference for d in existing]}
@@ -138,7 +139,7 @@ def approve(run: Run) -> Result:
         deal for deal in deals.order_by("id") if deal.status not in (DealStatus.CANCELLED, DealStatus.EXPIRED)
     ]
     if not accepted:
-        _fail(campaign, "No recommendation was approved")
+        raise StepFailedError("no recommendation was approved")
     if campaign.status == C.AWAITING_APPROVAL:
         transition(
             campaign,
@@ -235,9 +236,3 @@ def _propose(run: Run, campaign: Campaign) -> list[Deal]:
 def _errors(run: Run) -> str:
     said = [str(found["error"]) for found in run.inputs["research"] if found["error"]]
     return "; ".join(said) or "everything offered was passed over"
-
-
-def _fail(campaign: Campaign, why: str) -> Any:
-    if campaign.status not in (C.FAILED, C.COMPLETED):
-        transition(campaign, C.FAILED, actor=SYSTEM, reason=why[:500])
-    raise StepFailedError(why)

@@ -10,6 +10,7 @@ from campaigns.models import Campaign
 from campaigns.models import CampaignStatus as C
 from orders.models import CONFIRMED, UNSETTLED, Deal, DealStatus
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.people.actors import SYSTEM
 
@@ -33,6 +34,16 @@ def campaign_finish(*, campaign: Campaign) -> None:
     to = C.COMPLETED if ended["booked"] and not ended["open"] else C.FAILED
     told = ", ".join(f"{len(deals)} {fate}" for fate, deals in ended.items() if deals)
     transition(campaign, to, actor=SYSTEM, reason=told, metadata=ended, changes={"outcome": ended})
+
+
+def campaign_job_ended(job: Job) -> None:
+    """A campaign whose job came to no good end has failed, for the job's reason; one that ended stays."""
+    if job.recipe != "campaign" or job.subject_id is None or job.status == JobStatus.COMPLETED:
+        return
+    campaign = Campaign.objects.select_for_update(no_key=True).get(pk=job.subject_id)
+    if C.FAILED in campaign.declared().targets(campaign.status):
+        why = job.error or f"{job.reference} is {job.status.lower()}"
+        transition(campaign, C.FAILED, actor=SYSTEM, reason=why[:500], metadata={"job": job.reference})
 
 
 def _fate(status: str) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from django.db import transaction
 
 from orders.booking import deal_refresh
-from orders.models import CONFIRMED, Deal, DealStatus
-from orders.services import deal_book, deal_withdraw_held
+from orders.models import CONFIRMED, Deal
+from orders.services import deal_book
 from tasks_app.adcp import requests
 from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, WaitForOperation, action_register
 from tasks_app.lifecycle.errors import InvalidTransitionError
-from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.services import OperationRefusedError, operation_ensure
@@ -29,7 +28,6 @@ def book(run: Run) -> Result:
     try:
         operation = deal_book(deal=deal)
     except (OperationRefusedError, InvalidTransitionError) as error:
-        _cannot_book(deal, str(error))
         raise StepFailedError(str(error)) from error
     if operation.published_at is None:
         return WaitForOperation(operation_id=operation.pk)
@@ -67,14 +65,6 @@ def _deal(run: Run) -> Deal:
 
 
 @transaction.atomic
-def _cannot_book(deal: Deal, why: str) -> None:
-    """Nothing was sent: the approved deal is called off, with the reason."""
-    deal.refresh_from_db()
-    if deal.status == DealStatus.ACCEPTED:
-        transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=why[:500])
-        deal_withdraw_held(deal=deal, reason=why[:500])
-
-
 def _media_buy(operation: Operation, media_buy_id: str) -> dict[str, object] | None:
     if operation.status != O.COMPLETED:
         return None

@@ -122,15 +122,17 @@ def _locked(approval: Approval) -> Deal:
 
 
 def _undecided_version(approval: Approval) -> int | None:
-    return (
-        Deal.objects.filter(pk=approval.subject_id, status__in=UNDECIDED)
-        .values_list("version", flat=True)
-        .first()
-    )
+    return _locked_version(approval, status__in=UNDECIDED)
 
 
 def _version(approval: Approval) -> int | None:
-    return Deal.objects.filter(pk=approval.subject_id).values_list("version", flat=True).first()
+    return _locked_version(approval)
+
+
+def _locked_version(approval: Approval, **wanted: object) -> int | None:
+    """The deal's version, held still until the decision's commit."""
+    deals = Deal.objects.filter(pk=approval.subject_id, **wanted).select_for_update(no_key=True)
+    return deals.values_list("version", flat=True).first()
 
 
 def _again(approval: Approval, ask: Callable[[Deal], Approval]) -> None:

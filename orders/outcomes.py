@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from orders import questions
 from orders.booking import confirmed_by, deal_confirm
 from orders.confirmation import mirror
 from orders.models import Deal, DealStatus
+from orders.services import deal_withdraw_held
+from tasks_app.jobs.engine import on_job_ended
+from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.publish import on_settled
+from tasks_app.people.actors import SYSTEM
 
 
 def register() -> None:
     """Called when the application starts."""
     on_settled(_settled)
+    on_job_ended(_booking_ended)
+
+
+def _booking_ended(job: Job) -> None:
+    """Nothing was sent for a deal whose booking failed: the approved deal is called off, with the reason."""
+    if job.recipe != "book_deal" or job.status == JobStatus.COMPLETED:
+        return
+    deal = _locked(uuid.UUID(job.inputs["deal_id"]))
+    if deal.status == DealStatus.ACCEPTED:
+        transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=job.error[:500])
+        deal_withdraw_held(deal=deal, reason=job.error[:500])
 
 
 def _settled(operation: Operation) -> None:
     if operation.subject_type != "deal" or operation.subject_id is None:
         return
-    deal = (
-        Deal.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("seller", "team", "account", "advertiser")
-        .get(pk=operation.subject_id)
-    )
+    deal = _locked(operation.subject_id)
     if operation.task_type == "create_media_buy":
         _purchase_ended(deal, operation)
     elif operation.task_type == "update_media_buy" and operation.status == O.COMPLETED:
         _change_done(deal, operation)
+
+
+def _locked(deal_id: uuid.UUID) -> Deal:
+    return (
+        Deal.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("seller", "team", "account", "advertiser")
+        .get(pk=deal_id)
+    )
 
 
 def _purchase_ended(deal: Deal, operation: Operation) -> None:

@@ -7,7 +7,7 @@ several parallel steps always sees the others ended.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +34,13 @@ from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import Team
 
 S = StepStatus
+_ended: list[Callable[[Job], None]] = []
+
+
+def on_job_ended(listener: Callable[[Job], None]) -> None:
+    """Call `listener(job)` in the commit that ends a job, however it ends; it writes rows only."""
+    if listener not in _ended:
+        _ended.append(listener)
 
 
 @transaction.atomic
@@ -337,5 +344,7 @@ def _end_job(job: Job, to: str, **changes: Any) -> None:
         changes={**changes, "ended_at": clock.now()},
     )
     events.record(job, f"job.{job.status.lower()}")
+    for listener in _ended:
+        listener(job)
     if job.parent_step_id is not None:
         resume(waiting_for={"type": "job", "id": str(job.pk)})

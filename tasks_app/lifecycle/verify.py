@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 from typing import Any
 
 from django.apps import apps
@@ -20,7 +22,9 @@ from django.db.models.functions import Cast
 from tasks_app.lifecycle.models import AuditEntry, Stateful
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# An entry's key to its metadata and changes as text.
+_BATCH = 500
+# An entry's key to its metadata and changes as PostgreSQL writes them: Python's floats would blur their
+# numbers.
 Texts = dict[int, tuple[str, str]]
 
 
@@ -40,40 +44,26 @@ def entity_models() -> dict[str, type[Stateful]]:
 
 def verify_entity(entity_type: str, entity_id: uuid.UUID) -> Verification:
     """Check one entity's whole chain. Raises KeyError for an unknown entity type."""
-    model = entity_models()[entity_type]
-    stored = _stored(model, entity_id)
-    while True:
-        entries = AuditEntry.objects.filter(entity_type=entity_type, entity_id=entity_id).order_by("seq")
-        verification = verify_chain(list(entries), *stored)
-        before, stored = stored, _stored(model, entity_id)
-        if before == stored:  # else it moved while we read: a trail is compared with its own moment
+    while True:  # until it stands still while we look
+        for _, verification in _verify_some(entity_type, [entity_id]):
             return verification
 
 
-def _stored(model: type[Stateful], entity_id: uuid.UUID) -> tuple[str, int]:
-    found = model._default_manager.filter(pk=entity_id).first()
-    return (found.status, found.version) if found else ("", 0)
-
-
 def verify_all(entity_type: str) -> Iterator[tuple[uuid.UUID, Verification]]:
-    """Every entity of a type with its verification, also those that only the trail still knows."""
+    """Every entity of a type with its verification, also those that only the trail still knows; in batches,
+    constant memory."""
     rows = entity_models()[entity_type]._default_manager
     created = AuditEntry.objects.filter(entity_type=entity_type, seq=1)
     lost = created.exclude(entity_id__in=rows.values("pk")).values_list("entity_id", flat=True)
-    for known in (rows.order_by("pk").values_list("pk", flat=True), lost):
-        for pk in known.iterator(1000):
-            yield pk, verify_entity(entity_type, pk)
+    known = chain(rows.order_by("pk").values_list("pk", flat=True).iterator(_BATCH), lost.iterator(_BATCH))
+    while some := list(islice(known, _BATCH)):
+        verified = dict(_verify_some(entity_type, some))
+        yield from ((pk, verified.get(pk) or verify_entity(entity_type, pk)) for pk in some)
 
 
-def verify_chain(
-    entries: list[AuditEntry], status: str, version: int, texts: Texts | None = None
-) -> Verification:
-    """Check entries in order against each other and against the entity's stored status and version.
-
-    `texts`: what `entry_texts` answered for them, for who checks many chains at once.
-    """
+def verify_chain(entries: list[AuditEntry], status: str, version: int, texts: Texts) -> Verification:
+    """Check entries in order against each other and against the entity's stored status and version."""
     previous, replayed = b"", ""
-    texts = entry_texts(entries) if texts is None else texts
     for number, entry in enumerate(entries, start=1):
         problem = _entry_problem(entry, texts, number, previous, replayed)
         if problem:
@@ -87,11 +77,29 @@ def verify_chain(
     return Verification(ok=True, entries=len(entries))
 
 
-def entry_texts(entries: Iterable[AuditEntry]) -> Texts:
-    """Metadata and changes as PostgreSQL writes them: Python's floats would blur their numbers."""
-    rows = AuditEntry.objects.filter(pk__in=[entry.pk for entry in entries])
-    texts = (Cast("metadata", TextField()), Cast("changes", TextField()))
-    return {pk: (metadata, changes) for pk, metadata, changes in rows.values_list("pk", *texts)}
+def _verify_some(entity_type: str, pks: list[uuid.UUID]) -> Iterator[tuple[uuid.UUID, Verification]]:
+    """Those that did not move between our reading of rows and trail: each is compared with its own moment."""
+    model = entity_models()[entity_type]
+    before, (chains, texts), after = _stored(model, pks), _chains(entity_type, pks), _stored(model, pks)
+    for pk in pks:
+        if before.get(pk) == after.get(pk):
+            yield pk, verify_chain(chains[pk], *before.get(pk, ("", 0)), texts)
+
+
+def _stored(model: type[Stateful], pks: list[uuid.UUID]) -> dict[uuid.UUID, tuple[str, int]]:
+    rows: Any = model._default_manager.filter(pk__in=pks)
+    return {pk: (status, version) for pk, status, version in rows.values_list("pk", "status", "version")}
+
+
+def _chains(entity_type: str, pks: list[uuid.UUID]) -> tuple[dict[uuid.UUID, list[AuditEntry]], Texts]:
+    chains: dict[uuid.UUID, list[AuditEntry]] = defaultdict(list)
+    texts: Texts = {}
+    entries = AuditEntry.objects.filter(entity_type=entity_type, entity_id__in=pks).order_by("seq")
+    as_text = {f"{name}_text": Cast(name, TextField()) for name in ("metadata", "changes")}
+    for entry in entries.defer("metadata", "changes").annotate(**as_text):
+        chains[entry.entity_id].append(entry)
+        texts[entry.pk] = (vars(entry)["metadata_text"], vars(entry)["changes_text"])
+    return chains, texts
 
 
 def _entry_problem(entry: AuditEntry, texts: Texts, number: int, previous: bytes, replayed: str) -> str:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from tasks_app import clock
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
-from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import Question, approval_open
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.services import Question, approval_open, approval_void
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import policy
 from tasks_app.operations.deadlines import on_overdue
-from tasks_app.operations.models import Operation
+from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.publish import on_settled
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.people.actors import SYSTEM
 
@@ -23,6 +24,7 @@ KIND = "overdue"
 def register() -> None:
     """Called when the application starts."""
     on_overdue(_ask)
+    on_settled(_withdraw_question)
     kind_register(
         Kind(
             name=KIND,
@@ -37,6 +39,17 @@ def register() -> None:
             },
         )
     )
+
+
+def _withdraw_question(operation: Operation) -> None:
+    """The seller has answered after all: whether to wait on is no question any more."""
+    asked = Approval.objects.filter(
+        kind=KIND, subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
+    )
+    if operation.status in SETTLED:
+        # Who is deciding at this moment finds the operation settled and changes nothing.
+        for approval in asked.select_for_update(no_key=True, skip_locked=True):
+            approval_void(approval=approval, reason=f"The seller answered: {operation.status}")
 
 
 def _ask(operation: Operation) -> None:
@@ -106,7 +119,8 @@ def _wait_on(operation: Operation, outcome: Outcome) -> None:
 
 def _version(approval: Approval) -> int | None:
     found = Operation.objects.filter(pk=approval.subject_id, status=S.TIMED_OUT)
-    return found.values_list("version", flat=True).first()
+    # Held still until the decision's commit.
+    return found.select_for_update(no_key=True).values_list("version", flat=True).first()
 
 
 def _reopen(approval: Approval) -> None:

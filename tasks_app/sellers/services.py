@@ -125,7 +125,8 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
     """
     seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
     changed = [
-        name for name in ("name", "slots", "active", "jwks_url", "allow_private")
+        name
+        for name in ("name", "slots", "active", "jwks_url", "allow_private")
         if getattr(seller, name) != getattr(change, name)
     ]
     for name in changed:

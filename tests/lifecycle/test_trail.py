@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -80,19 +82,19 @@ def test_a_rival_that_commits_first_wins_though_we_read_before(committed_db: Dat
 def test_verification_is_not_upset_by_a_transition_meanwhile(
     committed_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deal = make_deal()
+    deal, other = make_deal(), make_job()
     rivals = iter([DealStatus.NEGOTIATING, DealStatus.ACCEPTED])
-    honest = verify.verify_chain
+    honest = verify._chains
 
-    def between(entries: list[AuditEntry], status: str, version: int) -> verify.Verification:
+    def between(entity_type: str, pks: list[uuid.UUID]) -> Any:
         for to in rivals:
             transition(Deal.objects.get(pk=deal.pk), to, actor="system")
             break
-        entries = list(AuditEntry.objects.filter(pk__in=[entry.pk for entry in trail(deal)]).order_by("seq"))
-        return honest(entries, status, version)
+        return honest(entity_type, pks)
 
-    monkeypatch.setattr(verify, "verify_chain", between)
-    assert verify_entity("deal", deal.pk) == verify.Verification(ok=True, entries=3)
+    monkeypatch.setattr(verify, "_chains", between)
+    assert dict(verify_all("deal")) == {deal.pk: verify.Verification(ok=True, entries=3)}
+    assert verify_entity("job", other.pk).ok
 
 
 @pytest.fixture
