@@ -21,6 +21,7 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.people.actors import SYSTEM, UnknownActorError
 
 __all__ = [
+    "DSP_FLOW_STATUSES",
     "BuyerDealStatus",
     "DealStateMachine",
     "InvalidTransitionError",
@@ -43,6 +44,7 @@ _DSP_FLOW = {
     "deal_created": BuyerDealStatus.BOOKED,
     "failed": BuyerDealStatus.FAILED,
 }
+DSP_FLOW_STATUSES = tuple(_DSP_FLOW)
 
 
 class DealStateMachine(OrderStateMachine[BuyerDealStatus]):
@@ -56,7 +58,7 @@ def from_dsp_flow_status(value: str) -> BuyerDealStatus:
     """The deal status of a legacy DSPFlowStatus value. Raises UnknownLegacyStatusError, naming the known."""
     found = _DSP_FLOW.get(value) if isinstance(value, str) else None
     if found is None:
-        raise UnknownLegacyStatusError("deal", value, tuple(_DSP_FLOW))
+        raise UnknownLegacyStatusError("deal", value, DSP_FLOW_STATUSES)
     return found
 
 

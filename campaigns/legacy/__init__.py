@@ -1,0 +1,1 @@
+"""What came before Flightdeck, brought in once: the reference buyer's database."""

@@ -1,0 +1,223 @@
+"""`deals`, with `booking_records` as lines and `portfolio_metadata` for the advertiser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, get_args
+
+from campaigns.brief import Channel
+from campaigns.legacy.history import Histories, deal_status, status_of, unknown_statuses
+from campaigns.legacy.owners import Owner
+from campaigns.legacy.plans import Plan, Problems, Refused, imported_id
+from campaigns.legacy.sellers import seller_facts
+from campaigns.legacy.source import Row, Source
+from campaigns.legacy.values import UnmappableError, Values, flight, kept, moment, number, required, text
+from tasks_app import money
+from tasks_app.lifecycle.declarations import lifecycle
+
+_CHANNELS: frozenset[str] = frozenset(get_args(Channel))
+_AUCTIONS = ("PA", "OPEN_AUCTION")
+_GUARANTEED = ("PG", "UPFRONT")
+# The source's price models; none said means a price per thousand (its `price` column is a CPM).
+_MODELS = {"": "cpm", "CPM": "cpm", "CPP": "cpp", "FLAT": "flat_rate"}
+_LARGEST = Decimal(10) ** 13
+
+
+@dataclass(kw_only=True)
+class DealRows:
+    """Deals that can be imported and rows that cannot."""
+
+    plans: list[Plan] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+
+
+def deal_rows(source: Source, owner: Owner, histories: Histories) -> DealRows:
+    """Every row of `deals`. Raises UnreadableSourceError."""
+    rows = DealRows()
+    bookings = _by_deal(source, "booking_records", rows.refused)
+    portfolio = _by_deal(source, "portfolio_metadata", rows.refused)
+    for row in source.rows("deals"):
+        reading = _Reading(row, owner, histories, bookings, portfolio)
+        found = reading.plan()
+        if isinstance(found, Plan):
+            rows.plans.append(found)
+        else:
+            rows.refused.append(found)
+    return rows
+
+
+def _by_deal(source: Source, table: str, refused: list[Refused]) -> dict[str, list[Values]]:
+    found: dict[str, list[Values]] = {}
+    for row in source.rows(table):
+        problems = Problems()
+        if row.unread:
+            problems.found.append({"field": "", "problem": row.unread})
+        deal = None if row.unread else problems.read(lambda values=row.values: required(values, "deal_id"))
+        if deal is None:
+            refused.append(problems.refuse(row))
+        else:
+            found.setdefault(deal, []).append(row.values)
+    return found
+
+
+class _Reading:
+    """One deal, read column by column."""
+
+    def __init__(
+        self,
+        row: Row,
+        owner: Owner,
+        histories: Histories,
+        bookings: dict[str, list[Values]],
+        portfolio: dict[str, list[Values]],
+    ) -> None:
+        self.row, self.values, self.owner = row, row.values, owner
+        self.histories, self.bookings, self.portfolio = histories, bookings, portfolio
+        self.problems = Problems()
+        self.notes: list[str] = []
+
+    def plan(self) -> Plan | Refused:
+        if self.row.unread:
+            self.problems.found.append({"field": "", "problem": self.row.unread})
+            return self.problems.refuse(self.row)
+        values, read = self.values, self.problems.read
+        legacy_id = read(lambda: required(values, "id"))
+        status = read(lambda: status_of(values, deal_status))
+        created_at = read(lambda: moment(values, "created_at"))
+        seller = read(lambda: seller_facts(values))
+        media_buy = read(lambda: text(values, "seller_deal_id"))
+        span = read(lambda: flight(values, "flight_start", "flight_end", self.owner.zone))
+        currency = read(self._currency)
+        advertiser = read(lambda: self._advertiser(legacy_id or ""))
+        read(lambda: required(values, "product_id"))
+        if self.problems.found or not (
+            legacy_id and status and created_at and seller and span and currency and advertiser
+        ):
+            told = values.get("status")
+            unknown = told if status is None and isinstance(told, str) else None
+            return self.problems.refuse(self.row, unknown_status=unknown)
+        history = self.histories.get(("deals", legacy_id), [])
+        lines = self._lines(legacy_id, currency)
+        self._note_history(unknown_statuses(history, lifecycle("deal")))
+        provenance = {"source": self.owner.source, "table": "deals", "id": legacy_id, "row": kept(values)}
+        return Plan(
+            table="deals",
+            rowid=self.row.rowid,
+            legacy_id=legacy_id,
+            pk=imported_id(self.owner.source, "deals", legacy_id, created_at),
+            status=status,
+            created_at=created_at,
+            updated_at=str(provenance["row"].get("updated_at", "")),
+            fields={
+                "advertiser": advertiser,
+                "currency": currency,
+                "start_at": span[0],
+                "end_at": span[1],
+                "zone": self.owner.zone,
+                "media_buy_id": media_buy or "",
+                "terms": {"imported": provenance},
+            },
+            history=history,
+            lines=tuple({**line, "start_at": span[0], "end_at": span[1]} for line in lines),
+            seller=seller,
+            notes=tuple(self.notes),
+        )
+
+    def _currency(self) -> str:
+        # A database of schema version 1 has no such column; the source's own migration makes it USD.
+        told = text(self.values, "currency") or "USD"
+        if not money.is_currency(told):
+            raise UnmappableError("currency", f"{told[:20]!r} is no ISO 4217 currency")
+        return told
+
+    def _advertiser(self, legacy_id: str) -> Any:
+        column = "portfolio_metadata.advertiser_id"
+        told = [text(values, "advertiser_id") for values in self.portfolio.get(legacy_id, ())]
+        found = self.owner.advertiser(column, next((name for name in told if name), ""))
+        if found is None:
+            raise UnmappableError(column, "names no advertiser: say --advertiser NAME for such deals")
+        return found
+
+    def _note_history(self, unknown: list[str]) -> None:
+        if unknown:
+            self.notes.append(f"its history has statuses that are unknown here: {', '.join(unknown)}")
+
+    def _lines(self, legacy_id: str, currency: str) -> list[dict[str, Any]]:
+        """A line per booking record, else one of the deal's own price and volume, else none, with a note."""
+        booked = self.bookings.get(legacy_id, [])
+        found: list[dict[str, Any]] = []
+        for told in (
+            (self._booked(booking, currency) for booking in booked) if booked else self._whole(currency)
+        ):
+            line, problem = told
+            if line is None:
+                self.notes.append(f"no line: {problem}")
+            else:
+                found.append({**line, "position": len(found) + 1})
+        return found
+
+    def _whole(self, currency: str) -> Iterator[tuple[dict[str, Any] | None, str]]:
+        try:
+            line = self._line(self._channel(text(self.values, "media_type")))
+            volume = number(
+                self.values, "guaranteed_grps" if line["pricing_model"] == "cpp" else "impressions"
+            )
+            yield self._bounded({**line, "units": volume}, _gross(line, volume), currency)
+        except UnmappableError as error:
+            yield None, str(error)
+
+    def _booked(self, booking: Values, currency: str) -> tuple[dict[str, Any] | None, str]:
+        try:
+            line = self._line(self._channel(text(booking, "channel") or text(self.values, "media_type")))
+            units, cost = number(booking, "impressions"), number(booking, "cost")
+            told = {**line, "units": units, "package_id": text(booking, "line_id")}
+            return self._bounded({**told, "terms": {"imported": kept(booking)}}, cost, currency)
+        except UnmappableError as error:
+            return None, f"booking record: {error}"
+
+    def _line(self, channel: str) -> dict[str, Any]:
+        values = self.values
+        told, deal_type = text(values, "price_model").upper(), text(values, "deal_type").upper()
+        if told not in _MODELS:
+            raise UnmappableError("price_model", f"{told[:40]!r} is no rate basis that is known here")
+        fixed = deal_type not in _AUCTIONS
+        special = "cpp" if told == "CPP" else "fixed_price_cpm" if fixed else "bid_floor_cpm"
+        rate = number(values, special) if told != "FLAT" else None
+        product = required(values, "product_id")
+        return {
+            "channel": channel,
+            "product_id": product,
+            "product_name": (text(values, "product_name", limit=1_000_000) or product)[:255],
+            "pricing_model": _MODELS[told],
+            "is_fixed": fixed,
+            "guaranteed": deal_type in _GUARANTEED,
+            "rate": _rate(number(values, "price") if rate is None else rate),
+        }
+
+    def _channel(self, told: str) -> str:
+        if told and told.lower() not in _CHANNELS:
+            self.notes.append(f"the channel {told[:40]!r} is none of AdCP's; kept as told")
+        return told.lower()[:40]
+
+    def _bounded(
+        self, line: dict[str, Any], gross: Decimal | None, currency: str
+    ) -> tuple[dict[str, Any] | None, str]:
+        budget = None if gross is None or gross >= _LARGEST else money.floor_to_unit(gross, currency)
+        if not budget:
+            return None, "price and volume, or a cost, that come to an amount are not there"
+        return {**line, "budget": budget}, ""
+
+
+def _gross(line: dict[str, Any], volume: Decimal | None) -> Decimal | None:
+    rate = line["rate"]
+    if rate is None or line["pricing_model"] == "flat_rate":
+        return rate
+    if volume is None:
+        return None
+    return rate * volume / (1000 if line["pricing_model"] == "cpm" else 1)
+
+
+def _rate(told: Decimal | None) -> Decimal | None:
+    return None if told is None else told.quantize(Decimal("0.000001"))

@@ -1,0 +1,127 @@
+"""Values of a legacy row, checked one by one: SQLite keeps whatever type it was given."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from tasks_app import clock, money
+from tasks_app.lifecycle.transitions import exact
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2199, 12, 31, tzinfo=UTC)
+Values = Mapping[str, Any]
+_MOST = Decimal(10) ** 12 - 1
+
+
+class UnmappableError(ValueError):
+    """A row cannot become anything of ours. `field` says which column, `problem` why."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field, self.problem = field, problem
+
+
+def text(values: Values, name: str, *, limit: int = 255) -> str:
+    """A column's text, "" where there is none. Raises UnmappableError for another type, NUL, or length."""
+    value = values.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UnmappableError(name, f"is no text but {_kind(value)}")
+    if "\0" in value:
+        raise UnmappableError(name, "holds a NUL")
+    if len(value) > limit:
+        raise UnmappableError(name, f"is {len(value)} characters long, more than {limit}")
+    return value.strip()
+
+
+def required(values: Values, name: str, *, limit: int = 255) -> str:
+    """A column's text that may not be empty. Raises UnmappableError."""
+    found = text(values, name, limit=limit)
+    if not found:
+        raise UnmappableError(name, "is missing")
+    return found
+
+
+def number(values: Values, name: str) -> Decimal | None:
+    """A column's number exactly as its shortest text, None where there is none. Raises UnmappableError."""
+    value = values.get(name)
+    if value is None:
+        return None
+    found = None if isinstance(value, str | bytes) else money.decimal_of(value)
+    if found is None:
+        raise UnmappableError(name, f"is no number but {_kind(value)}")
+    if not 0 <= found <= _MOST:
+        raise UnmappableError(name, f"is {found:g}, which no price, amount or volume is")
+    return found
+
+
+def moment(values: Values, name: str) -> datetime:
+    """A column's moment, UTC (the reference writes UTC). Raises UnmappableError."""
+    found = _moment(name, required(values, name), ZoneInfo("UTC")).astimezone(UTC)
+    if found > clock.now() + timedelta(days=1):
+        raise UnmappableError(name, "lies in the future")
+    return found
+
+
+def flight(values: Values, start: str, end: str, zone: str) -> tuple[datetime, datetime]:
+    """A flight as [start, end); a day given as its end is the last one of it. Raises UnmappableError."""
+    where = ZoneInfo(zone)
+    first, last = required(values, start), required(values, end)
+    begins, ends = _moment(start, first, where), _moment(end, last, where)
+    if _DAY.fullmatch(last):
+        ends = _midnight(ends.date() + timedelta(days=1), where)
+    if ends <= begins:
+        raise UnmappableError(end, f"the flight ends on {last}, not after it starts on {first}")
+    return begins, ends
+
+
+def parsed(values: Values, name: str) -> Any:
+    """What a column's JSON says, None where it holds none or none that can be read."""
+    value = values.get(name)
+    try:
+        return json.loads(value, parse_float=str, parse_constant=str) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def kept(values: Values) -> dict[str, Any]:
+    """The whole row as JSON, for whoever looks later: what is empty left out, fractions as text."""
+    return {
+        name: repr(value) if isinstance(value, float) else exact(value)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _moment(name: str, told: str, zone: ZoneInfo) -> datetime:
+    try:
+        found = (
+            _midnight(date.fromisoformat(told), zone)
+            if _DAY.fullmatch(told)
+            else datetime.fromisoformat(told)
+        )
+        found = found if found.tzinfo else found.replace(tzinfo=zone)
+    except ValueError:
+        raise UnmappableError(name, f"{told[:40]!r} is no ISO 8601 date or time") from None
+    if not _EARLIEST <= found <= _LATEST:
+        raise UnmappableError(name, f"{told[:40]!r} is not between 2000 and 2199")
+    return found
+
+
+def _midnight(day: date, zone: ZoneInfo) -> datetime:
+    return datetime.combine(day, time.min, zone)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bytes):
+        return "bytes"
+    if isinstance(value, str):
+        return "text"
+    return "a number out of range" if isinstance(value, float) and value - value != 0 else "a number"
