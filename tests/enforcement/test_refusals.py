@@ -80,13 +80,19 @@ def test_a_change_without_its_entry(app: psycopg.Connection, deal: Deal) -> None
 
 
 def test_a_change_with_an_entry_that_tells_another_story(app: psycopg.Connection, deal: Deal) -> None:
-    entry = (
-        "select fd_audit_append('deal', %s, 2, 'quoted', 'cancelled', now(), 'system', 'no', '{}', '{}', '')"
-    )
-    with pytest.raises(errors.CheckViolation, match="no audit entry|was not made"), app.transaction():
-        app.execute("update orders_deal set status = 'accepted', version = 2 where id = %s", [deal.pk])
-        app.execute(entry, [deal.pk])
+    told = f"'deal', '{deal.pk}', 2, 'quoted', 'cancelled', now(), 'system', '', '{{}}', '{{}}', ''"
+    entry = f"select fd_audit_append({told})"
+    change = f"update orders_deal set status = 'accepted', version = 2 where id = '{deal.pk}'"
+    for order in ((change, entry), (entry, change)):
+        with pytest.raises(errors.CheckViolation, match=r"no audit entry|was not made"):
+            in_one_transaction(app, *order)
     unchanged(deal)
+
+
+def in_one_transaction(app: psycopg.Connection, *statements: str) -> None:
+    with app.transaction():
+        for statement in statements:
+            app.execute(statement)
 
 
 def test_an_entry_without_its_change(app: psycopg.Connection, deal: Deal) -> None:
