@@ -9,6 +9,7 @@ class TasksAppConfig(AppConfig):
 
     def ready(self) -> None:
         from tasks_app.jobs import handlers
+        from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
         from tasks_app.operations import overdue
         from tasks_app.webhooks import early
 

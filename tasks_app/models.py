@@ -2,7 +2,7 @@
 
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
-from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
+from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, LifecycleRule, OutboxEvent
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import Actor, Advertiser, Team, User
 from tasks_app.sellers.models import Account, Seller
@@ -16,7 +16,10 @@ __all__ = [
     "AuditEntry",
     "Decision",
     "Edge",
+    "Import",
     "Job",
+    "LifecycleEdge",
+    "LifecycleRule",
     "Observation",
     "Operation",
     "OutboxEvent",

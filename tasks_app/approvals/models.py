@@ -56,7 +56,8 @@ class Approval(Stateful):
             )
         ]
         indexes = [
-            models.Index(fields=["team", "due_at"], name="approval_open", condition=models.Q(status="open"))
+            models.Index(fields=["subject_type", "subject_id"], name="approval_by_subject"),
+            models.Index(fields=["team", "due_at"], name="approval_open", condition=models.Q(status="open")),
         ]
 
     def __str__(self) -> str:

@@ -1,12 +1,16 @@
-"""Migration operations that put the lifecycle's server-side functions into the database."""
+"""Migration operations that put the lifecycle's server-side functions and rules into the database."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from django.apps.registry import Apps
 from django.db import migrations
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 _SQL = Path(__file__).parent / "sql"
+Edges = dict[str, Iterable[tuple[str, str]]]
 
 
 def install_audit() -> migrations.RunSQL:
@@ -18,6 +22,32 @@ def install_move(entity: str, table: str) -> migrations.RunSQL:
     """`fd_move_<entity>`, the one way a row of `table` changes its status."""
     sql = (_SQL / "move.sql").read_text().format(entity=entity, table=table)
     return migrations.RunSQL(sql, f"drop function if exists fd_move_{entity}")
+
+
+def install_enforcement_shared() -> migrations.RunSQL:
+    """What every entity's enforcement uses, and the application role's missing rights on the matrix."""
+    return migrations.RunSQL((_SQL / "enforce_shared.sql").read_text(), migrations.RunSQL.noop)
+
+
+def install_enforcement(entity: str, table: str, initial: str) -> migrations.RunSQL:
+    """The triggers on `table` that refuse what is not declared, and `fd_move_many_<entity>`."""
+    sql = (_SQL / "enforce.sql").read_text().format(entity=entity, table=table, initial=initial)
+    return migrations.RunSQL(sql, migrations.RunSQL.noop)
+
+
+def declare_edges(edges: Edges) -> migrations.RunPython:
+    """Make the matrix of the named entities exactly `edges` (without self-transitions)."""
+
+    def fill(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
+        model = apps.get_model("tasks_app", "LifecycleEdge")
+        model.objects.filter(entity__in=edges).delete()
+        model.objects.bulk_create(
+            model(entity=entity, from_status=before, to_status=after)
+            for entity, pairs in edges.items()
+            for before, after in pairs
+        )
+
+    return migrations.RunPython(fill, migrations.RunPython.noop)
 
 
 def create_sequence(name: str) -> migrations.RunSQL:

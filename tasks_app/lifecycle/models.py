@@ -117,3 +117,63 @@ class OutboxEvent(models.Model):
 
     def __str__(self) -> str:
         return self.type
+
+
+class LifecycleEdge(models.Model):
+    """A declared edge, as the database reads it when it refuses every other. Written by migrations alone."""
+
+    entity = models.CharField(max_length=32)
+    from_status = models.CharField(max_length=32)
+    to_status = models.CharField(max_length=32)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["entity", "from_status", "to_status"], name="edge_declared_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.entity}: {self.from_status} → {self.to_status}"
+
+
+class Import(models.Model):
+    """Why entities were born outside their initial status: legacy rows, reconciliation placeholders.
+
+    `txid` is the transaction it was recorded in, set by the database: only there may such births happen.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    source = models.TextField()
+    source_digest = models.CharField(max_length=64, blank=True)
+    at = models.DateTimeField(default=timezone.now)
+    actor = models.CharField(max_length=80)
+    rows = models.PositiveIntegerField(default=0)
+    txid = models.BigIntegerField(default=0, editable=False, db_index=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.source
+
+
+class LifecycleRule(models.Model):
+    """A registered guard that somebody attached to a declared edge. Append-only."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    entity = models.CharField(max_length=32)
+    from_status = models.CharField(max_length=32)
+    to_status = models.CharField(max_length=32)
+    guard = models.CharField(max_length=80)
+    actor = models.CharField(max_length=80)
+    reason = models.TextField()
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["entity", "from_status", "to_status", "guard"], name="rule_attached_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.entity}: {self.from_status} → {self.to_status} if {self.guard}"

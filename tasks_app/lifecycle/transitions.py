@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -20,6 +20,7 @@ from django_fsm import Transition as FsmTransition
 
 from tasks_app import clock
 from tasks_app.lifecycle import guards
+from tasks_app.lifecycle.declarations import lifecycle
 from tasks_app.lifecycle.errors import (
     InvalidTransitionError,
     StaleVersionError,
@@ -86,6 +87,51 @@ def transition(
     return version
 
 
+def transition_many(
+    queryset: models.QuerySet[Any],
+    to: str,
+    *,
+    actor: Who,
+    reason: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> int:
+    """Move every row of `queryset` that a declared edge leads to `to`, in one statement; answers how many.
+
+    Rows elsewhere stay as they are. For sweeps of the system and its agents: a guarded edge is taken only
+    where the guard offers a queryset filter (its `as_filter()`, a Q), then for the rows that pass it. Raises
+    UnknownStatusError, InvalidTransitionError (a person, or a guard without a filter), UnknownActorError,
+    TypeError as `transition` does.
+    """
+    model: type[Stateful] = queryset.model
+    declared, key = lifecycle(model.entity), actor_key(actor)
+    if to not in declared.states:
+        raise UnknownStatusError(model.entity, "many", "", to, f"{to!r} is not a status of {model.entity}")
+    if key.startswith("human:"):
+        raise InvalidTransitionError(model.entity, "many", "", to, "people move one at a time")
+    sources = [before for (before, after) in declared.edges if after == to and before != to]
+    rows = queryset.order_by().filter(status__in=sources)
+    for source in sources:
+        rows = guards.narrow(rows, model.entity, source, to)
+    reasons = {source: reason or declared.edges[source, to] for source in sources}
+    ids, id_params = rows.values("pk").query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"select fd_move_many_{model.entity}(array({ids}), %s, %s, %s, %s, %s, %s, %s)",
+            [
+                *id_params,
+                to,
+                key,
+                _json(reasons),
+                _json(metadata or {}),
+                _json(_columns(model(), changes), floats=True) if changes else None,
+                trace_id(),
+                clock.frozen(),
+            ],
+        )
+        return int(cursor.fetchone()[0])
+
+
 def create(entity: Stateful, *, actor: Who, reason: str, metadata: Mapping[str, Any] | None = None) -> None:
     """Insert `entity` in its initial status with audit entry 1. Raises InvalidTransitionError."""
     create_many([entity], actor=actor, reason=reason, metadata=metadata)
@@ -102,24 +148,28 @@ def create_many(
     for row in rows:
         if row.status != row.declared().initial or row.version != 1:
             raise _error(InvalidTransitionError, row, row.status, "an entity begins in its initial status")
-    model = type(rows[0])
     with transaction.atomic():
-        model._default_manager.bulk_create(rows)
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "select fd_audit_append(%s, id, 1, '', %s, coalesce(%s, clock_timestamp()), %s, %s, %s, '{}',"
-                " %s) from unnest(%s::uuid[]) id",
-                [
-                    model.entity,
-                    rows[0].status,
-                    clock.frozen(),
-                    key,
-                    _storable(reason),
-                    _json(metadata or {}),
-                    trace_id(),
-                    [row.pk for row in rows],
-                ],
-            )
+        type(rows[0])._default_manager.bulk_create(rows)
+        append_birth(rows, actor=key, reason=reason, metadata=metadata or {})
+
+
+def append_birth(rows: Sequence[Stateful], *, actor: Who, reason: str, metadata: Mapping[str, Any]) -> None:
+    """Audit entry 1 of rows of one model, inserted in this transaction with the same status."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select fd_audit_append(%s, id, 1, '', %s, coalesce(%s, clock_timestamp()), %s, %s, %s, '{}', %s)"
+            " from unnest(%s::uuid[]) id",
+            [
+                rows[0].entity,
+                rows[0].status,
+                clock.frozen(),
+                actor_key(actor),
+                _storable(reason),
+                _json(metadata),
+                trace_id(),
+                [row.pk for row in rows],
+            ],
+        )
 
 
 def allowed_transitions(entity: Stateful) -> tuple[str, ...]:

@@ -144,6 +144,11 @@ class Operation(Stateful):
                 condition=models.Q(published_at__isnull=True, settled_at__isnull=False),
             ),
             models.Index(fields=["subject_type", "subject_id"], name="operation_by_subject"),
+            models.Index(
+                fields=["team", "deadline_at"],
+                name="operation_unsettled",
+                condition=models.Q(settled_at__isnull=True),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,0 +1,142 @@
+-- What PostgreSQL itself refuses for {entity}: an undeclared edge, a version that does not rise by one, a
+-- birth outside the initial status (but for a recorded import), a deletion, and, at commit, a change
+-- without its audit entry or an entry without its change.
+
+create or replace function fd_guard_{entity}() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or tg_op = 'TRUNCATE' then
+    raise exception '{entity}: a row is never deleted' using errcode = 'insufficient_privilege';
+  end if;
+  if new.id is distinct from old.id then
+    raise exception '{entity} %: its id never changes', old.id using errcode = 'check_violation';
+  end if;
+  if new.status is distinct from old.status then
+    if new.version is distinct from old.version + 1 then
+      raise exception '{entity} %: version must rise from % to %, not to %',
+        old.id, old.version, old.version + 1, new.version using errcode = 'check_violation';
+    end if;
+    perform 1 from tasks_app_lifecycleedge
+      where entity = '{entity}' and from_status = old.status and to_status = new.status;
+    if not found then
+      raise exception '{entity} %: no declared edge from % to %', old.id, old.status, new.status
+        using errcode = 'check_violation';
+    end if;
+  elsif new.version is distinct from old.version then
+    raise exception '{entity} %: version moves with the status only', old.id using errcode = 'check_violation';
+  end if;
+  return new;
+end $$;
+
+create or replace function fd_born_{entity}() returns trigger language plpgsql as $$
+begin
+  if new.version is distinct from 1 then
+    raise exception '{entity} %: is born with version 1, not %', new.id, new.version
+      using errcode = 'check_violation';
+  end if;
+  if new.status is distinct from '{initial}' then
+    perform 1 from tasks_app_import where txid = pg_current_xact_id()::text::bigint;
+    if not found then
+      raise exception '{entity} %: is born {initial}, not % (only a recorded import may differ)',
+        new.id, new.status using errcode = 'check_violation';
+    end if;
+  end if;
+  return new;
+end $$;
+
+create or replace function fd_audited_{entity}() returns trigger language plpgsql as $$
+declare
+  v_from text := case when tg_op = 'INSERT' then '' else old.status end;
+begin
+  perform 1 from tasks_app_auditentry
+    where entity_type = '{entity}' and entity_id = new.id and seq = new.version
+      and from_status = v_from and to_status = new.status
+      and (tg_op = 'UPDATE' or new.status = '{initial}' or exists (
+             select from tasks_app_import i
+              where i.txid = pg_current_xact_id()::text::bigint and metadata ->> 'import' = i.id::text));
+  if not found then
+    raise exception '{entity} %: its change to % has no audit entry in this transaction', new.id, new.status
+      using errcode = 'check_violation';
+  end if;
+  return null;
+end $$;
+
+create or replace function fd_real_{entity}() returns trigger language plpgsql as $$
+begin
+  perform 1 from {table} t
+    where t.id = new.entity_id and (t.version > new.seq or (t.version = new.seq and t.status = new.to_status));
+  if not found then
+    raise exception '{entity} %: audit entry % tells of a change that was not made', new.entity_id, new.seq
+      using errcode = 'check_violation';
+  end if;
+  return null;
+end $$;
+
+create or replace trigger fd_guard before update of id, status, version on {table}
+  for each row execute function fd_guard_{entity}();
+create or replace trigger fd_never_deleted before delete on {table}
+  for each row execute function fd_guard_{entity}();
+create or replace trigger fd_never_truncated before truncate on {table}
+  for each statement execute function fd_guard_{entity}();
+create or replace trigger fd_born before insert on {table}
+  for each row execute function fd_born_{entity}();
+drop trigger if exists fd_audited_birth on {table};
+create constraint trigger fd_audited_birth after insert on {table}
+  deferrable initially deferred for each row execute function fd_audited_{entity}();
+drop trigger if exists fd_audited_change on {table};
+create constraint trigger fd_audited_change after update of status on {table}
+  deferrable initially deferred for each row when (old.status is distinct from new.status)
+  execute function fd_audited_{entity}();
+drop trigger if exists fd_real_{entity} on tasks_app_auditentry;
+create constraint trigger fd_real_{entity} after insert on tasks_app_auditentry
+  deferrable initially deferred for each row when (new.entity_type = '{entity}')
+  execute function fd_real_{entity}();
+
+-- Many rows along declared edges to one status, one statement; answers how many moved.
+create or replace function fd_move_many_{entity}(
+    p_ids uuid[], p_to text, p_actor text, p_reasons jsonb, p_metadata jsonb, p_changes jsonb, p_trace text,
+    p_at timestamptz) returns int
+language plpgsql as $$
+declare
+  v_at timestamptz;
+  v_columns text;
+  v_set text := '';
+  v_moved int;
+begin
+  -- In the order of their keys, so that two sweeps never wait for each other in a circle.
+  perform 1 from {table} t where t.id = any(p_ids) order by t.id for no key update;
+  v_at := coalesce(p_at, clock_timestamp());
+  if p_changes is not null then
+    select string_agg(quote_ident(k), ', ') into v_columns from jsonb_object_keys(p_changes) k;
+    v_set := format(', (%1$s) = (select %1$s from jsonb_populate_record(null::{table}, $5))', v_columns);
+  end if;
+  execute format($q$
+    with before as materialized (
+      select t.id, t.status, t.version, to_jsonb(t) as old_row from {table} t
+       where t.id = any($1) and $4 ? t.status
+    ), moved as (
+      update {table} t set status = $2, version = t.version + 1, status_since = $3 %s
+        from before b where t.id = b.id
+      returning t.id, t.version, b.status as from_status, b.old_row
+    ), entry as (
+      select m.id, m.version, m.from_status, $4 ->> m.from_status as reason, p.hash as prev,
+             coalesce((select jsonb_object_agg(k, jsonb_build_array(fd_compact(m.old_row -> k), fd_compact($5 -> k)))
+                         from jsonb_object_keys($5) k), '{{}}'::jsonb) as changes
+        from moved m join tasks_app_auditentry p
+          on p.entity_type = '{entity}' and p.entity_id = m.id and p.seq = m.version - 1
+    ), body as (
+      select e.*, fd_body('{entity}', e.id, e.version, e.from_status, $2, $3, $6, e.reason, $7, e.changes,
+                          $8, e.prev) as body from entry e
+    ), written as (
+      insert into tasks_app_auditentry (entity_type, entity_id, seq, from_status, to_status, at, actor,
+          reason, metadata, changes, trace_id, format_version, body, prev_hash, hash)
+      select '{entity}', id, version, from_status, $2, $3, $6, reason, $7, changes, $8, 1, body, prev,
+             sha256(body) from body
+      returning entity_id, seq, from_status
+    )
+    insert into tasks_app_outboxevent (type, entity_type, entity_id, seq, payload, at)
+    select '{entity}.' || $2, '{entity}', entity_id, seq,
+           jsonb_build_object('from', from_status, 'to', $2, 'actor', $6), $3 from written
+  $q$, v_set) using p_ids, p_to, v_at, p_reasons, p_changes, p_actor, p_metadata, p_trace;
+  get diagnostics v_moved = row_count;
+  return v_moved;
+end $$;
