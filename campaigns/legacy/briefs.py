@@ -1,4 +1,4 @@
-"""`campaigns`, and `jobs` with their briefs: what fits the columns of a campaign; the rest is in its brief."""
+"""`campaigns`, and `jobs` with their briefs: what fits a campaign's columns; the rest is in its brief."""
 
 from __future__ import annotations
 

@@ -68,7 +68,9 @@ class Buyer:
     def __init__(self, path: Path, *, without: tuple[str, ...] = (), **shape: str) -> None:
         self.path = path
         shapes = {**SHAPE, **shape}
-        self.sql(*(f"create table {name} ({columns})" for name, columns in shapes.items() if name not in without))
+        self.sql(
+            *(f"create table {name} ({columns})" for name, columns in shapes.items() if name not in without)
+        )
 
     def sql(self, *statements: str) -> None:
         with closing(sqlite3.connect(self.path)) as connection, connection:
@@ -78,9 +80,11 @@ class Buyer:
     def add(self, table: str, **values: Any) -> None:
         names, marks = ", ".join(values), ", ".join("?" * len(values))
         with closing(sqlite3.connect(self.path)) as connection, connection:
-            connection.execute(f"insert into {table} ({names}) values ({marks})", list(values.values()))  # noqa: S608
+            connection.execute(f"insert into {table} ({names}) values ({marks})", list(values.values()))
 
-    def deal(self, legacy_id: str = "deal-1", *history: str, advertiser: str = "Lindqvist Coffee", **more: Any) -> None:
+    def deal(
+        self, legacy_id: str = "deal-1", *history: str, advertiser: str = "Lindqvist Coffee", **more: Any
+    ) -> None:
         """A deal that is whole. `history`: its statuses in order, the last of which it has, unless told."""
         values = {
             "id": legacy_id,
@@ -133,5 +137,11 @@ class Buyer:
             '{"name": "Spring", "objectives": ["reach"], "budget": 1000.25, "start_date": "2026-06-01", '
             '"end_date": "2026-06-30"}'
         )
-        values = {"id": legacy_id, "status": "failed", "brief": brief, "created_at": MOMENT, "updated_at": MOMENT}
+        values = {
+            "id": legacy_id,
+            "status": "failed",
+            "brief": brief,
+            "created_at": MOMENT,
+            "updated_at": MOMENT,
+        }
         self.add("jobs", **{**values, **more})

@@ -86,10 +86,8 @@ def story(rng: Random, task: str) -> Iterator[Any]:
         elif what < 0.25:
             yield "send"
         else:
-            yield (
-                (answer(rng) if rng.random() < 0.7 else other(rng)),
-                rng.choice(["reply", "poll", "webhook"]),
-            )
+            seen = answer(rng, task) if rng.random() < 0.7 else other(rng)
+            yield seen, rng.choice(["reply", "poll", "webhook"])
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

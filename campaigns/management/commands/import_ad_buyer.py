@@ -22,7 +22,7 @@ _RIGHT = "tasks_app.add_seller"
 class Command(DeskCommand):
     help = (
         "Reads the SQLite database of IABTechLab's buyer-agent and keeps its deals, campaigns and booking "
-        "jobs with their history, marked as imported. The file is only read. What is here already stays as it is."
+        "jobs with their history, marked as imported. The file is only read; what is here already stays so."
     )
     exit_codes = (
         "Exit code 0: every deal, campaign and job is here now; 1: some are not, each is told with the "

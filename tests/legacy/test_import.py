@@ -1,0 +1,426 @@
+"""import_ad_buyer: what becomes of deals, campaigns and jobs, and that it happens once."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+
+from campaigns.models import Campaign
+from orders.models import Deal
+from tasks_app.lifecycle.models import Import as ImportRow
+from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.people.actors import actor_key
+from tasks_app.people.models import Actor, User
+from tasks_app.sellers.models import Seller
+from tests.commands.running import call
+from tests.factories import make_advertiser, make_seller, make_team, make_user
+from tests.legacy.buyer import FIRST_DEALS, MOMENT, Buyer
+from tests.legacy.conftest import Import
+from tests.lifecycle.entities import trail
+
+pytestmark = pytest.mark.django_db
+
+BOOKED = ("quoted", "accepted", "booking", "booked")
+
+
+def counts() -> dict[str, int]:
+    """How many rows every table of ours has."""
+    return {m._meta.label: m._default_manager.count() for m in apps.get_models(include_auto_created=True)}
+
+
+def test_a_deal_with_its_line_seller_and_advertiser(buyer: Buyer, bring: Import, admin: User) -> None:
+    buyer.deal("deal-1", "quoted", "negotiating", seller_org="Norrland Digital", seller_deal_id="ND-7")
+
+    ran = bring("--zone", "America/New_York")
+
+    assert ran.code == 0, ran.err
+    deal = Deal.objects.get()
+    assert ran.json["imported"] == [
+        {
+            "table": "deals",
+            "id": "deal-1",
+            "reference": deal.reference,
+            "status": "negotiating",
+            "history": "replayed",
+            "notes": [],
+        }
+    ]
+    assert (deal.status, deal.version, deal.currency) == ("negotiating", 2, "USD")
+    assert (deal.team.name, deal.advertiser.name) == ("Halden & Marsh", "Lindqvist Coffee")
+    assert (deal.requested_by, deal.media_buy_id) == (actor_key(admin), "ND-7")
+    assert deal.created_at == datetime(2026, 5, 1, 10, tzinfo=UTC)
+    assert deal.start_at == datetime(2026, 6, 1, 4, tzinfo=UTC)
+    assert deal.end_at == datetime(2026, 7, 1, 4, tzinfo=UTC)
+    assert deal.terms["imported"]["id"] == "deal-1"
+    assert deal.terms["imported"]["row"]["price"] == "14.2"
+    seller = Seller.objects.get()
+    assert ran.json["new_sellers"] == ["norrland-digital"]
+    assert (seller.active, seller.url) == (False, "https://norrland.example.com/mcp")
+    line = deal.lines.get()
+    assert (line.channel, line.product_id, line.product_name) == ("", "prod-olv", "Pre-roll, news")
+    assert (line.pricing_model, line.rate, line.units) == ("cpm", Decimal("14.2"), Decimal(1_000_000))
+    assert (line.budget, line.is_fixed, line.guaranteed) == (Decimal(14_200), True, False)
+
+
+def test_a_legal_history_is_replayed_and_marked(buyer: Buyer, bring: Import, admin: User) -> None:
+    buyer.deal("deal-1", "quoted", "negotiating", "quoted", "cancelled")
+
+    assert bring().code == 0
+
+    deal, import_row = Deal.objects.get(), ImportRow.objects.get()
+    born, *moves = trail(deal)
+    assert (born.actor, born.reason) == (actor_key(admin), "Imported from ad_buyer")
+    assert [(e.from_status, e.to_status) for e in moves] == [
+        ("quoted", "negotiating"), ("negotiating", "quoted"), ("quoted", "cancelled"),
+    ]  # fmt: skip
+    for entry in (born, *moves):
+        assert entry.metadata["imported"] is True
+        assert entry.metadata["import"] == str(import_row.pk)
+    assert {entry.actor for entry in moves} == {"system"}
+    assert moves[0].reason == "to negotiating"
+    assert moves[0].metadata["history"] == [
+        {"from": "quoted", "to": "negotiating", "at": "2026-05-01T10:00:00.000Z", "actor": "agent",
+         "reason": "to negotiating"}
+    ]  # fmt: skip
+    assert verify_entity("deal", deal.pk).ok
+
+
+@pytest.mark.parametrize(
+    ("history", "status"),
+    [
+        (BOOKED, "booked"),  # our guards ask for an approval and an account
+        (("draft", "quoted", "accepted"), "accepted"),
+        (("quoted", "completed"), "completed"),
+        (("booked",), "booked"),
+        (("quoted", "quoted", "accepted"), "accepted"),
+        (("quoted", "accepted"), "booked"),
+        ((), "expired"),
+        ((), "quoted"),
+    ],
+)
+def test_any_other_history_is_kept_as_told(
+    buyer: Buyer, bring: Import, history: tuple[str, ...], status: str
+) -> None:
+    buyer.deal("deal-1", *history, **({} if history and history[-1] == status else {"status": status}))
+
+    ran = bring()
+
+    assert ran.code == 0, ran.err
+    assert ran.json["imported"][0]["history"] == "kept as told"
+    deal = Deal.objects.get()
+    assert (deal.status, deal.version) == (status, 1)
+    (entry,) = trail(deal)
+    assert (entry.from_status, entry.to_status) == ("", status)
+    assert entry.metadata["imported"] is True
+    assert [told["to"] for told in entry.metadata["history"]] == list(history)
+    assert verify_entity("deal", deal.pk).ok
+
+
+def test_dsp_flow_statuses_are_mapped_and_still_told(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", "initialized", "evaluating_pricing")
+
+    assert bring().code == 0
+
+    deal = Deal.objects.get()
+    assert deal.status == "negotiating"
+    assert trail(deal)[1].metadata["history"][0]["told"] == ["initialized", "evaluating_pricing"]
+
+
+def test_unknown_statuses_are_listed_with_the_known_and_never_guessed(buyer: Buyer, bring: Import) -> None:
+    for number, status in enumerate(["draft", "active", "draft", "Quoted", "quoted ", "quoted"]):
+        buyer.deal(f"deal-{number}", status)
+    buyer.campaign(status="ready")
+
+    ran = bring()
+
+    assert ran.code == 1
+    assert [one["id"] for one in ran.json["imported"]] == ["deal-5"]
+    assert ran.json["unknown_statuses"]["deals"]["found"] == {
+        "draft": 2, "active": 1, "Quoted": 1, "quoted ": 1,
+    }  # fmt: skip
+    assert "makegood_pending" in ran.json["unknown_statuses"]["deals"]["known"]
+    assert "evaluating_pricing" in ran.json["unknown_statuses"]["deals"]["known"]
+    assert ran.json["unknown_statuses"]["campaigns"]["found"] == {"ready": 1}
+    assert Deal.objects.count() == 1
+    assert not Campaign.objects.exists()
+
+
+def test_unknown_statuses_of_a_history_are_noted(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", "draft", "active", "quoted")
+    (one,) = bring().json["imported"]
+    assert one["notes"] == ["its history has statuses that are unknown here: active, draft"]
+
+
+def test_booking_records_become_lines(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", "quoted", media_type="CTV", deal_type="PG", price_model="CPM", fixed_price_cpm=20)
+    buyer.add("booking_records", deal_id="deal-1", line_id="L1", channel="ctv", impressions=500, cost=10.5)
+    buyer.add("booking_records", deal_id="deal-1", line_id="L2", channel="branding", impressions=9, cost=3)
+    buyer.add("booking_records", deal_id="deal-1", line_id="L3", channel="ctv", cost=0)
+
+    (one,) = bring().json["imported"]
+
+    lines = list(Deal.objects.get().lines.all())
+    assert [(o.position, o.package_id, o.channel, o.budget, o.units) for o in lines] == [
+        (1, "L1", "ctv", Decimal("10.5"), Decimal(500)),
+        (2, "L2", "branding", Decimal(3), Decimal(9)),
+    ]
+    assert all(line.guaranteed and line.rate == 20 for line in lines)
+    assert any("'branding' is none of AdCP's" in note for note in one["notes"])
+    assert any(note.startswith("no line:") for note in one["notes"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "basis", "budget"),
+    [
+        ({"price": 14.2, "impressions": 1000}, "cpm", "14.20"),
+        ({"price": 1.005, "impressions": 1000}, "cpm", "1.00"),
+        ({"price_model": "FLAT", "price": 5000, "impressions": None}, "flat_rate", "5000"),
+        ({"price_model": "CPP", "cpp": 250.5, "guaranteed_grps": 40}, "cpp", "10020"),
+        ({"deal_type": "PA", "bid_floor_cpm": 5, "price": 9, "impressions": 2000}, "cpm", "10"),
+        ({"currency": "JPY", "price": 900.5, "impressions": 1001}, "cpm", "901"),
+    ],
+)
+def test_prices_by_their_basis(
+    buyer: Buyer, bring: Import, fields: dict[str, object], basis: str, budget: str
+) -> None:
+    buyer.deal("deal-1", "quoted", **fields)
+    assert bring().code == 0
+    line = Deal.objects.get().lines.get()
+    assert (line.pricing_model, line.budget) == (basis, Decimal(budget))
+    assert line.is_fixed is (fields.get("deal_type") != "PA")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"price": None},
+        {"impressions": None},
+        {"impressions": 0},
+        {"price": -1},
+        {"price": "free"},
+        {"price": 9e999},
+        {"price": 10**12, "impressions": 2**62},
+        {"price_model": "HYBRID"},
+    ],
+)
+def test_a_deal_whose_amount_cannot_be_told_comes_without_a_line(
+    buyer: Buyer, bring: Import, fields: dict[str, object]
+) -> None:
+    buyer.deal("deal-1", "quoted", **fields)
+    (one,) = bring().json["imported"]
+    assert one["notes"][0].startswith("no line:")
+    assert not Deal.objects.get().lines.exists()
+
+
+def test_campaigns_and_jobs_become_campaigns(buyer: Buyer, bring: Import) -> None:
+    buyer.campaign()
+    buyer.add(
+        "campaign_events", event_id="e1", campaign_id="camp-1", event_type="campaign.created",
+        timestamp=MOMENT, to_status="draft",
+    )  # fmt: skip
+    buyer.job()
+
+    ran = bring()
+
+    assert ran.code == 0, ran.err
+    first, second = Campaign.objects.order_by("name")
+    assert (first.name, first.status, first.budget) == ("Autumn roast", "completed", Decimal("250000.5"))
+    assert first.advertiser is not None
+    assert (first.currency, first.brief["imported"]["id"]) == ("USD", "camp-1")
+    assert trail(first)[0].metadata["history"][0]["to"] == "draft"
+    assert (second.name, second.status, second.budget) == ("Spring", "failed", Decimal("1000.25"))
+    assert (second.currency, second.advertiser) == ("", None)
+    assert second.start_at == datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def test_a_campaigns_columns_that_do_not_fit_are_left_empty_and_noted(buyer: Buyer, bring: Import) -> None:
+    buyer.campaign(total_budget="much", currency="coffee", flight_end="2026-05-01")
+    (one,) = bring().json["imported"]
+    campaign = Campaign.objects.get()
+    assert (campaign.budget, campaign.currency, campaign.start_at) == (None, "", None)
+    assert len(one["notes"]) == 3
+
+
+def test_everything_else_is_listed(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", "quoted")
+    buyer.add("deal_activations", deal_id="deal-1", platform="x")
+    buyer.history("booking", "b-1", "pending", "booked")
+
+    ran = bring()
+
+    told = {(one["table"], one["rows"]): one["what"] for one in ran.json["other_tables"]}
+    assert ran.code == 0
+    assert told["deal_activations", 1] == "no such thing here"
+    assert told["status_transitions", 2] == "of bookings and others: no such thing here"
+    assert told["portfolio_metadata", 1].startswith("for the advertisers")
+
+
+def test_a_second_run_imports_nothing_new(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", *BOOKED)
+    buyer.deal("deal-2", "quoted", "negotiating")
+    buyer.campaign()
+    buyer.job()
+    assert bring().code == 0
+    before = counts()
+
+    again = bring()
+
+    assert again.code == 0
+    assert (again.json["imported"], again.json["already_here"], again.json["import"]) == ([], 4, None)
+    assert counts() == before
+
+
+def test_a_later_run_brings_what_is_new_from_wherever_the_file_lies(
+    buyer: Buyer, bring: Import, admin: User, tmp_path: Path
+) -> None:
+    buyer.deal("deal-1", "quoted")
+    assert bring().code == 0
+    buyer.deal("deal-2", "quoted")
+    moved = buyer.path.rename(tmp_path / "elsewhere.db")
+
+    ran = call("import_ad_buyer", str(moved), "--as", admin.username, "--json")
+
+    assert [one["id"] for one in ran.json["imported"]] == ["deal-2"]
+    assert ran.json["already_here"] == 1
+
+
+def test_a_row_that_changed_since_stays_as_it_is_here_and_is_told(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", "quoted")
+    assert bring().code == 0
+    buyer.sql("update deals set status = 'cancelled', updated_at = '2026-05-02T10:00:00Z'")
+
+    ran = bring()
+
+    assert ran.code == 1
+    assert "has changed since" in ran.json["not_imported"][0]["problems"][0]["problem"]
+    assert Deal.objects.get().status == "quoted"
+
+
+def test_the_same_ids_of_another_source_are_other_rows(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", "quoted")
+    assert bring().code == 0
+    assert bring("--source", "the other desk").code == 0
+    assert Deal.objects.count() == 2
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", *BOOKED)
+    buyer.deal("deal-2", "draft")
+    buyer.campaign()
+    Actor.objects.all().delete()
+    before = counts()
+
+    tried = bring("--dry-run")
+
+    assert counts() == before
+    assert tried.code == 1
+    assert (tried.json["dry_run"], tried.json["import"]) == (True, None)
+    done = bring().json
+    for one in done["imported"]:
+        one["reference"] = None
+    for key in ("imported", "not_imported", "unknown_statuses", "new_sellers", "other_tables", "digest"):
+        assert tried.json[key] == done[key]
+
+
+def test_the_import_itself_is_recorded(buyer: Buyer, bring: Import, admin: User) -> None:
+    buyer.deal("deal-1", "quoted")
+    ran = bring()
+    row = ImportRow.objects.get()
+    digest = hashlib.sha256(buyer.path.read_bytes()).hexdigest()
+    assert (str(row.pk), row.source, row.rows) == (ran.json["import"], "ad_buyer", 1)
+    assert (row.actor, row.source_digest) == (actor_key(admin), digest)
+
+
+def test_a_database_of_the_first_version_is_read(tmp_path: Path, admin: User, advertiser: object) -> None:
+    gone = ("portfolio_metadata", "campaigns", "campaign_events", "jobs", "deal_activations")
+    old = Buyer(tmp_path / "v1.db", without=gone, deals=FIRST_DEALS)
+    old.deal("deal-1", "quoted", advertiser="")
+
+    ran = call("import_ad_buyer", str(old.path), "--as", "vera", "--json", "--advertiser", "Lindqvist Coffee")
+
+    assert ran.code == 0, ran.err
+    assert ran.json["missing_tables"] == ["campaigns", "jobs"]
+    assert Deal.objects.get().currency == "USD"
+
+
+def test_sellers_are_known_by_their_address(buyer: Buyer, bring: Import) -> None:
+    known = make_seller(url="https://norrland.example.com/mcp/", name="Norrland")
+    make_seller(slug="espn", name="ESPN", url="https://other.example.com/")
+    buyer.deal("deal-1", "quoted")
+    buyer.deal("deal-2", "quoted", seller_url="https://espn.example.com", seller_org="ESPN")
+    buyer.deal("deal-3", "quoted", seller_url="https://espn.example.com", seller_org="ESPN again")
+
+    assert bring().code == 0
+
+    sellers = [deal.seller for deal in Deal.objects.order_by("terms__imported__id")]
+    assert sellers[0] == known
+    assert sellers[1] == sellers[2]
+    assert sellers[1].slug.startswith("espn-")
+    assert (sellers[1].active, known.active) == (False, True)
+
+
+def test_advertisers_are_mapped_as_told_and_never_guessed(buyer: Buyer, bring: Import) -> None:
+    make_advertiser("Brandt Tea")
+    make_advertiser("Elsewhere", team=make_team("Other"))
+    buyer.deal("by-domain", "quoted", advertiser="lindqvist-coffee.com")
+    buyer.deal("by-id", "quoted", advertiser="adv-001")
+    buyer.deal("none", "quoted", advertiser="")
+    buyer.deal("other-team", "quoted", advertiser="Elsewhere")
+
+    first = bring()
+    second = bring("--advertiser", "adv-001=Brandt Tea", "--advertiser", "Lindqvist Coffee")
+
+    assert [one["id"] for one in first.json["imported"]] == ["by-domain"]
+    assert "--advertiser adv-001=NAME" in first.json["not_imported"][0]["problems"][0]["problem"]
+    assert [one["id"] for one in second.json["imported"]] == ["by-id", "none"]
+    names = dict(Deal.objects.values_list("terms__imported__id", "advertiser__name"))
+    assert names == {"by-domain": "Lindqvist Coffee", "by-id": "Brandt Tea", "none": "Lindqvist Coffee"}
+    assert [one["id"] for one in second.json["not_imported"]] == ["other-team"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--as", "nobody"), "There is no user 'nobody'."),
+        (("--as", "bo"), "may not add sellers"),
+        (("--as", "vera", "--team", "Nobody's"), "has no team"),
+        (("--as", "vera", "--zone", "Mars"), "no time zone"),
+        (("--as", "vera", "--advertiser", "x=Unknown"), "has no advertiser 'Unknown'"),
+        (("--as", "vera", "--advertiser", "=Lindqvist Coffee"), "has no advertiser"),
+        (("--as", "vera", "--source", ""), "--source"),
+    ],
+)
+def test_who_and_whose_must_be_right(
+    buyer: Buyer, admin: User, advertiser: object, arguments: tuple[str, ...], said: str
+) -> None:
+    make_user("Buyer", name="bo")
+    buyer.deal("deal-1", "quoted")
+    ran = call("import_ad_buyer", str(buyer.path), *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert not Deal.objects.exists()
+
+
+def test_a_user_of_two_teams_says_which(buyer: Buyer, bring: Import, admin: User) -> None:
+    admin.teams.add(make_team("Second"))
+    buyer.deal("deal-1", "quoted")
+    assert "with --team" in bring().err
+    assert bring("--team", "Halden & Marsh").code == 0
+
+
+def test_people_read_what_happened(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", *BOOKED)
+    buyer.deal("deal-\x1b[31m", "draft")
+
+    ran = call("import_ad_buyer", str(buyer.path), "--as", "vera")
+
+    assert ran.code == 1
+    assert "1 imported, 0 here already, 1 not imported." in ran.out
+    assert "Unknown statuses in deals: 'draft' (1); known: quoted, negotiating" in ran.out
+    assert "New sellers, switched off until they are added: norrland-example-com" in ran.out
+    assert "\x1b" not in ran.out
