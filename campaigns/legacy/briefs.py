@@ -126,7 +126,8 @@ def _plan(
     history = histories.get((row.table, legacy_id), [])
     if unread := unknown_statuses(history, lifecycle("campaign")):
         notes.append(f"its history has statuses that are unknown here: {', '.join(unread)}")
-    provenance = {"source": owner.source, "table": row.table, "id": legacy_id, "row": kept(values)}
+    legacy = kept(values)
+    provenance = {"source": owner.source, "table": row.table, "id": legacy_id, "row": legacy}
     return Plan(
         table=row.table,
         rowid=row.rowid,
@@ -134,7 +135,7 @@ def _plan(
         pk=imported_id(owner.source, row.table, legacy_id, created_at),
         status=status,
         created_at=created_at,
-        updated_at=str(provenance["row"].get("updated_at", "")),
+        updated_at=str(legacy.get("updated_at", "")),
         fields={**columns, "brief": {"name": columns["name"], "imported": provenance}},
         history=history,
         notes=tuple(notes),

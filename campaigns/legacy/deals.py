@@ -52,13 +52,13 @@ def _by_deal(source: Source, table: str, refused: list[Refused]) -> dict[str, li
     found: dict[str, list[Values]] = {}
     for row in source.rows(table):
         problems = Problems()
-        if row.unread:
-            problems.found.append({"field": "", "problem": row.unread})
-        deal = None if row.unread else problems.read(lambda values=row.values: required(values, "deal_id"))
-        if deal is None:
+        try:
+            if row.unread:
+                raise UnmappableError("", row.unread)
+            found.setdefault(required(row.values, "deal_id"), []).append(row.values)
+        except UnmappableError as error:
+            problems.found.append({"field": error.field, "problem": error.problem})
             refused.append(problems.refuse(row))
-        else:
-            found.setdefault(deal, []).append(row.values)
     return found
 
 
@@ -101,7 +101,8 @@ class _Reading:
         history = self.histories.get(("deals", legacy_id), [])
         lines = self._lines(legacy_id, currency)
         self._note_history(unknown_statuses(history, lifecycle("deal")))
-        provenance = {"source": self.owner.source, "table": "deals", "id": legacy_id, "row": kept(values)}
+        legacy = kept(values)
+        provenance = {"source": self.owner.source, "table": "deals", "id": legacy_id, "row": legacy}
         return Plan(
             table="deals",
             rowid=self.row.rowid,
@@ -109,7 +110,7 @@ class _Reading:
             pk=imported_id(self.owner.source, "deals", legacy_id, created_at),
             status=status,
             created_at=created_at,
-            updated_at=str(provenance["row"].get("updated_at", "")),
+            updated_at=str(legacy.get("updated_at", "")),
             fields={
                 "advertiser": advertiser,
                 "currency": currency,

@@ -82,7 +82,8 @@ def status_of(values: Values, ours: Ours) -> str:
 
 
 def histories(source: Source) -> tuple[Histories, list[tuple[Row, UnmappableError]]]:
-    """(table, legacy id) to its history, oldest first, and the rows that cannot be read."""
+    """(table, legacy id) to its history, oldest first, and the rows that cannot be read. The table is empty
+    for kinds that have none here."""
     found: Histories = {}
     unread: list[tuple[Row, UnmappableError]] = []
     for row in (*source.rows("status_transitions"), *source.rows("campaign_events")):
@@ -124,13 +125,12 @@ def _entries(row: Row) -> Iterator[tuple[tuple[str, str], HistoryEntry]]:
     kind = required(values, "entity_type")
     table = next((table for table, name in ENTITY_TYPES.items() if name == kind), "")
     key = (table, required(values, "entity_id"))
-    if table:
-        yield key, _entry(table, values, at="created_at", actor="triggered_by", reason="notes")
+    yield key, _entry(table, values, at="created_at", actor="triggered_by", reason="notes")
 
 
 def _entry(table: str, values: Values, *, at: str, actor: str, reason: str) -> HistoryEntry:
     told = (_said(values, "from_status"), required(values, "to_status"))
-    frm, to = (_ours(STATUS_OF[table], status) for status in told)
+    frm, to = (_ours(STATUS_OF.get(table, str), status) for status in told)
     return HistoryEntry(
         from_status=frm,
         to_status=to,

@@ -67,7 +67,7 @@ class Problems:
         return Refused(
             table=row.table,
             rowid=row.rowid,
-            legacy_id=told[:80] if isinstance(told, str) else "",
+            legacy_id=told[:255] if isinstance(told, str) else "",
             problems=tuple(self.found),
             unknown_status=unknown_status,
         )

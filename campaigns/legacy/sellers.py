@@ -56,7 +56,8 @@ def seller_ensure(facts: SellerFacts) -> tuple[Seller, bool]:
 
 
 def _free_slug(facts: SellerFacts) -> str:
-    plain = slugify(facts.name) or slugify(str(urlsplit(facts.url).hostname).replace(".", "-")) or "seller"
+    host = str(urlsplit(facts.url).hostname)
+    plain = slugify(facts.name.replace(".", "-")) or slugify(host.replace(".", "-")) or "seller"
     if not Seller.objects.filter(slug=plain[:60]).exists():
         return plain[:60]
     return f"{plain[:51]}-{hashlib.sha256(facts.url.encode()).hexdigest()[:8]}"

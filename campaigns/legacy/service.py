@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 
 from campaigns.legacy.briefs import campaign_rows
 from campaigns.legacy.deals import deal_rows
-from campaigns.legacy.history import ENTITY_TYPES, Histories, histories
+from campaigns.legacy.history import Histories, histories
 from campaigns.legacy.owners import Owner
 from campaigns.legacy.plans import Plan, Problem, Refused
 from campaigns.legacy.recorder import Recorded, record_import
@@ -22,8 +22,8 @@ from campaigns.legacy.source import Source, UnreadableSourceError, opened
 from campaigns.legacy.values import UnmappableError
 from campaigns.models import Campaign
 from orders.models import Deal, DealLine
-from tasks_app import clock
 from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.imports import import_record
 from tasks_app.lifecycle.models import Import
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.people.actors import actor_ensure
@@ -105,17 +105,26 @@ def _plans(source: Source, owner: Owner, report: Report) -> list[Plan]:
         report.refused.append(Refused(table=row.table, rowid=row.rowid, legacy_id="", problems=(problem,)))
     deals, campaigns = deal_rows(source, owner, told), campaign_rows(source, owner, told)
     report.refused += deals.refused + campaigns.refused
-    report.elsewhere = list(_elsewhere(source, told))
-    return [*deals.plans, *campaigns.plans]
+    plans = [*deals.plans, *campaigns.plans]
+    there = {(plan.table, plan.legacy_id) for plan in plans}
+    there |= {(refused.table, refused.legacy_id) for refused in report.refused}
+    report.elsewhere = [*_other_tables(source), *_other_histories(told, there)]
+    return plans
 
 
-def _elsewhere(source: Source, told: Histories) -> Iterable[tuple[str, int, str]]:
+def _other_tables(source: Source) -> Iterator[tuple[str, int, str]]:
     for table in sorted(source.tables - set(_KINDS) - _OWN):
         if count := source.count(table):
             yield table, count, _READ.get(table, _NOTHING_HERE)
-    others = sum(len(entries) for (table, _), entries in told.items() if table not in ENTITY_TYPES)
-    if others:
-        yield "status_transitions", others, f"of bookings and others: {_NOTHING_HERE}"
+
+
+def _other_histories(told: Histories, there: set[tuple[str, str]]) -> Iterator[tuple[str, int, str]]:
+    foreign = sum(len(entries) for (table, _), entries in told.items() if not table)
+    lost = sum(len(entries) for key, entries in told.items() if key[0] and key not in there)
+    if foreign:
+        yield "status_transitions", foreign, f"of bookings and others: {_NOTHING_HERE}"
+    if lost:
+        yield "status_transitions", lost, "of deals and others that the database no longer has"
 
 
 def _write(plans: list[Plan], owner: Owner, report: Report, dry_run: bool) -> None:
@@ -124,14 +133,8 @@ def _write(plans: list[Plan], owner: Owner, report: Report, dry_run: bool) -> No
     fresh = _fresh(plans, report)
     if not fresh:
         return
-    actor = actor_ensure(user=owner.user).key
-    import_row = Import.objects.create(
-        source=owner.source,
-        source_digest=report.digest,
-        at=clock.now(),
-        actor=actor,
-        rows=len(fresh),
-    )
+    actor = actor_ensure(user=owner.user)
+    import_row = import_record(source=owner.source, actor=actor, digest=report.digest, rows=len(fresh))
     report.import_id = import_row.pk
     for number, plan in enumerate(fresh, start=1):
         # A dry run uses up no reference that people would miss.

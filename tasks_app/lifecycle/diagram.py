@@ -1,18 +1,29 @@
-"""A lifecycle as a picture, drawn from its declaration: the main way in one row, detours above it, and
-below it a rail for each end, with a dot under every state that may go there."""
+"""A lifecycle as a picture, drawn from its declaration (`places` says where the states stand).
+
+An edge between neighbours is a line. All others into one state share a rail, above the boxes or, into an end,
+below them: a dot on it is a way there for the state in whose column it lies. What leaves the present state is
+drawn once more, bold, over the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from tasks_app.desk.graph import text_width
+from tasks_app.desk.items import joined
 from tasks_app.lifecycle.declarations import Lifecycle
+from tasks_app.lifecycle.places import Places, places
 
-_GUTTER, _STEP, _H, _ROW = 150, 186, 30, 58
-_RAIL_GAP, _RAIL_FIRST = 30, 36
-_RAIL_W = 80
+_H, _END_H = 30, 24
+_ROW = 56  # from one row of boxes to the other
+_LEVEL, _RAIL_GAP, _RAIL_FIRST = 14, 30, 34
+_SLOT, _RAIL_SLOT, _OUT_SLOT = 10, 22, 16  # beside a state's middle: short lines, rails in, ways out of ends
+_HEAD = 4  # an arrow stops so far before its box
+_BUS = 8
 _MARKS = {"past": "✓ ", "now": "● ", "next": "→ ", "far": ""}
+_OVER = {"far": 0, "past": 1, "next": 2}
+Point = tuple[int, int]
+Edge = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +34,9 @@ class State:
     x: int
     y: int
     width: int
+    height: int
     tone: str
-    end: bool
-    height: int = _H
+    final: bool
 
     @property
     def label(self) -> str:
@@ -36,31 +47,42 @@ class State:
         return self.x + self.width // 2
 
     @property
+    def centre(self) -> int:
+        return self.y + self.height // 2
+
+    @property
+    def bottom(self) -> int:
+        return self.y + self.height
+
+    @property
     def text_y(self) -> int:
-        return self.y + 19
+        return self.centre + 4
 
     @property
     def radius(self) -> int:
-        return self.height // 2 if self.end else 6
+        return self.height // 2 if self.final else 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrow:
-    """An edge between two boxes; `both`: the way back takes the same line."""
+class Line:
+    """An edge as a line with an arrow at its end; `tone`: next (it leaves the present state), past or far."""
 
     before: str
     after: str
-    d: str
+    points: tuple[Point, ...]
     tone: str
-    both: bool
+
+    @property
+    def d(self) -> str:
+        return _path(self.points)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """A state that may go to the rail's end."""
+    """A state that may go where the rail leads."""
 
-    x: int
     name: str
+    x: int
     tone: str
 
     @property
@@ -70,174 +92,232 @@ class Dot:
 
 @dataclass(frozen=True, kw_only=True)
 class Rail:
-    """An end state, and from where it can be reached. `now_x` is 0 unless it can be reached now."""
+    """All edges to one state that are not short lines. `way` leads from the rail into the box; `now`, where the
+    present state is among the dots, is the whole way from it, else empty."""
 
     name: str
     y: int
     dots: tuple[Dot, ...]
-    tone: str
-    now_x: int
+    way: tuple[Point, ...]
+    now: tuple[Point, ...] = field(default=())
 
     @property
-    def label(self) -> str:
-        return f"{_MARKS[self.tone]}{self.name}"
+    def begin(self) -> int:
+        return min(self.way[0][0], *(dot.x for dot in self.dots))
 
     @property
-    def until_x(self) -> int:
-        return max(dot.x for dot in self.dots)
+    def until(self) -> int:
+        return max(self.way[0][0], *(dot.x for dot in self.dots))
 
     @property
-    def box_y(self) -> int:
-        return self.y - 12
+    def d(self) -> str:
+        return f"M{self.begin} {self.y}H{self.until}"
 
     @property
-    def text_y(self) -> int:
-        return self.y + 4
+    def way_d(self) -> str:
+        return _path(self.way)
 
     @property
-    def begin_x(self) -> int:
-        return _RAIL_W
+    def now_d(self) -> str:
+        return _path(self.now) if self.now else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagram:
-    """The whole picture; `words` says the same for those who do not see it. `drop`: x, y1, y2 of the line
-    from the present state to the rails, where it may go to one."""
+    """The whole picture; `words` says the same for those who do not see it."""
 
     states: tuple[State, ...]
-    arrows: tuple[Arrow, ...]
+    lines: tuple[Line, ...]
     rails: tuple[Rail, ...]
-    drop: tuple[int, int, int] | None
     width: int
     height: int
     words: str
 
 
-def diagram(declared: Lifecycle, status: str, passed: Collection[str]) -> Diagram:
-    """The picture for an entity that is in `status` and was in the states `passed`."""
-    main = main_way(declared)
-    ends = _ends(declared, main)
-    detours = [s for s in declared.states if s not in main and s not in ends]
-    tones = {s: _tone(declared, s, status, passed) for s in declared.states}
-    states = {s: _main_box(s, i, main, tones) for i, s in enumerate(main)}
-    states |= {s: _detour_box(s, declared, main, tones) for s in detours}
-    arrows = tuple(
-        _arrow(states[a], states[b], main, declared, status, passed)
-        for a, b in declared.edges
-        if a != b and a in states and b in states and not _is_way_back(a, b, main, declared)
-    )
-    rails = tuple(_rail(end, i, states, declared, tones, status) for i, end in enumerate(ends))
-    low = 2 + _ROW + _H
-    drop = None
-    reached = [rail for rail in rails if rail.now_x]
-    if reached:
-        drop = (states[status].middle, low + 1, max(rail.y for rail in reached))
+def diagram(declared: Lifecycle, status: str, walked: Collection[Edge] = ()) -> Diagram:
+    """The picture for an entity that is in `status` and came there along the edges `walked`."""
+    found = places(declared)
+    tones = _tones(declared, status, walked)
+    edges = {edge: _edge_tone(edge, status, walked) for edge in declared.edges if edge[0] != edge[1]}
+    levels = _levels(found, edges)
+    top = 2 + (max(levels.values()) + 1) * _LEVEL + 6 if levels else 2
+    outs = list(dict.fromkeys(to for frm, to in edges if frm in found.ends))
+    boxes = _boxes(declared, found, tones, top, left=_BUS * (len(outs) + 1) if outs else 1)
+    lines = [
+        Line(before=a, after=b, points=_short_line(boxes[a], boxes[b]), tone=tone)
+        for (a, b), tone in edges.items()
+        if frozenset((a, b)) in found.neighbours
+    ]
+    lines += [
+        Line(before=a, after=b, points=_out(boxes[a], boxes[b], outs.index(b), found, boxes), tone=tone)
+        for (a, b), tone in edges.items()
+        if a in found.ends
+    ]
+    rails = [
+        _rail(boxes[to], _dots(to, edges, found, boxes), boxes, top - 6 - _LEVEL * (level + 1) + _LEVEL // 2)
+        for to, level in levels.items()
+    ]
+    rails += [
+        _end_rail(boxes[end], dots, boxes)
+        for end in found.ends
+        if (dots := _dots(end, edges, found, boxes))
+    ]
     return Diagram(
-        states=tuple(states.values()),
-        arrows=arrows,
-        rails=rails,
-        drop=drop,
-        width=_GUTTER + (len(main) - 1) * _STEP + 116 // 2 + 4,
-        height=low + _RAIL_FIRST + _RAIL_GAP * len(rails) - 15,
-        words=_words(declared, status, passed),
+        states=tuple(boxes.values()),
+        lines=tuple(sorted(lines, key=lambda line: _OVER[line.tone])),
+        rails=tuple(rails),
+        width=max(box.x + box.width for box in boxes.values()) + 2,
+        height=max(box.bottom for box in boxes.values()) + 2 + 16 * sum(to != found.main[0] for to in outs),
+        words=_words(declared, status, walked),
     )
 
 
-def main_way(declared: Lifecycle) -> list[str]:
-    """The shortest way from the initial state to the first declared terminal one."""
-    goal = next(s for s in declared.states if s in declared.terminal)
-    came_from = {declared.initial: ""}
-    queue = [declared.initial]
-    for state in queue:
-        for to in declared.targets(state):
-            if to not in came_from:
-                came_from[to] = state
-                queue.append(to)
-    way = [goal]
-    while came_from[way[-1]]:
-        way.append(came_from[way[-1]])
-    return way[::-1]
+def _tones(declared: Lifecycle, status: str, walked: Collection[Edge]) -> dict[str, str]:
+    been = {state for edge in walked for state in edge}
+    following = declared.targets(status)
+    return {
+        state: "now"
+        if state == status
+        else "next"
+        if state in following
+        else "past"
+        if state in been
+        else "far"
+        for state in declared.states
+    }
 
 
-def _ends(declared: Lifecycle, main: list[str]) -> list[str]:
-    """Terminal states off the main way, those reached from most states first."""
-    found = [s for s in declared.states if s in declared.terminal and s not in main]
-    return sorted(found, key=lambda s: -sum(to == s for _, to in declared.edges))
+def _edge_tone(edge: Edge, status: str, walked: Collection[Edge]) -> str:
+    return "next" if edge[0] == status else "past" if edge in walked else "far"
 
 
-def _tone(declared: Lifecycle, state: str, status: str, passed: Collection[str]) -> str:
-    if state == status:
-        return "now"
-    if state in declared.targets(status):
-        return "next"
-    return "past" if state in passed else "far"
+def _levels(found: Places, edges: Iterable[Edge]) -> dict[str, int]:
+    """Rails above the boxes, by the state they lead to: short ones lowest, two on a level where they are
+    apart."""
+    spans: dict[str, list[int]] = {}
+    for frm, to in edges:
+        ends = frm in found.ends or to in found.ends
+        if not ends and frozenset((frm, to)) not in found.neighbours:
+            spans.setdefault(to, [found.middles[to] - _RAIL_SLOT]).append(found.middles[frm])
+    levels: dict[str, int] = {}
+    for to in sorted(spans, key=lambda to: (max(spans[to]) - min(spans[to]), to)):
+        level = 0
+        while any(_touch(spans[to], spans[other]) for other, at in levels.items() if at == level):
+            level += 1
+        levels[to] = level
+    return levels
 
 
-def _main_box(state: str, place: int, main: list[str], tones: dict[str, str]) -> State:
-    width = 116
-    return State(
-        name=state,
-        x=_GUTTER + place * _STEP - width // 2,
-        y=2 + _ROW,
-        width=width,
-        tone=tones[state],
-        end=place == len(main) - 1,
+def _touch(one: list[int], other: list[int]) -> bool:
+    return min(one) - 12 <= max(other) and min(other) - 12 <= max(one)
+
+
+def _boxes(
+    declared: Lifecycle, found: Places, tones: Mapping[str, str], top: int, left: int
+) -> dict[str, State]:
+    """The row, detours above it; the ends below, at the left."""
+    rails_w = max((found.widths[end] for end in found.ends), default=0)
+    begin = left + (rails_w + 12 if rails_w else 0)
+    main_y = top + (_ROW if any(found.gaps) else 0)
+    boxes = {}
+    for state in (*found.row, *found.ends):
+        end = state in found.ends
+        width = rails_w if end else found.widths[state]
+        boxes[state] = State(
+            name=state,
+            x=left if end else begin + found.middles[state] - width // 2,
+            y=main_y + _H + _RAIL_FIRST - _END_H // 2 + _RAIL_GAP * found.ends.index(state)
+            if end
+            else main_y
+            if state in found.main
+            else top,
+            width=width,
+            height=_END_H if end else _H,
+            tone=tones[state],
+            final=state in declared.terminal or not declared.targets(state),
+        )
+    return boxes
+
+
+def _short_line(a: State, b: State) -> tuple[Point, ...]:
+    """Straight within a row; between the rows up or down beside the middle of the one below."""
+    if a.y == b.y:
+        x, to_x = (a.x + a.width, b.x - _HEAD) if a.x < b.x else (a.x, b.x + b.width + _HEAD)
+        return (x, a.centre), (to_x, b.centre)
+    low, high = (a, b) if a.y > b.y else (b, a)
+    right = high.middle > low.middle
+    x = low.middle + (_SLOT if right else -_SLOT)
+    side = high.x if right else high.x + high.width
+    back = _HEAD if right else -_HEAD
+    if b is high:
+        return (x, low.y), (x, high.centre), (side - back, high.centre)
+    return (side, high.centre), (x, high.centre), (x, low.y - _HEAD)
+
+
+def _out(
+    end: State, to: State, place: int, found: Places, boxes: Mapping[str, State]
+) -> tuple[Point, ...]:
+    """From an end that is left again: round its left, up to the first state or under all rails to another."""
+    bus = end.x - _BUS * (place + 1)
+    if to.name == found.main[0]:
+        return (end.x, end.centre), (bus, end.centre), (bus, to.centre), (to.x - _HEAD, to.centre)
+    low = max(boxes[one].bottom for one in found.ends) + 8 + 16 * place
+    x = to.middle + _OUT_SLOT
+    return (end.x, end.centre), (bus, end.centre), (bus, low), (x, low), (x, to.bottom + _HEAD)
+
+
+def _dots(
+    to: str, edges: Mapping[Edge, str], found: Places, boxes: Mapping[str, State]
+) -> tuple[Dot, ...]:
+    return tuple(
+        Dot(name=frm, x=boxes[frm].middle, tone=tone)
+        for (frm, target), tone in edges.items()
+        if target == to and frm not in found.ends and frozenset((frm, to)) not in found.neighbours
     )
 
 
-def _detour_box(state: str, declared: Lifecycle, main: list[str], tones: dict[str, str]) -> State:
-    """Half-way between the first state of the main way that leads to it and the next."""
-    place = next(i for i, s in enumerate(main) if state in declared.targets(s))
-    width = max(112, int(text_width(f"→ {state}", size=12, bold=True)) + 22)
-    return State(
-        name=state,
-        x=_GUTTER + place * _STEP + _STEP // 2 - width // 2,
-        y=2,
-        width=width,
-        tone=tones[state],
-        end=False,
+def _rail(box: State, dots: tuple[Dot, ...], boxes: Mapping[str, State], y: int) -> Rail:
+    x = box.middle - _RAIL_SLOT
+    way = ((x, y), (x, box.y - _HEAD))
+    now = next(((boxes[dot.name].middle, boxes[dot.name].y) for dot in dots if dot.tone == "next"), None)
+    return Rail(name=box.name, y=y, dots=dots, way=way, now=(now, (now[0], y), *way) if now else ())
+
+
+def _end_rail(box: State, dots: tuple[Dot, ...], boxes: Mapping[str, State]) -> Rail:
+    y = box.centre
+    way = ((box.x + box.width + 12, y), (box.x + box.width + _HEAD, y))
+    now = next(
+        ((boxes[dot.name].middle, boxes[dot.name].bottom) for dot in dots if dot.tone == "next"), None
     )
+    return Rail(name=box.name, y=y, dots=dots, way=way, now=(now, (now[0], y), way[1]) if now else ())
 
 
-def _is_way_back(a: str, b: str, main: list[str], declared: Lifecycle) -> bool:
-    """From a detour to the state it left: drawn as the second head of the way there."""
-    return a not in main and b in main and (b, a) in declared.edges
+def _path(points: tuple[Point, ...], radius: int = 6) -> str:
+    """SVG's path through points that follow each other level or upright, its corners rounded."""
+    parts = [f"M{points[0][0]} {points[0][1]}"]
+    for before, at, after in zip(points, points[1:], points[2:], strict=False):
+        r = min(radius, _length(before, at) // 2, _length(at, after) // 2)
+        (x1, y1), (x2, y2) = _towards(at, before, r), _towards(at, after, r)
+        parts.append(f"L{x1} {y1}Q{at[0]} {at[1]} {x2} {y2}")
+    parts.append(f"L{points[-1][0]} {points[-1][1]}")
+    return "".join(parts)
 
 
-def _arrow(
-    a: State, b: State, main: list[str], declared: Lifecycle, status: str, passed: Collection[str]
-) -> Arrow:
-    y, other_y = a.y + a.height // 2, b.y + b.height // 2
-    if a.name in main and b.name in main:
-        d = f"M{a.x + a.width} {y}H{b.x - 4}"
-    elif b.name not in main:
-        x = a.middle + 10
-        d = f"M{x} {a.y - 1}V{other_y + 8}Q{x} {other_y} {x + 8} {other_y}H{b.x - 4}"
-    else:
-        x = b.middle - 10
-        d = f"M{a.x + a.width} {y}H{x - 8}Q{x} {y} {x} {y + 8}V{b.y - 4}"
-    walked = a.name in passed and (b.name in passed or b.name == status)
-    tone = "next" if a.name == status else "past" if walked else "far"
-    return Arrow(before=a.name, after=b.name, d=d, tone=tone, both=(b.name, a.name) in declared.edges)
+def _length(a: Point, b: Point) -> int:
+    return abs(a[0] - b[0]) + abs(a[1] - b[1])
 
 
-def _rail(
-    end: str, place: int, states: dict[str, State], declared: Lifecycle, tones: dict[str, str], status: str
-) -> Rail:
-    dots = tuple(
-        Dot(x=states[frm].middle, name=frm, tone="next" if frm == status else "far")
-        for frm, to in declared.edges
-        if to == end and frm in states
-    )
-    now_x = states[status].middle if status in states and end in declared.targets(status) else 0
-    return Rail(
-        name=end, y=2 + _ROW + _H + _RAIL_FIRST + place * _RAIL_GAP, dots=dots, tone=tones[end], now_x=now_x
-    )
+def _towards(a: Point, b: Point, far: int) -> Point:
+    """`far` pixels from `a` on the way to `b`."""
+    return a[0] + max(-far, min(far, b[0] - a[0])), a[1] + max(-far, min(far, b[1] - a[1]))
 
 
-def _words(declared: Lifecycle, status: str, passed: Collection[str]) -> str:
-    been = [s for s in declared.states if s in passed and s != status]
+def _words(declared: Lifecycle, status: str, walked: Collection[Edge]) -> str:
+    been = [s for s in declared.states if s != status and any(s in edge for edge in walked)]
+    after = f", after {joined(been)}" if been else ""
     to = declared.targets(status)
-    after = f", after {', '.join(been)}" if been else ""
-    following = f"Next: {' or '.join(to)}." if to else "It is final."
-    return f"Lifecycle. Now {status}{after}. {following}"
+    choice = " or ".join([", ".join(to[:-1]), to[-1]]) if len(to) > 1 else "".join(to)
+    final = "It is final." if status in declared.terminal or not to else ""
+    following = f"Next: {choice}." if to else ""
+    said = " ".join(part for part in (final, following) if part)
+    return f"Lifecycle of {declared.entity}. Now {status}{after}. {said}"
