@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from django.db import transaction
-
 from orders.booking import deal_refresh
 from orders.models import CONFIRMED, Deal
 from orders.services import deal_book
@@ -42,16 +40,14 @@ def read_back(run: Run) -> Result:
         purpose=run.purpose("get_media_buys"),
         task_type="get_media_buys",
         seller=deal.seller,
-        arguments=requests.GetMediaBuys(media_buy_ids=[deal.media_buy_id]).model_dump(
-            mode="json", exclude_none=True
-        ),
+        arguments=_which(deal).model_dump(mode="json", exclude_none=True),
         actor=SYSTEM,
         team=deal.team,
         account=deal.account,
     )
     if operation.published_at is None:
         return WaitForOperation(operation_id=operation.pk)
-    buy = _media_buy(operation, deal.media_buy_id)
+    buy = _media_buy(operation, deal)
     if buy is not None:
         deal_refresh(deal=deal, buy=buy)
         deal.refresh_from_db()
@@ -64,10 +60,24 @@ def _deal(run: Run) -> Deal:
     )
 
 
-@transaction.atomic
-def _media_buy(operation: Operation, media_buy_id: str) -> dict[str, object] | None:
+def _which(deal: Deal) -> requests.GetMediaBuys:
+    """The media buy by its id; where the seller named none, the account's, to find it by our context."""
+    if deal.media_buy_id:
+        return requests.GetMediaBuys(media_buy_ids=[deal.media_buy_id])
+    account = requests.Account.model_validate(deal.account.reference) if deal.account else None
+    return requests.GetMediaBuys(account=account)
+
+
+def _media_buy(operation: Operation, deal: Deal) -> dict[str, object] | None:
     if operation.status != O.COMPLETED:
         return None
     buys = (operation.result or {}).get("media_buys")
     found = [b for b in buys if isinstance(b, dict)] if isinstance(buys, list) else []
-    return next((buy for buy in found if buy.get("media_buy_id") == media_buy_id), None)
+    return next((buy for buy in found if _is_of(buy, deal)), None)
+
+
+def _is_of(buy: dict[str, object], deal: Deal) -> bool:
+    if deal.media_buy_id:
+        return buy.get("media_buy_id") == deal.media_buy_id
+    context = buy.get("context")
+    return isinstance(context, dict) and context.get("deal_id") == str(deal.pk)

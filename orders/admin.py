@@ -23,15 +23,13 @@ from orders.presenters import (
 from orders.selectors import deal_gross, deals_with_rows
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
-from tasks_app.lifecycle.diagram import diagram
 from tasks_app.lifecycle.names import names_of
-from tasks_app.lifecycle.presenters import trail_rows, verification_words
-from tasks_app.lifecycle.selectors import entries_of, verify_shown
+from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
 from tasks_app.templatetags.fd import money, state
 
 
 @admin.register(Deal)
-class DealAdmin(ListPage):
+class DealAdmin(StatefulPage, ListPage):
     """Media buys: ours, beside a mirror of the seller's."""
 
     object_template = "desk/deal.html"
@@ -115,11 +113,9 @@ class DealAdmin(ListPage):
         lines = rows.lines.get(obj.pk, [])
         group = deal_group(obj, rows)
         questions = rows.open_questions(obj)
-        entries = entries_of("deal", obj.pk)
-        verification = verify_shown(obj, entries)
         campaigns = names_of("campaign", [obj.campaign_id]) if obj.campaign_id else {}
-        passed = {entry.to_status for entry in entries} - {obj.status}
         return {
+            **lifecycle_data(obj),
             "deal": obj,
             "campaign": campaigns.get(obj.campaign_id) if obj.campaign_id else None,
             "group": group,
@@ -130,12 +126,8 @@ class DealAdmin(ListPage):
             "question": next((q for q in questions if q.kind == "booked_differently"), None),
             "questions": questions,
             "operations": rows.operations.get(obj.pk, []),
-            "fsm": diagram(obj.declared(), obj.status, passed),
             "choices": deal_choices(obj, lines, questions),
             "mirror": mirror_facts(obj),
             "dates": cost_dates(obj, lines, questions),
-            "trail": trail_rows(entries),
-            "verification": verification,
-            "verified": verification_words(verification),
             "title": obj.reference,
         }

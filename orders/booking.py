@@ -21,13 +21,14 @@ def deal_confirm(*, deal: Deal, operation: Operation) -> None:
     """booking → booked with what the seller confirmed; a departure from what was approved is flagged
     and asked about. Called in a transaction that holds the deal's lock."""
     result: dict[str, Any] = operation.result or {}
+    told = _own(deal, mirror(result))
     transition(
         deal,
         DealStatus.BOOKED,
         actor=confirmed_by(operation),
-        reason=f"Seller confirmed {result.get('media_buy_id', 'the media buy')}",
+        reason=f"Seller confirmed {told.get('media_buy_id', 'without naming the media buy')}",
         metadata={"operation": operation.reference, "settled_by": operation.settled_by},
-        changes=mirror(result),
+        changes=told,
     )
     _compare(deal, result.get("packages"))
 
@@ -40,14 +41,26 @@ def deal_refresh(*, deal: Deal, buy: dict[str, Any]) -> None:
         .select_related("seller", "team")
         .get(pk=deal.pk)
     )
-    told = mirror(buy)
-    told.pop("media_buy_id", None)
+    told = _own(deal, mirror(buy))
     Deal.objects.filter(pk=deal.pk).update(**told)
+    deal.media_buy_id = told.get("media_buy_id", deal.media_buy_id)
     _compare(deal, buy.get("packages"))
+
+
+def _own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
+    """What is told, without a media_buy_id that another deal has or that contradicts this one's."""
+    named = told.get("media_buy_id")
+    others = Deal.objects.filter(seller=deal.seller, media_buy_id=named).exclude(pk=deal.pk)
+    if named is None or (deal.media_buy_id in ("", named) and not others.exists()):
+        return told
+    return {column: value for column, value in told.items() if column != "media_buy_id"}
 
 
 def _compare(deal: Deal, packages: object) -> None:
     found = differences(deal, packages_apply(deal, packages))
+    if not deal.media_buy_id:
+        unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
+        found.append({"line": 0, "product": "The media buy", **unnamed})
     if found == deal.differences:
         return
     Deal.objects.filter(pk=deal.pk).update(differences=found, differs=bool(found))

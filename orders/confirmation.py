@@ -12,6 +12,10 @@ from tasks_app import clock
 from tasks_app.adcp.envelopes import parse_time
 from tasks_app.money import decimal_of
 
+# What the columns hold; a seller's value beyond it is no value.
+_MAX_IDENTITY, _MAX_STATUS, _MAX_REVISION = 255, 40, 2**31
+_MAX_AMOUNT = Decimal(10) ** 12
+
 
 def mirror(buy: Mapping[str, Any]) -> dict[str, Any]:
     """The Deal's mirror columns out of a media buy as create_media_buy or get_media_buys tells it.
@@ -19,13 +23,15 @@ def mirror(buy: Mapping[str, Any]) -> dict[str, Any]:
     `media_buy_status` and `status` are the same thing under two names; what is not told is left out.
     """
     told: dict[str, Any] = {"as_of": parse_time(buy.get("status_as_of")) or clock.now()}
-    for column in ("media_buy_id", "media_buy_status"):
-        if isinstance(buy.get(column), str):
-            told[column] = buy[column]
-    if "media_buy_status" not in told and isinstance(buy.get("status"), str):
-        told["media_buy_status"] = buy["status"]
-    if isinstance(buy.get("revision"), int):
-        told["revision"] = buy["revision"]
+    identity = buy.get("media_buy_id")
+    if isinstance(identity, str) and 0 < len(identity) <= _MAX_IDENTITY:
+        told["media_buy_id"] = identity
+    for name in ("media_buy_status", "status"):
+        if "media_buy_status" not in told and isinstance(buy.get(name), str):
+            told["media_buy_status"] = buy[name][:_MAX_STATUS]
+    revision = buy.get("revision")
+    if isinstance(revision, int) and not isinstance(revision, bool) and 0 <= revision < _MAX_REVISION:
+        told["revision"] = revision
     if isinstance(buy.get("valid_actions"), list):
         told["valid_actions"] = [a for a in buy["valid_actions"] if isinstance(a, str)]
     for column in ("confirmed_at", "creative_deadline"):
@@ -126,7 +132,7 @@ def _confirm(line: DealLine, package: Mapping[str, Any]) -> None:
 
 def _amount(value: Any) -> Decimal | None:
     amount = decimal_of(value)
-    return amount if amount is not None and amount >= 0 else None
+    return amount if amount is not None and 0 <= amount < _MAX_AMOUNT else None
 
 
 def _moment(package: Mapping[str, Any], name: str) -> datetime | None:

@@ -9,7 +9,7 @@ from orders import questions
 from orders.booking import confirmed_by, deal_confirm
 from orders.confirmation import mirror
 from orders.models import Deal, DealStatus
-from orders.services import deal_withdraw_held
+from orders.services import deal_withdraw_held, purchase_of
 from tasks_app.jobs.engine import on_job_ended
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.lifecycle.transitions import transition
@@ -43,6 +43,8 @@ def _settled(operation: Operation) -> None:
         _purchase_ended(deal, operation)
     elif operation.task_type == "update_media_buy" and operation.status == O.COMPLETED:
         _change_done(deal, operation)
+    elif operation.request.get("canceled") is True:
+        _still_there(deal)
 
 
 def _locked(deal_id: uuid.UUID) -> Deal:
@@ -76,6 +78,15 @@ def _purchase_lost(deal: Deal, operation: Operation) -> None:
         reason=f"{deal.seller}: {why}"[:500],
         metadata={"operation": operation.reference, "operation_status": operation.status},
     )
+
+
+def _still_there(deal: Deal) -> None:
+    """The seller has not cancelled what we asked it to cancel: the question is open again."""
+    if deal.status == DealStatus.BOOKED and deal.differences:
+        Deal.objects.filter(pk=deal.pk).update(differs=True)
+        questions.ask_booked_differently(deal)
+    elif deal.status in (DealStatus.BOOKING, DealStatus.FAILED):
+        questions.ask_late_completion(deal, purchase_of(deal))
 
 
 def _change_done(deal: Deal, operation: Operation) -> None:

@@ -19,6 +19,7 @@ from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, transition
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.services import (
+    OperationRefusedError,
     Subject,
     operation_ensure,
     operation_release,
@@ -124,6 +125,9 @@ def deal_book(*, deal: Deal) -> Operation:
             reason="create_media_buy sent",
             metadata={"operation": operation.reference},
         )
+    elif deal.status != DealStatus.BOOKING and operation.status == OperationStatus.REQUESTED:
+        # Raising takes the operation back with it: a deal that nobody accepted buys nothing.
+        raise OperationRefusedError(f"{deal.reference} is {deal.status}, not accepted")
     operation_release(operation=operation)
     return operation
 
@@ -134,6 +138,7 @@ def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str) -> Operation:
 
     Raises OperationRefusedError.
     """
+    tried = Operation.objects.filter(purpose__startswith=f"deal:{deal.pk}:cancel:").count()
     arguments = requests.UpdateMediaBuy.model_construct(
         media_buy_id=deal.media_buy_id,
         account=_account(deal),
@@ -143,7 +148,7 @@ def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str) -> Operation:
         context={"deal_id": str(deal.pk)},
     )
     return operation_ensure(
-        purpose=f"deal:{deal.pk}:cancel",
+        purpose=f"deal:{deal.pk}:cancel:{tried + 1}",
         task_type="update_media_buy",
         seller=deal.seller,
         arguments=arguments.model_dump(mode="json", exclude_none=True),
@@ -161,6 +166,13 @@ def deal_withdraw_held(*, deal: Deal, reason: str) -> None:
     )
     for operation in held.select_for_update(no_key=True):
         operation_withdraw(operation=operation, actor=SYSTEM, reason=reason)
+
+
+def purchase_of(deal: Deal) -> Operation:
+    """The create_media_buy of a deal. Raises Operation.DoesNotExist where none was asked for."""
+    return Operation.objects.select_related("seller").get(
+        subject_type="deal", subject_id=deal.pk, task_type="create_media_buy"
+    )
 
 
 def deal_total(deal: Deal) -> Decimal:

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from config import postgres
 from config.postgres import roles
 
 PREFIX = "flightdeck-test-"
+_SETTLED_S = 300
 # The session's data are thrown away: nothing needs to survive a power cut.
 THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
@@ -138,7 +140,9 @@ def erase_project(base: Path) -> bool:
 def _erase_killed_sessions() -> None:
     for base in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError, postgres.PostgresError):  # somebody else's, or in use
-            if base.stat().st_uid == os.geteuid():
+            made = base.stat()
+            # A young one may be a session's that is about to start, or to end.
+            if made.st_uid == os.geteuid() and time.time() - made.st_mtime > _SETTLED_S:
                 erase_project(base)
 
 

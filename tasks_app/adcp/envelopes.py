@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from . import errors, extraction
@@ -132,15 +132,15 @@ def seen_result(result: Json | None, status: str) -> Seen:
 
 
 def parse_time(value: object) -> datetime | None:
-    """An ISO 8601 time with an offset; None for anything else, because a local time of unknown zone says
-    nothing."""
+    """An ISO 8601 time with an offset, in UTC; None for anything else, because a local time of unknown zone
+    says nothing, and for a moment outside the calendar."""
     if not isinstance(value, str):
         return None
     try:
         parsed = datetime.fromisoformat(value)
-    except ValueError:
+        return parsed.astimezone(UTC) if parsed.utcoffset() is not None else None
+    except (ValueError, OverflowError):
         return None
-    return parsed if parsed.utcoffset() is not None else None
 
 
 def task_status(word: object, default: str = "unknown") -> tuple[str, str | None]:

@@ -15,7 +15,7 @@ from orders.services import deal_book
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import approval_decide
+from tasks_app.approvals.services import approval_decide, approvals_expire_due
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
@@ -24,6 +24,7 @@ from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
+from tasks_app.operations.services import OperationRefusedError
 from tests.factories import approve_deal, make_deal, make_line, make_user
 
 pytestmark = pytest.mark.django_db
@@ -260,3 +261,78 @@ def test_a_purchase_completed_too_late_can_be_cancelled_at_the_seller(
     settle(cancel, "completed", {"media_buy_id": "nrl-58213", "media_buy_status": "canceled"})
     deal.refresh_from_db()
     assert deal.status == DealStatus.CANCELLED
+
+
+def test_a_deal_that_nobody_accepted_buys_nothing() -> None:
+    deal = make_deal()
+    transition(deal, DealStatus.CANCELLED, actor="system")
+    with pytest.raises(OperationRefusedError, match="is cancelled, not accepted"):
+        deal_book(deal=deal)
+    assert not Operation.objects.filter(task_type="create_media_buy").exists()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"media_buy_id": "x" * 300},
+        {"media_buy_status": "y" * 300},
+        {"revision": -1},
+        {"revision": 2**40},
+        {"revision": True},
+        {"creative_deadline": "9999-12-31T23:59:59-12:00"},
+        {"packages": [{"product_id": "prod-olv", "budget": 1e300}]},
+        {"packages": "none", "valid_actions": {"a": 1}},
+        {"media_buy_id": None},
+    ],
+)
+def test_whatever_a_seller_confirms_the_deal_is_booked_or_flagged(
+    booking: tuple[Deal, Operation], odd: dict[str, Any]
+) -> None:
+    deal, operation = booking
+    settle(operation, "completed", {**confirmed(deal), **odd})
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.BOOKED
+    assert deal.differs == (not deal.media_buy_id)
+
+
+def test_a_media_buy_that_is_another_deals_is_not_this_ones(booking: tuple[Deal, Operation]) -> None:
+    deal, operation = booking
+    other = make_deal(seller=deal.seller, account=False)
+    Deal.objects.filter(pk=other.pk).update(media_buy_id="nrl-58213")
+    settle(operation, "completed", confirmed(deal))
+    deal.refresh_from_db()
+    assert (deal.status, deal.media_buy_id, deal.differs) == ("booked", "", True)
+    assert [found["field"] for found in deal.differences] == ["media_buy_id"]
+
+
+def test_a_cancellation_the_seller_refuses_opens_the_question_again(
+    booking: tuple[Deal, Operation],
+) -> None:
+    deal, operation = booking
+    settle(operation, "completed", confirmed(deal, budget=1.0))
+    for attempt in (1, 2):
+        asked = Approval.objects.get(kind=DIFFERENT, status="open")
+        approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="reject", comment="No.")
+        cancel = Operation.objects.filter(task_type="update_media_buy").latest("id")
+        assert cancel.purpose.endswith(f":{attempt}")
+        settle(cancel, "rejected", message="Too late to cancel")
+    deal.refresh_from_db()
+    assert (deal.status, deal.differs) == ("booked", True)
+    assert Approval.objects.filter(kind=DIFFERENT, status="open").count() == 1
+
+
+@pytest.mark.parametrize("kind", [DIFFERENT, LATE])
+def test_a_question_about_a_bought_deal_that_nobody_answers_is_asked_again(
+    booking: tuple[Deal, Operation], kind: str
+) -> None:
+    deal, operation = booking
+    if kind == LATE:
+        overdue(operation)
+        complete_late(deal, operation)
+    else:
+        settle(operation, "completed", confirmed(deal, budget=1.0))
+    first = Approval.objects.get(kind=kind)
+    with clock.injected(lambda: first.due_at + timedelta(minutes=1)):
+        assert approvals_expire_due() >= 1
+    second = Approval.objects.get(kind=kind, status="open")
+    assert second.pk != first.pk
