@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+TESTERS ?= 2
 RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
@@ -25,8 +26,8 @@ demo-reset: $(VENV)/.setup-demo ## forget the demo's data: the next make demo be
 run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded PostgreSQL); PORT=8000
 	@$(RUN) run
 
-test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL; ARGS="-k name"
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, two at a time; ARGS="-k name" TESTERS=0
+	@$(BIN)/python -m pytest -n $(TESTERS) $(ARGS)
 
 lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import whom
 	@$(BIN)/ruff check .
