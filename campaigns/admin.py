@@ -30,6 +30,7 @@ from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.page import viewer
 from tasks_app.jobs.presenters import job_layout, job_words
+from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
 from tasks_app.operations.selectors import seller_answer_times
 from tasks_app.people.actors import actor_names
 from tasks_app.templatetags.fd import money, state
@@ -38,7 +39,7 @@ _TIMELINE = 40
 
 
 @admin.register(Campaign)
-class CampaignAdmin(ListPage):
+class CampaignAdmin(StatefulPage, ListPage):
     """Briefs on their way to booked media."""
 
     object_template = "desk/campaign.html"
@@ -110,6 +111,7 @@ class CampaignAdmin(ListPage):
         times = {found.seller_id: found for found in seller_answer_times(who)}
         events = timeline(rows)
         return {
+            **lifecycle_data(obj, rows.entries.get(obj.pk, []), rows.names),
             "campaign": obj,
             "owner": rows.names[obj.requested_by],
             "stages": stages(rows, groups),

@@ -15,7 +15,10 @@ from tasks_app.approvals import around, evidence, presenters, selectors
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.desk.items import plural, segments
-from tasks_app.desk.page import Page, viewer
+from tasks_app.desk.page import viewer
+from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
+from tasks_app.lifecycle.presenters import refusal_words
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 
@@ -27,7 +30,7 @@ _CODES = {"not_found": 404, "no_right": 403, "own_request": 403, "comment": 400}
 
 
 @admin.register(Approval)
-class ApprovalAdmin(Page):
+class ApprovalAdmin(StatefulPage):
     """Read by everybody of the team, decided by those who may; nothing else is written here."""
 
     list_template_name = "desk/approvals.html"
@@ -65,6 +68,7 @@ class ApprovalAdmin(Page):
         names = actor_names({obj.requested_by})
         places = around.places_of([obj], who)
         return {
+            **lifecycle_data(obj),
             "title": obj.title,
             "place": places.get(obj.subject_id),
             "detail": detail,
@@ -108,7 +112,9 @@ class ApprovalAdmin(Page):
                 expected_digest=digest,
             )
         except DecisionRefusedError as error:
-            return self._refused(request, obj, error, comment)
+            return self._refused(request, obj, str(error), comment, _CODES.get(error.code, 409))
+        except TransitionError as error:
+            return self._refused(request, obj, refusal_words(error), comment, 409)
         messages.success(request, f"{obj.reference}: your {_WORD[verdict]} is recorded.")
         return redirect(request.path)
 
@@ -130,12 +136,14 @@ class ApprovalAdmin(Page):
                 decided += 1
             except DecisionRefusedError as error:
                 messages.error(request, f"{approval.reference}: {error}")
+            except TransitionError as error:
+                messages.error(request, f"{approval.reference}: {refusal_words(error)}")
         if decided:
             messages.success(request, f"{plural(decided, _WORD[verdict])} recorded.")
         return redirect(request.path)
 
     def _refused(
-        self, request: HttpRequest, obj: Approval, error: DecisionRefusedError, comment: str
+        self, request: HttpRequest, obj: Approval, refusal: str, comment: str, status: int
     ) -> HttpResponse:
         """The page again, as it is now, with the reason and what the person had written."""
         now = self.get_queryset(request).get(pk=obj.pk)
@@ -144,8 +152,8 @@ class ApprovalAdmin(Page):
             request,
             "desk/approval.html",
             now,
-            status=_CODES.get(error.code, 409),
-            refusal=str(error),
+            status=status,
+            refusal=refusal,
             comment=comment,
             **data,
         )

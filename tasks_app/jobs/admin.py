@@ -13,15 +13,19 @@ from unfold.decorators import display
 
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
-from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, Job, JobStatus
-from tasks_app.jobs.presenters import event_lines, job_layout, job_words, step_rows
-from tasks_app.jobs.selectors import job_events, job_rows
+from tasks_app.jobs.looks import step_title
+from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, Job, JobStatus, Step
+from tasks_app.jobs.presenters import STEP, event_lines, job_layout, job_words, step_rows
+from tasks_app.jobs.selectors import JobRows, job_events, job_rows
 from tasks_app.lifecycle.names import names_of
+from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
+from tasks_app.lifecycle.selectors import entries_of_many
+from tasks_app.people.actors import actor_names
 from tasks_app.templatetags.fd import state
 
 
 @admin.register(Job)
-class JobAdmin(ListPage):
+class JobAdmin(StatefulPage, ListPage):
     """Runs of recipes."""
 
     object_template = "desk/job.html"
@@ -77,6 +81,7 @@ class JobAdmin(ListPage):
         names = names_of(obj.subject_type, [obj.subject_id]) if obj.subject_id else {}
         parent = obj.parent_step.job if obj.parent_step else None
         return {
+            **_trails(obj, rows, request.GET.get(STEP, "")),
             "job": obj,
             "parent": parent,
             "subject": names.get(obj.subject_id) if obj.subject_id else None,
@@ -86,3 +91,27 @@ class JobAdmin(ListPage):
             "events": event_lines(job_events(obj)),
             "title": obj.reference,
         }
+
+
+def _trails(job: Job, rows: JobRows, wanted: str) -> dict[str, Any]:
+    """The job's diagram and trail and, of the step whose id is asked for, that step's."""
+    step = next((one for one in rows.steps if str(one.pk) == wanted), None)
+    chains = entries_of_many({"job": [job.pk], "step": [step.pk] if step else []})
+    names = actor_names({entry.actor for chain in chains.values() for entry in chain})
+    whole = lifecycle_data(job, chains.get(job.pk, []), names)
+    if step is None:
+        return {"whole": whole}
+    return {
+        "whole": whole,
+        "step": {
+            "step": step,
+            "called": _called(step, rows),
+            **lifecycle_data(step, chains.get(step.pk, []), names),
+        },
+    }
+
+
+def _called(step: Step, rows: JobRows) -> str:
+    """Book, Norrland Digital."""
+    name = rows.items.get(str(step.item)) if step.fan_out_id is not None else None
+    return f"{step_title(step)}, {name}" if name else step_title(step)

@@ -19,6 +19,7 @@ from tasks_app.lifecycle.names import EntityName, link_to, namer_register
 
 S = StepStatus
 FOLD_ABOVE = 12
+STEP = "step"  # the parameter of a job's page that asks for one step's diagram and trail
 _AT_ONCE = timedelta(milliseconds=50)
 _NEWS = frozenset({"differs", "failed", "stopped"})
 
@@ -190,7 +191,7 @@ def _short(value: Any) -> str:
 
 def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
     return {
-        pk: EntityName(reference=f"{reference} {key}", link=link_to(Job, job))
+        pk: EntityName(reference=f"{reference} {key}", link=f"{link_to(Job, job)}?{STEP}={pk}#step")
         for pk, key, job, reference in step_names(ids)
     }
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from tasks_app.desk.page import Page, viewer
 from tasks_app.lifecycle.models import AuditEntry
-from tasks_app.lifecycle.presenters import trail_rows_named, verification_words
+from tasks_app.lifecycle.presenters import export_links, trail_rows_named, verification_words
 from tasks_app.lifecycle.selectors import entity_by_reference, entries_visible
 from tasks_app.lifecycle.verify import entity_models, verify_entity
 
@@ -53,6 +53,7 @@ class AuditEntryAdmin(Page):
             "rows": trail_rows_named(shown),
             "verification": verification,
             "verified": verification_words(verification) if verification else "",
+            "exports": export_links(*found) if found and shown else (),
             "older": urlencode({**kept, "before": shown[-1].pk}) if len(entries) > _PAGE else "",
             "newest": urlencode(kept) if before else "",
         }
@@ -67,5 +68,6 @@ class AuditEntryAdmin(Page):
             "previous": bytes(obj.prev_hash).hex(),
             "verification": verification,
             "verified": verification_words(verification),
+            "exports": export_links(obj.entity_type, obj.entity_id),
             "title": f"Entry {obj.seq} of {row.entity.reference if row.entity else obj.entity_type}",
         }

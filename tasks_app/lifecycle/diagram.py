@@ -92,8 +92,8 @@ class Dot:
 
 @dataclass(frozen=True, kw_only=True)
 class Rail:
-    """All edges to one state that are not short lines. `way` leads from the rail into the box; `now`, where the
-    present state is among the dots, is the whole way from it, else empty."""
+    """All edges to one state that are not short lines. `way` leads from the rail into the box; `now` is the
+    whole way from the present state, where it is among the dots, else empty."""
 
     name: str
     y: int
@@ -141,7 +141,7 @@ def diagram(declared: Lifecycle, status: str, walked: Collection[Edge] = ()) -> 
     edges = {edge: _edge_tone(edge, status, walked) for edge in declared.edges if edge[0] != edge[1]}
     levels = _levels(found, edges)
     top = 2 + (max(levels.values()) + 1) * _LEVEL + 6 if levels else 2
-    outs = list(dict.fromkeys(to for frm, to in edges if frm in found.ends))
+    outs = sorted({to for frm, to in edges if frm in found.ends}, key=found.row[::-1].index)
     boxes = _boxes(declared, found, tones, top, left=_BUS * (len(outs) + 1) if outs else 1)
     lines = [
         Line(before=a, after=b, points=_short_line(boxes[a], boxes[b]), tone=tone)
@@ -158,9 +158,7 @@ def diagram(declared: Lifecycle, status: str, walked: Collection[Edge] = ()) -> 
         for to, level in levels.items()
     ]
     rails += [
-        _end_rail(boxes[end], dots, boxes)
-        for end in found.ends
-        if (dots := _dots(end, edges, found, boxes))
+        _end_rail(boxes[end], dots, boxes) for end in found.ends if (dots := _dots(end, edges, found, boxes))
     ]
     return Diagram(
         states=tuple(boxes.values()),
@@ -254,9 +252,7 @@ def _short_line(a: State, b: State) -> tuple[Point, ...]:
     return (side, high.centre), (x, high.centre), (x, low.y - _HEAD)
 
 
-def _out(
-    end: State, to: State, place: int, found: Places, boxes: Mapping[str, State]
-) -> tuple[Point, ...]:
+def _out(end: State, to: State, place: int, found: Places, boxes: Mapping[str, State]) -> tuple[Point, ...]:
     """From an end that is left again: round its left, up to the first state or under all rails to another."""
     bus = end.x - _BUS * (place + 1)
     if to.name == found.main[0]:
@@ -266,9 +262,7 @@ def _out(
     return (end.x, end.centre), (bus, end.centre), (bus, low), (x, low), (x, to.bottom + _HEAD)
 
 
-def _dots(
-    to: str, edges: Mapping[Edge, str], found: Places, boxes: Mapping[str, State]
-) -> tuple[Dot, ...]:
+def _dots(to: str, edges: Mapping[Edge, str], found: Places, boxes: Mapping[str, State]) -> tuple[Dot, ...]:
     return tuple(
         Dot(name=frm, x=boxes[frm].middle, tone=tone)
         for (frm, target), tone in edges.items()
@@ -286,9 +280,7 @@ def _rail(box: State, dots: tuple[Dot, ...], boxes: Mapping[str, State], y: int)
 def _end_rail(box: State, dots: tuple[Dot, ...], boxes: Mapping[str, State]) -> Rail:
     y = box.centre
     way = ((box.x + box.width + 12, y), (box.x + box.width + _HEAD, y))
-    now = next(
-        ((boxes[dot.name].middle, boxes[dot.name].bottom) for dot in dots if dot.tone == "next"), None
-    )
+    now = next(((boxes[dot.name].middle, boxes[dot.name].bottom) for dot in dots if dot.tone == "next"), None)
     return Rail(name=box.name, y=y, dots=dots, way=way, now=(now, (now[0], y), way[1]) if now else ())
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from tasks_app.desk.graph import text_width
 from tasks_app.lifecycle.declarations import Lifecycle
 
-_SPACE = 32  # between two boxes of a row
+_SPACE = 28  # between two boxes of a row
 _CORRIDOR = 30  # free beside a detour, for the lines up and down at the state of the main way next to it
 _NARROWEST = 88
 _COLLECTS = 3  # from so many states on, one that only leads back to the beginning stands below like an end
@@ -51,8 +51,8 @@ def places(declared: Lifecycle) -> Places:
 
 
 def main_way(declared: Lifecycle) -> list[str]:
-    """The longest way from the initial state that keeps to the declared order and takes no edge that has a way
-    back; of equals the first declared."""
+    """The longest way from the initial state that keeps to the declared order and takes no edge that has a
+    way back; of equals the first declared."""
     order = {state: place for place, state in enumerate(declared.states)}
     ways: dict[str, list[str]] = {}
     for state in reversed(declared.states):
@@ -67,7 +67,8 @@ def main_way(declared: Lifecycle) -> list[str]:
 
 
 def _ends(declared: Lifecycle, main: list[str]) -> list[str]:
-    """States that others end in, those reached from most first; none of them leads to another."""
+    """States that others end in, those reached from most first. None leads to another of them, nor to more
+    than one state."""
     found: list[str] = []
     for state in sorted(declared.states, key=lambda state: -len(_sources(declared, state))):
         apart = all({(state, end), (end, state)}.isdisjoint(declared.edges) for end in found)
@@ -77,12 +78,11 @@ def _ends(declared: Lifecycle, main: list[str]) -> list[str]:
 
 
 def _is_end(declared: Lifecycle, state: str) -> bool:
-    if state == declared.initial:
+    leads = declared.targets(state)
+    if state == declared.initial or len(leads) > 1:
         return False
-    if state in declared.terminal:
-        return True
-    leads = set(declared.targets(state))
-    return leads <= {declared.initial} and len(_sources(declared, state)) >= _COLLECTS
+    collects = len(_sources(declared, state)) >= _COLLECTS
+    return state in declared.terminal or (collects and set(leads) <= {declared.initial})
 
 
 def _sources(declared: Lifecycle, state: str) -> list[str]:

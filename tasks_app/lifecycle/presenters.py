@@ -1,23 +1,52 @@
-"""The trail as people read it: what changed, why, who, and the beginning of its hash."""
+"""The trail as people read it: what changed, why, who, how long it stayed, and the beginning of its hash."""
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
 
+from django.urls import reverse
+from django.utils import timezone
+
+from tasks_app import clock
+from tasks_app.desk import text
 from tasks_app.desk.states import face
+from tasks_app.lifecycle.chain import Verification
 from tasks_app.lifecycle.declarations import lifecycle
-from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.models import AuditEntry, Stateful
 from tasks_app.lifecycle.names import EntityName, names_of
-from tasks_app.lifecycle.verify import Verification
 from tasks_app.people.actors import actor_names
+
+EXPORTS = {"csv": "CSV", "jsonl": "JSON Lines"}
+_MOMENT = timedelta(seconds=0.1)
+_FACT_SHOWN = 300
+_INLINE = 120  # characters of facts that stand open in a row; more are folded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """Something beside the status: a changed column `before` and `after`, or metadata (`before` is None)."""
+
+    name: str
+    after: str
+    before: str | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.name) + len(self.after) + len(self.before or "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrailRow:
-    """One entry. `what` names the state it led to, `move` both states, `note` its reason."""
+    """One entry. `what` names the state it led to, `move` both states, `note` its reason; `stayed` is how
+    long the entity stayed in that state. `holds`: whether it stands the check, None behind one that does
+    not. Both only in an entity's whole trail."""
 
     pk: int
     seq: int
@@ -27,16 +56,96 @@ class TrailRow:
     move: str
     note: str
     who: str
+    actor: str
     hash: str
     entity_type: str
+    changes: tuple[Fact, ...]
+    metadata: tuple[Fact, ...]
     entity: EntityName | None = None
+    stayed: str = ""
+    holds: bool | None = None
+
+    @property
+    def when(self) -> str:
+        """Wed 18 Nov, 12:00:07 in the viewer's zone."""
+        return f"{text.day(self.at)}, {timezone.localtime(self.at):%H:%M:%S}"
+
+    @property
+    def utc(self) -> str:
+        """The moment as it is stored, for machines and for the exact."""
+        return self.at.astimezone(UTC).isoformat(timespec="microseconds")
+
+    @property
+    def kind(self) -> str:
+        """human or agent; empty for the system."""
+        return self.actor.partition(":")[0] if ":" in self.actor else ""
+
+    @property
+    def imported(self) -> bool:
+        return any(fact.name == "import" for fact in self.metadata)
+
+    @property
+    def folded(self) -> bool:
+        return sum(fact.size for fact in (*self.changes, *self.metadata)) > _INLINE
 
 
-def trail_rows(entries: Iterable[AuditEntry], names: Mapping[str, str] | None = None) -> list[TrailRow]:
-    """Entries as rows, newest first. `names`: actor key to name, looked up where it is not given."""
-    every = sorted(entries, key=lambda entry: (entry.at, entry.pk), reverse=True)
-    known = actor_names({entry.actor for entry in every}) if names is None else names
-    return [_row(entry, known, None) for entry in every]
+@dataclass(frozen=True, kw_only=True)
+class Stay:
+    """How long an entity was in one state, all its stays there together; `now`: it still is."""
+
+    status: str
+    glyph: str
+    span: str
+    now: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trail:
+    """One entity's whole trail: rows newest first, `stays` in the order it came there, the check of the
+    chain, and where it is to be had as a file (title, address)."""
+
+    rows: tuple[TrailRow, ...]
+    stays: tuple[Stay, ...]
+    verification: Verification
+    exports: tuple[tuple[str, str], ...]
+
+    @property
+    def verified(self) -> str:
+        return verification_words(self.verification)
+
+
+def trail_of(
+    entity: Stateful,
+    entries: Sequence[AuditEntry],
+    verification: Verification,
+    names: Mapping[str, str] | None = None,
+) -> Trail:
+    """An entity's chain, oldest first, as its page shows it. `names`: actor key to name, looked up where it
+    is not given."""
+    known = actor_names({entry.actor for entry in entries}) if names is None else names
+    spans = _spans(entries)
+    ended = not lifecycle(entity.entity).targets(entity.status)
+    rows = [
+        replace(
+            _row(entry, known, None),
+            stayed=_stayed(span, last=place == len(entries), ended=ended),
+            holds=_holds(place, verification),
+        )
+        for place, (entry, span) in enumerate(zip(entries, spans, strict=True), start=1)
+    ]
+    return Trail(
+        rows=tuple(reversed(rows)),
+        stays=_stays(entries, spans, ended=ended),
+        verification=verification,
+        exports=export_links(entity.entity, entity.pk),
+    )
+
+
+def export_links(entity_type: str, entity_id: uuid.UUID) -> tuple[tuple[str, str], ...]:
+    """(title, address) of each form in which a trail is to be had as a file."""
+    return tuple(
+        (title, reverse(f"trail_{form}", args=[entity_type, entity_id])) for form, title in EXPORTS.items()
+    )
 
 
 def trail_rows_named(entries: list[AuditEntry]) -> list[TrailRow]:
@@ -54,6 +163,14 @@ def verification_words(verification: Verification) -> str:
     if verification.ok:
         return f"{verification.entries} of {verification.entries} verified"
     return f"The trail does not hold: {verification.problem}"
+
+
+def refusal_words(error: TransitionError) -> str:
+    """A refused status change as a person reads it: what stays as it is, why, and what is possible."""
+    named = names_of(error.entity, [_uuid(error.entity_id)]).get(_uuid(error.entity_id))
+    called = named.reference if named else f"{error.entity} {error.entity_id}"
+    possible = f" Possible from {error.from_status}: {', '.join(error.allowed)}." if error.allowed else ""
+    return f"{called} was not moved from {error.from_status} to {error.to_status}: {error.why}.{possible}"
 
 
 def move_words(entry: AuditEntry) -> str:
@@ -74,9 +191,72 @@ def _row(entry: AuditEntry, actors: Mapping[str, str], entity: EntityName | None
         move=move_words(entry),
         note="" if entry.reason == _declared(entry, whole=True) else entry.reason,
         who=actors.get(entry.actor, entry.actor),
+        actor=entry.actor,
         hash=bytes(entry.hash).hex()[:8],
         entity_type=entry.entity_type,
+        changes=tuple(_change(name, pair) for name, pair in _items(entry.changes)),
+        metadata=tuple(Fact(name=name, after=_words(value)) for name, value in _items(entry.metadata)),
         entity=entity,
+    )
+
+
+def _holds(place: int, verification: Verification) -> bool | None:
+    broken = verification.broken_at or place + 1
+    return None if place > broken else place < broken
+
+
+def _items(stored: Any) -> list[tuple[str, Any]]:
+    """What a JSON column holds by name; whatever else somebody wrote into it stands without one."""
+    return list(stored.items()) if isinstance(stored, dict) else [("", stored)]
+
+
+def _change(name: str, pair: Any) -> Fact:
+    if isinstance(pair, list) and len(pair) == 2:
+        return Fact(name=name, before=_words(pair[0]), after=_words(pair[1]))
+    return Fact(name=name, after=_words(pair))
+
+
+def _words(value: Any) -> str:
+    """A recorded value: nothing, text as it is, a large one by the digest it was recorded with, JSON else."""
+    if value is None or value == "":
+        return "nothing"
+    if isinstance(value, dict) and set(value) == {"sha256", "bytes"}:
+        return f"{text.number(value['bytes'])} bytes, SHA-256 {str(value['sha256'])[:12]}…"
+    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return said if len(said) <= _FACT_SHOWN else f"{said[: _FACT_SHOWN - 1]}…"
+
+
+def _spans(entries: Sequence[AuditEntry]) -> list[timedelta]:
+    """How long the state lasted that each entry led to; the last one until now."""
+    if not entries:
+        return []
+    lasted = [after.at - before.at for before, after in pairwise(entries)]
+    return [*lasted, clock.now() - entries[-1].at]
+
+
+def _stayed(span: timedelta, *, last: bool, ended: bool) -> str:
+    if not last:
+        return _lasted(span)
+    return "to the end" if ended else f"{_lasted(span)} so far"
+
+
+def _lasted(span: timedelta) -> str:
+    return text.duration(span) if span >= _MOMENT else f"<{text.SPACE}{text.duration(_MOMENT)}"
+
+
+def _stays(entries: Sequence[AuditEntry], spans: Sequence[timedelta], *, ended: bool) -> tuple[Stay, ...]:
+    total: dict[str, timedelta] = {}
+    for entry, span in zip(entries, spans, strict=True):
+        total[entry.to_status] = total.get(entry.to_status, timedelta()) + span
+    last = entries[-1].to_status if entries else ""
+    return tuple(
+        Stay(
+            status=status,
+            glyph=face(status).glyph,
+            span="final" if ended and status == last else _lasted(span),
+            now=status == last and not ended,
+        )
+        for status, span in total.items()
     )
 
 
@@ -86,5 +266,12 @@ def _what(entry: AuditEntry, word: str) -> str:
 
 def _declared(entry: AuditEntry, *, whole: bool = False) -> str:
     """The declaration's own words for this edge; unless `whole`, only where they say something."""
-    said = lifecycle(entry.entity_type).edges.get((entry.from_status, entry.to_status), "")
+    said = lifecycle(entry.entity_type).edges.get((entry.from_status, entry.to_status), "") or ""
     return "" if said == "seed table" and not whole else said
+
+
+def _uuid(given: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(given)
+    except ValueError:
+        return uuid.UUID(int=0)

@@ -1,40 +1,68 @@
-"""Verification of the trail: stored bytes against their hash, against the columns, against the entity.
+"""Verification of the trail: each chain for itself, and against the entity and the anchors kept outside.
 
-`body` is netstrings of: format version, entity, id, seq, from, to, microseconds since 1970 (UTC), actor,
-reason, metadata, changes, trace id, previous hash in hex (written by fd_audit_append).
+A chain is read in one statement with the status that its entity has, so that a transition meanwhile upsets
+nothing; a whole run sees one moment.
 """
 
 from __future__ import annotations
 
-import hashlib
 import uuid
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
-from typing import Any
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 
+import psycopg
 from django.apps import apps
-from django.db.models import TextField
-from django.db.models.functions import Cast
 
+from tasks_app.lifecycle import stored
+from tasks_app.lifecycle.chain import Chain, Head, Verification
 from tasks_app.lifecycle.models import AuditEntry, Stateful
+from tasks_app.lifecycle.stored import ID, STATUS, VERSION, Part, Row
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BATCH = 500
 # An entry's key to its metadata and changes as PostgreSQL writes them: Python's floats would blur their
 # numbers.
 Texts = dict[int, tuple[str, str]]
+_LAST = b"\xff" * 17  # after every id
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verification:
-    """Whether an entity's trail holds: how many entries, and the first thing that is wrong."""
+class Found:
+    """One entity's verification, whether or not the entity still exists."""
 
-    ok: bool
-    entries: int
-    problem: str = ""
+    entity_type: str
+    entity_id: uuid.UUID
+    verification: Verification
+
+
+class Anchored:
+    """Anchored heads, ascending, met by chains that come in the same order."""
+
+    def __init__(self, heads: Iterable[Head]) -> None:
+        self._heads = iter(heads)
+        self._next = next(self._heads, None)
+
+    def before(self, key: tuple[str, bytes]) -> Iterator[Found]:
+        """Those that no chain was met for."""
+        while self._next is not None and self._next.key < key:
+            yield _gone(self._next)
+            self._next = next(self._heads, None)
+
+    def at(self, key: tuple[str, bytes]) -> Head | None:
+        """The one of this chain."""
+        met = self._next
+        if met is None or met.key != key:
+            return None
+        self._next = next(self._heads, None)
+        return met
+
+    def rest(self) -> Iterator[Found]:
+        """Those that are left when all chains were met."""
+        while self._next is not None:
+            yield _gone(self._next)
+            self._next = next(self._heads, None)
 
 
 def entity_models() -> dict[str, type[Stateful]]:
@@ -43,129 +71,125 @@ def entity_models() -> dict[str, type[Stateful]]:
 
 
 def verify_entity(entity_type: str, entity_id: uuid.UUID) -> Verification:
-    """Check one entity's whole chain. Raises KeyError for an unknown entity type."""
-    while True:  # until it stands still while we look
-        for _, verification in _verify_some(entity_type, [entity_id]):
-            return verification
+    """Check one entity's whole chain, as the present transaction sees it. Raises KeyError for an unknown
+    entity type."""
+    rows, status, version = read_entity(entity_type, entity_id)
+    return _judged(Chain(entity_type, entity_id), rows).verification(status, version)
+
+
+def read_entity(entity_type: str, entity_id: uuid.UUID) -> tuple[list[Row], str, int]:
+    """One entity's entries as stored, and the status and version it has (empty and 0: there is none), all of
+    one moment. Raises KeyError for an unknown entity type."""
+    rows = stored.entries_of_one(_part(entity_type, entity_id=entity_id))
+    status, version = _stands(rows[0]) if rows else ("", 0)
+    return [row for row in rows if row[ID] is not None], status, version
 
 
 def verify_all(entity_type: str) -> Iterator[tuple[uuid.UUID, Verification]]:
-    """Every entity of a type with its verification, also those that only the trail still knows; in batches,
-    constant memory."""
-    rows = entity_models()[entity_type]._default_manager
-    created = AuditEntry.objects.filter(entity_type=entity_type, seq=1)
-    lost = created.exclude(entity_id__in=rows.values("pk")).values_list("entity_id", flat=True)
-    known = chain(rows.order_by("pk").values_list("pk", flat=True).iterator(_BATCH), lost.iterator(_BATCH))
-    while some := list(islice(known, _BATCH)):
-        verified = dict(_verify_some(entity_type, some))
-        yield from ((pk, verified.get(pk) or verify_entity(entity_type, pk)) for pk in some)
+    """Every entity of a type with its verification, also those that only the trail still knows; of what is
+    committed, in constant memory. Raises KeyError for an unknown entity type."""
+    part = _part(entity_type)
+    with stored.snapshot() as raw:
+        for found in _verify_part(raw, part, Anchored(())):
+            yield found.entity_id, found.verification
+
+
+def verify_trail(
+    *,
+    entity_type: str = "",
+    entity_id: uuid.UUID | None = None,
+    since: datetime | None = None,
+    anchored: Iterable[Head] = (),
+) -> Iterator[Found]:
+    """Everything, or one kind of entity, or one entity, or what moved `since`: of one moment of what is
+    committed, in constant memory. `anchored`: heads within what is asked for, ascending by `Head.key`.
+
+    Chains come in that order; an entity without any entry after those of its kind. Raises KeyError for an
+    entity type that nobody knows, ValueError for `since` with `anchored`: a chain that is not read cannot be
+    compared.
+    """
+    heads = Anchored(anchored)
+    known = entity_models()
+    if entity_type and entity_type not in known:
+        raise KeyError(entity_type)
+    if since is not None and anchored:
+        raise ValueError("anchored heads are compared with whole trails")
+    with stored.snapshot() as raw:
+        kinds = {entity_type} if entity_type else {*known, *stored.kinds_stored(raw)}
+        for kind in sorted(kinds):
+            table = known[kind]._meta.db_table if kind in known else ""
+            part = Part(kind=kind, table=table, entity_id=entity_id, since=since)
+            yield from _verify_part(raw, part, heads)
+    yield from heads.rest()
 
 
 def verify_chain(entries: list[AuditEntry], status: str, version: int, texts: Texts) -> Verification:
-    """Check entries in order against each other and against the entity's stored status and version."""
-    previous, replayed = b"", ""
-    for number, entry in enumerate(entries, start=1):
-        problem = _entry_problem(entry, texts, number, previous, replayed)
-        if problem:
-            return Verification(ok=False, entries=len(entries), problem=f"entry {number}: {problem}")
-        previous, replayed = bytes(entry.hash), entry.to_status
-    if replayed != status or len(entries) != version:
-        told = f"replayed to {replayed or 'nothing'} in {len(entries)} entries"
-        return Verification(
-            ok=False, entries=len(entries), problem=f"{told}, stored is {status or 'nothing'} at {version}"
-        )
-    return Verification(ok=True, entries=len(entries))
+    """Check an entity's entries, read in order, against its stored status and version."""
+    if not entries:
+        return _judged(Chain("", uuid.UUID(int=0)), ()).verification(status, version)
+    chain = Chain(entries[0].entity_type, entries[0].entity_id)
+    return _judged(chain, (_row(entry, *texts[entry.pk]) for entry in entries)).verification(status, version)
 
 
-def _verify_some(entity_type: str, pks: list[uuid.UUID]) -> Iterator[tuple[uuid.UUID, Verification]]:
-    """Those that did not move between our reading of rows and trail: each is compared with its own moment."""
-    model = entity_models()[entity_type]
-    before, (chains, texts), after = _stored(model, pks), _chains(entity_type, pks), _stored(model, pks)
-    for pk in pks:
-        if before.get(pk) == after.get(pk):
-            yield pk, verify_chain(chains[pk], *before.get(pk, ("", 0)), texts)
+def _part(kind: str, *, entity_id: uuid.UUID | None = None) -> Part:
+    return Part(kind=kind, table=entity_models()[kind]._meta.db_table, entity_id=entity_id)
 
 
-def _stored(model: type[Stateful], pks: list[uuid.UUID]) -> dict[uuid.UUID, tuple[str, int]]:
-    rows: Any = model._default_manager.filter(pk__in=pks)
-    return {pk: (status, version) for pk, status, version in rows.values_list("pk", "status", "version")}
+def _verify_part(raw: psycopg.Connection[Row], part: Part, anchored: Anchored) -> Iterator[Found]:
+    with closing(stored.entries_stored(raw, part)) as rows:
+        for pk, entries in groupby(rows, itemgetter(ID)):
+            key = part.kind, pk
+            yield from anchored.before(key)
+            yield _verified(part.kind, uuid.UUID(bytes=pk), entries, anchored.at(key))
+    yield from anchored.before((part.kind, _LAST))
+    with closing(stored.without_entries(raw, part)) as traceless:
+        for pk, status, version in traceless:
+            entity_id = uuid.UUID(bytes=pk)
+            verification = Chain(part.kind, entity_id).verification(status.decode(), version)
+            yield Found(entity_type=part.kind, entity_id=entity_id, verification=verification)
 
 
-def _chains(entity_type: str, pks: list[uuid.UUID]) -> tuple[dict[uuid.UUID, list[AuditEntry]], Texts]:
-    chains: dict[uuid.UUID, list[AuditEntry]] = defaultdict(list)
-    texts: Texts = {}
-    entries = AuditEntry.objects.filter(entity_type=entity_type, entity_id__in=pks).order_by("seq")
-    as_text = {f"{name}_text": Cast(name, TextField()) for name in ("metadata", "changes")}
-    for entry in entries.defer("metadata", "changes").annotate(**as_text):
-        chains[entry.entity_id].append(entry)
-        texts[entry.pk] = (vars(entry)["metadata_text"], vars(entry)["changes_text"])
-    return chains, texts
+def _verified(kind: str, entity_id: uuid.UUID, entries: Iterable[Row], anchored: Head | None) -> Found:
+    chain = Chain(kind, entity_id, anchored)
+    row: Row = ()
+    for row in entries:
+        chain.add(row)
+    return Found(entity_type=kind, entity_id=entity_id, verification=chain.verification(*_stands(row)))
 
 
-def _entry_problem(entry: AuditEntry, texts: Texts, number: int, previous: bytes, replayed: str) -> str:
-    body = bytes(entry.body)
-    if entry.seq != number:
-        return f"its number is {entry.seq}"
-    if hashlib.sha256(body).digest() != bytes(entry.hash):
-        return "its bytes do not have its hash"
-    if bytes(entry.prev_hash) != previous:
-        return "it does not follow the entry before"
-    if entry.from_status != replayed:
-        return f"it leaves {entry.from_status or 'nothing'}, the entity was {replayed or 'new'}"
-    try:
-        told = _read(body)
-    except ValueError as error:
-        return f"its bytes cannot be read: {error}"
-    return "" if told == _columns(entry, *texts[entry.pk]) else "its columns differ from its bytes"
+def _judged(chain: Chain, rows: Iterable[Row]) -> Chain:
+    for row in rows:
+        chain.add(row)
+    return chain
 
 
-def _columns(entry: AuditEntry, metadata: str, changes: str) -> tuple[Any, ...]:
+def _stands(row: Row) -> tuple[str, int]:
+    return (row[STATUS] or b"").decode(), row[VERSION] or 0
+
+
+def _gone(head: Head) -> Found:
+    problem = f"no entries, there were {head.seq} when it was anchored"
+    verification = Verification(ok=False, entries=0, problem=problem)
+    return Found(entity_type=head.entity_type, entity_id=head.entity_id, verification=verification)
+
+
+def _row(entry: AuditEntry, metadata: str, changes: str) -> Row:
+    """An entry read by the ORM, as `stored` reads it."""
     return (
-        entry.format_version,
-        entry.entity_type,
-        str(entry.entity_id),
+        entry.entity_id.bytes,
         entry.seq,
-        entry.from_status,
-        entry.to_status,
-        entry.at,
-        entry.actor,
-        entry.reason,
-        metadata,
-        changes,
-        entry.trace_id,
-        bytes(entry.prev_hash).hex(),
+        entry.from_status.encode(),
+        entry.to_status.encode(),
+        stored.at_bytes(entry.at),
+        entry.actor.encode(),
+        entry.reason.encode(),
+        b"\x01" + metadata.encode(),
+        b"\x01" + changes.encode(),
+        entry.trace_id.encode(),
+        entry.format_version,
+        bytes(entry.body),
+        bytes(entry.prev_hash),
+        bytes(entry.hash),
+        None,
+        None,
     )
-
-
-def _read(body: bytes) -> tuple[Any, ...]:
-    fields = [field.decode() for field in _netstrings(body)]
-    if len(fields) != 13:
-        raise ValueError(f"{len(fields)} fields instead of 13")
-    version, entity, pk, seq, frm, to, micros, actor, reason, metadata, changes, trace, prev = fields
-    at = _EPOCH + timedelta(microseconds=int(micros))
-    return (
-        int(version),
-        entity,
-        pk,
-        int(seq),
-        frm,
-        to,
-        at,
-        actor,
-        reason,
-        metadata,
-        changes,
-        trace,
-        prev,
-    )
-
-
-def _netstrings(body: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(body):
-        colon = body.index(b":", at)
-        end = colon + 1 + int(body[at:colon])
-        if body[end : end + 1] != b",":
-            raise ValueError("a field does not end where it says")
-        yield body[colon + 1 : end]
-        at = end + 1

@@ -15,10 +15,10 @@ from django.urls import reverse
 from tasks_app import clock
 from tasks_app.desk import text
 from tasks_app.desk.items import plural, segments
-from tasks_app.desk.page import Page, viewer
+from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.names import names_of
-from tasks_app.lifecycle.presenters import trail_rows
-from tasks_app.lifecycle.selectors import entries_of, verify_shown
+from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
+from tasks_app.lifecycle.selectors import entries_of
 from tasks_app.operations import selectors
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.presenters import (
@@ -47,7 +47,7 @@ _VIEWS = {"open": "Open", "person": "Waiting for a person", "overdue": "Overdue"
 
 
 @admin.register(Operation)
-class OperationAdmin(Page):
+class OperationAdmin(StatefulPage):
     """The monitor, and one operation."""
 
     list_template_name = "desk/operations.html"
@@ -95,6 +95,7 @@ class OperationAdmin(Page):
         names = actor_names({obj.requested_by, *(entry.actor for entry in entries)})
         subject = names_of(obj.subject_type, [obj.subject_id]) if obj.subject_id else {}
         return {
+            **lifecycle_data(obj, entries, names),
             "operation": obj,
             "subject": subject.get(obj.subject_id) if obj.subject_id else None,
             "asked_by": names[obj.requested_by],
@@ -110,8 +111,6 @@ class OperationAdmin(Page):
             "result_json": pretty(obj.result),
             "error_json": pretty(obj.error),
             "observations": [(seen, pretty(seen.body)) for seen in observations],
-            "trail": trail_rows(entries, names),
-            "verification": verify_shown(obj, entries),
             "title": obj.reference,
         }
 

@@ -80,7 +80,7 @@ class Stage:
 
 @pytest.fixture
 def stage(known: Callable[..., Known], passes: Passes, settings: Any) -> Stage:
-    settings.CALL_TIMEOUT_S = settings.WORKING_TIMEOUT_S = 2.0
+    settings.CALL_TIMEOUT_S = settings.WORKING_TIMEOUT_S = 1.5
     settings.STEP_LEASE_S = 3600  # our clock runs faster than the lease is renewed
     passes.work = drain
     (well, _), (broken, _) = known("Well"), known("Broken", channel="olv")
@@ -134,7 +134,7 @@ def test_a_seller_that_is_down_costs_its_share_not_the_campaign(stage: Stage) ->
 BUYING = [
     ("http", {}),
     ("truncated", {}),
-    ("hang", {"seconds": 5}),
+    ("hang", {"seconds": 3}),
     ("drop", {}),
     ("in_flight", {}),
     ("status", {}),

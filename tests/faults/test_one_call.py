@@ -28,7 +28,7 @@ PRODUCTS = {"buying_mode": "brief", "brief": "coffee", "brand": {"domain": "lind
 
 @pytest.fixture(autouse=True)
 def _short_calls(settings: Any) -> None:
-    settings.CALL_TIMEOUT_S = settings.WORKING_TIMEOUT_S = 1.5
+    settings.CALL_TIMEOUT_S = settings.WORKING_TIMEOUT_S = 1.0
 
 
 def buy(seller: Seller) -> Operation:
@@ -46,7 +46,7 @@ ONCE = [
     ("html", {}, S.CALLING_ADCP, "GARBLED"),
     ("truncated", {}, S.CALLING_ADCP, "GARBLED"),
     ("huge", {}, S.CALLING_ADCP, "TOO_LARGE"),
-    ("hang", {"seconds": 4}, S.CALLING_ADCP, "NO_ANSWER"),
+    ("hang", {"seconds": 3}, S.CALLING_ADCP, "NO_ANSWER"),
     ("drop", {}, S.CALLING_ADCP, "NO_ANSWER"),
     ("refuse", {}, S.CALLING_ADCP, "NO_ANSWER"),
     ("crash", {}, S.CALLING_ADCP, "NoneType"),

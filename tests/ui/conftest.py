@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.db import connections, transaction
+from django.db.models import Model
 from django.test import Client
+from psycopg import sql
 from pytest_django.plugin import DjangoDbBlocker
 
 from tests.database import Database, TestServer, point_django_at
@@ -56,6 +59,33 @@ def agency(
         finally:
             connections.close_all()
             point_django_at(django_db_setup.urls.app)
+
+
+@pytest.fixture
+def tamper(
+    agency: Agency, lived: tuple[Database, Agency], database_server: TestServer
+) -> Iterator[Callable[..., None]]:
+    """Writes columns of a row as a superuser may who has switched all triggers off; put back afterwards."""
+    undo: list[tuple[sql.Composed, list[Any]]] = []
+    with database_server.connect_admin(lived[0].name) as admin:
+        admin.execute("set session_replication_role = replica")
+
+        def written(row: Model, **columns: Any) -> None:
+            table, names = sql.Identifier(row._meta.db_table), list(map(sql.Identifier, columns))
+            texts = sql.SQL(", ").join(sql.SQL("{}::text").format(name) for name in names)
+            kept = sql.SQL("select {} from {} where id = %s").format(texts, table)
+            before = admin.execute(kept, [row.pk]).fetchone()
+            assert before is not None
+            sets = sql.SQL(", ").join(sql.SQL("{} = %s").format(name) for name in names)
+            update = sql.SQL("update {} set {} where id = %s").format(table, sets)
+            undo.append((update, [*before, row.pk]))
+            admin.execute(update, [*columns.values(), row.pk])
+
+        try:
+            yield written
+        finally:
+            for update, values in reversed(undo):
+                admin.execute(update, values)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -63,9 +64,11 @@ def test_the_trail_is_whole_and_verified(agency: Agency, client_of: ClientOf) ->
         assert bytes(entry.hash).hex()[:8] in page
 
 
-def test_a_broken_trail_is_said_to_be_broken(agency: Agency, client_of: ClientOf) -> None:
+def test_a_broken_trail_is_said_to_be_broken(
+    agency: Agency, client_of: ClientOf, tamper: Callable[..., None]
+) -> None:
     deal = agency.deals["aldous-display"]
-    Deal.objects.filter(pk=deal.pk).update(version=7)
+    tamper(deal, version=7)
     page = read(client_of("Auditor"), page_of(deal))
     assert "The trail does not hold" in page
     assert "verified just now" not in page

@@ -1,4 +1,4 @@
-"""Layouts: boxes apart, edges from box to box and beside the others; the lifecycle drawn as declared."""
+"""Layouts of job graphs: boxes apart, edges from box to box and beside the others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks_app.desk.graph import Box, CyclicGraphError, Layout, Node, Path, fit, layered, text_width
-from tasks_app.lifecycle.declarations import lifecycle
-from tasks_app.lifecycle.diagram import diagram, main_way
 
 
 @st.composite
@@ -90,38 +88,6 @@ def test_a_text_is_cut_to_its_room(text: str, room: int) -> None:
     shown = fit(text, room, size=12, bold=True)
     assert shown == text or (shown.endswith("…") and text.startswith(shown[:-1]))
     assert text_width(shown, size=12, bold=True) <= max(room, text_width("…", size=12, bold=True))
-
-
-def test_the_main_way_of_a_deal_is_the_shortest_to_its_completion() -> None:
-    way = ["quoted", "accepted", "booking", "booked", "delivering", "completed"]
-    assert main_way(lifecycle("deal")) == way
-
-
-@pytest.mark.parametrize("status", lifecycle("deal").states)
-def test_every_declared_edge_of_a_deal_is_drawn_and_none_else(status: str) -> None:
-    declared = lifecycle("deal")
-    drawn = diagram(declared, status, {"quoted"} - {status})
-    edges = {(arrow.before, arrow.after) for arrow in drawn.arrows}
-    edges |= {(arrow.after, arrow.before) for arrow in drawn.arrows if arrow.both}
-    edges |= {(dot.name, rail.name) for rail in drawn.rails for dot in rail.dots}
-    assert edges == set(declared.edges)
-    shown = {state.name: state.tone for state in drawn.states} | {
-        rail.name: rail.tone for rail in drawn.rails
-    }
-    assert set(shown) == set(declared.states)
-    assert {name for name, tone in shown.items() if tone == "next"} == set(declared.targets(status))
-    assert [name for name, tone in shown.items() if tone == "now"] == [status]
-    assert all(to in drawn.words for to in declared.targets(status))
-
-
-@pytest.mark.parametrize("status", lifecycle("deal").states)
-def test_states_of_a_lifecycle_do_not_overlap(status: str) -> None:
-    drawn = diagram(lifecycle("deal"), status, ())
-    for one, other in combinations(drawn.states, 2):
-        apart = one.x + one.width <= other.x or other.x + other.width <= one.x
-        assert apart or one.y + one.height <= other.y or other.y + other.height <= one.y
-    assert max(rail.y for rail in drawn.rails) + 12 <= drawn.height
-    assert max(state.x + state.width for state in drawn.states) <= drawn.width
 
 
 def _overlap(one: Box, other: Box) -> bool:
