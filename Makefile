@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test lint types check bench-footprint screenshots clean
+.PHONY: help setup demo demo-reset run test lint types check bench-footprint bench-transitions screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -46,6 +46,9 @@ check: lint types ## lint, types, forgotten migrations, settings fit for product
 bench-footprint: $(VENV)/.setup-demo ## time to start and memory of web and workers
 	@$(BIN)/python -m bench.footprint
 
+bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg and django-fsm-log
+	@$(BIN)/python -m bench.transitions
+
 screenshots: $(VENV)/.setup-dev ## pictures of the running demo's pages into docs/images (needs chromium)
 	@FLIGHTDECK_PASSWORD="$$($(BIN)/python -c 'import json; print(json.load(open("var/demo/logins.json"))["Approver"])')" \
 		$(BIN)/python -m demo.screenshots "http://127.0.0.1:$$(cat var/demo/web.port)" maya \
@@ -70,6 +73,11 @@ $(VENV)/.setup: requirements.txt | $(VENV)/.made
 
 $(VENV)/.setup-demo: requirements-demo.txt $(VENV)/.setup
 	@echo "== installing the demo's sellers"
+	@$(PIP) install --progress-bar on -r $<
+	@touch $@
+
+$(VENV)/.setup-bench: requirements-bench.txt $(VENV)/.setup
+	@echo "== installing what the benches compare with"
 	@$(PIP) install --progress-bar on -r $<
 	@touch $@
 

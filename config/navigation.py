@@ -23,6 +23,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Monitor", "monitor_heart", "tasks_app.operation"),
             ("Jobs", "account_tree", "tasks_app.job"),
             ("Webhooks", "webhook", "tasks_app.webhookdelivery"),
+            ("Events", "dynamic_feed", "tasks_app.eventdelivery"),
         ),
     ),
     ("Records", (("Audit trail", "receipt_long", "tasks_app.auditentry"),)),

@@ -275,6 +275,15 @@ APPROVAL_TTL = timedelta(hours=24)
 MAX_BRIEF_BYTES = 1 * 2**20
 API_MAX_BYTES = 1 * 2**20  # any other body
 
+# --- events: retries of a subscriber, and how long delivered events are kept -----------------------
+EVENT_TICK_S = _positive("FLIGHTDECK_EVENT_TICK_S", 0.2)
+EVENT_RETRY_FIRST_S = _positive("FLIGHTDECK_EVENT_RETRY_FIRST_S", 1)
+EVENT_RETRY_CAP_S = _positive("FLIGHTDECK_EVENT_RETRY_CAP_S", 300)
+EVENT_ATTEMPTS = env.int("FLIGHTDECK_EVENT_ATTEMPTS", 12)
+if EVENT_ATTEMPTS < 1:
+    raise ImproperlyConfigured(f"FLIGHTDECK_EVENT_ATTEMPTS must be at least 1, got {EVENT_ATTEMPTS}")
+EVENT_KEEP = timedelta(days=_positive("FLIGHTDECK_EVENT_KEEP_DAYS", 30))
+
 # --- logs ---------------------------------------------------------------------------------------
 LOGGING = {
     "version": 1,

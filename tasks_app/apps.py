@@ -8,11 +8,14 @@ class TasksAppConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
+        from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
         from tasks_app.operations import overdue
         from tasks_app.webhooks import early
 
+        log_lines.register()
+        metrics.register()
         overdue.register()
         early.register()
         handlers.register()

@@ -1,6 +1,7 @@
 """One Django app, one migration history: the rooms' models, imported here."""
 
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
 from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
 from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, LifecycleRule, OutboxEvent
 from tasks_app.operations.models import Observation, Operation
@@ -16,6 +17,10 @@ __all__ = [
     "AuditEntry",
     "Decision",
     "Edge",
+    "EventCount",
+    "EventDelivery",
+    "EventStream",
+    "EventSubscription",
     "Import",
     "Job",
     "LifecycleEdge",

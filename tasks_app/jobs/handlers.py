@@ -5,6 +5,7 @@ from __future__ import annotations
 from tasks_app.approvals.kinds import on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approvals_expire_due
+from tasks_app.events.retention import events_prune
 from tasks_app.jobs import engine, wake
 from tasks_app.jobs.models import Step, StepStatus
 from tasks_app.operations.models import Operation
@@ -18,6 +19,7 @@ def register() -> None:
     on_closed(_approval_closed)
     chore_register("expired_approvals", approvals_expire_due)
     chore_register("woken", wake.wake_if_missed)
+    chore_register("events_pruned", events_prune)
 
 
 def _operation_settled(operation: Operation) -> None:

@@ -15,6 +15,7 @@ from django_q.tasks import async_task
 
 from tasks_app import clock, stopping
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.events.relay import Relay
 from tasks_app.jobs import claims, engine
 from tasks_app.jobs.actions import (
     Done,
@@ -57,9 +58,11 @@ def drain(steps: int | None = None) -> int:
 
 
 def sweep_slice() -> dict[str, int]:
-    """The sweep loop's turn. Each puts the next one in; the schedule, once a minute, is the safety net."""
+    """The sweep loop's turn, the relay of events beside it. Each puts the next one in; the schedule, once a
+    minute, is the safety net."""
     close_old_connections()
-    return asyncio.run(sweep_for(seconds=SWEEP_SLICE_S, handover=_next_slice)).as_dict()
+    with Relay():
+        return asyncio.run(sweep_for(seconds=SWEEP_SLICE_S, handover=_next_slice)).as_dict()
 
 
 def _next_slice() -> None:

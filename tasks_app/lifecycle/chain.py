@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 
 from tasks_app.lifecycle.body import FIELDS, body_fields, netstring
 from tasks_app.lifecycle.declarations import ENTITIES, lifecycle
 from tasks_app.lifecycle.stored import HASH, TO, Row
+from tasks_app.people.actors import UnknownActorError, actor_key
 
 # Microseconds from 1970 to 2000, where PostgreSQL begins to count.
 _EPOCH = 946_684_800_000_000
@@ -86,24 +87,9 @@ class Chain:
         )
 
     def _wrong(self, row: Row) -> str:
-        (
-            _,
-            seq,
-            frm,
-            to,
-            at,
-            actor,
-            reason,
-            metadata,
-            changes,
-            trace,
-            version,
-            body,
-            previous,
-            digest,
-            _,
-            _,
-        ) = row
+        _, seq, frm, to, at, actor, reason, metadata, changes, trace, version, body, previous, digest = row[
+            :14
+        ]
         number = self._entries
         if seq != number:
             return f"its number is {seq}"
@@ -129,6 +115,8 @@ class Chain:
             return f"its columns differ from its bytes: {_differing(told, body)}"
         if (frm, to) not in self._edges and not _imported(frm, metadata):
             return f"{_word(frm) or 'nothing'} → {_word(to)} is no declared edge"
+        if not _named(actor):
+            return f"{_word(actor)!r} is no actor"
         anchored = self._anchored
         if anchored is not None and number == anchored.seq and digest != anchored.hash:
             return "it had another hash when it was anchored"
@@ -154,6 +142,14 @@ def _edges(kind: str) -> _Edges:
     return frozenset((frm.encode(), to.encode()) for frm, to in moves if frm != to)
 
 
+@lru_cache(1024)
+def _named(actor: bytes) -> bool:
+    try:
+        return bool(actor_key(actor.decode()))
+    except UnknownActorError:
+        return False
+
+
 def _imported(frm: bytes, metadata: bytes) -> bool:
     """Whether an entry is the birth of a recorded import, which may begin anywhere."""
     told = json.loads(metadata[1:]) if not frm else None
@@ -170,5 +166,5 @@ def _differing(told: bytes, body: bytes) -> str:
     return ", ".join(name for name in FIELDS if columns[name] != hashed[name]) or "their lengths"
 
 
-def _word(status: bytes | None) -> str:
-    return (status or b"").decode(errors="replace")
+def _word(text: bytes | None) -> str:
+    return (text or b"").decode(errors="replace")

@@ -99,7 +99,9 @@ class AuditEntry(models.Model):
 class OutboxEvent(models.Model):
     """What happened, for whoever subscribes; written in the commit of the change it tells of.
 
-    `(entity_type, entity_id, seq)` identifies the event for readers that see it twice.
+    `(entity_type, entity_id, seq)` identifies the event for readers that see it twice. `position` is given
+    once it is seen committed (events/publishing.py): readers page by it, never by the id, for a lower id may
+    be committed after a higher one.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -109,10 +111,21 @@ class OutboxEvent(models.Model):
     seq = models.PositiveIntegerField()
     payload = models.JSONField()
     at = models.DateTimeField()
+    position = models.BigIntegerField(null=True, editable=False)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["entity_type", "entity_id", "seq"], name="event_once_per_version")
+            models.UniqueConstraint(
+                fields=["entity_type", "entity_id", "seq"], name="event_once_per_version"
+            ),
+            models.UniqueConstraint(
+                fields=["position"],
+                condition=models.Q(position__isnull=False),
+                name="event_once_per_position",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["id"], condition=models.Q(position__isnull=True), name="event_unnumbered")
         ]
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any, cast
 from uuid import UUID
 
@@ -28,6 +29,7 @@ from tasks_app.lifecycle.errors import (
     UnknownStatusError,
 )
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import Actor, User
 
@@ -74,7 +76,9 @@ def transition(
         if changes:
             raise TypeError("a self-transition writes nothing")
         return entity.version
-    edge = _edge(entity, to)
+    edge = _edge(type(entity), frm, to)
+    if edge is None:
+        raise _error(InvalidTransitionError, entity, to, "no matching transition rule")
     _permitted(entity, edge, key, to)
     refused = guards.refusal(entity.entity, str(entity.pk), frm, to, {**(context or {}), "entity": entity})
     if refused:
@@ -184,13 +188,14 @@ def _known(entity: Stateful, to: str) -> None:
             raise _error(UnknownStatusError, entity, to, f"{status!r} is not a status of {entity.entity}")
 
 
-def _edge(entity: Stateful, to: str) -> FsmTransition:
-    field = next(field for field in entity._meta.fields if isinstance(field, FSMField))
-    for method in field.transitions[type(entity)].values():
-        edge = method._django_fsm.transitions.get(entity.status)
+@cache
+def _edge(model: type[Stateful], frm: str, to: str) -> FsmTransition | None:
+    field = next(field for field in model._meta.fields if isinstance(field, FSMField))
+    for method in field.transitions[model].values():
+        edge = method._django_fsm.transitions.get(frm)
         if edge is not None and edge.target == to:
             return edge
-    raise _error(InvalidTransitionError, entity, to, "no matching transition rule")
+    return None
 
 
 def _permitted(entity: Stateful, edge: FsmTransition, key: str, to: str) -> None:
@@ -209,27 +214,25 @@ def _write(
     metadata: Mapping[str, Any] | None,
     changes: Mapping[str, Any] | None,
 ) -> tuple[int, datetime]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            # The entity's name is its class's, never input.
-            f"select version, at from fd_move_{entity.entity}(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",  # noqa: S608
-            [
-                entity.pk,
-                entity.status,
-                to,
-                entity.version,
-                key,
-                _storable(reason),
-                _json(metadata or {}),
-                _json(_columns(entity, changes), floats=True) if changes else None,
-                trace_id(),
-                clock.frozen(),
-            ],
-        )
-        row = cursor.fetchone()
-    if row is None:
+    row = prepared_row(
+        # The entity's name is its class's, never input.
+        f"select fd_move_{entity.entity}(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        [
+            entity.pk,
+            entity.status,
+            to,
+            entity.version,
+            key,
+            _storable(reason),
+            _json(metadata) if metadata else "{}",
+            _json(_columns(entity, changes), floats=True) if changes else None,
+            trace_id(),
+            clock.frozen(),
+        ],
+    )
+    if row is None or row[0] is None:
         raise _error(StaleVersionError, entity, to, "it was changed by somebody else meanwhile")
-    return row[0], row[1]
+    return entity.version + 1, row[0]
 
 
 def _columns(entity: Stateful, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,9 +28,20 @@ CANCEL_DEAL = "orders.cancel_deal"
 ROLES: dict[str, tuple[str, ...]] = {
     "Buyer": (*_READ, SUBMIT_CAMPAIGN, CANCEL_DEAL),
     "Approver": (*_READ, DECIDE),
-    "Ad Ops": (*_READ, STEER_OPERATION, "tasks_app.view_webhookdelivery", "tasks_app.change_seller"),
+    "Ad Ops": (
+        *_READ,
+        STEER_OPERATION,
+        "tasks_app.view_webhookdelivery",
+        "tasks_app.view_eventdelivery",
+        "tasks_app.change_seller",
+    ),
     "Finance": _READ,
-    "Auditor": (*_READ, "tasks_app.view_webhookdelivery", "tasks_app.view_actor"),
+    "Auditor": (
+        *_READ,
+        "tasks_app.view_webhookdelivery",
+        "tasks_app.view_eventdelivery",
+        "tasks_app.view_actor",
+    ),
     "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION),
     "Administrator": (
         *_READ,
@@ -40,6 +51,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         STEER_OPERATION,
         CANCEL_DEAL,
         "tasks_app.view_webhookdelivery",
+        "tasks_app.view_eventdelivery",
         "tasks_app.view_actor",
         *(
             f"tasks_app.{verb}_{model}"

@@ -1,4 +1,4 @@
-"""Whatever a superuser changes in a stored entry is found, and what cannot be found alone, an anchor shows."""
+"""Whatever a superuser changes in a stored entry is found; a consistent rewriting, by an anchor alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
@@ -88,6 +88,8 @@ def test_any_change_of_any_column_is_found(
     if not Deal.objects.exists():
         deal_with_trail()
         make_deal(seller=make_seller("Another"))
+        # Somebody with every right would take this out of his way, too.
+        superuser.execute("alter table tasks_app_auditentry drop constraint audit_once_per_version")
     deal = Deal.objects.get(version=3)
     where = sql.SQL(" from tasks_app_auditentry where entity_id = %s and seq = %s")
     row = superuser.execute(
@@ -156,6 +158,13 @@ def test_a_move_that_is_not_declared_is_found_in_a_perfect_chain(superuser: psyc
     superuser.execute("update orders_deal set status = 'completed'")
     (found,) = verified().json["problems"]
     assert found["problem"] == "entry 3: negotiating → completed is no declared edge"
+
+
+@pytest.mark.parametrize("nobody", ["nobody", "", "human:"])
+def test_a_move_by_nobody_is_found_in_a_perfect_chain(superuser: psycopg.Connection, nobody: str) -> None:
+    rewrite(superuser, deal_with_trail(), seq=2, actor=nobody)
+    (found,) = verified().json["problems"]
+    assert found["problem"] == f"entry 2: {nobody!r} is no actor"
 
 
 def test_a_recorded_import_begins_where_it_likes(committed_db: Database) -> None:
@@ -233,7 +242,9 @@ def test_what_was_added_since_needs_no_anchor(
     assert anchored(kept) == []
 
 
-def test_a_broken_trail_is_not_anchored(superuser: psycopg.Connection, anchor_key: Any, tmp_path: Any) -> None:
+def test_a_broken_trail_is_not_anchored(
+    superuser: psycopg.Connection, anchor_key: Any, tmp_path: Any
+) -> None:
     deal_with_trail()
     superuser.execute("update tasks_app_auditentry set reason = '' where seq = 3")
     ran = call("audit_anchor", "--json", "--out", str(tmp_path / "anchor.jsonl"))
@@ -251,3 +262,35 @@ def test_a_chain_made_consistent_again_verifies(superuser: psycopg.Connection) -
     rewrite(superuser, deal, seq=1, reason="Another")
     assert [found.verification.ok for found in verify_trail()] == [True]
     assert all(bytes(e.hash) not in before for e in AuditEntry.objects.all())
+
+
+FORGED = {
+    "an entry before the first": ("deal", 0, "system"),
+    "an entry of no entity": ("invoice", 1, "system"),
+    "an entry under a name that is no actor's": ("deal", 2, "nobody"),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_what_the_application_writes_past_its_own_functions_is_refused_or_found(
+    committed_db: Database, what: str
+) -> None:
+    """It may insert entries, for it writes its own; it cannot insert one that does not show."""
+    deal, (kind, seq, actor) = make_deal(), FORGED[what]
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            if seq == 2:
+                cursor.execute(
+                    "update orders_deal set status = 'accepted', version = 2 where id = %s", [deal.pk]
+                )
+            cursor.execute(
+                "insert into tasks_app_auditentry (entity_type, entity_id, seq, from_status, to_status, at,"
+                " actor, reason, metadata, changes, trace_id, format_version, body, prev_hash, hash)"
+                " values (%s, %s, %s, 'quoted', 'accepted', now(), %s, '', '{}', '{}', '', 1, 'x', '',"
+                " sha256('x'))",
+                [kind, deal.pk, seq, actor],
+            )
+    except DatabaseError:
+        assert verified().code == 0
+    else:
+        assert verified().code == 1

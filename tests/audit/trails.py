@@ -43,7 +43,8 @@ def rehash(admin: psycopg.Connection, deal: Deal) -> None:
             "with told as (select id, fd_body(entity_type, entity_id, seq, from_status, to_status, at, actor,"
             " reason, metadata, changes, trace_id, %(previous)s) as body"
             " from tasks_app_auditentry where id = %(id)s)"
-            " update tasks_app_auditentry a set body = t.body, prev_hash = %(previous)s, hash = sha256(t.body)"
+            " update tasks_app_auditentry a"
+            " set body = t.body, prev_hash = %(previous)s, hash = sha256(t.body)"
             " from told t where a.id = t.id returning a.hash",
             {"id": entry["id"], "previous": previous},
         ).fetchone()

@@ -100,7 +100,9 @@ def test_a_guard_refuses_too() -> None:
     assert Deal.objects.get(pk=approved.pk).status == "accepted"
 
 
-@pytest.mark.parametrize("deal_id", [uuid.UUID(int=7), "0198f000-0000-7000-8000-000000000000", "deal-123", "", "\x00"])
+@pytest.mark.parametrize(
+    "deal_id", [uuid.UUID(int=7), "0198f000-0000-7000-8000-000000000000", "deal-123", "", "\x00"]
+)
 def test_a_deal_that_is_not_there(deal_id: uuid.UUID | str) -> None:
     before = written()
     assert update_deal_status(deal_id, "negotiating") is False

@@ -44,15 +44,19 @@ begin
 end $$;
 
 create or replace function fd_audited_{entity}() returns trigger language plpgsql as $$
-declare
-  v_from text := case when tg_op = 'INSERT' then '' else old.status end;
 begin
-  perform 1 from tasks_app_auditentry
-    where entity_type = '{entity}' and entity_id = new.id and seq = new.version
-      and from_status = v_from and to_status = new.status
-      and (tg_op = 'UPDATE' or new.status = '{initial}' or exists (
-             select from tasks_app_import i
-              where i.txid = pg_current_xact_id()::text::bigint and metadata ->> 'import' = i.id::text));
+  if tg_op = 'UPDATE' then
+    perform 1 from tasks_app_auditentry
+      where entity_type = '{entity}' and entity_id = new.id and seq = new.version
+        and from_status = old.status and to_status = new.status;
+  else
+    perform 1 from tasks_app_auditentry
+      where entity_type = '{entity}' and entity_id = new.id and seq = new.version
+        and from_status = '' and to_status = new.status
+        and (new.status = '{initial}' or exists (
+               select from tasks_app_import i
+                where i.txid = pg_current_xact_id()::text::bigint and metadata ->> 'import' = i.id::text));
+  end if;
   if not found then
     raise exception '{entity} %: its change to % has no audit entry in this transaction', new.id, new.status
       using errcode = 'check_violation';
@@ -98,45 +102,57 @@ create or replace function fd_move_many_{entity}(
 language plpgsql as $$
 declare
   v_at timestamptz;
+  v_ids uuid[];
+  v_statuses text[];
   v_columns text;
   v_set text := '';
+  v_old text := 'null::jsonb';
+  v_changes text := $q$'{{}}'::jsonb$q$;
+  v_told jsonb;
+  v_payloads jsonb;
   v_moved int;
 begin
   -- In the order of their keys, so that two sweeps never wait for each other in a circle.
-  perform 1 from {table} t where t.id = any(p_ids) order by t.id for no key update;
+  select array_agg(l.id), array_agg(l.status) into v_ids, v_statuses
+    from (select t.id, t.status from {table} t where t.id = any(p_ids) and p_reasons ? t.status
+           order by t.id for no key update) l;
   v_at := coalesce(p_at, clock_timestamp());
   if p_changes is not null then
     select string_agg(quote_ident(k), ', ') into v_columns from jsonb_object_keys(p_changes) k;
     v_set := format(', (%1$s) = (select %1$s from jsonb_populate_record(null::{table}, $5))', v_columns);
+    v_old := '(select to_jsonb(o) from {table} o where o.id = b.id)';
+    v_changes := $q$(select jsonb_object_agg(k, jsonb_build_array(fd_compact(m.old_row -> k), fd_compact($5 -> k)))
+                       from jsonb_object_keys($5) k)$q$;
   end if;
+  -- What the hashed bytes (fd_body) of all rows from one status have in common.
+  select jsonb_object_agg(key, fd_field(key) || fd_field(p_to) || fd_field_at(v_at) || fd_field(p_actor)
+                               || fd_field(value) || fd_field(p_metadata::text)),
+         jsonb_object_agg(key, jsonb_build_object('from', key, 'to', p_to, 'actor', p_actor))
+    into v_told, v_payloads from jsonb_each_text(p_reasons);
   execute format($q$
-    with before as materialized (
-      select t.id, t.status, t.version, to_jsonb(t) as old_row from {table} t
-       where t.id = any($1) and $4 ? t.status
-    ), moved as (
-      update {table} t set status = $2, version = t.version + 1, status_since = $3 %s
-        from before b where t.id = b.id
+    with moved as (
+      update {table} t set status = $2, version = t.version + 1, status_since = $3 %2$s
+        from (select b.id, b.status, %1$s as old_row from unnest($1, $12) b (id, status)) b where t.id = b.id
       returning t.id, t.version, b.status as from_status, b.old_row
     ), entry as (
-      select m.id, m.version, m.from_status, $4 ->> m.from_status as reason, p.hash as prev,
-             coalesce((select jsonb_object_agg(k, jsonb_build_array(fd_compact(m.old_row -> k), fd_compact($5 -> k)))
-                         from jsonb_object_keys($5) k), '{{}}'::jsonb) as changes
+      select m.id, m.version, m.from_status, p.hash as prev, %3$s as changes
         from moved m join tasks_app_auditentry p
           on p.entity_type = '{entity}' and p.entity_id = m.id and p.seq = m.version - 1
-    ), body as (
-      select e.*, fd_body('{entity}', e.id, e.version, e.from_status, $2, $3, $6, e.reason, $7, e.changes,
-                          $8, e.prev) as body from entry e
+      offset 0
+    ), body as materialized (
+      select e.*, convert_to($9 || fd_field(id::text) || fd_field(version::text) || ($10 ->> from_status)
+                             || fd_field(changes::text) || $11 || fd_field(encode(prev, 'hex')), 'UTF8') as body
+        from entry e
     ), written as (
       insert into tasks_app_auditentry (entity_type, entity_id, seq, from_status, to_status, at, actor,
           reason, metadata, changes, trace_id, format_version, body, prev_hash, hash)
-      select '{entity}', id, version, from_status, $2, $3, $6, reason, $7, changes, $8, 1, body, prev,
-             sha256(body) from body
-      returning entity_id, seq, from_status
+      select '{entity}', id, version, from_status, $2, $3, $6, $4 ->> from_status, $7, changes, $8, 1, body,
+             prev, sha256(body) from body
     )
     insert into tasks_app_outboxevent (type, entity_type, entity_id, seq, payload, at)
-    select '{entity}.' || $2, '{entity}', entity_id, seq,
-           jsonb_build_object('from', from_status, 'to', $2, 'actor', $6), $3 from written
-  $q$, v_set) using p_ids, p_to, v_at, p_reasons, p_changes, p_actor, p_metadata, p_trace;
+    select '{entity}.' || $2, '{entity}', id, version, $13 -> from_status, $3 from body
+  $q$, v_old, v_set, v_changes) using v_ids, p_to, v_at, p_reasons, p_changes, p_actor, p_metadata, p_trace,
+    fd_field('1') || fd_field('{entity}'), v_told, fd_field(p_trace), v_statuses, v_payloads;
   get diagnostics v_moved = row_count;
   return v_moved;
 end $$;

@@ -1,0 +1,1 @@
+"""The peer's application: one model with django-fsm-2, logged by django-fsm-log."""

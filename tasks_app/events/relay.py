@@ -1,0 +1,127 @@
+"""The relay of a worker cluster: one thread publishes, one per subscriber delivers, each with its own lock.
+
+A subscriber that hangs holds up nobody but itself. The locks belong to connections: what a killed relay held
+is free at once, and another process, retrying every turn, takes over.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+
+from tasks_app.events.bus import Subscriber, subscribers
+from tasks_app.events.delivery import deliver_new
+from tasks_app.events.held import deliver_held
+from tasks_app.events.publishing import events_publish
+
+log = structlog.get_logger(__name__)
+_LOCKS = 0x0F11_E7E5  # the class of our advisory locks; the second key is the errand's
+_PUBLISHING = "publishing"  # subscribers' errands are named after them
+_PAUSE_S = 1.0  # between turns where nothing is new: retries are due, or another relay has ended
+
+
+class Relay:
+    """`with Relay():` publishes and delivers in threads of this process until the block ends, each errand
+    unless another process has it. The end waits for handlers that are still running."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._news = _News()
+        errands: dict[str, Callable[[], None]] = {_PUBLISHING: self._publish}
+        errands |= {f"to {one.name}": partial(self._deliver, one) for one in subscribers()}
+        self._threads = [
+            threading.Thread(target=errand, name=f"events {name}", daemon=True)
+            for name, errand in errands.items()
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._news.ring()
+        for thread in self._threads:
+            thread.join()
+
+    def _publish(self) -> None:
+        turns = _Turns(_PUBLISHING, events_publish)
+        try:
+            while not self._stop.is_set():
+                worked = turns.take()
+                if worked:
+                    self._news.ring()
+                else:
+                    self._stop.wait(_PAUSE_S if worked is None else settings.EVENT_TICK_S)
+        finally:
+            connection.close()
+
+    def _deliver(self, subscriber: Subscriber) -> None:
+        def turn() -> int:
+            held = deliver_held(subscriber, stopped=self._stop.is_set)
+            return held + deliver_new(subscriber, stopped=self._stop.is_set)
+
+        turns = _Turns(f"to {subscriber.name}", turn)
+        try:
+            while not self._stop.is_set():
+                seen = self._news.count
+                if not turns.take():
+                    self._news.wait_beyond(seen)
+        finally:
+            connection.close()
+
+
+class _Turns:
+    """One errand's turns, taken only while this thread's connection holds its lock."""
+
+    def __init__(self, errand: str, work: Callable[[], int]) -> None:
+        self._errand, self._work = errand, work
+        self._key = zlib.crc32(errand.encode()) - 2**31
+        self._held_by: Any = None
+
+    def take(self) -> int | None:
+        """What the work answered; None where another has the errand, or it went wrong."""
+        try:
+            return self._work() if self._held() else None
+        except (OperationalError, InterfaceError) as error:
+            log.warning("event_relay_database_lost", errand=self._errand, error=str(error))
+        except Exception:  # the next turn begins afresh, and finds what this one left
+            log.exception("event_relay_turn_failed", errand=self._errand)
+        connection.close()
+        return None
+
+    def _held(self) -> bool:
+        connection.ensure_connection()
+        if self._held_by is connection.connection:
+            return True
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_try_advisory_lock(%s, %s)", [_LOCKS, self._key])
+            if not cursor.fetchone()[0]:
+                return False
+        self._held_by = connection.connection
+        return True
+
+
+class _News:
+    """A bell that is not missed by who was busy when it rang."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self.count = 0
+
+    def ring(self) -> None:
+        with self._condition:
+            self.count += 1
+            self._condition.notify_all()
+
+    def wait_beyond(self, seen: int) -> None:
+        with self._condition:
+            self._condition.wait_for(lambda: self.count != seen, timeout=_PAUSE_S)

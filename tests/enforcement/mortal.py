@@ -1,0 +1,146 @@
+"""A process that is killed before its n-th statement.
+
+`python -m tests.enforcement.mortal ACTION`, then a line `N ARGUMENT…` for each life: a fork does the action
+and sends itself SIGKILL before statement N (a COMMIT counts as one). Answers `killed`, `done` or `failed`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+
+    django.setup()
+    action = ACTIONS[sys.argv[1]]
+    for line in sys.stdin:
+        number, *arguments = line.split()
+        print(_life(action, arguments, int(number)), flush=True)  # noqa: T201
+
+
+def _life(action: Callable[..., None], arguments: list[str], number: int) -> str:
+    pid = os.fork()
+    if pid == 0:
+        _live(action, arguments, number)
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return "killed"
+    return "done" if status == 0 else "failed"
+
+
+def _live(action: Callable[..., None], arguments: list[str], number: int) -> None:
+    try:
+        _doom(number)
+        action(*arguments)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def _doom(number: int) -> None:
+    """SIGKILL to this process before statement `number` of its database connection."""
+    from django.db import connections
+
+    database: Any = connections["default"]
+    left = [number]
+
+    def count() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def execute(run: Callable[..., Any], *arguments: Any) -> Any:
+        count()
+        return run(*arguments)
+
+    commit = database._commit
+
+    def counted_commit() -> None:
+        count()
+        commit()
+
+    database.execute_wrappers.append(execute)
+    database._commit = counted_commit
+
+
+def submit(user_id: str) -> None:
+    """A person hands in a brief."""
+    from django.utils import timezone
+
+    from campaigns.services import campaign_submit
+    from tasks_app.people.models import User
+
+    first = timezone.localdate() + timedelta(days=20)
+    brief = {
+        "name": "Cold brew",
+        "advertiser": "Lindqvist Coffee",
+        "brand_domain": "lindqvist-coffee.com",
+        "objective": {"goal": "Reach", "kpi": "reach", "target": 1000},
+        "budget": {"total": 5000, "currency": "USD"},
+        "flight": {"start": f"{first}", "end": f"{first + timedelta(days=9)}", "zone": "UTC"},
+        "channels": [{"channel": "display"}],
+        "geography": {"countries": ["US"]},
+    }
+    campaign = campaign_submit(user=User.objects.get(pk=user_id), raw=brief)
+    assert campaign.problems == []
+
+
+def decide(approval_id: str, user_id: str) -> None:
+    """A person approves."""
+    from uuid import UUID
+
+    from tasks_app.approvals.services import approval_decide
+    from tasks_app.people.models import User
+
+    user = User.objects.get(pk=user_id)
+    approval_decide(approval_id=UUID(approval_id), user=user, verdict="approve", comment="Go.")
+
+
+def settle(operation_id: str) -> None:
+    """The seller confirms the purchase as it was asked for."""
+    from orders.models import Deal
+    from tasks_app.adcp.types import Seen
+    from tasks_app.operations.converge import observe
+    from tasks_app.operations.models import Operation
+    from tasks_app.operations.publish import publish
+
+    operation = Operation.objects.get(pk=operation_id)
+    deal = Deal.objects.get(pk=operation.subject_id)
+    payload = {
+        "media_buy_id": f"buy-{deal.reference}",
+        "media_buy_status": "pending_creatives",
+        "revision": 1,
+        "valid_actions": [],
+        "packages": [_package(line) for line in deal.lines.all()],
+    }
+    seen = Seen(kind="answer", status="completed", payload=payload)
+    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    publish(operation_id=operation.pk)
+
+
+def _package(line: Any) -> dict[str, Any]:
+    return {
+        "package_id": f"pkg-{line.position}",
+        "product_id": line.product_id,
+        "pricing_option_id": line.pricing_option_id,
+        "budget": float(line.budget),
+        "start_time": line.start_at.isoformat(),
+        "end_time": line.end_at.isoformat(),
+        "targeting_overlay": line.targeting,
+        "context": {"line_id": str(line.pk)},
+    }
+
+
+ACTIONS: dict[str, Callable[..., None]] = {"submit": submit, "decide": decide, "settle": settle}
+
+if __name__ == "__main__":
+    main()
