@@ -23,8 +23,8 @@ from config.supervisor import BASE_DIR
 
 ROUNDS = 3
 # A round is so many slices of each party in turn: what else the machine does meets all of them alike.
-SLICES = 6
-SECONDS = 0.7
+SLICES = 16
+SECONDS = 0.3
 _ENTRIES = 200_000
 Figures = dict[str, list[float]]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from binascii import hexlify
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -87,9 +88,7 @@ class Chain:
         )
 
     def _wrong(self, row: Row) -> str:
-        _, seq, frm, to, at, actor, reason, metadata, changes, trace, version, body, previous, digest = row[
-            :14
-        ]
+        _, seq, frm, to, at, actor, reason, meta, changes, trace, version, body, previous, digest, _, _ = row
         number = self._entries
         if seq != number:
             return f"its number is {seq}"
@@ -101,19 +100,19 @@ class Chain:
             return f"it leaves {_word(frm) or 'nothing'}, the entity was {_word(self._replayed) or 'new'}"
         try:
             # In line: this runs for every entry there is. A jsonb's first byte is its format's version.
-            form, count, prev = b"%d" % version, b"%d" % seq, previous.hex().encode()
+            form, count, prev = b"%d" % version, b"%d" % seq, hexlify(previous)
             micros = b"%d" % (int.from_bytes(at, "big", signed=True) + _EPOCH)
             told = _BODY % (
                 len(form), form, self._lead, len(count), count, len(frm), frm, len(to), to,
                 len(micros), micros, len(actor), actor, len(reason), reason,
-                len(metadata) - 1, metadata[1:], len(changes) - 1, changes[1:],
+                len(meta) - 1, meta[1:], len(changes) - 1, changes[1:],
                 len(trace), trace, len(prev), prev,
             )  # fmt: skip
         except TypeError:
             return "its columns differ from its bytes: one is empty"
         if told != body:
             return f"its columns differ from its bytes: {_differing(told, body)}"
-        if (frm, to) not in self._edges and not _imported(frm, metadata):
+        if (frm, to) not in self._edges and not _imported(frm, meta):
             return f"{_word(frm) or 'nothing'} → {_word(to)} is no declared edge"
         if not _named(actor):
             return f"{_word(actor)!r} is no actor"

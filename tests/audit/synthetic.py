@@ -1,4 +1,7 @@
-"""A long trail, quickly: many steps of one job, each with a chain of the same length, written by SQL."""
+"""A long trail, quickly: many steps of one job, each with a chain of the same length, written by SQL.
+
+Their ids rise with time, as those of real entities do (UUIDv7); their entries come in rounds, a move of each.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import psycopg
 
 _STEPS = """
 insert into tasks_app_step
-select (jsonb_populate_record(one.s, jsonb_build_object('id', gen_random_uuid(), 'key', 'synthetic-' || n,
+select (jsonb_populate_record(one.s, jsonb_build_object('id', {id}, 'key', 'synthetic-' || n,
         'status', case when %(length)s = 1 then 'received' when %(length)s = 2 then 'queued'
                        when %(length)s %% 2 = 1 then 'executing' else 'awaiting_tool' end,
         'version', %(length)s::int))).*
   from (select s from tasks_app_step s limit 1) one, generate_series(1, %(chains)s) n
 """
+_ID = """overlay(overlay(gen_random_uuid()::text placing '7' from 15) placing
+         to_char(n / 10000, 'FM00000000') || '-' || to_char(n % 10000, 'FM0000') from 1)::uuid"""
 _ENTRIES = """
 with told as (
   select e.id, case %(seq)s when 1 then '' when 2 then 'received' when 3 then 'queued'
@@ -39,7 +44,7 @@ select 'step', id, %(seq)s, frm, into_, at, 'agent:worker', reason, metadata, ch
 def fill(admin: psycopg.Connection, *, chains: int, length: int) -> None:
     """Add `chains` steps like the one that is there, with `length` entries each. `admin` is a superuser's."""
     admin.execute("set session_replication_role = replica")
-    admin.execute(_STEPS, {"chains": chains, "length": length})
+    admin.execute(_STEPS.replace("{id}", _ID.replace("%", "%%")), {"chains": chains, "length": length})
     for seq in range(1, length + 1):
         admin.execute(psycopg.sql.SQL(_ENTRIES.replace("%(seq)s", str(seq)).replace("%%", "%")))
     admin.execute("analyze tasks_app_auditentry, tasks_app_step")
