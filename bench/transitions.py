@@ -24,6 +24,7 @@ from config.supervisor import BASE_DIR
 ROUNDS = 3
 # A round is so many slices of each party in turn: what else the machine does meets all of them alike.
 SLICES = 16
+MANY_SLICES = 4
 SECONDS = 0.3
 _ENTRIES = 200_000
 Figures = dict[str, list[float]]
@@ -87,21 +88,22 @@ def _workers(name: str, env: dict[str, str], closing: ExitStack) -> list[Worker]
 
 
 def _round(number: int, workers: dict[str, list[Worker]], figures: Figures) -> None:
-    ours = workers["ours"]
-    alone = {f"{name}_1": (team[:1], _RUN) for name, team in workers.items()} | {"many": (ours[:1], "many")}
+    reference = workers["reference"][:1]
+    alone = {f"{name}_1": (team[:1], _RUN) for name, team in workers.items()}
     together = {f"{name}_{len(team)}": (team, _RUN) for name, team in workers.items()}
-    for group in (alone, together):
-        for name, rate in _interleaved(group, shift=number).items():
+    many = {"many": (workers["ours"][:1], "many"), "reference_beside_many": (reference, _RUN)}
+    for group, slices in ((alone, SLICES), (together, SLICES), (many, MANY_SLICES)):
+        for name, rate in _interleaved(group, slices, shift=number).items():
             figures.setdefault(name, []).append(rate)
-            _say(f"   round {number + 1}: {name:<14}{rate:>10,.0f}/s")
+            _say(f"   round {number + 1}: {name:<22}{rate:>10,.0f}/s")
     for key, own, other in _RATIOS:
         figures.setdefault(key, []).append(figures[own][-1] / figures[other][-1])
 
 
-def _interleaved(group: dict[str, tuple[list[Worker], str]], *, shift: int) -> dict[str, float]:
+def _interleaved(group: dict[str, tuple[list[Worker], str]], slices: int, *, shift: int) -> dict[str, float]:
     """Moves per second of each, over all its slices."""
     names, done = list(group), {name: [0.0, 0.0] for name in group}
-    for turn in range(shift, shift + SLICES):
+    for turn in range(shift, shift + slices):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             moves, seconds = _slice(*group[name])
             done[name][0] += moves
@@ -121,7 +123,7 @@ _RUN = f"run {SECONDS}"
 _RATIOS = (
     ("ratio_1", "ours_1", "reference_1"),
     ("ratio_4", "ours_4", "reference_4"),
-    ("ratio_many", "many", "reference_1"),
+    ("ratio_many", "many", "reference_beside_many"),
     ("fsm_log_ratio_1", "ours_1", "fsm_log_1"),
     ("fsm_log_ratio_4", "ours_4", "fsm_log_4"),
 )
@@ -152,11 +154,11 @@ def _verification(number: int, env: dict[str, str], figures: Figures) -> None:
 
 
 def _tables(figures: Figures) -> None:
-    print(f"\n{'':<20}{'min':>12}{'median':>12}{'max':>12}")
+    print(f"\n{'':<24}{'min':>12}{'median':>12}{'max':>12}")
     for name, values in figures.items():
         told = (min(values), statistics.median(values), max(values))
         form = ",.2f" if "ratio" in name else ",.0f"
-        print(f"{name:<20}" + "".join(f"{format(value, form):>12}" for value in told))
+        print(f"{name:<24}" + "".join(f"{format(value, form):>12}" for value in told))
 
 
 def _summary(figures: Figures) -> dict[str, float]:

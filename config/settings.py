@@ -273,6 +273,8 @@ ORGANISATION_NAME = env.str("FLIGHTDECK_ORGANISATION", "Halden & Marsh")
 ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "haldenmarsh.com")
 APPROVAL_TTL = timedelta(hours=24)
 MAX_BRIEF_BYTES = 1 * 2**20
+# Signs the anchors of the trail; kept outside the database.
+ANCHOR_KEY = Path(env.str("FLIGHTDECK_ANCHOR_KEY", str(VAR_DIR / "anchor_key.pem")))
 API_MAX_BYTES = 1 * 2**20  # any other body
 
 # --- events: retries of a subscriber, and how long delivered events are kept -----------------------

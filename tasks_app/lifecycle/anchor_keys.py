@@ -18,7 +18,7 @@ class KeyFileError(Exception):
 
 def key_path() -> Path:
     """Where the private key is kept (settings.ANCHOR_KEY); its public half lies beside it, as `….pub`."""
-    return Path(getattr(settings, "ANCHOR_KEY", settings.VAR_DIR / "anchor_key.pem"))
+    return Path(settings.ANCHOR_KEY)
 
 
 def public_path(path: Path) -> Path:
