@@ -7,7 +7,7 @@ from collections.abc import Callable
 from orders.booking import deal_adopt, deal_confirm
 from orders.models import UNDECIDED, Deal, DealStatus
 from orders.questions import DEAL, DIFFERENT, LATE, ask_booked_differently, ask_deal, ask_late_completion
-from orders.services import deal_cancel_at_seller, deal_withdraw_held, purchase_of
+from orders.services import deal_cancel_at_seller, deal_locked, deal_withdraw_held, purchase_of
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.engine import job_start
@@ -62,7 +62,7 @@ def register() -> None:
 
 
 def _deal_decided(approval: Approval, outcome: Outcome) -> None:
-    deal = _locked(approval)
+    deal = deal_locked(approval.subject_id)
     if deal.status not in UNDECIDED:
         return
     if outcome.answer == "approved":
@@ -91,7 +91,7 @@ def _deal_decided(approval: Approval, outcome: Outcome) -> None:
 
 
 def _difference_decided(approval: Approval, outcome: Outcome) -> None:
-    deal = _locked(approval)
+    deal = deal_locked(approval.subject_id)
     if outcome.answer == "approved":
         Deal.objects.filter(pk=deal.pk).update(differs=False)
     elif outcome.answer == "rejected":
@@ -101,7 +101,7 @@ def _difference_decided(approval: Approval, outcome: Outcome) -> None:
 
 
 def _late_decided(approval: Approval, outcome: Outcome) -> None:
-    deal = _locked(approval)
+    deal = deal_locked(approval.subject_id)
     operation = purchase_of(deal)
     if outcome.answer == "approved" and deal.status == DealStatus.BOOKING:
         deal_confirm(deal=deal, operation=operation)
@@ -116,14 +116,6 @@ def _late_decided(approval: Approval, outcome: Outcome) -> None:
 
 def _ask_late_again(deal: Deal) -> Approval:
     return ask_late_completion(deal, purchase_of(deal))
-
-
-def _locked(approval: Approval) -> Deal:
-    return (
-        Deal.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("seller", "team", "advertiser", "account")
-        .get(pk=approval.subject_id)
-    )
 
 
 def _undecided_version(approval: Approval) -> int | None:
@@ -141,4 +133,4 @@ def _locked_version(approval: Approval, **wanted: object) -> int | None:
 
 
 def _again(approval: Approval, ask: Callable[[Deal], Approval]) -> None:
-    ask(_locked(approval))
+    ask(deal_locked(approval.subject_id))

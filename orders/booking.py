@@ -9,6 +9,7 @@ from django.db import transaction
 from orders import questions
 from orders.confirmation import differences, mirror, packages_apply
 from orders.models import Deal, DealLine, DealStatus
+from orders.services import deal_locked
 from tasks_app import ids
 from tasks_app.approvals.models import Approval
 from tasks_app.lifecycle.references import next_reference
@@ -36,11 +37,7 @@ def deal_confirm(*, deal: Deal, operation: Operation) -> None:
 @transaction.atomic
 def deal_refresh(*, deal: Deal, buy: dict[str, Any]) -> None:
     """Bring the mirror up to date with a media buy as get_media_buys told it, and compare again."""
-    deal = (
-        Deal.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("seller", "team")
-        .get(pk=deal.pk)
-    )
+    deal = deal_locked(deal.pk)
     told = _own(deal, mirror(buy))
     Deal.objects.filter(pk=deal.pk).update(**told)
     deal.media_buy_id = told.get("media_buy_id", deal.media_buy_id)

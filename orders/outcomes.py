@@ -9,7 +9,7 @@ from orders import questions
 from orders.booking import confirmed_by, deal_confirm
 from orders.confirmation import mirror
 from orders.models import Deal, DealStatus
-from orders.services import deal_withdraw_held, purchase_of
+from orders.services import deal_locked, deal_withdraw_held, purchase_of
 from tasks_app.jobs.engine import on_job_ended
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.lifecycle.transitions import transition
@@ -29,7 +29,7 @@ def _booking_ended(job: Job) -> None:
     """Nothing was sent for a deal whose booking failed: the approved deal is called off, with the reason."""
     if job.recipe != "book_deal" or job.status == JobStatus.COMPLETED:
         return
-    deal = _locked(uuid.UUID(job.inputs["deal_id"]))
+    deal = deal_locked(uuid.UUID(job.inputs["deal_id"]))
     if deal.status == DealStatus.ACCEPTED:
         transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=job.error[:500])
         deal_withdraw_held(deal=deal, reason=job.error[:500])
@@ -38,21 +38,13 @@ def _booking_ended(job: Job) -> None:
 def _settled(operation: Operation) -> None:
     if operation.subject_type != "deal" or operation.subject_id is None:
         return
-    deal = _locked(operation.subject_id)
+    deal = deal_locked(operation.subject_id)
     if operation.task_type == "create_media_buy":
         _purchase_ended(deal, operation)
     elif operation.task_type == "update_media_buy" and operation.status == O.COMPLETED:
         _change_done(deal, operation)
     elif operation.request.get("canceled") is True:
         _still_there(deal)
-
-
-def _locked(deal_id: uuid.UUID) -> Deal:
-    return (
-        Deal.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("seller", "team", "account", "advertiser")
-        .get(pk=deal_id)
-    )
 
 
 def _purchase_ended(deal: Deal, operation: Operation) -> None:

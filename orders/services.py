@@ -96,17 +96,22 @@ def deal_quote(*, draft: DealDraft, actor: Who, requested_by: Who, reason: str) 
     return deal
 
 
+def deal_locked(deal_id: uuid.UUID) -> Deal:
+    """The stored deal, held still until the caller's commit. Raises Deal.DoesNotExist."""
+    return (
+        Deal.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("seller", "team", "account", "advertiser")
+        .get(pk=deal_id)
+    )
+
+
 @transaction.atomic
 def deal_book(*, deal: Deal) -> Operation:
     """Begin the purchase: accepted → booking, and its operation, durable before anything is sent.
 
     Harmless when repeated. Raises InvalidTransitionError (a guard says no), OperationRefusedError.
     """
-    deal = (
-        Deal.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("account", "seller", "advertiser", "team")
-        .get(pk=deal.pk)
-    )
+    deal = deal_locked(deal.pk)
     operation = operation_ensure(
         purpose=f"deal:{deal.pk}:create_media_buy",
         task_type="create_media_buy",
