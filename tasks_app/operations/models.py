@@ -55,6 +55,7 @@ class Channel(models.TextChoices):
     REPLY = "reply"
     POLL = "poll"
     WEBHOOK = "webhook"
+    RECONCILE = "reconcile"
     HUMAN = "human"
 
 
@@ -94,7 +95,7 @@ class Operation(Stateful):
     result = models.JSONField(null=True)
     error = models.JSONField(null=True)
     seller_news_at = models.DateTimeField(null=True)
-    settled_by = models.CharField(max_length=8, blank=True, choices=Channel.choices)
+    settled_by = models.CharField(max_length=12, blank=True, choices=Channel.choices)
     settled_at = models.DateTimeField(null=True)
     sent_at = models.DateTimeField(null=True)
     overdue_at = models.DateTimeField(null=True)  # set for good: a later completion is a person's
@@ -241,7 +242,7 @@ class Observation(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="observations")
-    channel = models.CharField(max_length=8, choices=Channel.choices)
+    channel = models.CharField(max_length=12, choices=Channel.choices)
     kind = models.CharField(max_length=10)
     status = models.CharField(max_length=20)
     raw_status = models.CharField(max_length=80, blank=True)

@@ -1,0 +1,1 @@
+"""What people are told: rows, in the commit of what they tell of."""
