@@ -11,7 +11,7 @@ from django.db import transaction
 from campaigns.allocation import allocate as split_budget
 from campaigns.models import Allocation, Campaign
 from campaigns.models import CampaignStatus as C
-from campaigns.outcome import campaign_finish, campaign_job_ended, open_questions
+from campaigns.outcome import campaign_finish, campaign_job_ended, campaign_job_retried, open_questions
 from campaigns.proposals import propose
 from campaigns.recommend import pick
 from campaigns.services import campaign_brief, campaign_refuse, sellers_for
@@ -30,6 +30,7 @@ from tasks_app.jobs.actions import (
     action_register,
 )
 from tasks_app.jobs.engine import on_job_ended
+from tasks_app.jobs.retrying import on_retried
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
@@ -42,6 +43,7 @@ from tasks_app.sellers.services import account_record
 def register() -> None:
     """Called when the application starts."""
     on_job_ended(campaign_job_ended)
+    on_retried(campaign_job_retried)
     for action in (validate, allocate, research, recommend, approve, complete):
         action_register(f"campaigns.{action.__name__}", action)
 

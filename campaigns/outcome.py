@@ -8,9 +8,10 @@ from django.db import transaction
 
 from campaigns.models import Campaign
 from campaigns.models import CampaignStatus as C
-from orders.models import CONFIRMED, UNSETTLED, Deal, DealStatus
+from orders.models import CONFIRMED, UNDECIDED, UNSETTLED, Deal, DealStatus
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.jobs.models import Job, JobStatus
+from tasks_app.jobs.endings import JobRefusedError
+from tasks_app.jobs.models import Job, JobStatus, StepStatus
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.people.actors import SYSTEM
 
@@ -44,6 +45,30 @@ def campaign_job_ended(job: Job) -> None:
     if C.FAILED in campaign.declared().targets(campaign.status):
         why = job.error or f"{job.reference} is {job.status.lower()}"
         transition(campaign, C.FAILED, actor=SYSTEM, reason=why[:500], metadata={"job": job.reference})
+        _call_off_undecided(campaign, why)
+
+
+def campaign_job_retried(old: Job, new: Job) -> None:
+    """A campaign that failed before anything was put forward goes on from where its job does. Raises
+    JobRefusedError."""
+    if old.recipe != "campaign" or old.subject_id is None:
+        return
+    campaign = Campaign.objects.select_for_update(no_key=True).get(pk=old.subject_id)
+    if campaign.status != C.FAILED:
+        raise JobRefusedError(f"Its campaign is {campaign.get_status_display().lower()}.")
+    if Deal.objects.filter(campaign_id=campaign.pk).exists():
+        raise JobRefusedError("Its campaign has deals, which were decided: submit a new brief instead.")
+    adopted = new.steps.filter(key="allocate", status=StepStatus.COMPLETED).exists()
+    onward = (C.BUDGET_ALLOCATED, C.RESEARCHING) if adopted else ()
+    for to in (C.INITIALIZED, C.BRIEF_RECEIVED, *onward):
+        transition(campaign, to, actor=SYSTEM, reason=f"{new.reference} retries {old.reference}")
+
+
+def _call_off_undecided(campaign: Campaign, why: str) -> None:
+    """What was put forward and nobody has decided on is of no use any more."""
+    undecided = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNDECIDED).order_by("id")
+    for deal in undecided.select_for_update(of=("self",), no_key=True):
+        transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=f"{campaign.reference}: {why}"[:500])
 
 
 def _fate(status: str) -> str:

@@ -9,8 +9,8 @@ from django.db import transaction
 from campaigns.brief import Brief, Problem, brief_validate
 from campaigns.models import Campaign, CampaignStatus
 from tasks_app import clock
-from tasks_app.jobs.engine import job_start
 from tasks_app.jobs.models import Job
+from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import create, transition
 from tasks_app.people.actors import SYSTEM, actor_ensure

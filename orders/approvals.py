@@ -10,7 +10,7 @@ from orders.questions import DEAL, DIFFERENT, LATE, ask_booked_differently, ask_
 from orders.services import deal_cancel_at_seller, deal_locked, deal_withdraw_held, purchase_of
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
-from tasks_app.jobs.engine import job_start
+from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.people.actors import SYSTEM
 

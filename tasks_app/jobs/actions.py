@@ -12,7 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Q
+
 from tasks_app.jobs.models import Job, Step
+from tasks_app.operations.models import READS, Operation
+from tasks_app.operations.models import OperationStatus as O
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +28,18 @@ class Run:
     inputs: dict[str, Any]
 
     def purpose(self, what: str) -> str:
-        """A purpose for an operation of this step."""
-        return f"step:{self.step.pk}:{what}"
+        """A purpose for an operation of this step. In a retried job it is that of what the step asked for
+        before, where that changes something at the seller and did not fail: it is not done twice."""
+        return self._asked_before(what) or f"step:{self.step.pk}:{what}"
+
+    def _asked_before(self, what: str) -> str | None:
+        if self.step.lineage is None:
+            return None
+        chain = Q(pk=self.step.lineage) | Q(lineage=self.step.lineage)
+        earlier = Step.objects.filter(chain).exclude(pk=self.step.pk).values_list("pk", flat=True)
+        asked = Operation.objects.filter(purpose__in=[f"step:{pk}:{what}" for pk in earlier])
+        stands = asked.exclude(task_type__in=READS).exclude(status__in=(O.FAILED, O.REJECTED, O.CANCELED))
+        return stands.order_by("-id").values_list("purpose", flat=True).first()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,14 +24,13 @@ from tasks_app.jobs.models import (
     Step,
     StepStatus,
 )
-from tasks_app.jobs.recipes import StepSpec, recipe_named
+from tasks_app.jobs.recipes import StepSpec
+from tasks_app.jobs.retries import Code
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.wake import wake
-from tasks_app.lifecycle.references import next_reference
-from tasks_app.lifecycle.transitions import Who, create, create_many, transition
-from tasks_app.people.actors import SYSTEM, actor_key
-from tasks_app.people.models import Team
+from tasks_app.lifecycle.transitions import Who, create_many, transition
+from tasks_app.people.actors import SYSTEM
 
 S = StepStatus
 _ended: list[Callable[[Job], None]] = []
@@ -43,54 +42,15 @@ def on_job_ended(listener: Callable[[Job], None]) -> None:
         _ended.append(listener)
 
 
-@transaction.atomic
-def job_start(
-    *,
-    recipe: str,
-    inputs: dict[str, Any],
-    team: Team,
-    actor: Who,
-    subject_type: str = "",
-    subject_id: uuid.UUID | None = None,
-    parent_step: Step | None = None,
-    priority: int = 100,
-) -> Job:
-    """A recipe becomes rows in one commit: job, steps, edges, incoming counts. Raises RecipeError."""
-    plan = recipe_named(recipe)
-    job = Job(
-        reference=next_reference("JOB"),
-        recipe=plan.name,
-        recipe_version=plan.version,
-        recipe_digest=plan.digest,
-        plan=plan.model_dump(mode="json"),
-        inputs=inputs,
-        team=team,
-        requested_by=actor_key(actor),
-        subject_type=subject_type,
-        subject_id=subject_id,
-        parent_step=parent_step,
-        priority=priority,
-    )
-    create(job, actor=actor, reason=f"{plan.title} started")
-    steps = {
-        spec.id: Step(
-            id=ids.new_id(),
-            job=job,
-            key=spec.id,
-            spec=spec.model_dump(mode="json"),
-            incoming=len(spec.after),
-            priority=priority,
-        )
-        for spec in plan.steps
-    }
-    create_many(steps.values(), actor=SYSTEM, reason="Planned")
-    Edge.objects.bulk_create(
-        Edge(before=steps[before], after=steps[spec.id]) for spec in plan.steps for before in spec.after
-    )
-    events.record(job, "job.planned", payload={"steps": list(steps)})
-    transition(job, JobStatus.QUEUED, actor=SYSTEM)
-    _release(job, [step for step in steps.values() if step.incoming == 0])
-    return job
+def adopt(job: Job, step: Step, done: Step) -> None:
+    """Complete a step of a retried job with what its predecessor in the chain of retries put out, in the
+    caller's commit."""
+    why = f"Adopted from {done.job.reference}"
+    transition(step, S.QUEUED, actor=SYSTEM, reason=why)
+    transition(step, S.EXECUTING, actor=SYSTEM, reason=why)
+    changes = {"outputs": done.outputs, "skipped": done.skipped, "ended_at": clock.now()}
+    transition(step, S.COMPLETED, actor=SYSTEM, reason=why, changes=changes)
+    events.record(job, "step.adopted", step=step, payload={"from": str(done.pk)})
 
 
 @transaction.atomic
@@ -177,6 +137,11 @@ def expand(*, step: Step, items: list[Any]) -> bool:
         )
         for i, item in enumerate(items)
     ]
+    before = _items_before(current)
+    for one in made:
+        earlier = before.get(one.item_index or 0)
+        if earlier is not None and earlier.item == one.item:
+            one.lineage = earlier.lineage or earlier.pk
     create_many(made, actor=SYSTEM, reason=f"One of {len(made)}")
     transition(
         current,
@@ -186,8 +151,24 @@ def expand(*, step: Step, items: list[Any]) -> bool:
         changes={"waiting_for": {"type": "items", "count": len(made)}, "lease_until": None},
     )
     events.record(job, "step.expanded", step=current, payload={"items": len(made)})
-    _release(job, made)
+    adopted = [one for one in made if one.lineage and before[one.item_index or 0].status == S.COMPLETED]
+    for one in adopted:
+        adopt(job, one, before[one.item_index or 0])
+    release(job, [one for one in made if one not in adopted])
+    if len(adopted) == len(made):
+        _join(job, made[-1])
+        _end_job_if_over(job)
     return True
+
+
+def _items_before(step: Step) -> dict[int, Step]:
+    """The items of the same fan-out in the job that this one's retries, by their place."""
+    if step.lineage is None or step.job.retry_of_id is None:
+        return {}
+    items = Step.objects.filter(fan_out__job=step.job.retry_of_id, fan_out__key=step.key).select_related(
+        "job"
+    )
+    return {one.item_index or 0: one for one in items}
 
 
 def locked_job(job_id: uuid.UUID) -> Job:
@@ -219,6 +200,10 @@ def _complete(job: Job, step: Step, outputs: dict[str, Any], *, skipped: bool = 
         },
     )
     events.record(job, "step.completed", step=step)
+    if step.failures:
+        events.record(job, Code.SUCCEEDED, step=step, payload={"failures": step.failures})
+    if step.spec.get("preview") and job.status == JobStatus.PROCESSING:
+        transition(job, JobStatus.PREVIEW, actor=SYSTEM, reason=f"{step.key} is worth a look")
     _after_end(job, step)
 
 
@@ -254,16 +239,16 @@ def _release_successors(job: Job, step: Step) -> None:
     for successor in successors:
         successor.incoming -= 1
     Step.objects.bulk_update(successors, ["incoming"])
-    _release(job, [s for s in successors if s.incoming == 0])
+    release(job, [s for s in successors if s.incoming == 0])
 
 
-def _release(job: Job, steps: Iterable[Step]) -> None:
+def release(job: Job, steps: Iterable[Step]) -> None:
     """Queue steps whose predecessors have all ended; those whose condition is not met end as skipped."""
     released = False
     for step in steps:
         transition(step, S.QUEUED, actor=SYSTEM, reason="Ready", changes={"ready_at": clock.now()})
         events.record(job, "step.queued", step=step)
-        spec = StepSpec.model_validate(step.spec)
+        spec = StepSpec.stored(step.spec)
         if spec.condition and step.fan_out_id is None and not _holds(job, step, spec):
             _skip(job, step)
             continue
@@ -323,25 +308,29 @@ def _end_job_if_over(job: Job) -> None:
         return
     failed = job.steps.filter(status=S.FAILED, fan_out=None, spec__optional=False).first()
     if failed is not None:
-        _end_job(job, JobStatus.FAILED, error=f"{failed.key}: {failed.error}")
+        end_job(job, JobStatus.FAILED, error=f"{failed.key}: {failed.error}")
         return
     try:
         outputs = resolve(job.plan["outputs"], scope_of(job, None))
     except TemplateFailedError as error:
-        _end_job(job, JobStatus.FAILED, error=f"outputs: {error}")
+        end_job(job, JobStatus.FAILED, error=f"outputs: {error}")
         return
     if job.status == JobStatus.QUEUED:  # every step was skipped: no worker took any
         transition(job, JobStatus.DISPATCHING, actor=SYSTEM)
-    _end_job(job, JobStatus.COMPLETED, outputs=outputs)
+    end_job(job, JobStatus.COMPLETED, outputs=outputs)
 
 
-def _end_job(job: Job, to: str, **changes: Any) -> None:
+def end_job(job: Job, to: str, *, actor: Who = SYSTEM, **changes: Any) -> None:
+    """End a job the caller has locked, however it ends; `changes` are columns, `error` is the reason too.
+
+    Listeners are told, and the step that a nested job runs for is woken.
+    """
     transition(
         job,
         to,
-        actor=SYSTEM,
+        actor=actor,
         reason=changes.get("error", "")[:500],
-        changes={**changes, "ended_at": clock.now()},
+        changes={**changes, "ended_at": clock.now(), "expires_at": None},
     )
     events.record(job, f"job.{job.status.lower()}")
     for listener in _ended:

@@ -21,7 +21,7 @@ def record(
     """Append an event; its key names the row version it belongs to, so it cannot be written twice, unless
     `occurrence` tells apart what may happen more than once to one version."""
     subject = step or job
-    correlation = {"trace_id": trace_id()}
+    correlation = {"trace_id": trace_id(), "team": str(job.team_id), "user": job.requested_by}
     if step is not None:
         correlation |= {"step_id": str(step.pk), "step": step.key, "attempt": str(step.attempts)}
     attempt = step.attempts if step else 0

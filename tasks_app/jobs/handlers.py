@@ -7,6 +7,8 @@ from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approvals_expire_due
 from tasks_app.events.retention import events_prune
 from tasks_app.jobs import engine, wake
+from tasks_app.jobs.endings import nested_end_due
+from tasks_app.jobs.expiry import jobs_expire_due
 from tasks_app.jobs.models import Step, StepStatus
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import on_settled
@@ -19,6 +21,8 @@ def register() -> None:
     on_closed(_approval_closed)
     chore_register("expired_approvals", approvals_expire_due)
     chore_register("woken", wake.wake_if_missed)
+    chore_register("expired_jobs", jobs_expire_due)
+    chore_register("nested_jobs_ended", nested_end_due)
     chore_register("events_pruned", events_prune)
 
 

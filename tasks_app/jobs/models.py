@@ -9,6 +9,7 @@ from django_fsm import FSMField, transition
 
 from tasks_app.lifecycle.models import Stateful
 from tasks_app.people.models import Team
+from tasks_app.people.roles import STEER_JOB
 
 
 class JobStatus(models.TextChoices):
@@ -66,11 +67,23 @@ class Job(Stateful):
     subject_id = models.UUIDField(null=True)
     priority = models.PositiveSmallIntegerField(default=100)
     parent_step = models.OneToOneField("Step", null=True, on_delete=models.PROTECT, related_name="child_job")
+    # The failed job whose completed steps' outputs this one took over.
+    retry_of = models.OneToOneField("self", null=True, on_delete=models.PROTECT, related_name="retried_by")
+    # Looked at then: what it waited for people and sellers meanwhile is not counted (`expiry`).
+    expires_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-id"]
-        indexes = [models.Index(fields=["subject_type", "subject_id"], name="job_by_subject")]
+        permissions = [("steer_job", "May cancel, retry and hide jobs")]
+        indexes = [
+            models.Index(fields=["subject_type", "subject_id"], name="job_by_subject"),
+            models.Index(
+                fields=["expires_at"],
+                name="job_to_expire",
+                condition=models.Q(ended_at__isnull=True, expires_at__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.reference
@@ -99,7 +112,7 @@ class Job(Stateful):
     def fail(self) -> None:
         """A step failed beyond its budget."""
 
-    @transition(field=status, source=list(JOB_OPEN), target=J.CANCELLED)
+    @transition(field=status, source=list(JOB_OPEN), target=J.CANCELLED, permission=STEER_JOB)
     def cancel(self) -> None:
         """Marked for cancellation."""
 
@@ -107,7 +120,12 @@ class Job(Stateful):
     def expire(self) -> None:
         """Its time ran out."""
 
-    @transition(field=status, source=[J.COMPLETED, J.FAILED, J.CANCELLED, J.EXPIRED], target=J.DELETED)
+    @transition(
+        field=status,
+        source=[J.COMPLETED, J.FAILED, J.CANCELLED, J.EXPIRED],
+        target=J.DELETED,
+        permission=STEER_JOB,
+    )
     def delete_from_view(self) -> None:
         """Hidden; the trail stays."""
 
@@ -129,6 +147,8 @@ class Step(Stateful):
     fan_out = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="items")
     item_index = models.PositiveIntegerField(null=True)
     item = models.JSONField(null=True)
+    # The step of the first job in a chain of retries: what it asked sellers for is this one's too.
+    lineage = models.UUIDField(null=True)
     incoming = models.PositiveIntegerField(default=0)
     priority = models.PositiveSmallIntegerField(default=100)
     ready_at = models.DateTimeField(null=True)

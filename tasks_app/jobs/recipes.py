@@ -36,13 +36,19 @@ class StepSpec(BaseModel):
     inputs: dict[str, Any] = Field(default_factory=dict)
     optional: bool = False
     max_failures: int = Field(default=3, ge=1, le=10)
-    max_lost: int = Field(default=5, ge=1, le=20)  # attempts whose worker died without a result
+    max_attempts: int = Field(default=3, ge=1, le=20)  # tries that ended in an error or with their worker
+    preview: bool = False  # its outputs are worth showing before the job ends
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if bool(self.action) == bool(self.recipe):
             raise ValueError(f"step {self.id}: name an action or a recipe, one of them")
         return self
+
+    @classmethod
+    def stored(cls, spec: Mapping[str, Any]) -> Self:
+        """A step's spec as it was pinned, maybe by an earlier release: what is not known any more is left."""
+        return cls.model_validate({name: spec[name] for name in cls.model_fields if name in spec})
 
     def references(self) -> set[str]:
         """The steps that this one's expressions speak of."""
@@ -59,6 +65,8 @@ class Recipe(BaseModel):
     version: int = Field(ge=1)
     title: str
     steps: tuple[StepSpec, ...] = Field(min_length=1)
+    # Time to live, waits for people and sellers not counted.
+    ttl_hours: float = Field(default=24, gt=0, le=24 * 366)
     outputs: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -79,6 +87,17 @@ class Recipe(BaseModel):
         if missing:
             raise ValueError(f"the outputs speak of unknown steps: {', '.join(sorted(missing))}")
         return self
+
+    @classmethod
+    def stored(cls, plan: Mapping[str, Any]) -> Self:
+        """A job's plan as it was pinned, maybe by an earlier release."""
+        known = {name: plan[name] for name in cls.model_fields if name in plan}
+        return cls.model_validate({**known, "steps": [StepSpec.stored(spec) for spec in plan["steps"]]})
+
+    def from_step(self, key: str) -> frozenset[str]:
+        """The step and everything that comes after it."""
+        before = _all_before({step.id: step.after for step in self.steps}, "the steps go in a circle")
+        return frozenset({key, *(name for name, earlier in before.items() if key in earlier)})
 
     @property
     def digest(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -27,7 +26,10 @@ from tasks_app.jobs.actions import (
     action_named,
 )
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.recipes import RecipeError, StepSpec
+from tasks_app.jobs.retries import Budget, decide
+from tasks_app.jobs.retrying import job_retry_nested
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.wake import wake
@@ -35,7 +37,6 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_for
 
 log = structlog.get_logger(__name__)
-_BACKOFF_FIRST_S, _BACKOFF_CAP_S = 1, 30
 SWEEP = "tasks_app.jobs.worker.sweep_slice"
 SWEEP_SLICE_S = 45
 _DRAIN_S = 45  # the queue's time limit covers a whole drain: the last step needs room below it
@@ -84,9 +85,8 @@ def run_step(step: Step) -> None:
 
 def _execute(step: Step) -> Result | None:
     """The action's result; None where the step became other steps or a nested job."""
-    spec = StepSpec.model_validate(step.spec)
-    if step.attempts > spec.max_lost and (lost := claims.lost_attempts(step)) >= spec.max_lost:
-        raise StepFailedError(f"attempts_exhausted: {lost} workers ended without a result")
+    spec = StepSpec.stored(step.spec)
+    _refuse_exhausted(step, spec)
     scope = scope_of(step.job, step)
     if step.fan_out_id is None:
         resolve(spec.condition, scope)  # was met when it was queued; one that cannot be told fails here
@@ -107,28 +107,39 @@ def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None
     """Start the child job, or take over its result: the parent sees one asynchronous step."""
     with transaction.atomic():
         child = Job.objects.select_for_update(no_key=True).filter(parent_step=step).first()
-        if child is None:
-            child = engine.job_start(
-                recipe=spec.recipe,
-                inputs=inputs,
-                team=step.job.team,
-                actor=step.job.requested_by,
-                subject_type=step.job.subject_type,
-                subject_id=step.job.subject_id,
-                parent_step=step,
-                priority=step.priority,
-            )
+        child = child or _start_nested(step, spec, inputs)
         if child.status not in JOB_ENDED:
-            engine.mark_waiting(
+            slept = engine.mark_waiting(
                 step=step,
                 status=StepStatus.AWAITING_TOOL,
                 reason=f"{child.reference} runs",
                 waiting_for={"type": "job", "id": str(child.pk)},
             )
+            if not slept:  # cancelled meanwhile: no job without its step
+                transaction.set_rollback(True)
             return None
     if child.status != JobStatus.COMPLETED:
         raise StepFailedError(f"{child.reference} {child.status.lower()}: {child.error}")
     return Done(outputs=child.outputs or {})
+
+
+def _start_nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Job:
+    """A new job, or in a retried one the retry of the job that ran for this step before."""
+    before = Job.objects.filter(parent_step__job=step.job.retry_of_id, parent_step__key=step.key).first()
+    if step.lineage is not None and before is not None:
+        if before.status == JobStatus.COMPLETED:
+            return before
+        return job_retry_nested(job=before, parent_step=step)
+    return job_start(
+        recipe=spec.recipe,
+        inputs=inputs,
+        team=step.job.team,
+        actor=step.job.requested_by,
+        subject_type=step.job.subject_type,
+        subject_id=step.job.subject_id,
+        parent_step=step,
+        priority=step.priority,
+    )
 
 
 def _settle(step: Step, result: Result | None) -> None:
@@ -178,21 +189,39 @@ def _wait_for_approvals(step: Step, wait: WaitForApprovals) -> None:
     )
 
 
-def _retry_or_fail(step: Step, error: str) -> None:
-    """Within the failure budget: again after a bounded exponential back-off (document 003)."""
-    failures = step.failures + 1
-    if failures >= step.spec["max_failures"]:
-        engine.mark_failed(step=step, error=f"failure_budget_exhausted after {failures}: {error}")
+def _refuse_exhausted(step: Step, spec: StepSpec) -> None:
+    """A step that takes its workers with it is not given to ever more of them."""
+    if step.attempts <= spec.max_attempts:
         return
-    delay = timedelta(seconds=min(_BACKOFF_FIRST_S * 2 ** (failures - 1), _BACKOFF_CAP_S))
+    lost = claims.lost_attempts(step)
+    decision = decide(attempts=step.failures + lost, failures=step.failures, budget=_budget(spec))
+    if lost and not decision.again:
+        raise StepFailedError(f"{decision.code}: {lost} workers ended without a result")
+
+
+def _retry_or_fail(step: Step, error: str) -> None:
+    """Within the budgets: again after a bounded exponential back-off."""
+    failures = step.failures + 1
+    decision = decide(
+        attempts=failures + claims.lost_attempts(step),
+        failures=failures,
+        budget=_budget(StepSpec.stored(step.spec)),
+    )
+    if not decision.again:
+        engine.mark_failed(step=step, error=f"{decision.code} after {failures}: {error}")
+        return
     engine.mark_waiting(
         step=step,
         status=StepStatus.AWAITING_TOOL,
-        reason=f"retry_scheduled: {error}"[:500],
+        reason=f"{decision.code}: {error}"[:500],
         waiting_for={"type": "backoff", "error": error[:500], "failures": failures},
-        ready_in=delay,
+        ready_in=decision.delay,
         failures=failures,
     )
+
+
+def _budget(spec: StepSpec) -> Budget:
+    return Budget(max_attempts=spec.max_attempts, max_failures=spec.max_failures)
 
 
 class _LeaseKeeper:

@@ -88,15 +88,18 @@ def operation_release(*, operation: Operation) -> None:
     )
 
 
-def operation_withdraw(*, operation: Operation, actor: Who, reason: str) -> None:
-    """Cancel an operation that was never sent. Raises InvalidTransitionError when it was."""
+def operation_withdraw(*, operation: Operation, actor: Who, reason: str, tell: bool = False) -> None:
+    """Cancel an operation that was never sent. Raises InvalidTransitionError when it was.
+
+    `tell`: whoever listens to its end is told of it, by the next sweep.
+    """
     now = clock.now()
     transition(
         operation,
         S.CANCELED,
         actor=actor,
         reason=reason,
-        changes={"send_at": None, "settled_at": now, "published_at": now},
+        changes={"send_at": None, "settled_at": now, "published_at": None if tell else now},
     )
 
 

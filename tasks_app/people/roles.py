@@ -23,6 +23,7 @@ SUBMIT_CAMPAIGN = "campaigns.submit_campaign"
 DECIDE = "tasks_app.decide_approval"
 SEND_OPERATION = "tasks_app.send_operation"
 STEER_OPERATION = "tasks_app.steer_operation"
+STEER_JOB = "tasks_app.steer_job"
 CANCEL_DEAL = "orders.cancel_deal"
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -31,6 +32,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "Ad Ops": (
         *_READ,
         STEER_OPERATION,
+        STEER_JOB,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
         "tasks_app.change_seller",
@@ -49,6 +51,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         DECIDE,
         SEND_OPERATION,
         STEER_OPERATION,
+        STEER_JOB,
         CANCEL_DEAL,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",

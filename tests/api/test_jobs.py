@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from orders.models import Deal
-from tasks_app.jobs import engine
+from tasks_app.jobs import engine, planning
 from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job, Step
 from tests.api.conftest import Open
@@ -25,7 +25,7 @@ def deal() -> Deal:
 
 @pytest.fixture
 def job(deal: Deal) -> Job:
-    return engine.job_start(
+    return planning.job_start(
         recipe="book_deal",
         inputs={"deal_id": str(deal.pk)},
         team=deal.team,
@@ -62,7 +62,7 @@ def test_the_graph_shows_fan_outs_and_nested_jobs(opened: Open, job: Job) -> Non
     assert whole is not None
     engine.expand(step=whole, items=["one", "two"])
     item = Step.objects.get(job=job, item_index=1)
-    child = engine.job_start(
+    child = planning.job_start(
         recipe="book_deal", inputs={"deal_id": "x"}, team=job.team, actor="system", parent_step=item
     )
 
@@ -97,7 +97,7 @@ def test_lists_and_graphs_ask_as_often_for_many_as_for_one(
     opened: Open, job: Job, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for _ in range(5):
-        engine.job_start(recipe="book_deal", inputs={}, team=make_team(), actor="system")
+        planning.job_start(recipe="book_deal", inputs={}, team=make_team(), actor="system")
     api = opened("Auditor")
     with django_assert_max_num_queries(6):
         assert len(api.get(ROOM).json()["results"]) == 6

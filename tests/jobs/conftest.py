@@ -12,8 +12,8 @@ import pytest
 from tasks_app import clock
 from tasks_app.jobs import actions, recipes
 from tasks_app.jobs.actions import Action, Done, Result, Run
-from tasks_app.jobs.engine import job_start
 from tasks_app.jobs.models import Job, Step
+from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.worker import drain
 from tests.factories import make_team
 

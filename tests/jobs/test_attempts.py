@@ -51,7 +51,7 @@ def test_a_retry_backs_off_and_then_succeeds(bench: Bench, still: Clock) -> None
 
 def test_the_failure_budget_is_exhausted(bench: Bench, still: Clock) -> None:
     bench.action("flaky", failing(99, lambda: OSError("connection reset")))
-    bench.recipe(step("a", action="flaky", max_failures=7), step("b", "a"))
+    bench.recipe(step("a", action="flaky", max_failures=7, max_attempts=20), step("b", "a"))
     job = bench.run()
     waits = []
     while (waiting := steps_of(job)["a"]).status != "failed":
@@ -124,14 +124,14 @@ def test_a_renewed_lease_is_not_taken_over(bench: Bench, still: Clock) -> None:
 
 
 def test_a_step_that_kills_its_workers_fails_in_the_end(bench: Bench, still: Clock) -> None:
-    bench.recipe(step("a", max_lost=3), step("b", "a"))
+    bench.recipe(step("a", max_attempts=3), step("b", "a"))
     job = bench.start()
     for _ in range(3):
         lose_worker(still)
     drain()
     job.refresh_from_db()
     assert bench.ran == []
-    assert job.error == "a: attempts_exhausted: 3 workers ended without a result"
+    assert job.error == "a: attempt_budget_exhausted: 3 workers ended without a result"
 
 
 def test_a_worker_lost_between_its_claim_and_the_jobs_status_holds_nothing_up(

@@ -13,7 +13,7 @@ from orders.questions import ask_deal
 from orders.services import deal_book
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.jobs import engine
+from tasks_app.jobs import engine, planning
 from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import JOB_ENDED, Job, Step, StepStatus
 from tasks_app.operations.converge import observe
@@ -104,7 +104,7 @@ def _book(step: Step, passes: Pass) -> None:
     if step.fan_out_id is None:
         engine.expand(step=step, items=_outputs(step, "approve")["accepted"])
         return
-    child = Job.objects.filter(parent_step=step).first() or engine.job_start(
+    child = Job.objects.filter(parent_step=step).first() or planning.job_start(
         recipe="book_deal",
         inputs={"deal_id": step.item},
         team=step.job.team,

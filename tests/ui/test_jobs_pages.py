@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from tasks_app.jobs import engine
+from tasks_app.jobs import engine, planning
 from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job, Step, StepStatus
 from tasks_app.jobs.presenters import FOLD_ABOVE, job_layout, step_rows
@@ -104,7 +104,7 @@ def test_a_failed_step_shows_its_error_and_what_it_takes_with_it(agency: Agency,
 def _job_with(agency: Agency, *, siblings: int) -> Job:
     """A campaign's job, run as far as its research over so many sellers."""
     with transaction.atomic():
-        job = engine.job_start(
+        job = planning.job_start(
             recipe="campaign",
             inputs={"campaign_id": str(agency.campaigns["tamarack"].pk)},
             team=agency.campaigns["tamarack"].team,

@@ -1,0 +1,126 @@
+"""Ending jobs before their time: cancelled by a person, or below a job that has ended. One job, one commit.
+
+What was executing or waiting goes straight to cancelled (document 003); its late result is recorded as such.
+Lock order: approvals, operations, job, steps. Nested jobs end after their parent, each in its own commit; a
+crash in between is healed by the sweep (`nested_end_due`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.db import transaction
+
+from tasks_app import clock
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.services import approval_void
+from tasks_app.jobs.engine import end_job, locked_job
+from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, STEP_ENDED, Job, JobStatus, Step, StepStatus
+from tasks_app.lifecycle.transitions import Who, transition, transition_many
+from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.operations.services import operation_withdraw
+from tasks_app.people.actors import SYSTEM, actor_key, actor_user
+from tasks_app.people.roles import STEER_JOB
+
+_AT_ONCE = 100
+
+
+class JobRefusedError(Exception):
+    """The job may not be changed so; the text says why."""
+
+
+def may_steer(actor: Who) -> bool:
+    """The system and its agents may; people by their right."""
+    user = actor_user(actor_key(actor))
+    return user is None or user.has_perm(STEER_JOB)
+
+
+def job_cancel(*, job_id: uuid.UUID, actor: Who, reason: str) -> Job:
+    """Cancel a job, what it asked people, what it has not sent yet, and the jobs nested in it.
+
+    Raises JobRefusedError when it has ended or no reason is given, InvalidTransitionError without the right.
+    """
+    if not reason.strip():
+        raise JobRefusedError("Say why it is cancelled.")
+    job = _cut_short(job_id, JobStatus.CANCELLED, actor, reason.strip())
+    if job is None:
+        raise JobRefusedError("It has ended already.")
+    nested_end(job)
+    return job
+
+
+@transaction.atomic
+def job_hide(*, job_id: uuid.UUID, actor: Who) -> Job:
+    """Hide a job that has ended from lists; its trail stays.
+
+    Raises JobRefusedError (it still runs), InvalidTransitionError (no right).
+    """
+    job = locked_job(job_id)
+    if job.status in JOB_OPEN:
+        raise JobRefusedError("It still runs: cancel it first.")
+    if job.status != JobStatus.DELETED:
+        transition(job, JobStatus.DELETED, actor=actor)
+    return job
+
+
+def job_expire(*, job_id: uuid.UUID, reason: str) -> bool:
+    """End a job whose time to live is over; False when it has ended already."""
+    job = _cut_short(job_id, JobStatus.EXPIRED, SYSTEM, reason)
+    if job is not None:
+        nested_end(job)
+    return job is not None
+
+
+def nested_end(job: Job) -> int:
+    """End the jobs nested in one that was cut short, as it was. Answers how many."""
+    below = Job.objects.filter(parent_step__job=job, status__in=JOB_OPEN).values_list("pk", flat=True)
+    ended = 0
+    for child_id in list(below):
+        child = _cut_short(child_id, job.status, SYSTEM, f"{job.reference} was {job.status.lower()}")
+        if child is not None:
+            ended += 1 + nested_end(child)
+    return ended
+
+
+def nested_end_due() -> int:
+    """End nested jobs whose parent was cut short in a moment in which its worker died, or they were made."""
+    over = (JobStatus.CANCELLED, JobStatus.EXPIRED)
+    left = Job.objects.filter(parent_step__job__status__in=over, status__in=JOB_OPEN)
+    parents = left.values_list("parent_step__job", flat=True)[:_AT_ONCE]
+    return sum(nested_end(parent) for parent in Job.objects.filter(pk__in=set(parents)))
+
+
+@transaction.atomic
+def _cut_short(job_id: uuid.UUID, to: str, actor: Who, reason: str) -> Job | None:
+    waits = _awaited(job_id)
+    _withdraw_questions(waits, reason)
+    _withdraw_unsent(waits, reason)
+    job = locked_job(job_id)
+    if job.status in JOB_ENDED:
+        return None
+    changes = {"ended_at": clock.now(), "ready_at": None, "lease_until": None}
+    steps = Step.objects.filter(job=job).exclude(status__in=STEP_ENDED)
+    transition_many(steps, StepStatus.CANCELLED, actor=SYSTEM, reason=reason[:500], changes=changes)
+    end_job(job, to, actor=actor, error=reason)
+    return job
+
+
+def _awaited(job_id: uuid.UUID) -> list[dict[str, Any]]:
+    waiting = Step.objects.filter(job=job_id, waiting_for__isnull=False).exclude(status__in=STEP_ENDED)
+    return [wait for wait in waiting.values_list("waiting_for", flat=True) if wait]
+
+
+def _withdraw_questions(waits: list[dict[str, Any]], reason: str) -> None:
+    ids = [pk for wait in waits if wait["type"] == "approvals" for pk in wait["ids"]]
+    asked = Approval.objects.filter(pk__in=ids, status=ApprovalStatus.OPEN).order_by("pk")
+    for approval in asked.select_for_update(no_key=True):
+        approval_void(approval=approval, reason=reason[:500])
+
+
+def _withdraw_unsent(waits: list[dict[str, Any]], reason: str) -> None:
+    """What has left stays with the seller, and is followed to its end."""
+    ids = [wait["id"] for wait in waits if wait["type"] == "operation"]
+    unsent = Operation.objects.filter(pk__in=ids, status=OperationStatus.REQUESTED).order_by("pk")
+    for operation in unsent.select_for_update(no_key=True, of=("self",)):
+        operation_withdraw(operation=operation, actor=SYSTEM, reason=reason[:500], tell=True)

@@ -1,0 +1,91 @@
+"""A recipe becomes rows in one commit: job, steps, edges, incoming counts (document 001, init_instance)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+
+from tasks_app import clock, ids
+from tasks_app.jobs import events
+from tasks_app.jobs.engine import release
+from tasks_app.jobs.models import Edge, Job, JobStatus, Step
+from tasks_app.jobs.recipes import Recipe, recipe_named
+from tasks_app.lifecycle.references import next_reference
+from tasks_app.lifecycle.transitions import Who, create, create_many, transition
+from tasks_app.people.actors import SYSTEM, actor_key
+from tasks_app.people.models import Team
+
+
+@transaction.atomic
+def job_start(
+    *,
+    recipe: str,
+    inputs: dict[str, Any],
+    team: Team,
+    actor: Who,
+    subject_type: str = "",
+    subject_id: uuid.UUID | None = None,
+    parent_step: Step | None = None,
+    priority: int = 100,
+) -> Job:
+    """A recipe becomes rows in one commit: job, steps, edges, incoming counts. Raises RecipeError."""
+    plan = recipe_named(recipe)
+    now = clock.now()
+    job = Job(
+        reference=next_reference("JOB"),
+        recipe=plan.name,
+        recipe_version=plan.version,
+        recipe_digest=plan.digest,
+        plan=plan.model_dump(mode="json"),
+        inputs=inputs,
+        team=team,
+        requested_by=actor_key(actor),
+        subject_type=subject_type,
+        subject_id=subject_id,
+        parent_step=parent_step,
+        priority=priority,
+        expires_at=now + timedelta(hours=plan.ttl_hours),
+    )
+    create(job, actor=actor, reason=f"{plan.title} started")
+    steps = plan_steps(job, plan)
+    release(job, [step for step in steps.values() if step.incoming == 0])
+    return job
+
+
+def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None = None) -> dict[str, Step]:
+    """The rows of a job's graph, by key, in the caller's commit; the job is queued.
+
+    `lineage`: the first step in a chain of retries, by key.
+    """
+    steps = {
+        spec.id: Step(
+            id=ids.new_id(),
+            job=job,
+            key=spec.id,
+            spec=spec.model_dump(mode="json"),
+            incoming=len(spec.after),
+            priority=job.priority,
+            lineage=(lineage or {}).get(spec.id),
+        )
+        for spec in plan.steps
+    }
+    create_many(steps.values(), actor=SYSTEM, reason="Planned")
+    Edge.objects.bulk_create(
+        Edge(before=steps[before], after=steps[spec.id]) for spec in plan.steps for before in spec.after
+    )
+    events.record(job, "job.planned", payload={"steps": list(steps)})
+    transition(job, JobStatus.QUEUED, actor=SYSTEM)
+    return steps
+
+
+def release_rest(job: Job, steps: Collection[Step]) -> None:
+    """Count what each of `steps` still has to wait for, after others were adopted; queue what may run."""
+    keys = {step.key for step in steps}
+    for step in steps:
+        step.incoming = sum(name in keys for name in step.spec["after"])
+    Step.objects.bulk_update(steps, ["incoming"])
+    release(job, [step for step in steps if step.incoming == 0])

@@ -1,0 +1,126 @@
+"""A job's time to live: what counts, what stops the clock, and the last try before giving up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from orders.questions import ask_deal
+from tasks_app import clock
+from tasks_app.approvals.services import approval_void
+from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitUntil
+from tasks_app.jobs.expiry import job_waited, jobs_expire_due
+from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
+from tasks_app.jobs.worker import drain
+from tests.factories import make_deal
+from tests.jobs.conftest import Bench, Clock, statuses, steps_of
+
+pytestmark = pytest.mark.django_db
+
+
+def asleep(bench: Bench, **recipe: object) -> Job:
+    """Waits for a time far away: nobody's deadline but its own."""
+
+    def sleep(_run: Run) -> Result:
+        return WaitUntil(moment=clock.now() + timedelta(days=30))
+
+    bench.action("sleep", sleep)
+    bench.recipe({"id": "a", "action": "sleep"}, {"id": "b", "after": ["a"]}, **recipe)
+    return bench.run()
+
+
+@pytest.mark.parametrize(("recipe", "hours"), [({}, 24), ({"ttl_hours": 2}, 2)])
+def test_it_expires_after_its_own_time(
+    bench: Bench, still: Clock, recipe: dict[str, object], hours: int
+) -> None:
+    job = asleep(bench, **recipe)
+    still.forward(hours=hours, seconds=-1)
+    assert jobs_expire_due() == 0
+    still.forward(seconds=1)
+    assert jobs_expire_due() == 1
+    job.refresh_from_db()
+    assert job.status == JobStatus.EXPIRED
+    assert job.error == f"Not done within {hours} h of its own time"
+    assert statuses(job) == {"a": "cancelled", "b": "cancelled"}
+    assert jobs_expire_due() == 0
+
+
+def waits_for_a_person(bench: Bench) -> tuple[Job, Callable[[], None]]:
+    """The job, and how the question it waits for goes away."""
+    asked = ask_deal(make_deal())
+
+    def ask(run: Run) -> Result:
+        asked.refresh_from_db()
+        return WaitForApprovals(approval_ids=(asked.pk,)) if asked.status == "open" else Done()
+
+    def sleep(_run: Run) -> Result:
+        return WaitUntil(moment=clock.now() + timedelta(days=30))
+
+    bench.action("ask", ask)
+    bench.action("sleep", sleep)
+    bench.recipe({"id": "a", "action": "ask"}, {"id": "b", "action": "sleep", "after": ["a"]})
+    return bench.run(), lambda: approval_void(approval=asked, reason="gone")
+
+
+def test_the_clock_stops_while_a_person_is_awaited(bench: Bench, still: Clock) -> None:
+    job, answer = waits_for_a_person(bench)
+    still.forward(hours=100)
+    assert jobs_expire_due() == 0
+    job.refresh_from_db()
+    assert (job.status, statuses(job)["a"]) == (JobStatus.PROCESSING, "awaiting_user_confirmation")
+    answer()
+    drain()
+    assert statuses(job)["b"] == "awaiting_tool"
+    assert job_waited(job, still.now).total == timedelta(hours=100)
+    still.forward(hours=24, seconds=-1)
+    assert jobs_expire_due() == 0
+    still.forward(seconds=601)  # it is looked at again some minutes later at most
+    assert jobs_expire_due() == 1
+
+
+def test_waits_side_by_side_count_once(bench: Bench, still: Clock) -> None:
+    asked = ask_deal(make_deal())
+    bench.action("ask", lambda run: WaitForApprovals(approval_ids=(asked.pk,)))
+    bench.recipe({"id": "a", "action": "ask"}, {"id": "b", "action": "ask"})
+    job = bench.run()
+    still.forward(hours=5)
+    waited = job_waited(job, still.now)
+    assert (waited.total, waited.still) == (timedelta(hours=5), True)
+
+
+def test_a_nested_jobs_wait_stops_the_parents_clock(bench: Bench, still: Clock) -> None:
+    asked = ask_deal(make_deal())
+    bench.action("ask", lambda run: WaitForApprovals(approval_ids=(asked.pk,)))
+    bench.recipe({"id": "a", "action": "ask"}, name="inner")
+    bench.recipe({"id": "top", "recipe": "inner"}, name="outer")
+    job = bench.run("outer")
+    still.forward(hours=30)
+    assert jobs_expire_due() == 0
+    assert not Job.objects.filter(status=JobStatus.EXPIRED).exists()
+    assert job_waited(job, still.now).still
+
+
+def test_expiry_passes_down(bench: Bench, still: Clock) -> None:
+    def sleep(_run: Run) -> Result:
+        return WaitUntil(moment=clock.now() + timedelta(days=30))
+
+    bench.action("sleep", sleep)
+    bench.recipe({"id": "a", "action": "sleep"}, name="inner", ttl_hours=48)
+    bench.recipe({"id": "top", "recipe": "inner"}, name="outer")
+    bench.run("outer")
+    still.forward(hours=24)
+    assert jobs_expire_due() == 1
+    assert set(Job.objects.values_list("status", flat=True)) == {JobStatus.EXPIRED}
+
+
+def test_a_lost_wake_up_is_made_up_for_before_giving_up(bench: Bench, still: Clock) -> None:
+    job, answer = waits_for_a_person(bench)
+    answer()
+    Step.objects.filter(job=job, key="a").update(ready_at=None)  # as if the wake-up had been lost
+    still.forward(hours=24)
+    assert jobs_expire_due() == 0
+    assert WorkflowEvent.objects.filter(job=job, type="step.recovered").count() == 1
+    drain()
+    assert steps_of(job)["a"].status == "completed"
