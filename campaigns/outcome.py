@@ -10,6 +10,7 @@ from campaigns.models import Campaign
 from campaigns.models import CampaignStatus as C
 from orders.models import CONFIRMED, UNDECIDED, UNSETTLED, Deal, DealStatus
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.services import approval_void
 from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.models import Job, JobStatus, StepStatus
 from tasks_app.lifecycle.transitions import transition
@@ -65,8 +66,13 @@ def campaign_job_retried(old: Job, new: Job) -> None:
 
 
 def _call_off_undecided(campaign: Campaign, why: str) -> None:
-    """What was put forward and nobody has decided on is of no use any more."""
+    """What was put forward and nobody has decided on is of no use any more, nor is the question about it."""
     undecided = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNDECIDED).order_by("id")
+    asked = Approval.objects.filter(
+        subject_type="deal", subject_id__in=undecided.values("pk"), status=ApprovalStatus.OPEN
+    )
+    for approval in asked.order_by("pk").select_for_update(no_key=True):
+        approval_void(approval=approval, reason=f"{campaign.reference}: {why}"[:500])
     for deal in undecided.select_for_update(of=("self",), no_key=True):
         transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=f"{campaign.reference}: {why}"[:500])
 

@@ -73,6 +73,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "subject_id",
             "requested_by",
             "parent_job",
+            "retry_of",
             "error",
             "created_at",
             "ended_at",
@@ -84,6 +85,18 @@ class JobDetailSerializer(JobSerializer):
 
     class Meta(JobSerializer.Meta):
         fields = [*JobSerializer.Meta.fields, "inputs", "outputs"]
+
+
+class ReasonSerializer(StrictSerializer):
+    """Why something is done: it stands in the trail."""
+
+    reason = serializers.CharField(max_length=400)
+
+
+class RetrySerializer(ReasonSerializer):
+    """Why, and from which step on what was done is done again (nothing: where it failed)."""
+
+    from_step = serializers.CharField(required=False, allow_blank=True, default="", max_length=60)
 
 
 class NodeSerializer(serializers.Serializer[dict[str, Any]]):

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
+from tasks_app.desk.page import viewer
+from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
 from tasks_app.jobs.looks import step_title
 from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, Job, JobStatus, Step
-from tasks_app.jobs.presenters import STEP, event_lines, job_layout, job_words, step_rows
+from tasks_app.jobs.presenters import (
+    STEP,
+    ended_words,
+    event_lines,
+    job_layout,
+    job_words,
+    steering_of,
+    step_rows,
+)
+from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.selectors import JobRows, job_events, job_rows
-from tasks_app.lifecycle.names import names_of
+from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.names import link_to, names_of
 from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
+from tasks_app.lifecycle.presenters import refusal_words
 from tasks_app.lifecycle.selectors import entries_of_many
 from tasks_app.people.actors import actor_names
+from tasks_app.people.models import User
 from tasks_app.templatetags.fd import state
 
 
@@ -32,10 +47,11 @@ class JobAdmin(StatefulPage, ListPage):
     head = "Jobs"
     subhead = "Runs of recipes, newest first. Every step is a row; a worker that dies loses nothing."
     views = {
-        "": ("All", {}),
+        "": ("All", {"status__in": [s for s in JobStatus if s != JobStatus.DELETED]}),
         "open": ("Open", {"status__in": JOB_OPEN}),
         "failed": ("Failed", {"status": JobStatus.FAILED}),
-        "ended": ("Ended", {"status__in": JOB_ENDED}),
+        "ended": ("Ended", {"status__in": [s for s in JOB_ENDED if s != JobStatus.DELETED]}),
+        "hidden": ("Hidden", {"status": JobStatus.DELETED}),
     }
     list_display = ["show_reference", "show_recipe", "show_subject", "show_state", "show_since", "show_took"]
     search_fields = ["^reference"]
@@ -74,7 +90,7 @@ class JobAdmin(StatefulPage, ListPage):
         return text.duration(job.ended_at - job.created_at) if job.ended_at else text.DASH
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("team", "parent_step__job")
+        return super().get_queryset(request).select_related("team", "parent_step__job", "retry_of")
 
     def object_data(self, request: HttpRequest, obj: Job) -> dict[str, Any]:
         rows = job_rows(obj)
@@ -84,6 +100,9 @@ class JobAdmin(StatefulPage, ListPage):
             **_trails(obj, rows, request.GET.get(STEP, "")),
             "job": obj,
             "parent": parent,
+            "retried_by": Job.objects.filter(retry_of=obj).only("reference").first(),
+            "ended": ended_words(obj),
+            "steer": steering_of(obj, rows, viewer(request)),
             "subject": names.get(obj.subject_id) if obj.subject_id else None,
             "dag": job_layout(rows),
             "words": job_words(rows),
@@ -91,6 +110,34 @@ class JobAdmin(StatefulPage, ListPage):
             "events": event_lines(job_events(obj)),
             "title": obj.reference,
         }
+
+    def object_post(self, request: HttpRequest, obj: Job) -> HttpResponse:
+        """Cancel, retry or hide; where that is refused the page again, with what the person had written."""
+        act, reason, user = request.POST.get("act", ""), request.POST.get("reason", ""), viewer(request)
+        try:
+            now, told = _steered(obj, act, reason, user, request.POST.get("from_step", ""))
+        except (JobRefusedError, TransitionError) as error:
+            data = self.object_data(request, self.get_queryset(request).get(pk=obj.pk))
+            data["steer"] = {**(data["steer"] or {}), "refusal": _refusal(error), "reason": reason}
+            return self.page(request, "desk/job.html", obj, status=409, **data)
+        messages.success(request, told)
+        return redirect(link_to(Job, now.pk))
+
+
+def _steered(job: Job, act: str, reason: str, user: User, from_step: str) -> tuple[Job, str]:
+    """The job to show afterwards, and what was done in words. Raises JobRefusedError, TransitionError."""
+    if act == "cancel":
+        return job_cancel(job_id=job.pk, actor=user, reason=reason), f"{job.reference} is cancelled."
+    if act == "retry":
+        new = job_retry(job_id=job.pk, actor=user, reason=reason, from_step=from_step)
+        return new, f"{new.reference} retries {job.reference}."
+    if act == "hide":
+        return job_hide(job_id=job.pk, actor=user), f"{job.reference} is hidden from lists."
+    raise JobRefusedError("Say what to do: cancel, retry or hide.")
+
+
+def _refusal(error: JobRefusedError | TransitionError) -> str:
+    return refusal_words(error) if isinstance(error, TransitionError) else str(error)
 
 
 def _trails(job: Job, rows: JobRows, wanted: str) -> dict[str, Any]:

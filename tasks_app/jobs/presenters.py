@@ -13,11 +13,13 @@ from tasks_app.desk.graph import Layout, Node, layered
 from tasks_app.desk.items import joined
 from tasks_app.desk.states import COLOURS, face
 from tasks_app.jobs.looks import Look, step_look, step_title, step_took
-from tasks_app.jobs.models import Job, Step, StepStatus, WorkflowEvent
+from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus, WorkflowEvent
 from tasks_app.jobs.selectors import JobRows, step_names
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
+from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_JOB
 
-S = StepStatus
+J, S = JobStatus, StepStatus
 FOLD_ABOVE = 12
 STEP = "step"  # the parameter of a job's page that asks for one step's diagram and trail
 _AT_ONCE = timedelta(milliseconds=50)
@@ -66,6 +68,28 @@ def job_words(rows: JobRows) -> str:
         if step.fan_out_id is None
     ]
     return f"Job graph of {rows.job.reference}: {joined(said)}."
+
+
+def ended_words(job: Job) -> tuple[str, str]:
+    """A glyph and a sentence on how it ended without having got through."""
+    said = {
+        J.FAILED: ("failed", "The job failed."),
+        J.CANCELLED: ("stopped", "The job was cancelled."),
+        J.EXPIRED: ("overdue", "The job ran out of time."),
+    }
+    return said.get(J(job.status), ("stopped", "It did not get through."))
+
+
+def steering_of(job: Job, rows: JobRows, who: User) -> dict[str, Any] | None:
+    """What `who` can do about the job: cancel, hide, retry, and the `steps` to retry from; None: nothing."""
+    if not who.has_perm(STEER_JOB) or job.status == J.DELETED:
+        return None
+    over = job.status in JOB_ENDED
+    failed = job.status in (J.FAILED, J.EXPIRED) and job.parent_step_id is None
+    retry = failed and not Job.objects.filter(retry_of=job).exists()
+    done = [step for step in rows.steps if step.fan_out_id is None and step.status == S.COMPLETED]
+    steps = [{"key": step.key, "title": step_title(step)} for step in done] if retry else []
+    return {"cancel": not over, "hide": over, "retry": retry, "steps": steps}
 
 
 def step_rows(rows: JobRows) -> list[StepRow]:

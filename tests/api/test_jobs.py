@@ -103,3 +103,52 @@ def test_lists_and_graphs_ask_as_often_for_many_as_for_one(
         assert len(api.get(ROOM).json()["results"]) == 6
     with django_assert_max_num_queries(8):
         api.get(f"{ROOM}{job.pk}/graph/")
+
+
+def test_a_job_is_cancelled_with_a_reason(opened: Open, job: Job) -> None:
+    api, path = opened("Ad Ops"), f"{ROOM}{job.reference}/cancel/"
+    assert api.post(path, {}, format="json").status_code == 400
+    told = api.post(path, {"reason": "the client withdrew"}, format="json")
+    assert (told.status_code, told.json()["status"], told.json()["error"]) == (
+        200,
+        "CANCELLED",
+        "the client withdrew",
+    )
+    again = api.post(path, {"reason": "once more"}, format="json")
+    assert again.status_code == 409
+    assert (again.json()["status_now"], again.json()["allowed"]) == ("CANCELLED", ["DELETED"])
+    assert set(job.steps.values_list("status", flat=True)) == {"cancelled"}
+
+
+def test_a_hidden_job_is_listed_only_when_asked_for(opened: Open, job: Job) -> None:
+    api = opened("Ad Ops")
+    api.post(f"{ROOM}{job.pk}/cancel/", {"reason": "x"}, format="json")
+    assert api.post(f"{ROOM}{job.pk}/hide/").json()["status"] == "DELETED"
+    assert api.get(ROOM).json()["results"] == []
+    assert [j["id"] for j in api.get(ROOM, {"status": "DELETED"}).json()["results"]] == [str(job.pk)]
+    assert api.get(f"{ROOM}{job.pk}/").status_code == 200
+
+
+def test_a_failed_job_is_retried_once(opened: Open, job: Job) -> None:
+    api, path = opened("Ad Ops"), f"{ROOM}{job.pk}/retry/"
+    refused = api.post(path, {"reason": "mended"}, format="json")
+    assert (refused.status_code, refused.json()["title"]) == (
+        409,
+        "It is queued: only what failed or expired is retried.",
+    )
+    step = claim_step()
+    assert step is not None
+    engine.mark_failed(step=step, error="the seller is gone")
+    told = api.post(path, {"reason": "mended"}, format="json").json()
+    assert (told["retry_of"], told["status"]) == (str(job.pk), "QUEUED")
+    assert api.post(path, {"reason": "mended"}, format="json").status_code == 409
+    assert api.post(path, {"reason": "x", "from_stpe": "buy"}, format="json").status_code == 400
+
+
+@pytest.mark.parametrize("what", ["cancel", "retry", "hide"])
+def test_steering_takes_the_right_and_the_team(opened: Open, job: Job, what: str) -> None:
+    assert opened("Buyer").post(f"{ROOM}{job.pk}/{what}/", {"reason": "x"}, format="json").status_code == 403
+    other = opened("Ad Ops", team=make_team("Another"))
+    assert other.post(f"{ROOM}{job.pk}/{what}/", {"reason": "x"}, format="json").status_code == 404
+    job.refresh_from_db()
+    assert (job.status, Job.objects.count()) == ("QUEUED", 1)
