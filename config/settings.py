@@ -241,10 +241,10 @@ WORKERS = env.int("FLIGHTDECK_WORKERS", 2)
 Q_CLUSTER = {
     "name": "flightdeck",
     "orm": "default",
+    "broker_class": "tasks_app.jobs.broker.PostgresBroker",
     "workers": WORKERS + 1,  # one is held by the sweep loop
     "timeout": 120,
     "retry": 180,
-    "poll": 0.2,
     "max_attempts": 3,
     "save_limit": 200,
     "catch_up": False,

@@ -110,7 +110,7 @@ def resume(*, waiting_for: dict[str, Any]) -> int:
         ready_at__isnull=True,
     ).update(ready_at=clock.now())
     if woken:
-        wake()
+        wake(woken)
     return woken
 
 
@@ -244,7 +244,7 @@ def _release_successors(job: Job, step: Step) -> None:
 
 def release(job: Job, steps: Iterable[Step]) -> None:
     """Queue steps whose predecessors have all ended; those whose condition is not met end as skipped."""
-    released = False
+    released = 0
     for step in steps:
         transition(step, S.QUEUED, actor=SYSTEM, reason="Ready", changes={"ready_at": clock.now()})
         events.record(job, "step.queued", step=step)
@@ -252,9 +252,9 @@ def release(job: Job, steps: Iterable[Step]) -> None:
         if spec.condition and step.fan_out_id is None and not _holds(job, step, spec):
             _skip(job, step)
             continue
-        released = True
+        released += 1
     if released:
-        wake()
+        wake(released)
 
 
 def _holds(job: Job, step: Step, spec: StepSpec) -> bool:

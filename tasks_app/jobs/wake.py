@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
-from django_q.models import OrmQ
+from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
 from tasks_app import clock
@@ -16,11 +19,13 @@ from tasks_app.jobs.models import Step, StepStatus
 DRAIN = "tasks_app.jobs.worker.drain"
 _ENOUGH = 8  # wake-ups waiting: a drain takes everything there is, more of them change nothing
 _MISSED = timedelta(seconds=1)
+_here = threading.local()
 
 
-def wake() -> None:
-    """Wake a worker once the present commit is durable; a wake-up that fails is logged, not raised."""
-    transaction.on_commit(_enqueue, robust=True)
+def wake(ready: int = 1) -> None:
+    """Wake workers for so many ready steps once the present commit is durable; where that fails it is logged.
+    A worker that drains takes one of them itself."""
+    transaction.on_commit(partial(_owe, ready), robust=True)
 
 
 def wake_if_missed() -> int:
@@ -30,11 +35,35 @@ def wake_if_missed() -> int:
     orphaned = Q(status=StepStatus.EXECUTING, lease_until__lt=now)
     if not Step.objects.filter(Q(ready_at__lte=now - _MISSED) | orphaned).exists():
         return 0
-    _enqueue()
+    _enqueue(1)
     return 1
 
 
-def _enqueue() -> None:
+@contextmanager
+def taking_next() -> Iterator[None]:
+    """Around one step of a drain: of what it makes ready this worker takes one next, others are woken for the
+    rest. After an error nothing is counted on: everybody is woken."""
+    _here.owed = 0
+    try:
+        yield
+    except BaseException:
+        _enqueue(1)
+        raise
+    finally:
+        others, _here.owed = _here.owed - 1, None
+    if others > 0:
+        _enqueue(others)
+
+
+def _owe(ready: int) -> None:
+    owed: int | None = getattr(_here, "owed", None)
+    if owed is None:
+        _enqueue(ready)
+    else:
+        _here.owed = owed + ready
+
+
+def _enqueue(ready: int) -> None:
     # Locked ones were taken by a worker, maybe one that was killed: only those still waiting count.
-    if OrmQ.objects.filter(lock__lte=timezone.now()).count() < _ENOUGH:
+    for _ in range(min(ready, _ENOUGH - get_broker().queue_size())):
         async_task(DRAIN, save=False)

@@ -32,7 +32,7 @@ from tasks_app.jobs.retries import Budget, decide
 from tasks_app.jobs.retrying import job_retry_nested
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.templates import TemplateFailedError, resolve
-from tasks_app.jobs.wake import wake
+from tasks_app.jobs.wake import taking_next, wake
 from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_for
 
@@ -48,11 +48,13 @@ def drain(steps: int | None = None) -> int:
     done = 0
     while done < slice_ and time.monotonic() < until:
         if stopping.asked():
+            wake()  # for what it has made ready
             return done
         step = claims.claim_step()
         if step is None:
             return done
-        run_step(step)
+        with taking_next():
+            run_step(step)
         done += 1
     wake()
     return done

@@ -193,6 +193,25 @@ def test_a_drain_is_bounded_and_wakes_the_next(
     assert drain() == 3
 
 
+@pytest.mark.parametrize(
+    ("steps", "woken"),
+    [
+        ([step("a"), step("b", "a"), step("c", "b")], 0),
+        ([step("a"), step("b", "a"), step("c", "a"), step("d", "a")], 2),
+        ([step("a"), *(step(f"b{n}", "a") for n in range(30))], 8),
+    ],
+)
+def test_others_are_woken_for_what_one_worker_cannot_take_next(
+    bench: Bench, steps: list[dict[str, Any]], woken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.recipe(*steps)
+    bench.start()
+    monkeypatch.setattr("django.db.transaction.on_commit", lambda call, robust: call())
+    monkeypatch.setattr("tasks_app.jobs.worker.wake", lambda: None)
+    assert drain(steps=1) == 1
+    assert queued() == woken
+
+
 def test_a_worker_that_was_asked_to_stop_takes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.recipe(step("a"), step("b"))
     job = bench.start()
