@@ -1,0 +1,40 @@
+"""The example of docs/recipes.md, run as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks_app.jobs.models import Job, JobStatus
+from tasks_app.jobs.recipes import StepSpec, recipe_parse, recipe_register
+from tasks_app.jobs.worker import drain
+from tests.factories import make_team
+from tests.jobs.conftest import Bench, statuses
+
+pytestmark = pytest.mark.django_db
+PAGE = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
+
+
+def block(language: str, place: int = 0) -> str:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[place]
+
+
+@pytest.mark.parametrize(("minimum", "alarm"), [(20, {"rung": True}), (5, {"skipped": True})])
+def test_the_example_runs(bench: Bench, minimum: int, alarm: dict[str, bool]) -> None:
+    recipe_register(recipe_parse(block("json")))
+    scope: dict[str, Any] = {"team": make_team()}
+    exec(block("python"), scope)  # noqa: S102
+    exec(block("python", 1).replace('"minimum": 20', f'"minimum": {minimum}'), scope)  # noqa: S102
+    drain()
+    job = Job.objects.get(pk=scope["job"].pk)
+    assert (job.status, job.outputs) == (JobStatus.COMPLETED, {"total": 12})
+    assert job.steps.get(key="alarm").outputs == alarm
+    assert statuses(job)["count[2]"] == "completed"
+
+
+def test_every_field_of_a_step_is_explained() -> None:
+    table = set(re.findall(r"`(\w+)`", PAGE.partition("## What a step can say")[2].partition("##")[0]))
+    assert set(StepSpec.model_fields) - {"title"} <= table
