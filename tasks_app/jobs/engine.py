@@ -50,7 +50,12 @@ def adopt(job: Job, step: Step, done: Step) -> None:
     transition(step, S.EXECUTING, actor=SYSTEM, reason=why)
     changes = {"outputs": done.outputs, "skipped": done.skipped, "ended_at": clock.now()}
     transition(step, S.COMPLETED, actor=SYSTEM, reason=why, changes=changes)
-    events.record(job, "step.adopted", step=step, payload={"from": str(done.pk)})
+    events.record(
+        job,
+        "step.adopted",
+        step=step,
+        payload={"from": str(done.pk), "outputs": done.outputs, "skipped": done.skipped},
+    )
 
 
 @transaction.atomic
@@ -199,11 +204,12 @@ def _complete(job: Job, step: Step, outputs: dict[str, Any], *, skipped: bool = 
             "skipped": skipped,
         },
     )
-    events.record(job, "step.completed", step=step)
+    events.record(job, "step.completed", step=step, payload={"outputs": outputs, "skipped": skipped})
     if step.failures:
         events.record(job, Code.SUCCEEDED, step=step, payload={"failures": step.failures})
     if step.spec.get("preview") and job.status == JobStatus.PROCESSING:
         transition(job, JobStatus.PREVIEW, actor=SYSTEM, reason=f"{step.key} is worth a look")
+        events.record(job, "job.preview")
     _after_end(job, step)
 
 
@@ -332,7 +338,7 @@ def end_job(job: Job, to: str, *, actor: Who = SYSTEM, **changes: Any) -> None:
         reason=changes.get("error", "")[:500],
         changes={**changes, "ended_at": clock.now(), "expires_at": None},
     )
-    events.record(job, f"job.{job.status.lower()}")
+    events.record(job, f"job.{job.status.lower()}", payload=changes)
     for listener in _ended:
         listener(job)
     if job.parent_step_id is not None:

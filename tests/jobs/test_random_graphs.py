@@ -16,6 +16,7 @@ from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tests.jobs.conftest import Bench, statuses
+from tests.jobs.test_replaying import as_rows, as_told
 
 pytestmark = pytest.mark.django_db
 
@@ -120,4 +121,5 @@ def test_a_graph_ends_as_it_reads(bench: Bench, nodes: list[Node]) -> None:
         )
         assert ended.filter(entity_id__in=job.steps.values("pk")).count() == len(ends)
         assert verify_entity("job", job.pk).ok
+        assert as_told(job) == as_rows(job)
         transaction.set_rollback(True)
