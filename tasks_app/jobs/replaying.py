@@ -33,8 +33,8 @@ class Replay:
 
 
 def replayed(events: Iterable[WorkflowEvent]) -> Replay:
-    """What the events, in their order, come to. Types that move nothing (retries that were decided, results that
-    came late) are passed over. Raises KeyError for a step that was never planned."""
+    """What the events, in their order, come to. Types that move nothing (a retry decided, a result that came
+    late) are passed over. Raises KeyError for a step that was never planned."""
     run = Replay()
     for event in events:
         if event.type in _JOB:
