@@ -114,7 +114,8 @@ SHADOWS = {
     ),
     "the trail": (
         "create temporary table tasks_app_auditentry as select 'deal' as entity_type, id as entity_id,"
-        " 2 as seq, 'quoted' as from_status, 'accepted' as to_status, '{}'::jsonb as metadata from orders_deal"
+        " 2 as seq, 'quoted' as from_status, 'accepted' as to_status, '{}'::jsonb as metadata"
+        " from orders_deal"
     ),
     "the imports": (
         "create temporary table tasks_app_import as"

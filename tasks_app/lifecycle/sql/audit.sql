@@ -83,10 +83,9 @@ alter table tasks_app_auditentry drop constraint if exists audit_actor_typed;
 alter table tasks_app_auditentry add constraint audit_actor_typed
   check (actor ~ '^(system|(human|agent):[A-Za-z0-9][A-Za-z0-9._-]{0,71})$') not valid;
 
-create or replace function fd_append_only() returns trigger
-language plpgsql set search_path = public, pg_temp as $$
+create or replace function fd_append_only() returns trigger language plpgsql as $$
 begin
-  perform fd_refuse('append_only', tg_table_name::text, null, '', '', 'it is append-only', 'insufficient_privilege');
+  perform public.fd_refuse('append_only', tg_table_name::text, null, '', '', 'it is append-only', 'insufficient_privilege');
 end $$;
 
 create or replace trigger audit_rows before update or delete on tasks_app_auditentry

@@ -1,8 +1,7 @@
 -- What every entity's enforcement uses.
 
 -- The transaction an import was recorded in; nobody states it for himself.
-create or replace function fd_import_txid() returns trigger
-language plpgsql set search_path = public, pg_temp as $$
+create or replace function fd_import_txid() returns trigger language plpgsql as $$
 begin
   new.txid := pg_current_xact_id()::text::bigint;
   return new;

@@ -9,6 +9,7 @@ language plpgsql security definer set search_path = public, pg_temp as $$
 declare
   r {table};
   v_at timestamptz;
+  v_row jsonb;
   v_columns text;
   v_changes jsonb := '{{}}'::jsonb;
 begin
@@ -24,8 +25,9 @@ begin
       where t.id = p_id and t.status = p_from and t.version = p_version for no key update;
     if not found then return null; end if;
     v_at := coalesce(p_at, clock_timestamp());
+    v_row := to_jsonb(r);
     select string_agg(quote_ident(k), ', '),
-           jsonb_object_agg(k, jsonb_build_array(fd_compact(to_jsonb(r) -> k), fd_compact(p_changes -> k)))
+           jsonb_object_agg(k, jsonb_build_array(fd_compact(v_row -> k), fd_compact(p_changes -> k)))
       into v_columns, v_changes from jsonb_object_keys(p_changes) k;
     execute format('update {table} t set status = $1, version = $2, status_since = $3, (%1$s) = '
                    '(select %1$s from jsonb_populate_record($4, $5)) where t.id = $6', v_columns)
