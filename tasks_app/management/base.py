@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError, OperationalError
@@ -54,7 +55,8 @@ class DeskCommand(BaseCommand):
         try:
             self.run(**options)
         except OperationalError as error:
-            self._refused(CommandError(f"The database did not answer: {error}", returncode=REFUSED))
+            told = f"The database did not answer: {error}\n{settings.CONNECTION_HINT()}".strip()
+            self._refused(CommandError(told, returncode=REFUSED))
         except CommandError as error:
             self._refused(error)
         except (TransitionError, DatabaseError) as error:

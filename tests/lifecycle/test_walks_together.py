@@ -1,4 +1,4 @@
-"""Several threads walk the same entities at once, legally and not: whoever wins stands in the trail, in order.
+"""Several threads walk the same entities at once, legally and not: who wins stands in the trail, in order.
 
 Each thread draws its own steps: along an edge that its own reading of the entity allows, to a status that no
 edge leads to, to one that does not exist, with a stale instance, or past the application, in SQL.
@@ -39,7 +39,7 @@ MAKE: dict[str, Callable[[int], Stateful]] = {
 
 @dataclass
 class Walker:
-    """One thread's way: what it won, (entity, version) to status, and how often it was refused, and by what."""
+    """One thread's way: what it won, (entity, version) to status, and how often what refused it."""
 
     name: str
     rows: list[Stateful]
