@@ -48,6 +48,20 @@ def test_a_version_that_moves_alone(app: psycopg.Connection, deal: Deal) -> None
     unchanged(deal)
 
 
+@pytest.mark.parametrize("ended", ["cancelled", "failed", "expired"])
+def test_what_has_ended_moves_no_more(
+    app: psycopg.Connection, owner: psycopg.Connection, deal: Deal, ended: str
+) -> None:
+    """Not even for the owner."""
+    transition(deal, ended, actor="system")
+    move = "update orders_deal set status = %s, version = version + 1 where id = %s"
+    for status in {*deal.declared().states} - {ended}:
+        for somebody in (app, owner):
+            with pytest.raises(errors.CheckViolation, match="no declared edge"):
+                somebody.execute(move, [status, deal.pk])
+    unchanged(deal)
+
+
 def test_an_id_that_changes(app: psycopg.Connection, deal: Deal) -> None:
     with pytest.raises(errors.CheckViolation, match="its id never changes"):
         app.execute("update orders_deal set id = %s where id = %s", [uuid.uuid4(), deal.pk])
