@@ -7,9 +7,17 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    from django.conf import settings
     from django.core.management import execute_from_command_line
+    from django.db import OperationalError
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except OperationalError as error:
+        hint = settings.CONNECTION_HINT()
+        if not hint:
+            raise
+        sys.exit(f"{error}\n{hint}")
 
 
 if __name__ == "__main__":

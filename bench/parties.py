@@ -1,8 +1,9 @@
 """One process of a party of `bench.transitions`: it reads orders from its input, answers with JSON lines.
 
 `python -m bench.parties PARTY NUMBER`. Orders: `run SECONDS` walks its own deals quoted → negotiating →
-quoted for that long, `many` moves the 10,000 rows of the set-based case once. The parties do the same job,
-one audited status change in one commit, each in its own way.
+quoted for that long, `changes SECONDS` does it with two columns that move with the status, `many` moves the
+10,000 rows of the set-based case once. The parties do the same job, one audited status change in one commit,
+each in its own way.
 """
 
 from __future__ import annotations
@@ -52,6 +53,12 @@ class Ours:
 
         transition(deal, other(deal.status), actor="agent:bench", reason=REASON[other(deal.status)])
 
+    def change(self, deal: Any) -> None:
+        from tasks_app.lifecycle.transitions import transition
+
+        to, changes = other(deal.status), {"revision": deal.version, "media_buy_status": deal.status}
+        transition(deal, to, actor="agent:bench", reason=REASON[to], changes=changes)
+
     def many(self) -> int:
         from orders.models import Deal
         from tasks_app.lifecycle.transitions import transition_many
@@ -66,11 +73,19 @@ class Reference:
 
     LOCK = "select status, version from reference.deal where id = %s for no key update"
     MOVE = "update reference.deal set status = %s, version = %s, status_since = %s where id = %s"
+    LOCK_CHANGED = (
+        "select status, version, revision, media_buy_status from reference.deal where id = %s"
+        " for no key update"
+    )
+    MOVE_CHANGED = (
+        "update reference.deal set status = %s, version = %s, status_since = %s, revision = %s,"
+        " media_buy_status = %s where id = %s"
+    )
     LAST = "select hash from reference.audit where entity_type = 'deal' and entity_id = %s and seq = %s"
     ENTRY = (
         "insert into reference.audit (entity_type, entity_id, seq, from_status, to_status, at, actor, reason,"
         " metadata, changes, trace_id, format_version, body, prev_hash, hash)"
-        " values ('deal', %s, %s, %s, %s, %s, %s, %s, '{}', '{}', '', 1, %s, %s, %s)"
+        " values ('deal', %s, %s, %s, %s, %s, %s, %s, '{}', %s, '', 1, %s, %s, %s)"
     )
     EVENT = (
         "insert into reference.outbox (type, entity_type, entity_id, seq, payload, at)"
@@ -98,14 +113,32 @@ class Reference:
                 raise RuntimeError("somebody else moved it")
             at = datetime.now(UTC)
             run(self.MOVE, [to, version + 1, at, pk], prepare=True)
-            (previous,) = run(self.LAST, [pk, version], prepare=True).fetchone() or (b"",)
-            body = entry_body(pk, version + 1, frm, to, at, previous)
-            digest = hashlib.sha256(body).digest()
-            entry = [pk, version + 1, frm, to, at, "agent:bench", REASON[to], body, previous, digest]
-            run(self.ENTRY, entry, prepare=True)
-            payload = json.dumps({"from": frm, "to": to, "actor": "agent:bench"})
-            run(self.EVENT, [f"deal.{to}", pk, version + 1, payload, at], prepare=True)
+            self._record(deal, to, at, "{}")
         deal[1:] = to, version + 1
+
+    def change(self, deal: list[Any]) -> None:
+        (pk, frm, version), to = deal, other(deal[1])
+        run = self._cursor.execute
+        with self._connection.transaction():
+            found = run(self.LOCK_CHANGED, [pk], prepare=True).fetchone()
+            if found is None or found[:2] != (frm, version):
+                raise RuntimeError("somebody else moved it")
+            at = datetime.now(UTC)
+            run(self.MOVE_CHANGED, [to, version + 1, at, version, frm, pk], prepare=True)
+            changes = {"revision": [found[2], version], "media_buy_status": [found[3], frm]}
+            self._record(deal, to, at, json.dumps(changes))
+        deal[1:] = to, version + 1
+
+    def _record(self, deal: list[Any], to: str, at: datetime, changes: str) -> None:
+        """The entry, chained to the one before, and the event."""
+        (pk, frm, version), run = deal, self._cursor.execute
+        (previous,) = run(self.LAST, [pk, version], prepare=True).fetchone() or (b"",)
+        body = entry_body(pk, version + 1, frm, to, at, previous, changes)
+        digest = hashlib.sha256(body).digest()
+        entry = [pk, version + 1, frm, to, at, "agent:bench", REASON[to], changes, body, previous, digest]
+        run(self.ENTRY, entry, prepare=True)
+        payload = json.dumps({"from": frm, "to": to, "actor": "agent:bench"})
+        run(self.EVENT, [f"deal.{to}", pk, version + 1, payload, at], prepare=True)
 
 
 class FsmLog:
@@ -145,17 +178,19 @@ def main() -> int:
     for order in sys.stdin:
         command, *rest = order.split()
         if command == "run":
-            _answer(_run(party, deals, float(rest[0])))
+            _answer(_run(party.move, deals, float(rest[0])))
+        elif command == "changes":
+            _answer(_run(party.change, deals, float(rest[0])))  # type: ignore[attr-defined]  # not the peer
         elif command == "many":
             _answer(_timed(party.many))  # type: ignore[attr-defined]  # ours alone is asked
     return 0
 
 
-def _run(party: Party, deals: Iterator[Any], seconds: float) -> dict[str, float]:
+def _run(move: Callable[[Any], None], deals: Iterator[Any], seconds: float) -> dict[str, float]:
     def walk() -> int:
         moves, until = 0, time.perf_counter() + seconds
         while time.perf_counter() < until:
-            party.move(next(deals))
+            move(next(deals))
             moves += 1
         return moves
 
@@ -181,11 +216,11 @@ def zone_of(number: int) -> str:
     return f"Etc/GMT+{number + 1}"
 
 
-def entry_body(pk: UUID, seq: int, frm: str, to: str, at: datetime, previous: bytes) -> bytes:
-    """The bytes that fd_audit_append hashes for the same entry."""
+def entry_body(pk: UUID, seq: int, frm: str, to: str, at: datetime, previous: bytes, changes: str) -> bytes:
+    """The bytes that are hashed, as fd_audit_append makes them."""
     micros = int(at.timestamp()) * 1_000_000 + at.microsecond
     fields = ("1", "deal", str(pk), str(seq), frm, to, str(micros), "agent:bench", REASON[to])
-    everything = (*fields, "{}", "{}", "", previous.hex())
+    everything = (*fields, "{}", changes, "", previous.hex())
     return "".join(f"{len(text.encode())}:{text}," for text in everything).encode()
 
 

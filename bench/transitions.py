@@ -3,7 +3,8 @@
 In one interleaved run of three rounds on a private embedded PostgreSQL (fsync and synchronous_commit on):
 `transition()` as the application's role; psycopg with prepared statements and no triggers, statement by
 statement; django-fsm-2 with django-fsm-log. Each with one process and with four, every process walking deals
-of its own, in short slices that take turns; `transition_many` on 10,000 rows among them. Last the
+of its own, in short slices that take turns; moves that write two more columns, and `transition_many` on
+10,000 rows among them. Last the
 verification of what all that left behind. Prints a table of min / median / max and one JSON line; machines
 are noisy, so read the ratios.
 """
@@ -92,7 +93,8 @@ def _round(number: int, workers: dict[str, list[Worker]], figures: Figures) -> N
     alone = {f"{name}_1": (team[:1], _RUN) for name, team in workers.items()}
     together = {f"{name}_{len(team)}": (team, _RUN) for name, team in workers.items()}
     many = {"many": (workers["ours"][:1], "many"), "reference_beside_many": (reference, _RUN)}
-    for group, slices in ((alone, SLICES), (together, SLICES), (many, MANY_SLICES)):
+    changed = {f"{name}_changes_1": (workers[name][:1], _CHANGES) for name in ("ours", "reference")}
+    for group, slices in ((alone, SLICES), (together, SLICES), (changed, SLICES), (many, MANY_SLICES)):
         for name, rate in _interleaved(group, slices, shift=number).items():
             figures.setdefault(name, []).append(rate)
             _say(f"   round {number + 1}: {name:<22}{rate:>10,.0f}/s")
@@ -119,13 +121,14 @@ def _slice(workers: list[Worker], order: str) -> tuple[float, float]:
     return sum(a["moves"] for a in answers), statistics.mean(a["seconds"] for a in answers)
 
 
-_RUN = f"run {SECONDS}"
+_RUN, _CHANGES = f"run {SECONDS}", f"changes {SECONDS}"
 _RATIOS = (
     ("ratio_1", "ours_1", "reference_1"),
     ("ratio_4", "ours_4", "reference_4"),
     ("ratio_many", "many", "reference_beside_many"),
     ("fsm_log_ratio_1", "ours_1", "fsm_log_1"),
     ("fsm_log_ratio_4", "ours_4", "fsm_log_4"),
+    ("ratio_changes_1", "ours_changes_1", "reference_changes_1"),
 )
 
 

@@ -14,7 +14,7 @@ from rest_framework.views import exception_handler
 
 from tasks_app.api.problems import problem
 from tasks_app.approvals.services import DecisionRefusedError
-from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.refusals import refusal_of
 from tasks_app.lifecycle.transitions import trace_id
 from tasks_app.operations.services import OperationRefusedError
 
@@ -64,15 +64,16 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response:
 
 
 def _refusal(error: Exception) -> Response | None:
-    if isinstance(error, TransitionError):
+    refused = refusal_of(error)
+    if refused is not None:
         return problem(
             409,
-            str(error),
-            entity=error.entity,
-            id=error.entity_id,
-            status_now=error.from_status,
-            allowed=list(error.allowed),
-            why=error.why,
+            str(refused),
+            entity=refused.entity,
+            id=refused.entity_id,
+            status_now=refused.from_status,
+            allowed=list(refused.allowed),
+            why=refused.why,
         )
     if isinstance(error, DecisionRefusedError):
         return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)

@@ -6,6 +6,7 @@ Importing this module opens nothing: the database server is started by config.su
 import os
 import secrets
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.logs import configure as configure_logs
 from config.navigation import UNFOLD as UNFOLD
-from config.postgres import database_urls
+from config.postgres import connection_hint, database_urls
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(environ.Env().str("FLIGHTDECK_VAR", str(BASE_DIR / "var")))
@@ -121,6 +122,8 @@ TEMPLATES = [
 
 # --- database: PostgreSQL only, two roles --------------------------------------------------------
 _urls = database_urls(BASE_DIR, os.environ)
+# What a command says when the database is away.
+CONNECTION_HINT = partial(connection_hint, BASE_DIR, os.environ)
 _role = env.str("FLIGHTDECK_DB_ROLE", "app")
 if _role not in ("app", "owner"):
     raise ImproperlyConfigured("FLIGHTDECK_DB_ROLE is app or owner")

@@ -22,13 +22,14 @@ from orders.ask import (
 from orders.booking import deal_refresh
 from orders.evidence import as_text, deal_evidence
 from orders.models import Deal, DealLine, DealStatus
+from orders.questions import deal_question
 from orders.services import deal_withdraw_held
 from tasks_app import ids, money
 from tasks_app.adcp import requests
 from tasks_app.adcp.envelopes import parse_time
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import Question, approval_open
+from tasks_app.approvals.services import approval_open
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.lifecycle.transitions import allowed_transitions
 from tasks_app.money import decimal_of
@@ -168,28 +169,22 @@ def _package_problem(deal: Deal, package: requests.PackageUpdate, ours: set[str]
 def _ask(deal: Deal, operation: Operation) -> Approval:
     told = _budgets(operation)
     gross = sum((told.get(line.package_id, line.budget) for line in deal.lines.all()), Decimal(0))
-    return approval_open(
-        question=Question(
-            kind=CHANGE,
-            team=deal.team,
-            title=f"Change {deal.reference} with {deal.seller}",
-            subject_type="deal",
-            subject_id=deal.pk,
-            subject_version=deal.version,
-            evidence={
-                **deal_evidence(deal),
-                "media_buy_id": deal.media_buy_id,
-                "operation": operation.reference,
-                "operation_id": str(operation.pk),
-                "change": as_text(operation.request),
-                "gross_after": str(gross),
-            },
-            policy="Every change, one approver",
-            amount=gross,
-            currency=deal.currency,
-        ),
-        requested_by=operation.requested_by,
+    question = deal_question(
+        deal,
+        kind=CHANGE,
+        title=f"Change {deal.reference} with {deal.seller}",
+        evidence={
+            **deal_evidence(deal),
+            "media_buy_id": deal.media_buy_id,
+            "operation": operation.reference,
+            "operation_id": str(operation.pk),
+            "change": as_text(operation.request),
+            "gross_after": str(gross),
+        },
+        policy="Every change, one approver",
+        amount=gross,
     )
+    return approval_open(question=question, requested_by=operation.requested_by)
 
 
 def _budgets(operation: Operation) -> dict[str, Decimal]:

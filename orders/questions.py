@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from orders.evidence import deal_evidence
 from orders.models import Deal
@@ -16,73 +18,70 @@ from tasks_app.people.actors import SYSTEM
 DEAL, DIFFERENT, LATE = "deal", "booked_differently", "late_completion"
 
 
+def deal_question(
+    deal: Deal, *, kind: str, title: str, evidence: Mapping[str, Any], policy: str, amount: Decimal
+) -> Question:
+    """A question about a deal as it is now; `amount` in the deal's currency."""
+    return Question(
+        kind=kind,
+        team=deal.team,
+        title=title,
+        subject_type="deal",
+        subject_id=deal.pk,
+        subject_version=deal.version,
+        evidence=evidence,
+        policy=policy,
+        amount=amount,
+        currency=deal.currency,
+    )
+
+
 def ask_deal(deal: Deal) -> Approval:
     """Ask people whether to book a deal."""
-    return approval_open(
-        question=Question(
-            kind=DEAL,
-            team=deal.team,
-            title=f"Book {deal.seller} for {deal.advertiser}",
-            subject_type="deal",
-            subject_id=deal.pk,
-            subject_version=deal.version,
-            evidence=deal_evidence(deal),
-            policy="Every recommendation, one approver",
-            amount=deal_total(deal),
-            currency=deal.currency,
-        ),
-        requested_by=deal.requested_by,
+    question = deal_question(
+        deal,
+        kind=DEAL,
+        title=f"Book {deal.seller} for {deal.advertiser}",
+        evidence=deal_evidence(deal),
+        policy="Every recommendation, one approver",
+        amount=deal_total(deal),
     )
+    return approval_open(question=question, requested_by=deal.requested_by)
 
 
 def ask_booked_differently(deal: Deal) -> Approval:
     """Ask people whether what the seller booked will do."""
     lines = deal.lines.all()
     confirmed = sum((line.confirmed_budget or line.budget for line in lines), Decimal(0))
-    return approval_open(
-        question=Question(
-            kind=DIFFERENT,
-            team=deal.team,
-            title=f"{deal.seller} booked {deal.reference} differently",
-            subject_type="deal",
-            subject_id=deal.pk,
-            subject_version=deal.version,
-            evidence={
-                **deal_evidence(deal),
-                "differences": deal.differences,
-                "confirmed_gross": str(confirmed),
-                "media_buy_id": deal.media_buy_id,
-            },
-            policy="Confirmed differs from approved",
-            amount=confirmed,
-            currency=deal.currency,
-        ),
-        requested_by=SYSTEM,
+    question = deal_question(
+        deal,
+        kind=DIFFERENT,
+        title=f"{deal.seller} booked {deal.reference} differently",
+        evidence={
+            **deal_evidence(deal),
+            "differences": deal.differences,
+            "confirmed_gross": str(confirmed),
+            "media_buy_id": deal.media_buy_id,
+        },
+        policy="Confirmed differs from approved",
+        amount=confirmed,
     )
+    return approval_open(question=question, requested_by=SYSTEM)
 
 
 def ask_late_completion(deal: Deal, operation: Operation) -> Approval:
     """Ask people what to do with a purchase that was completed after its deadline."""
-    result = operation.result or {}
-    return approval_open(
-        question=Question(
-            kind=LATE,
-            team=deal.team,
-            title=f"{deal.seller} booked {deal.reference} after its deadline",
-            subject_type="deal",
-            subject_id=deal.pk,
-            subject_version=deal.version,
-            evidence=exact(
-                {
-                    **deal_evidence(deal),
-                    "operation": operation.reference,
-                    "media_buy_id": result.get("media_buy_id"),
-                    "settled_at": operation.settled_at,
-                }
-            ),
-            policy="Completed after its deadline",
-            amount=deal_total(deal),
-            currency=deal.currency,
-        ),
-        requested_by=SYSTEM,
+    late = {
+        "operation": operation.reference,
+        "media_buy_id": (operation.result or {}).get("media_buy_id"),
+        "settled_at": operation.settled_at,
+    }
+    question = deal_question(
+        deal,
+        kind=LATE,
+        title=f"{deal.seller} booked {deal.reference} after its deadline",
+        evidence=exact({**deal_evidence(deal), **late}),
+        policy="Completed after its deadline",
+        amount=deal_total(deal),
     )
+    return approval_open(question=question, requested_by=SYSTEM)

@@ -22,8 +22,9 @@ DedupId = tuple[str, UUID, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One committed status change. `payload` holds from, to and actor; `position` is its place among all
-    events. The same `dedup_id` may be delivered twice, never anything else under it."""
+    """One committed status change. `payload` holds from, to, actor and, of what an import brought,
+    `imported`: true; `position` is its place among all events. The same `dedup_id` may be delivered twice,
+    never anything else under it."""
 
     type: str
     entity_type: str
@@ -32,6 +33,11 @@ class Event:
     payload: Mapping[str, Any]
     at: datetime
     position: int
+
+    @property
+    def imported(self) -> bool:
+        """Whether it happened elsewhere, before an import: nothing that a handler should act on now."""
+        return self.payload.get("imported") is True
 
     @property
     def dedup_id(self) -> DedupId:

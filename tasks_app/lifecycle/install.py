@@ -19,9 +19,10 @@ def install_audit() -> migrations.RunSQL:
 
 
 def install_move(entity: str, table: str) -> migrations.RunSQL:
-    """`fd_move_<entity>`, the one way a row of `table` changes its status."""
+    """`fd_move_<entity>`, the one way a row of `table` changes its status, and `fd_birth_<entity>`, the one
+    way it gets its first entry: both run as the role that migrates."""
     sql = (_SQL / "move.sql").read_text().format(entity=entity, table=table)
-    return migrations.RunSQL(sql, f"drop function if exists fd_move_{entity}")
+    return migrations.RunSQL(sql, f"drop function if exists fd_move_{entity}, fd_birth_{entity}")
 
 
 def install_enforcement_shared() -> migrations.RunSQL:

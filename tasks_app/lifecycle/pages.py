@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
@@ -14,12 +15,13 @@ from tasks_app.lifecycle.diagram import Diagram, diagram
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.models import AuditEntry, Stateful
 from tasks_app.lifecycle.presenters import Trail, refusal_words, trail_of
+from tasks_app.lifecycle.refusals import refusal_of
 from tasks_app.lifecycle.selectors import entries_of, verify_shown
 
 
 class StatefulPage(Page):
-    """A page of an entity with a lifecycle. A status change that is refused while it answers becomes a
-    message on the page it came from."""
+    """A page of an entity with a lifecycle. A status change that is refused while it answers, by us or by
+    PostgreSQL itself, becomes a message on the page it came from."""
 
     def change_view(
         self,
@@ -30,8 +32,11 @@ class StatefulPage(Page):
     ) -> HttpResponse:
         try:
             return super().change_view(request, object_id, form_url, extra_context)
-        except TransitionError as error:
-            messages.error(request, refusal_words(error))
+        except (TransitionError, DatabaseError) as error:
+            refused = refusal_of(error)
+            if refused is None:
+                raise
+            messages.error(request, refusal_words(refused))
             return redirect(request.get_full_path())
 
 

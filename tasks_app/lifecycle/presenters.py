@@ -167,10 +167,13 @@ def verification_words(verification: Verification) -> str:
 
 def refusal_words(error: TransitionError) -> str:
     """A refused status change as a person reads it: what stays as it is, why, and what is possible."""
+    if not error.to_status:
+        return f"{error}."
     named = names_of(error.entity, [_uuid(error.entity_id)]).get(_uuid(error.entity_id))
     called = named.reference if named else f"{error.entity} {error.entity_id}"
     possible = f" Possible from {error.from_status}: {', '.join(error.allowed)}." if error.allowed else ""
-    return f"{called} was not moved from {error.from_status} to {error.to_status}: {error.why}.{possible}"
+    frm = error.from_status or "nothing"
+    return f"{called} was not moved from {frm} to {error.to_status}: {error.why}.{possible}"
 
 
 def move_words(entry: AuditEntry) -> str:
@@ -189,7 +192,7 @@ def _row(entry: AuditEntry, actors: Mapping[str, str], entity: EntityName | None
         glyph=glyph,
         what=_what(entry, shown.word),
         move=move_words(entry),
-        note="" if entry.reason == _declared(entry, whole=True) else entry.reason,
+        note="" if entry.reason == _declared(entry) else entry.reason,
         who=actors.get(entry.actor, entry.actor),
         actor=entry.actor,
         hash=bytes(entry.hash).hex()[:8],
@@ -264,10 +267,9 @@ def _what(entry: AuditEntry, word: str) -> str:
     return _declared(entry) or (word if entry.from_status else "Created")
 
 
-def _declared(entry: AuditEntry, *, whole: bool = False) -> str:
-    """The declaration's own words for this edge; unless `whole`, only where they say something."""
-    said = lifecycle(entry.entity_type).edges.get((entry.from_status, entry.to_status), "") or ""
-    return "" if said == "seed table" and not whole else said
+def _declared(entry: AuditEntry) -> str:
+    """The declaration's own words for this edge."""
+    return lifecycle(entry.entity_type).edges.get((entry.from_status, entry.to_status), "")
 
 
 def _uuid(given: str) -> uuid.UUID:

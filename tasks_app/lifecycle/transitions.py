@@ -83,7 +83,7 @@ def transition(
     refused = guards.refusal(entity.entity, str(entity.pk), frm, to, {**(context or {}), "entity": entity})
     if refused:
         raise _error(InvalidTransitionError, entity, to, refused)
-    version, at = _write(entity, to, key, reason or declared.edges[frm, to], metadata, changes)
+    version, at = _write(entity, to, key, _why(reason, declared.edges[frm, to]), metadata, changes)
     getattr(entity, edge.name)()
     entity.version, entity.status_since = version, at
     for name, value in (changes or {}).items():
@@ -117,7 +117,7 @@ def transition_many(
     rows = queryset.order_by().filter(status__in=sources)
     for source in sources:
         rows = guards.narrow(rows, model.entity, source, to)
-    reasons = {source: reason or declared.edges[source, to] for source in sources}
+    reasons = {source: _why(reason, declared.edges[source, to]) for source in sources}
     ids, id_params = rows.values("pk").query.sql_with_params()
     with connection.cursor() as cursor:
         cursor.execute(
@@ -158,20 +158,19 @@ def create_many(
 
 
 def append_birth(rows: Sequence[Stateful], *, actor: Who, reason: str, metadata: Mapping[str, Any]) -> None:
-    """Audit entry 1 of rows of one model, inserted in this transaction with the same status."""
+    """Audit entry 1 of rows of one model, inserted in this transaction. Raises ValueError without reason."""
+    if not reason.strip():
+        raise ValueError(f"a {rows[0].entity} begins for a reason")
     with connection.cursor() as cursor:
         cursor.execute(
-            "select fd_audit_append(%s, id, 1, '', %s, coalesce(%s, clock_timestamp()), %s, %s, %s, '{}', %s)"
-            " from unnest(%s::uuid[]) id",
+            f"select fd_birth_{rows[0].entity}(%s, %s, %s, %s, %s, %s)",
             [
-                rows[0].entity,
-                rows[0].status,
-                clock.frozen(),
+                [row.pk for row in rows],
                 actor_key(actor),
                 _storable(reason),
                 _json(metadata),
                 trace_id(),
-                [row.pk for row in rows],
+                clock.frozen(),
             ],
         )
 
@@ -223,7 +222,7 @@ def _write(
             to,
             entity.version,
             key,
-            _storable(reason),
+            reason,
             _json(metadata) if metadata else "{}",
             _json(_columns(entity, changes), floats=True) if changes else None,
             trace_id(),
@@ -246,6 +245,10 @@ def _columns(entity: Stateful, changes: Mapping[str, Any]) -> dict[str, Any]:
         value = getattr(value, "pk", value) if isinstance(field, models.ForeignKey) else value
         columns[column] = value if isinstance(field, models.JSONField) else field.get_prep_value(value)
     return columns
+
+
+def _why(reason: str, description: str) -> str:
+    return _storable(reason) if reason.strip() else description
 
 
 def _json(value: Any, *, floats: bool = False) -> str:

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 
+from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.refusals import refusal_of
 from tasks_app.people.models import User
 
 FOUND = 1
@@ -52,9 +55,15 @@ class DeskCommand(BaseCommand):
         try:
             self.run(**options)
         except OperationalError as error:
-            self._refused(CommandError(f"The database did not answer: {error}", returncode=REFUSED))
+            told = f"The database did not answer: {error}\n{settings.CONNECTION_HINT()}".strip()
+            self._refused(CommandError(told, returncode=REFUSED))
         except CommandError as error:
             self._refused(error)
+        except (TransitionError, DatabaseError) as error:
+            refused = refusal_of(error)
+            if refused is None:
+                raise
+            self._refused(CommandError(shown(str(refused)), returncode=REFUSED))
 
     def answer(self, data: dict[str, Any], lines: Iterable[str]) -> None:
         """Print `data` with --json, else the lines. Once, before any `found` or `refuse`."""

@@ -1,9 +1,10 @@
-"""What PostgreSQL itself refuses, tried in SQL as the application's role: nothing of ours stands between."""
+"""What PostgreSQL itself refuses, tried in SQL as the application's role: nothing of ours stands between.
+
+What only the owner could try at all, entries of his own, is tried as the owner."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -17,27 +18,7 @@ from tasks_app.lifecycle.models import AuditEntry, LifecycleEdge
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tests.database import Database
-from tests.factories import make_deal
-
-COPY = "insert into orders_deal select (jsonb_populate_record(d, %s)).* from orders_deal d where d.id = %s"
-
-
-@pytest.fixture
-def deal(committed_db: Database) -> Deal:
-    return make_deal()
-
-
-@pytest.fixture
-def app(committed_db: Database, deal: Deal) -> Iterator[psycopg.Connection]:
-    """Somebody in psql, as the application's role."""
-    with psycopg.connect(committed_db.urls.app, autocommit=True) as connection:
-        yield connection
-
-
-def unchanged(deal: Deal) -> None:
-    stored = Deal.objects.get(pk=deal.pk)
-    assert (stored.status, stored.version) == (deal.status, deal.version)
-    assert verify_entity("deal", deal.pk).ok
+from tests.enforcement.conftest import COPY, in_one_transaction, unchanged
 
 
 def test_an_undeclared_edge(app: psycopg.Connection, deal: Deal) -> None:
@@ -67,6 +48,20 @@ def test_a_version_that_moves_alone(app: psycopg.Connection, deal: Deal) -> None
     unchanged(deal)
 
 
+@pytest.mark.parametrize("ended", ["cancelled", "failed", "expired"])
+def test_what_has_ended_moves_no_more(
+    app: psycopg.Connection, owner: psycopg.Connection, deal: Deal, ended: str
+) -> None:
+    """Not even for the owner."""
+    transition(deal, ended, actor="system")
+    move = "update orders_deal set status = %s, version = version + 1 where id = %s"
+    for status in {*deal.declared().states} - {ended}:
+        for somebody in (app, owner):
+            with pytest.raises(errors.CheckViolation, match="no declared edge"):
+                somebody.execute(move, [status, deal.pk])
+    unchanged(deal)
+
+
 def test_an_id_that_changes(app: psycopg.Connection, deal: Deal) -> None:
     with pytest.raises(errors.CheckViolation, match="its id never changes"):
         app.execute("update orders_deal set id = %s where id = %s", [uuid.uuid4(), deal.pk])
@@ -79,28 +74,25 @@ def test_a_change_without_its_entry(app: psycopg.Connection, deal: Deal) -> None
     unchanged(deal)
 
 
-def test_a_change_with_an_entry_that_tells_another_story(app: psycopg.Connection, deal: Deal) -> None:
-    told = f"'deal', '{deal.pk}', 2, 'quoted', 'cancelled', now(), 'system', '', '{{}}', '{{}}', ''"
+def test_a_change_with_an_entry_that_tells_another_story(owner: psycopg.Connection, deal: Deal) -> None:
+    told = f"'deal', '{deal.pk}', 2, 'quoted', 'cancelled', now(), 'system', 'no', '{{}}', '{{}}', ''"
     entry = f"select fd_audit_append({told})"
     change = f"update orders_deal set status = 'accepted', version = 2 where id = '{deal.pk}'"
     for order in ((change, entry), (entry, change)):
         with pytest.raises(errors.CheckViolation, match=r"no audit entry|was not made"):
-            in_one_transaction(app, *order)
+            in_one_transaction(owner, *order)
     unchanged(deal)
 
 
-def in_one_transaction(app: psycopg.Connection, *statements: str) -> None:
-    with app.transaction():
-        for statement in statements:
-            app.execute(statement)
-
-
-def test_an_entry_without_its_change(app: psycopg.Connection, deal: Deal) -> None:
+def test_an_entry_without_its_change(owner: psycopg.Connection, deal: Deal) -> None:
     entry = (
         "select fd_audit_append('deal', %s, 2, 'quoted', 'accepted', now(), 'system', 'no', '{}', '{}', '')"
     )
-    with pytest.raises(errors.CheckViolation, match="tells of a change that was not made"), app.transaction():
-        app.execute(entry, [deal.pk])
+    with (
+        pytest.raises(errors.CheckViolation, match="tells of a change that was not made"),
+        owner.transaction(),
+    ):
+        owner.execute(entry, [deal.pk])
     unchanged(deal)
 
 

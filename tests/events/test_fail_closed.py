@@ -19,7 +19,8 @@ create function break_it() returns trigger language plpgsql as $$ begin raise ex
 create trigger broken before insert on {table} for each row execute function break_it();
 """
 _REFUSED = r"broken|permission denied"
-_REVOKE = "revoke insert on {table} from flightdeck_app"
+# The functions that write them run as the owner.
+_REVOKE = "revoke insert on {table} from flightdeck_owner"
 
 
 @pytest.mark.parametrize("table", ["tasks_app_outboxevent", "tasks_app_auditentry"])

@@ -1,22 +1,23 @@
-"""import_ad_buyer: what becomes of deals, campaigns and jobs, and that it happens once."""
+"""import_ad_buyer: what becomes of deals, campaigns and jobs."""
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.apps import apps
 
 from campaigns.models import Campaign
 from orders.models import Deal
+from tasks_app.events.bus import event_of
 from tasks_app.lifecycle.models import Import as ImportRow
+from tasks_app.lifecycle.models import OutboxEvent
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.people.actors import actor_key
-from tasks_app.people.models import Actor, User
+from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
 from tests.commands.running import call
 from tests.factories import make_advertiser, make_seller, make_team, make_user
@@ -27,11 +28,6 @@ from tests.lifecycle.entities import trail
 pytestmark = pytest.mark.django_db
 
 BOOKED = ("quoted", "accepted", "booking", "booked")
-
-
-def counts() -> dict[str, int]:
-    """How many rows every table of ours has."""
-    return {m._meta.label: m._default_manager.count() for m in apps.get_models(include_auto_created=True)}
 
 
 def test_a_deal_with_its_line_seller_and_advertiser(buyer: Buyer, bring: Import, admin: User) -> None:
@@ -89,6 +85,24 @@ def test_a_legal_history_is_replayed_and_marked(buyer: Buyer, bring: Import, adm
          "reason": "to negotiating"}
     ]  # fmt: skip
     assert verify_entity("deal", deal.pk).ok
+
+
+def test_events_of_an_import_say_so(buyer: Buyer, bring: Import) -> None:
+    """Who acts on events must not act on history."""
+    buyer.deal("deal-1", "quoted", "negotiating")
+    buyer.deal("deal-2", *BOOKED)
+    assert bring().code == 0
+    deal = Deal.objects.get(status="negotiating")
+    transition(deal, "accepted", actor="system")
+
+    *brought, ours = OutboxEvent.objects.order_by("id")
+
+    assert [(e.seq, e.payload["to"]) for e in brought] == [(1, "quoted"), (2, "negotiating"), (1, "booked")]
+    assert all(e.payload["imported"] is True for e in brought)
+    assert "imported" not in ours.payload
+    for number, row in enumerate((*brought, ours), start=1):
+        row.position = number
+        assert event_of(row).imported is (row != ours)
 
 
 @pytest.mark.parametrize(
@@ -261,82 +275,6 @@ def test_everything_else_is_listed(buyer: Buyer, bring: Import) -> None:
     assert told["status_transitions", 2] == "of bookings and others: no such thing here"
     assert told["status_transitions", 1] == "of deals and others that the database no longer has"
     assert told["portfolio_metadata", 1].startswith("for the advertisers")
-
-
-def test_a_second_run_imports_nothing_new(buyer: Buyer, bring: Import) -> None:
-    buyer.deal("deal-1", *BOOKED)
-    buyer.deal("deal-2", "quoted", "negotiating")
-    buyer.campaign()
-    buyer.job()
-    assert bring().code == 0
-    before = counts()
-
-    again = bring()
-
-    assert again.code == 0
-    assert (again.json["imported"], again.json["already_here"], again.json["import"]) == ([], 4, None)
-    assert counts() == before
-
-
-def test_a_later_run_brings_what_is_new_from_wherever_the_file_lies(
-    buyer: Buyer, bring: Import, admin: User, tmp_path: Path
-) -> None:
-    buyer.deal("deal-1", "quoted")
-    assert bring().code == 0
-    buyer.deal("deal-2", "quoted")
-    moved = buyer.path.rename(tmp_path / "elsewhere.db")
-
-    ran = call("import_ad_buyer", str(moved), "--as", admin.username, "--json")
-
-    assert [one["id"] for one in ran.json["imported"]] == ["deal-2"]
-    assert ran.json["already_here"] == 1
-
-
-def test_a_row_that_changed_since_stays_as_it_is_here_and_is_told(buyer: Buyer, bring: Import) -> None:
-    buyer.deal("deal-1", "quoted")
-    assert bring().code == 0
-    buyer.sql("update deals set status = 'cancelled', updated_at = '2026-05-02T10:00:00Z'")
-
-    ran = bring()
-
-    assert ran.code == 1
-    assert "has changed since" in ran.json["not_imported"][0]["problems"][0]["problem"]
-    assert Deal.objects.get().status == "quoted"
-
-
-def test_the_same_ids_of_another_source_are_other_rows(buyer: Buyer, bring: Import) -> None:
-    buyer.deal("deal-1", "quoted")
-    assert bring().code == 0
-    assert bring("--source", "the other desk").code == 0
-    assert Deal.objects.count() == 2
-
-
-def test_a_dry_run_tells_the_same_and_changes_nothing(buyer: Buyer, bring: Import) -> None:
-    buyer.deal("deal-1", *BOOKED)
-    buyer.deal("deal-2", "draft")
-    buyer.campaign()
-    Actor.objects.all().delete()
-    before = counts()
-
-    tried = bring("--dry-run")
-
-    assert counts() == before
-    assert tried.code == 1
-    assert (tried.json["dry_run"], tried.json["import"]) == (True, None)
-    done = bring().json
-    for one in done["imported"]:
-        one["reference"] = None
-    for key in ("imported", "not_imported", "unknown_statuses", "new_sellers", "other_tables", "digest"):
-        assert tried.json[key] == done[key]
-
-
-def test_the_import_itself_is_recorded(buyer: Buyer, bring: Import, admin: User) -> None:
-    buyer.deal("deal-1", "quoted")
-    ran = bring()
-    row = ImportRow.objects.get()
-    digest = hashlib.sha256(buyer.path.read_bytes()).hexdigest()
-    assert (str(row.pk), row.source, row.rows) == (ran.json["import"], "ad_buyer", 1)
-    assert (row.actor, row.source_digest) == (actor_key(admin), digest)
 
 
 def test_a_database_of_the_first_version_is_read(tmp_path: Path, admin: User, advertiser: object) -> None:

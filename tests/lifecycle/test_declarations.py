@@ -11,6 +11,7 @@ from orders.models import UNSETTLED
 from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, STEP_ENDED
 from tasks_app.lifecycle import declarations
 from tasks_app.lifecycle.declarations import ENTITIES, lifecycle
+from tasks_app.lifecycle.descriptions import DESCRIPTIONS, PLACEHOLDERS
 from tasks_app.lifecycle.models import Stateful
 from tasks_app.lifecycle.verify import entity_models
 from tasks_app.operations.models import OPEN, SETTLED
@@ -99,3 +100,21 @@ def test_nothing_is_declared_twice(entity: str) -> None:
     edges = [(e["from"], e["to"]) for e in [*data["transitions"], *data.get("extensions", [])]]
     assert len(edges) == len(set(edges)) == len(lifecycle(entity).edges)
     assert len(set(data["states"])) == len(data["states"])
+
+
+@pytest.mark.parametrize("entity", ENTITIES)
+def test_every_edge_says_why(entity: str) -> None:
+    """For the reason of a move defaults to it, and PostgreSQL takes no entry without one."""
+    assert [
+        edge
+        for edge, said in lifecycle(entity).edges.items()
+        if edge[0] != edge[1] and (not said.strip() or said in PLACEHOLDERS)
+    ] == []
+
+
+def test_no_description_stands_for_an_edge_that_is_described_or_undeclared() -> None:
+    for entity, described in DESCRIPTIONS.items():
+        data = json.loads((declarations._DATA / f"{entity}.json").read_text())
+        edges = [*data["transitions"], *data.get("extensions", [])]
+        said = {(e["from"], e["to"]): e.get("description", "") for e in edges}
+        assert {said.get(edge) for edge in described} <= PLACEHOLDERS, entity

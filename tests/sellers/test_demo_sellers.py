@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import stat
 import time
 import uuid
 from typing import Any
@@ -15,71 +12,10 @@ from adcp.signing import StaticJwksResolver
 from adcp.signing.webhook_hmac import LegacyWebhookHmacOptions, verify_webhook_hmac
 from adcp.signing.webhook_verifier import WebhookVerifyOptions, verify_webhook_signature
 
+from tests.sellers.asking import ALL_STATUSES, SECRET, TOKEN, buy_of, finished, order, push
 from tests.sellers.clients import SellerClient, wait_for
 from tests.sellers.conftest import Sellers
 from tests.sellers.receiver import Receiver
-
-ALL_STATUSES = ["pending_creatives", "pending_start", "active", "paused", "completed", "rejected", "canceled"]
-SECRET = "a shared secret of forty characters, ok!"
-TOKEN = "flightdeck-token-0001"
-PRODUCTS = {
-    "infeed": ("norrland", "nor-display-news-infeed", "infeed-cpm-usd"),
-    "homepage": ("norrland", "nor-display-homepage", "homepage-cpm-usd"),
-    "instream": ("norrland", "nor-olv-instream", "instream-cpcv-usd"),
-    "ctv": ("cobalt", "cob-ctv-premium", "ctv-premium-cpm"),
-    "primetime": ("cobalt", "cob-tv-primetime", "prime-cpp-p2554"),
-    "lateshow": ("cobalt", "cob-tv-lateshow", "lateshow-flat"),
-    "music": ("quill", "qui-audio-music", "music-cpm"),
-    "hostread": ("quill", "qui-podcast-hostread", "hostread-cpm"),
-}
-
-
-def order(*names: str, budget: float = 30000, **more: Any) -> dict[str, Any]:
-    """A create_media_buy request for products of one seller, with a context of its own."""
-    packages = [
-        {
-            "product_id": PRODUCTS[name][1],
-            "pricing_option_id": PRODUCTS[name][2],
-            "budget": budget,
-            "context": {"line": number},
-        }
-        for number, name in enumerate(names)
-    ]
-    return {
-        "idempotency_key": str(uuid.uuid4()),
-        "account": {"brand": {"domain": "aurora-shoes.example"}, "operator": "harbor-media.example"},
-        "brand": {"domain": "aurora-shoes.example"},
-        "start_time": "2030-03-01T00:00:00Z",
-        "end_time": "2030-04-01T00:00:00Z",
-        "packages": packages,
-        "context": {"deal_id": uuid.uuid4().hex},
-    } | more
-
-
-def push(receiver: Receiver, operation_id: str, *, hmac: bool = False) -> dict[str, Any]:
-    config: dict[str, Any] = {
-        "url": receiver.url(operation_id),
-        "operation_id": operation_id,
-        "token": TOKEN,
-    }
-    if hmac:
-        config["authentication"] = {"schemes": ["HMAC-SHA256"], "credentials": SECRET}
-    return config
-
-
-def buy_of(client: SellerClient, request: dict[str, Any]) -> dict[str, Any]:
-    """The one media buy in the books that carries the request's context."""
-    listed = client.call("get_media_buys", account=request["account"], status_filter=ALL_STATUSES)
-    (found,) = [b for b in listed["media_buys"] if b.get("context") == request["context"]]
-    return found
-
-
-def finished(client: SellerClient, task_id: str) -> dict[str, Any]:
-    def done() -> dict[str, Any] | None:
-        task = client.call("get_task_status", task_id=task_id, include_result=True)
-        return task if task["status"] == "completed" else None
-
-    return wait_for(done)
 
 
 @pytest.mark.parametrize("slug", ["norrland", "cobalt", "quill"])
@@ -305,109 +241,3 @@ def test_a_budget_below_the_minimum_is_refused(sellers: Sellers) -> None:
 
     assert refused["adcp_error"]["code"] == "BUDGET_TOO_LOW"
     assert refused["adcp_error"]["field"] == "packages[0].budget"
-
-
-def test_a_buy_is_changed_and_cancelled(sellers: Sellers) -> None:
-    client = sellers.clients["norrland"]
-    request = order("infeed")
-    booked = client.call("create_media_buy", **request)
-    which = {"account": request["account"], "media_buy_id": booked["media_buy_id"]}
-
-    less = client.call(
-        "update_media_buy",
-        **which,
-        idempotency_key=str(uuid.uuid4()),
-        revision=1,
-        packages=[{"package_id": booked["packages"][0]["package_id"], "budget": 5000}],
-    )
-    stale = client.call(
-        "update_media_buy", **which, idempotency_key=str(uuid.uuid4()), revision=1, canceled=True
-    )
-    ended = client.call(
-        "update_media_buy", **which, idempotency_key=str(uuid.uuid4()), revision=2, canceled=True
-    )
-
-    assert (less["revision"], less["total_budget"]) == (2, 5000)
-    assert stale["adcp_error"]["code"] == "CONFLICT"
-    assert (ended["media_buy_status"], ended["valid_actions"]) == ("canceled", [])
-    assert buy_of(client, request)["status"] == "canceled"
-
-
-def test_buys_are_listed_page_by_page(sellers: Sellers) -> None:
-    client = sellers.clients["norrland"]
-    account = {"brand": {"domain": "pages.example"}, "operator": "pages.example"}
-    made = {
-        client.call("create_media_buy", **order("infeed", account=account))["media_buy_id"] for _ in range(3)
-    }
-
-    first = client.call(
-        "get_media_buys", account=account, status_filter=ALL_STATUSES, pagination={"max_results": 2}
-    )
-    rest = client.call(
-        "get_media_buys",
-        account=account,
-        status_filter=ALL_STATUSES,
-        pagination={"max_results": 2, "cursor": first["pagination"]["cursor"]},
-    )
-
-    assert {b["media_buy_id"] for b in first["media_buys"] + rest["media_buys"]} == made
-    assert not rest["pagination"]["has_more"]
-    assert client.call("get_media_buys", account=account)["media_buys"] == []
-
-
-@pytest.mark.parametrize("slug", ["norrland", "cobalt", "quill"])
-def test_without_the_token_nothing_is_sold(sellers: Sellers, slug: str) -> None:
-    entry = sellers.entries[slug]
-    call = {"name": "get_products", "arguments": {"buying_mode": "wholesale"}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    if entry["protocol"] == "a2a":
-        part = {"data": {"skill": "get_products", "input": call["arguments"]}}
-        message = {"messageId": "1", "role": "ROLE_USER", "parts": [part]}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-    headers = {"Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
-
-    statuses = {
-        httpx.post(entry["url"], json=body, headers=headers | more).status_code
-        for more in ({}, {"Authorization": "Bearer wrong"})
-    }
-
-    assert statuses == {401}
-
-
-def test_what_a_seller_keeps_is_private(sellers: Sellers) -> None:
-    for path in (sellers.state / "norrland/token", sellers.state / "norrland/webhook-key.pem"):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_killed_seller_comes_back_and_goes_on(sellers: Sellers, receiver: Receiver) -> None:
-    client = sellers.clients["norrland"]
-    done = order("infeed")
-    waiting = order("instream", push_notification_config=push(receiver, "op-killed"))
-    first = client.call("create_media_buy", **done)
-    task = client.call("create_media_buy", **waiting)
-    jwks = httpx.get(sellers.entries["norrland"]["jwks_url"]).json()
-    pid = sellers.pids()["norrland"]
-
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: sellers.pids()["norrland"] != pid)
-
-    assert client.call("create_media_buy", **done) == {**first, "replayed": True}
-    assert buy_of(client, done)["media_buy_id"] == first["media_buy_id"]
-    assert receiver.wait_for("op-killed", "completed").content["task_id"] == task["task_id"]
-    assert (
-        finished(client, task["task_id"])["result"]["media_buy_id"] == buy_of(client, waiting)["media_buy_id"]
-    )
-    assert httpx.get(sellers.entries["norrland"]["jwks_url"]).json() == jwks
-
-
-def test_stopping_the_parent_stops_every_seller(sellers: Sellers) -> None:
-    pids = sellers.pids().values()
-
-    seconds = sellers.stop()
-
-    assert sellers.process.returncode == 0
-    assert seconds < 4
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-    assert "Traceback" not in sellers.log

@@ -1,4 +1,18 @@
 -- The append-only trail: one function writes an entry and its outbox event, chained per entity.
+-- Functions that the application calls, and triggers, name the search_path themselves: a temporary table is
+-- found before all others, and one with the trail's or the matrix's name would answer in its place.
+
+-- What is refused, said so that the application can tell people (tasks_app/lifecycle/refusals.py): the rule as
+-- the constraint's name, what was tried as JSON in the detail.
+create or replace function fd_refuse(
+    p_rule text, p_entity text, p_id uuid, p_from text, p_to text, p_why text,
+    p_code text default 'check_violation') returns void
+language plpgsql as $$
+begin
+  raise exception '% %: %', p_entity, coalesce(p_id::text, '(any)'), p_why
+    using errcode = p_code, constraint = 'fd_' || p_rule,
+          detail = jsonb_build_object('entity', p_entity, 'id', p_id, 'from', p_from, 'to', p_to, 'why', p_why);
+end $$;
 
 -- Stable, as convert_to is: declared immutable it would not be inlined, at ten times the cost.
 create or replace function fd_field(p text) returns text language sql stable parallel safe as
@@ -27,6 +41,15 @@ $$ select case when p is null then 'null'::jsonb
                else jsonb_build_object('sha256', encode(sha256(convert_to(p::text, 'UTF8')), 'hex'),
                                        'bytes', octet_length(p::text)) end $$;
 
+-- What an event says of a change; `imported` tells those who act on events that it is history.
+create or replace function fd_payload(p_from text, p_to text, p_actor text, p_metadata jsonb) returns jsonb
+language sql stable parallel safe as $$
+  select case when p_metadata @> '{"imported": true}'
+              then jsonb_build_object('from', p_from, 'to', p_to, 'actor', p_actor, 'imported', true)
+              else jsonb_build_object('from', p_from, 'to', p_to, 'actor', p_actor) end
+$$;
+
+-- Called by the functions that make the change it tells of, as the owner, and by nobody else.
 create or replace function fd_audit_append(
     p_entity text, p_id uuid, p_seq int, p_from text, p_to text, p_at timestamptz, p_actor text,
     p_reason text, p_metadata jsonb, p_changes jsonb, p_trace text) returns void
@@ -39,7 +62,7 @@ begin
     select hash into v_prev from tasks_app_auditentry
      where entity_type = p_entity and entity_id = p_id and seq = p_seq - 1;
     if not found then
-      raise exception 'audit chain of % % has no entry %', p_entity, p_id, p_seq - 1;
+      perform fd_refuse('chain', p_entity, p_id, p_from, p_to, format('its audit chain has no entry %s', p_seq - 1));
     end if;
   end if;
   v_body := fd_body(p_entity, p_id, p_seq, p_from, p_to, p_at, p_actor, p_reason, p_metadata, p_changes,
@@ -50,12 +73,19 @@ begin
       1, v_body, v_prev, sha256(v_body));
   insert into tasks_app_outboxevent (type, entity_type, entity_id, seq, payload, at)
   values (p_entity || '.' || p_to, p_entity, p_id, p_seq,
-      jsonb_build_object('from', p_from, 'to', p_to, 'actor', p_actor), p_at);
+      fd_payload(p_from, p_to, p_actor, p_metadata), p_at);
 end $$;
+
+-- Who and why, of every entry from now on (older ones may lack a reason).
+alter table tasks_app_auditentry drop constraint if exists audit_reason_given;
+alter table tasks_app_auditentry add constraint audit_reason_given check (reason ~ '\S') not valid;
+alter table tasks_app_auditentry drop constraint if exists audit_actor_typed;
+alter table tasks_app_auditentry add constraint audit_actor_typed
+  check (actor ~ '^(system|(human|agent):[A-Za-z0-9][A-Za-z0-9._-]{0,71})$') not valid;
 
 create or replace function fd_append_only() returns trigger language plpgsql as $$
 begin
-  raise exception '% is append-only', tg_table_name using errcode = 'insufficient_privilege';
+  perform public.fd_refuse('append_only', tg_table_name::text, null, '', '', 'it is append-only', 'insufficient_privilege');
 end $$;
 
 create or replace trigger audit_rows before update or delete on tasks_app_auditentry
@@ -67,8 +97,13 @@ create or replace trigger observation_rows before update or delete on tasks_app_
 create or replace trigger observation_truncate before truncate on tasks_app_observation
   for each statement execute function fd_append_only();
 
+revoke execute on function fd_audit_append(text, uuid, int, text, text, timestamptz, text, text, jsonb, jsonb, text)
+  from public;
 do $$ begin
   if exists (select from pg_roles where rolname = 'flightdeck_app') then
+    revoke execute on function
+      fd_audit_append(text, uuid, int, text, text, timestamptz, text, text, jsonb, jsonb, text) from flightdeck_app;
+    revoke insert on tasks_app_auditentry, tasks_app_outboxevent from flightdeck_app;
     revoke update, delete, truncate on tasks_app_auditentry, tasks_app_observation from flightdeck_app;
   end if;
 end $$;

@@ -5,24 +5,26 @@
 create or replace function fd_guard_{entity}() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' or tg_op = 'TRUNCATE' then
-    raise exception '{entity}: a row is never deleted' using errcode = 'insufficient_privilege';
+    perform public.fd_refuse('never_deleted', '{entity}', case when tg_op = 'DELETE' then old.id end, '', '',
+                      'a row is never deleted', 'insufficient_privilege');
   end if;
   if new.id is distinct from old.id then
-    raise exception '{entity} %: its id never changes', old.id using errcode = 'check_violation';
+    perform public.fd_refuse('id', '{entity}', old.id, old.status, new.status, 'its id never changes');
   end if;
   if new.status is distinct from old.status then
     if new.version is distinct from old.version + 1 then
-      raise exception '{entity} %: version must rise from % to %, not to %',
-        old.id, old.version, old.version + 1, new.version using errcode = 'check_violation';
+      perform public.fd_refuse('version', '{entity}', old.id, old.status, new.status,
+        format('version must rise from %s to %s, not to %s', old.version, old.version + 1, new.version));
     end if;
-    perform 1 from tasks_app_lifecycleedge
+    perform 1 from public.tasks_app_lifecycleedge
       where entity = '{entity}' and from_status = old.status and to_status = new.status;
     if not found then
-      raise exception '{entity} %: no declared edge from % to %', old.id, old.status, new.status
-        using errcode = 'check_violation';
+      perform public.fd_refuse('edge', '{entity}', old.id, old.status, new.status,
+        format('no declared edge from %s to %s', old.status, new.status));
     end if;
   elsif new.version is distinct from old.version then
-    raise exception '{entity} %: version moves with the status only', old.id using errcode = 'check_violation';
+    perform public.fd_refuse('version', '{entity}', old.id, old.status, new.status,
+                      'version moves with the status only');
   end if;
   return new;
 end $$;
@@ -30,14 +32,14 @@ end $$;
 create or replace function fd_born_{entity}() returns trigger language plpgsql as $$
 begin
   if new.version is distinct from 1 then
-    raise exception '{entity} %: is born with version 1, not %', new.id, new.version
-      using errcode = 'check_violation';
+    perform public.fd_refuse('born', '{entity}', new.id, '', new.status,
+                      format('is born with version 1, not %s', new.version));
   end if;
   if new.status is distinct from '{initial}' then
-    perform 1 from tasks_app_import where txid = pg_current_xact_id()::text::bigint;
+    perform 1 from public.tasks_app_import where txid = pg_current_xact_id()::text::bigint;
     if not found then
-      raise exception '{entity} %: is born {initial}, not % (only a recorded import may differ)',
-        new.id, new.status using errcode = 'check_violation';
+      perform public.fd_refuse('born', '{entity}', new.id, '', new.status,
+        format('is born {initial}, not %s (only a recorded import may differ)', new.status));
     end if;
   end if;
   return new;
@@ -46,31 +48,31 @@ end $$;
 create or replace function fd_audited_{entity}() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then
-    perform 1 from tasks_app_auditentry
+    perform 1 from public.tasks_app_auditentry
       where entity_type = '{entity}' and entity_id = new.id and seq = new.version
         and from_status = old.status and to_status = new.status;
   else
-    perform 1 from tasks_app_auditentry
+    perform 1 from public.tasks_app_auditentry
       where entity_type = '{entity}' and entity_id = new.id and seq = new.version
         and from_status = '' and to_status = new.status
         and (new.status = '{initial}' or exists (
-               select from tasks_app_import i
+               select from public.tasks_app_import i
                 where i.txid = pg_current_xact_id()::text::bigint and metadata ->> 'import' = i.id::text));
   end if;
   if not found then
-    raise exception '{entity} %: its change to % has no audit entry in this transaction', new.id, new.status
-      using errcode = 'check_violation';
+    perform public.fd_refuse('audited', '{entity}', new.id, case when tg_op = 'UPDATE' then old.status else '' end,
+      new.status, format('its change to %s has no audit entry in this transaction', new.status));
   end if;
   return null;
 end $$;
 
 create or replace function fd_real_{entity}() returns trigger language plpgsql as $$
 begin
-  perform 1 from {table} t
+  perform 1 from public.{table} t
     where t.id = new.entity_id and (t.version > new.seq or (t.version = new.seq and t.status = new.to_status));
   if not found then
-    raise exception '{entity} %: audit entry % tells of a change that was not made', new.entity_id, new.seq
-      using errcode = 'check_violation';
+    perform public.fd_refuse('real', '{entity}', new.entity_id, new.from_status, new.to_status,
+                      format('audit entry %s tells of a change that was not made', new.seq));
   end if;
   return null;
 end $$;
@@ -99,7 +101,7 @@ create constraint trigger fd_real_{entity} after insert on tasks_app_auditentry
 create or replace function fd_move_many_{entity}(
     p_ids uuid[], p_to text, p_actor text, p_reasons jsonb, p_metadata jsonb, p_changes jsonb, p_trace text,
     p_at timestamptz) returns int
-language plpgsql as $$
+language plpgsql security definer set search_path = public, pg_temp as $$
 declare
   v_at timestamptz;
   v_ids uuid[];
@@ -127,7 +129,7 @@ begin
   -- What the hashed bytes (fd_body) of all rows from one status have in common.
   select jsonb_object_agg(key, fd_field(key) || fd_field(p_to) || fd_field_at(v_at) || fd_field(p_actor)
                                || fd_field(value) || fd_field(p_metadata::text)),
-         jsonb_object_agg(key, jsonb_build_object('from', key, 'to', p_to, 'actor', p_actor))
+         jsonb_object_agg(key, fd_payload(key, p_to, p_actor, p_metadata))
     into v_told, v_payloads from jsonb_each_text(p_reasons);
   execute format($q$
     with moved as (

@@ -1,0 +1,13 @@
+"""Entries of campaigns are written by the database's own functions alone, as those of every other entity."""
+
+from django.db import migrations
+
+from tasks_app.lifecycle.install import install_enforcement, install_move
+
+
+class Migration(migrations.Migration):
+    dependencies = [("campaigns", "0007_lean_moves"), ("tasks_app", "0008_audit_inserts")]
+    operations = [
+        install_move("campaign", "campaigns_campaign"),
+        install_enforcement("campaign", "campaigns_campaign", "initialized"),
+    ]
