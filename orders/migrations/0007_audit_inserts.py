@@ -6,5 +6,5 @@ from tasks_app.lifecycle.install import install_enforcement, install_move
 
 
 class Migration(migrations.Migration):
-    dependencies = [("orders", "0006_lean_moves"), ("tasks_app", "0008_audit_inserts")]
+    dependencies = [("orders", "0006_lean_moves"), ("tasks_app", "0009_audit_inserts")]
     operations = [install_move("deal", "orders_deal"), install_enforcement("deal", "orders_deal", "quoted")]

@@ -6,7 +6,7 @@ from tasks_app.lifecycle.install import install_enforcement, install_move
 
 
 class Migration(migrations.Migration):
-    dependencies = [("campaigns", "0007_lean_moves"), ("tasks_app", "0008_audit_inserts")]
+    dependencies = [("campaigns", "0008_job_rights"), ("tasks_app", "0009_audit_inserts")]
     operations = [
         install_move("campaign", "campaigns_campaign"),
         install_enforcement("campaign", "campaigns_campaign", "initialized"),

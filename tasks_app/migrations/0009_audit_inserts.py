@@ -12,7 +12,7 @@ from tasks_app.lifecycle.install import (
 
 
 class Migration(migrations.Migration):
-    dependencies = [("tasks_app", "0007_notifications")]
+    dependencies = [("tasks_app", "0008_jobs_steered")]
     operations = [
         install_audit(),
         install_enforcement_shared(),
