@@ -16,6 +16,7 @@ from tasks_app.operations import publish
 from tasks_app.operations.canonical import canonical_digest
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
+from tests.factories import make_account, make_advertiser, make_seller
 from tests.operations.making import TASK, fresh, see, stand, unknown
 from tests.operations.wire import WAYS, arrive, as_floats, deliver, mcp, poll_seen, webhook_body
 
@@ -167,8 +168,6 @@ def test_a_poll_of_another_task_type_is_a_conflict_and_polled_on() -> None:
 
 
 def test_a_buy_on_another_account_is_a_persons() -> None:
-    from tests.factories import make_account, make_advertiser, make_seller
-
     account = make_account(make_advertiser(), make_seller())
     operation = stand(S.CALLING_ADCP, account=account)
     elsewhere = {**BOUGHT, "account": {"account_id": "acc-of-somebody"}}
@@ -195,7 +194,7 @@ def test_older_news_still_names_the_task() -> None:
     assert fresh(operation).next_poll_at is not None
 
 
-# --- ends without their result -------------------------------------------------------------------------------
+# --- ends without their result ----------------------------------------------------------------------------
 
 
 def legacy_poll(operation: Operation, status: str, error: dict[str, Any] | None) -> Any:
@@ -229,9 +228,8 @@ def test_a_failure_told_by_its_summary_is_settled_and_waits_for_its_result(way: 
 
 def test_a_failure_that_never_gets_its_result_is_published_after_a_while() -> None:
     operation = stand(S.WORKING)
-    now = clock.now()
     legacy_poll(operation, "failed", ERROR)
-    outcomes = []
+    now, outcomes = clock.now(), []
     for minute in range(1, 7):
         with clock.injected(lambda minute=minute: now + timedelta(minutes=minute)):
             outcomes.append((legacy_poll(operation, "failed", ERROR).outcome, publish.publish_due(limit=10)))
