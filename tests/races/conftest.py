@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tasks_app.notifications.models import Notification
 from tasks_app.operations import publish
@@ -63,8 +64,15 @@ class Races:
     @contextmanager
     def held(self, operation: Operation) -> Iterator[Callable[[], int]]:
         """The operation's row is somebody's; how many wait for a lock."""
+        row = sql.SQL("select id from tasks_app_operation where id = {} for update")
+        with self.holding(row.format(operation.pk)) as waiting:
+            yield waiting
+
+    @contextmanager
+    def holding(self, statement: sql.Composed) -> Iterator[Callable[[], int]]:
+        """Somebody is in a transaction after this statement; how many wait for a lock."""
         with psycopg.connect(self._url) as holder, psycopg.connect(self._url, autocommit=True) as watcher:
-            holder.execute("select id from tasks_app_operation where id = %s for update", [operation.pk])
+            holder.execute(statement)
 
             def waiting() -> int:
                 row = watcher.execute(_WAITING).fetchone()

@@ -12,6 +12,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -102,6 +103,13 @@ def _before_observe() -> None:
     _instead(dispatch, "_finish")
 
 
+def _before_observe_poll() -> None:
+    from tasks_app.operations import dispatch
+
+    finish = dispatch._finish
+    dispatch._finish = lambda call, seen: die() if call.channel == "poll" else finish(call, seen)
+
+
 def _in_observe() -> None:
     """Observation and transition are written, and not committed."""
     from tasks_app.operations import converge
@@ -112,8 +120,15 @@ def _in_observe() -> None:
 def _before_publish() -> None:
     """The end is durable, nobody was told."""
     from tasks_app.operations import publish
+    from tasks_app.operations.models import Operation
 
-    _instead(publish, "publish")
+    publish_now = publish.publish
+
+    def doomed(*, operation_id: Any) -> bool:
+        ended = Operation.objects.filter(pk=operation_id, settled_at__isnull=False)
+        return die() if ended.exists() else publish_now(operation_id=operation_id)
+
+    publish.publish = doomed
 
 
 def _in_publish() -> None:
@@ -126,8 +141,14 @@ def _in_publish() -> None:
 def _before_wake() -> None:
     """The effects are committed, the waiting step's worker was not woken."""
     from tasks_app.jobs import wake
+    from tasks_app.operations.models import Operation
 
-    _instead(wake, "_enqueue")
+    enqueue = wake._enqueue
+
+    def doomed() -> None:
+        die() if Operation.objects.filter(published_at__isnull=False).exists() else enqueue()
+
+    wake._enqueue = doomed
 
 
 def _before_bound() -> None:
@@ -140,6 +161,7 @@ def _before_bound() -> None:
 POINTS: dict[str, Callable[[], None]] = {
     "before_send": _before_send,
     "before_observe": _before_observe,
+    "before_observe_poll": _before_observe_poll,
     "in_observe": _in_observe,
     "before_publish": _before_publish,
     "in_publish": _in_publish,
@@ -160,18 +182,24 @@ def act(one: Any) -> None:
     do(one)
 
 
-def sweep(_: Any) -> None:
-    """Calls and polls what is due, once."""
+def work(job_id: Any) -> None:
+    """What a worker does, until this job has ended."""
+    from tasks_app.jobs.models import JOB_ENDED, Job
+    from tasks_app.jobs.worker import drain
     from tasks_app.operations.sweep import sweep_once
 
-    asyncio.run(sweep_once())
+    pause = threading.Event()
+    while Job.objects.get(pk=job_id).status not in JOB_ENDED:
+        drain()
+        asyncio.run(sweep_once())
+        pause.wait(0.05)
 
 
 ACTIONS: dict[str, Callable[[Any], None]] = {
     "publish": publish,
     "receive": act,
     "observe": act,
-    "sweep": sweep,
+    "work": work,
 }
 
 if __name__ == "__main__":

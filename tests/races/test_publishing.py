@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
-import psycopg
+from psycopg import sql
 
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -12,13 +10,14 @@ from tasks_app.operations.publish import publish, publish_due
 from tasks_app.sellers.models import Seller
 from tests.database import Database
 from tests.operations.making import fresh, stand
+from tests.operations.sweeping import sweep
 from tests.races.conftest import Races, effects
 from tests.races.life import Life
 from tests.races.racer import Publication
-from tests.races.sights import webhook
+from tests.races.sights import pending, webhook
 from tests.support import wait_until
 
-ROUNDS = 25
+ROUNDS = 12
 
 
 def ended(seller: Seller, number: int = 1) -> Operation:
@@ -87,16 +86,28 @@ def test_nobody_publishes_beside_a_living_owner(
 ) -> None:
     """The owner is slow, not dead: nobody takes its publication over, and nobody waits for it."""
     operation = ended(norrland)
-    with ThreadPoolExecutor(1) as pool, psycopg.connect(committed_db.urls.app) as slow:
-        slow.execute("lock table tasks_app_notification in share mode")
+    effects_held = sql.SQL("lock table tasks_app_notification in share mode").format()
+    with races.holding(effects_held) as waiting:
         owner = races.begin(Publication(operation_id=operation.pk))
-        with psycopg.connect(committed_db.urls.app, autocommit=True) as watcher:
-            asked = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-            wait_until(lambda: watcher.execute(asked).fetchone(), 20, "the owner is at its handlers")
-        rival = pool.submit(races.at_once, [Publication(operation_id=operation.pk)])
-        assert rival.result(20) == [["False"]]
+        wait_until(lambda: waiting() == 1, 20, "the owner is at its handlers")
+        assert races.begin(Publication(operation_id=operation.pk)).result(20) == ["False"]
         assert publish(operation_id=operation.pk) is False
-        slow.rollback()
 
     assert owner.result(20) == ["True"]
+    assert effects(operation) == 1
+
+
+def test_killed_before_deliveries_that_came_early_were_looked_for(
+    races: Races, committed_db: Database, norrland: Seller
+) -> None:
+    """The reply named the task, and its process died before it told the webhook that waited for that name."""
+    operation = stand(S.CALLING_ADCP, seller=norrland)
+    operation.task_id = "task-1"
+    assert races.at_once([webhook(operation, operation_id=None)]) == [["200"]]
+    with Life("observe", pending(operation, "submitted", task_id="task-1"), until="before_bound") as reply:
+        assert reply.killed()
+    assert (fresh(operation).status, fresh(operation).task_id) == (S.SUBMITTED, "task-1")
+
+    assert sweep().chores["early_applied"] == 1
+    assert fresh(operation).status == S.COMPLETED
     assert effects(operation) == 1
