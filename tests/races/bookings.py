@@ -62,7 +62,7 @@ class Booking:
         return [(step, StepStatus.COMPLETED) for step in steps]
 
 
-def booking(seller: FaultySeller) -> Booking:
+def booking(seller: FaultySeller, *, lines: int = 1) -> Booking:
     """Make the seller known, and a deal with it approved: nothing has been sent."""
     known, _ = seller_add(
         name="Faulty", url=seller.url, protocol="mcp", token=seller.token, allow_private=True
@@ -78,7 +78,7 @@ def booking(seller: FaultySeller) -> Booking:
         units=Decimal(500_000),
         targeting={},
     )
-    deal = make_deal(line, seller=known)
+    deal = make_deal(*[line] * lines, seller=known)
     approve_deal(deal)
     return Booking(deal=deal, job=Job.objects.get(recipe="book_deal"), seller=seller)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -89,17 +90,19 @@ def again(server: Server) -> None:
     connections.close_all()
 
 
-def test_killed_and_restarted_in_mid_run(server: Server, processes: ProcessGroup, tmp_path: Path) -> None:
-    with FaultySeller(tmp_path, mode="submitted") as seller:
+def test_killed_and_restarted_in_mid_run(server: Server, tmp_path: Path) -> None:
+    log = io.StringIO()
+    with FaultySeller(tmp_path, mode="submitted") as seller, ProcessGroup(output=log) as group:
         sale = booking(seller)
         seller.fault("create_media_buy", "hang", seconds=1)
         seller.fault("get_task_status", "status", times=0, status="working")
-        worker = Worker(processes)
+        worker = Worker(group)
         wait_until(lambda: asked(seller, "create_media_buy"), 40, "the purchase is out")
 
         server.kill()
+        wait_until(lambda: "call_failed" in log.getvalue(), 30, "the answer finds no database")
         again(server)
-        # The answer found no database: the same request is made again, and the seller knows it.
+        # The same request is made again, and the seller knows it.
         wait_until(lambda: asked(seller, "create_media_buy") == 2, 40, "it is sent again")
         wait_until(lambda: asked(seller, "get_task_status") > 1, 40, "the seller is polled")
         server.shut_down()
