@@ -73,9 +73,8 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
             .get(pk=operation_id)
         )
         was_bound = bool(operation.task_id)
-        seen = _explained(_credible(seen))
-        context = operation.request.get("context")
-        digest = observation_digest(seen, task_type=operation.task_type, sent_context=context)
+        seen = _credible(seen)
+        digest = _digest(operation, seen)
         verdict = _judge(operation, seen, channel, digest)
         observation = _record(operation, seen, channel, digest, verdict)
         _apply(operation, seen, channel, verdict)
@@ -87,17 +86,17 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
 
 def _credible(seen: Seen) -> Seen:
     """Without the seller's time where its clock cannot be believed: one far ahead would make all its later
-    news look old."""
+    news look old. With the error of a bad end, where it stands alone in the result."""
+    if seen.error is None and seen.status in ("failed", "rejected", "canceled"):
+        seen = replace(seen, error=read_error((seen.payload or {}).get("error")))
     if seen.at is None or _EARLIEST <= seen.at <= clock.now() + _MAX_AHEAD:
         return seen
     return replace(seen, at=None)
 
 
-def _explained(seen: Seen) -> Seen:
-    """With the error of a bad end that stands alone in its result, as `error`."""
-    if seen.error is not None or seen.status not in ("failed", "rejected", "canceled"):
-        return seen
-    return replace(seen, error=read_error((seen.payload or {}).get("error")))
+def _digest(operation: Operation, seen: Seen) -> str:
+    context = operation.request.get("context")
+    return observation_digest(seen, task_type=operation.task_type, sent_context=context)
 
 
 def _judge(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verdict:

@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from tests.commands.running import ROOT
@@ -69,104 +69,111 @@ def die(*_: object, **__: object) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def _die_async(*_: object, **__: object) -> None:
-    die()
-
-
-def _instead(module: ModuleType, name: str, end: Callable[..., Any] = die) -> None:
-    """Die where `name` of `module` would be called."""
-    setattr(module, name, end)
-
-
-def _after(module: ModuleType, name: str) -> None:
-    """Die when `name` of `module` is through."""
-    done = getattr(module, name)
-
-    def last(*given: Any, **named: Any) -> None:
-        done(*given, **named)
-        die()
-
-    setattr(module, name, last)
-
-
 def _before_send() -> None:
     """`calling_adcp` is durable, no byte has left."""
-    from tasks_app.operations import dispatch
+    from tasks_app.adcp import client
 
-    _instead(dispatch.client, "call", _die_async)
+    async def doomed(*_: Any, **__: Any) -> None:
+        die()
+
+    client.call = doomed
 
 
-def _before_observe() -> None:
+def _before_observe(tools: Collection[str] = ("create_media_buy",)) -> None:
     """The seller's answer is in hand, nothing of it is written."""
-    from tasks_app.operations import dispatch
+    from tasks_app.adcp import client
 
-    _instead(dispatch, "_finish")
+    call = client.call
 
+    async def doomed(endpoint: Any, tool: str, *given: Any, **named: Any) -> Any:
+        seen = await call(endpoint, tool, *given, **named)
+        return die() if tool in tools else seen
 
-def _before_observe_poll() -> None:
-    from tasks_app.operations import dispatch
-
-    finish = dispatch._finish
-    dispatch._finish = lambda call, seen: die() if call.channel == "poll" else finish(call, seen)
+    client.call = doomed
 
 
 def _in_observe() -> None:
     """Observation and transition are written, and not committed."""
-    from tasks_app.operations import converge
+    _at_commit(_OBSERVED, before=die)
 
-    _after(converge, "_apply")
+
+def _observed() -> None:
+    """What was seen is durable, and nothing has followed from it."""
+    _at_commit(_OBSERVED, after=die)
 
 
 def _before_publish() -> None:
     """The end is durable, nobody was told."""
-    from tasks_app.operations import publish
-    from tasks_app.operations.models import Operation
+    import psycopg
 
-    publish_now = publish.publish
+    def judge() -> None:
+        # On a connection of its own: Django's is still within its block.
+        with psycopg.connect(os.environ["DATABASE_URL"]) as watcher:
+            ended = "select from tasks_app_operation where settled_at is not null"
+            if watcher.execute(ended).rowcount:
+                die()
 
-    def doomed(*, operation_id: Any) -> bool:
-        ended = Operation.objects.filter(pk=operation_id, settled_at__isnull=False)
-        return die() if ended.exists() else publish_now(operation_id=operation_id)
-
-    publish.publish = doomed
+    _at_commit(_OBSERVED, after=judge)
 
 
 def _in_publish() -> None:
     """Every listener has had its effect, and nothing is committed."""
-    from tasks_app.operations import publish
+    from tasks_app.operations.publish import on_settled
 
-    publish._listeners.append(die)
+    on_settled(die)
 
 
 def _before_wake() -> None:
     """The effects are committed, the waiting step's worker was not woken."""
-    from tasks_app.jobs import wake
-    from tasks_app.operations.models import Operation
-
-    enqueue = wake._enqueue
-
-    def doomed() -> None:
-        die() if Operation.objects.filter(published_at__isnull=False).exists() else enqueue()
-
-    wake._enqueue = doomed
+    _at_commit(_PUBLISHED, after=die)
 
 
-def _before_bound() -> None:
-    """The seller's task is known, deliveries that waited for it were not looked for."""
-    from tasks_app.operations import converge
+_OBSERVED = 'INSERT INTO "tasks_app_observation"'
+_PUBLISHED = 'UPDATE "tasks_app_operation" SET "published_at"'
 
-    converge._bound.insert(0, die)
+
+def _nothing() -> None: ...
+
+
+def _at_commit(
+    statement: str, *, before: Callable[[], Any] = _nothing, after: Callable[[], Any] = _nothing
+) -> None:
+    """Do this before, or after, each commit of a transaction that made such a statement. What Django does
+    once a commit is durable (`on_commit`) comes later than `after`."""
+    from django.db.backends.signals import connection_created
+
+    def watch(connection: Any, **_: Any) -> None:
+        made: list[str] = []
+        commit = connection._commit
+
+        def note(execute: Callable[..., Any], sql: str, *given: Any) -> Any:
+            made.extend([sql] * sql.startswith(statement))
+            return execute(sql, *given)
+
+        def watched() -> None:
+            ours = bool(made)
+            made.clear()
+            if ours:
+                before()
+            commit()
+            if ours:
+                after()
+
+        connection.execute_wrappers.append(note)
+        connection._commit = watched
+
+    connection_created.connect(watch, weak=False)
 
 
 POINTS: dict[str, Callable[[], None]] = {
     "before_send": _before_send,
     "before_observe": _before_observe,
-    "before_observe_poll": _before_observe_poll,
+    "before_observe_poll": partial(_before_observe, ("get_task_status",)),
     "in_observe": _in_observe,
+    "observed": _observed,
     "before_publish": _before_publish,
     "in_publish": _in_publish,
     "before_wake": _before_wake,
-    "before_bound": _before_bound,
 }
 
 

@@ -104,7 +104,7 @@ def test_killed_before_deliveries_that_came_early_were_looked_for(
     operation = stand(S.CALLING_ADCP, seller=norrland)
     operation.task_id = "task-1"
     assert races.at_once([webhook(operation, operation_id=None)]) == [["200"]]
-    with Life("observe", pending(operation, "submitted", task_id="task-1"), until="before_bound") as reply:
+    with Life("observe", pending(operation, "submitted", task_id="task-1"), until="observed") as reply:
         assert reply.killed()
     assert (fresh(operation).status, fresh(operation).task_id) == (S.SUBMITTED, "task-1")
 
