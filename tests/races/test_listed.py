@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,7 +12,7 @@ ROW = re.compile(r"^\|(?!-)(.*)\|$", re.MULTILINE)
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
-def tests_in(path: Path) -> set[str]:
+def functions_of(path: Path) -> set[str]:
     """The names of a file's test functions."""
     tree = ast.parse(path.read_text())
     return {
@@ -21,16 +20,16 @@ def tests_in(path: Path) -> set[str]:
     }
 
 
-def named() -> Iterator[tuple[str, str]]:
-    for path, name in NAMED.findall(PAGE.read_text()):
-        yield path, name
+def named() -> list[tuple[str, str]]:
+    """File and function of every test on the page."""
+    return NAMED.findall(PAGE.read_text())
 
 
 def test_every_test_that_is_named_exists() -> None:
     missing = [
         f"{path}::{name}"
         for path, name in named()
-        if not (ROOT / path).is_file() or name not in tests_in(ROOT / path)
+        if not (ROOT / path).is_file() or name not in functions_of(ROOT / path)
     ]
     assert missing == []
 
@@ -47,6 +46,6 @@ def test_every_race_is_listed() -> None:
         (str(path.relative_to(ROOT)), name)
         for path in here.parent.glob("test_*.py")
         if path != here
-        for name in tests_in(path)
+        for name in functions_of(path)
     }
     assert sorted(found - set(named())) == []
