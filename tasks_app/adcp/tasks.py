@@ -15,12 +15,14 @@ from typing import Any
 from . import errors
 from .envelopes import parse_time, read_progress, seen_result, task_status
 from .extraction import Json
-from .types import Capabilities, Seen
+from .types import Capabilities, Seen, WireError
 
 # Newest name first.
 STATUS_TOOL_NAMES = ("get_task_status", "tasks/get", "tasks_get")
 LIST_TOOL_NAMES = ("list_tasks", "tasks/list", "tasks_list")
 STATUS_TOOLS = frozenset(STATUS_TOOL_NAMES)
+# Ends that come with a result; a canceled task may have none.
+_WITH_RESULT = frozenset({"completed", "failed", "rejected"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,8 @@ def seen_of_status_reply(seen: Seen) -> Seen:
     """The reply of a status tool as an observation of the task it tells of, as a webhook would have brought
     it.
 
-    A failed poll says nothing of the task: then the status is `unknown`, with the error that the poll met.
+    A failed poll says nothing of the task: then the status is `unknown`, with the error that the poll met; so
+    is that of a task whose `error` contradicts its `result`. An end without its result is `partial`.
     """
     if seen.kind != "answer":
         return seen
@@ -71,10 +74,14 @@ def seen_of_status_reply(seen: Seen) -> Seen:
     inner = seen_result(result, seen.status)
     summary = errors.read_error(payload.get("error"))
     failed = seen.status in ("failed", "rejected", "canceled")
+    if failed and summary and inner.error and summary.code != inner.error.code:
+        return _contradicts_itself(seen, summary, inner.error)
     error = inner.error or seen.error or (summary if failed else None)
     return replace(
         seen,
         payload=inner.payload,
+        task_type=_text(payload.get("task_type")),
+        partial=seen.status in _WITH_RESULT and _artifact(payload) is None,
         media_buy_status=inner.media_buy_status,
         message=seen.message or inner.message or (error.message if error else None),
         error=error,
@@ -109,13 +116,22 @@ def _pick(tools: Capabilities | Iterable[str], names: tuple[str, ...]) -> str | 
     return next((name for name in names if name in declared), None)
 
 
+def _contradicts_itself(seen: Seen, summary: WireError, told: WireError) -> Seen:
+    """AdCP L3/async-identity-and-convergence: `error` must agree with the error in `result`."""
+    why = f"the task's error {summary.code} contradicts its result's {told.code}"
+    error = WireError(code=errors.GARBLED, message=why)
+    return replace(seen, status="unknown", payload=None, media_buy_status=None, error=error, message=why)
+
+
 def _result_of(payload: Json) -> Json | None:
-    """The task's result, wherever the seller put it; empty objects say nothing."""
-    for name in ("result", "response_data"):
-        found = payload.get(name)
-        if isinstance(found, dict) and found:
-            return found
-    return _associated_buy(payload.get("associated_objects"))
+    """The task's result, wherever the seller put it."""
+    return _artifact(payload) or _associated_buy(payload.get("associated_objects"))
+
+
+def _artifact(payload: Json) -> Json | None:
+    """The result whole, where it is told at all; empty objects say nothing."""
+    found = (payload.get(name) for name in ("result", "response_data"))
+    return next((result for result in found if isinstance(result, dict) and result), None)
 
 
 def _associated_buy(objects: object) -> Json | None:
@@ -148,3 +164,7 @@ def _item(entry: Json) -> TaskItem | None:
         context=context if isinstance(context, dict) else None,
         raw=entry,
     )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -99,6 +99,8 @@ class Seen:
 
     `status` is the AdCP task status, `unknown` for anything outside the enum (the word itself stays in
     `raw_status`) and for every kind but `answer`. `payload` is the task's own result without the envelope.
+    `task_type` is what a poll or a webhook says that it tells of. `partial` marks an end without the result
+    that belongs to it: it proves the status and nothing more.
     `raw` is what was received, as JSON, with the caller's secrets replaced. `request_left` is False when the
     request itself surely never left, also where kind is not `not_sent` (a handshake that was answered with
     HTML).
@@ -113,6 +115,8 @@ class Seen:
     continuation: Mapping[str, str] | None = None
     message: str | None = None
     payload: dict[str, Any] | None = None
+    task_type: str | None = None
+    partial: bool = False
     media_buy_status: str | None = None
     error: WireError | None = None
     errors: tuple[WireError, ...] = ()

@@ -16,11 +16,12 @@ from typing import Any
 from django.db import transaction
 
 from tasks_app import clock
-from tasks_app.adcp.errors import TOOL_ERROR
+from tasks_app.adcp.errors import TOOL_ERROR, read_error
 from tasks_app.adcp.types import Seen
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.operations import policy
-from tasks_app.operations.canonical import canonical_digest
+from tasks_app.operations import partial, policy
+from tasks_app.operations.canonical import observation_digest
+from tasks_app.operations.matching import identities, mismatch, unusable_task
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.resend import GARBLED, NOT_SENT, may_have_acted
@@ -36,7 +37,6 @@ _STATUS = {
     "rejected": S.REJECTED,
 }
 _Outcome = Observation.Outcome
-_MAX_IDENTITY = 255
 _MAX_MESSAGE = 2000
 _EARLIEST, _MAX_AHEAD = datetime(2000, 1, 1, tzinfo=UTC), timedelta(minutes=5)
 # The seller knows the key and will not say what became of it (adcp.md "Idempotency").
@@ -68,7 +68,7 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
     """
     with transaction.atomic():
         operation = (
-            Operation.objects.select_related("seller")
+            Operation.objects.select_related("seller", "account")
             .select_for_update(of=("self",), no_key=True)
             .get(pk=operation_id)
         )
@@ -86,16 +86,17 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
 
 def _credible(seen: Seen) -> Seen:
     """Without the seller's time where its clock cannot be believed: one far ahead would make all its later
-    news look old."""
+    news look old. With the error of a bad end, where it stands alone in the result."""
+    if seen.error is None and seen.status in ("failed", "rejected", "canceled"):
+        seen = replace(seen, error=read_error((seen.payload or {}).get("error")))
     if seen.at is None or _EARLIEST <= seen.at <= clock.now() + _MAX_AHEAD:
         return seen
     return replace(seen, at=None)
 
 
 def _digest(operation: Operation, seen: Seen) -> str:
-    """Equality of observations: {task_type, status, value}."""
-    value = seen.payload if seen.status == "completed" or seen.error is None else asdict(seen.error)
-    return canonical_digest({"task_type": operation.task_type, "status": seen.status, "value": value})
+    context = operation.request.get("context")
+    return observation_digest(seen, task_type=operation.task_type, sent_context=context)
 
 
 def _judge(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verdict:
@@ -103,18 +104,14 @@ def _judge(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verd
         return _Verdict(outcome=_Outcome.CONFLICT, note="nothing was sent yet")
     if seen.kind != "answer":
         return _unanswered(operation, seen, channel)
-    if operation.task_id and seen.task_id and seen.task_id != operation.task_id:
-        return _Verdict(
-            outcome=_Outcome.CONFLICT,
-            note=f"task_id changed from {operation.task_id} to {seen.task_id}"[:_MAX_MESSAGE],
-            changes=_keep_looking(operation, seen),
-        )
+    another = mismatch(operation, seen)
+    if another:
+        return _not_ours(operation, seen, channel, another)
     if operation.status in SETTLED:
         return _after_the_end(operation, seen, digest)
-    unusable = _unusable_task(operation, seen)
+    unusable = unusable_task(operation, seen)
     if unusable:
-        changes = _to_a_person(unusable) if channel == Channel.REPLY else None
-        return _Verdict(outcome=_Outcome.CONFLICT, note=unusable, changes=changes)
+        return _not_ours(operation, seen, channel, unusable)
     if seen.status == "unknown":
         return _unclear(operation, seen, channel)
     if channel == Channel.REPLY:
@@ -122,14 +119,15 @@ def _judge(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verd
     return _news(operation, seen, channel)
 
 
-def _unusable_task(operation: Operation, seen: Seen) -> str:
-    """Why the task_id of a first binding cannot be this operation's; empty when it can."""
-    if operation.task_id or not seen.task_id:
-        return ""
-    if len(seen.task_id) > _MAX_IDENTITY:
-        return f"the seller's task_id has {len(seen.task_id)} characters"
-    holder = Operation.objects.filter(seller=operation.seller, task_id=seen.task_id).first()
-    return f"the seller's task_id {seen.task_id} is that of {holder.reference} already" if holder else ""
+def _not_ours(operation: Operation, seen: Seen, channel: str, why: str) -> _Verdict:
+    """Told of something else: kept, and this operation is looked at as before. The answer to a call that
+    names no task of ours is a person's: nobody will answer that call again."""
+    changes: dict[str, Any] = {}
+    if operation.task_id:
+        changes = _keep_looking(operation, seen)
+    elif channel == Channel.REPLY and operation.status not in SETTLED:
+        changes = _to_a_person(why)
+    return _Verdict(outcome=_Outcome.CONFLICT, note=why[:_MAX_MESSAGE], changes=changes)
 
 
 def _reply(operation: Operation, seen: Seen) -> _Verdict:
@@ -156,14 +154,16 @@ def _news(operation: Operation, seen: Seen, channel: str) -> _Verdict:
         return _Verdict(
             outcome=_Outcome.INDETERMINATE,
             note="overdue: a person decides whether to wait on",
-            changes={**_identities(operation, seen), **_keep_looking(operation, seen)},
+            changes={**identities(operation, seen), **_keep_looking(operation, seen)},
         )
     if _is_older(operation, seen):
         return _Verdict(
-            outcome=_Outcome.STALE, note="older than what is known", changes=_keep_looking(operation, seen)
+            outcome=_Outcome.STALE,
+            note="older than what is known",
+            changes={**identities(operation, seen), **_keep_looking(operation, seen)},
         )
     changes = {
-        **_identities(operation, seen),
+        **identities(operation, seen),
         "message": _said(seen) or operation.message,
         "send_at": _after_auth(operation, seen) if to == S.AUTH_REQUIRED else None,
         "lease_until": None,
@@ -200,6 +200,11 @@ def _after_the_end(operation: Operation, seen: Seen, digest: str) -> _Verdict:
     )
     if winner is not None and winner.digest == digest:
         return _Verdict(outcome=_Outcome.DUPLICATE)
+    same_end = winner is not None and winner.status == seen.status and partial.agrees(operation, seen)
+    if same_end and seen.partial:
+        return _Verdict(outcome=_Outcome.INDETERMINATE, note=f"{seen.status}, without the result")
+    if same_end and winner is not None and winner.partial:
+        return _Verdict(outcome=_Outcome.APPLIED, note="the result that was missing", changes=_result(seen))
     return _Verdict(
         outcome=_Outcome.CONFLICT, note=f"settled as {operation.status}, now told {seen.status} differently"
     )
@@ -254,7 +259,7 @@ def _unclear(operation: Operation, seen: Seen, channel: str) -> _Verdict:
     if channel == Channel.REPLY and not (operation.task_id or seen.task_id):
         return _try_again(operation, seen, certain=False, why=note)
     changes = {
-        **_identities(operation, seen),
+        **identities(operation, seen),
         "message": _said(seen) or operation.message or note,
         "send_at": None,
         "lease_until": None,
@@ -265,16 +270,6 @@ def _unclear(operation: Operation, seen: Seen, channel: str) -> _Verdict:
     return _Verdict(
         outcome=_Outcome.INDETERMINATE, note=note, changes=changes | _keep_looking(operation, seen)
     )
-
-
-def _identities(operation: Operation, seen: Seen) -> dict[str, Any]:
-    """The seller's names, bound once."""
-    told = {"task_id": seen.task_id, "a2a_task_id": seen.a2a_task_id, "a2a_context_id": seen.a2a_context_id}
-    return {
-        name: value
-        for name, value in told.items()
-        if value and len(value) <= _MAX_IDENTITY and not getattr(operation, name)
-    }
 
 
 def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None) -> dict[str, Any]:
@@ -288,22 +283,29 @@ def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None
 
 def _settled(operation: Operation, seen: Seen, channel: str, *, message: str = "") -> dict[str, Any]:
     changes: dict[str, Any] = {
-        **_identities(operation, seen),
+        **identities(operation, seen),
         "settled_by": channel,
         "settled_at": clock.now(),
         "message": (message or _said(seen) or _why(seen))[:_MAX_MESSAGE],
-        "next_poll_at": None,
         "send_at": None,
         "lease_until": None,
+        **_result(seen),
+        **partial.held(operation, seen),
     }
     if operation.status == S.TIMED_OUT:
         changes["published_at"] = None  # given up or not, this end is news
+    if seen.at:
+        changes["seller_news_at"] = seen.at
+    return changes
+
+
+def _result(seen: Seen) -> dict[str, Any]:
+    """The end's own columns: nothing more is looked for, and it may be published."""
+    changes: dict[str, Any] = {"next_poll_at": None, "publish_at": None}
     if seen.payload is not None:
         changes["result"] = seen.payload
     if seen.error is not None:
         changes["error"] = asdict(seen.error)
-    if seen.at:
-        changes["seller_news_at"] = seen.at
     return changes
 
 
@@ -317,6 +319,7 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
         outcome=verdict.outcome,
         note=verdict.note,
         digest=digest,
+        partial=seen.partial,
         body=seen.raw if isinstance(seen.raw, dict) else {"text": seen.raw} if seen.raw else None,
         seller_at=seen.at,
         at=clock.now(),
@@ -325,9 +328,10 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
 
 def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict) -> None:
     if verdict.to is None:
-        if verdict.changes:
-            Operation.objects.filter(pk=operation.pk).update(**verdict.changes)
-            for name, value in verdict.changes.items():
+        changes = {**partial.look_again(operation), **(verdict.changes or {})}
+        if changes:
+            Operation.objects.filter(pk=operation.pk).update(**changes)
+            for name, value in changes.items():
                 setattr(operation, name, value)
         return
     by_us = seen.kind != "answer"

@@ -101,6 +101,7 @@ class Operation(Stateful):
     overdue_at = models.DateTimeField(null=True)  # set for good: a later completion is a person's
     # Set once the upper storeys were told of the end, in the commit that told them.
     published_at = models.DateTimeField(null=True)
+    publish_at = models.DateTimeField(null=True)  # not before: the end is known, its result is asked for
 
     # What happens next.
     send_at = models.DateTimeField(null=True)  # due to be sent (again); null: held or already answered
@@ -249,6 +250,7 @@ class Observation(models.Model):
     outcome = models.CharField(max_length=14, choices=Outcome.choices)
     note = models.TextField(blank=True)
     digest = models.CharField(max_length=64)
+    partial = models.BooleanField(default=False)  # an end without its result: proves the status only
     body = models.JSONField(null=True)
     seller_at = models.DateTimeField(null=True)
     at = models.DateTimeField(default=timezone.now)

@@ -1,7 +1,9 @@
 """Telling the upper storeys that an operation has ended: once, in one commit with its effects.
 
-The winner is durable before any effect (`settled_at`), the ownership of its publication too: whoever
-holds the row's lock while `published_at` is empty publishes. A crash between the two is healed by the sweep.
+The winner is durable before any effect (`settled_at`), and so is the claim to its publication: whoever holds
+the row's lock while `published_at` is empty is the one publisher, and its effects are rows that the commit
+which sets `published_at` makes visible, all or none. A killed owner's lock and effects go together; the sweep
+publishes then. An end whose result is still asked for waits until `publish_at`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable
 
 import structlog
 from django.db import transaction
+from django.db.models import Q
 
 from tasks_app import clock
 from tasks_app.operations.models import Operation
@@ -30,7 +33,7 @@ def publish(*, operation_id: uuid.UUID) -> bool:
     """Publish a settled operation; False when it is not settled, was published, or is being published."""
     with transaction.atomic():
         operation = (
-            Operation.objects.filter(pk=operation_id, settled_at__isnull=False, published_at__isnull=True)
+            Operation.objects.filter(_due(), pk=operation_id)
             .select_related("seller", "account")
             .select_for_update(of=("self",), skip_locked=True)
             .first()
@@ -54,6 +57,11 @@ def publish_or_leave(*, operation_id: uuid.UUID) -> bool:
 
 def publish_due(*, limit: int) -> int:
     """Publish settled operations that nobody has. Answers how many."""
-    due = Operation.objects.filter(settled_at__isnull=False, published_at__isnull=True)
+    due = Operation.objects.filter(_due())
     ids = list(due.order_by("settled_at").values_list("pk", flat=True)[:limit])
     return sum(publish_or_leave(operation_id=operation_id) for operation_id in ids)
+
+
+def _due() -> Q:
+    settled = Q(settled_at__isnull=False, published_at__isnull=True)
+    return settled & (Q(publish_at__isnull=True) | Q(publish_at__lte=clock.now()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tasks_app.adcp.types import Seen
 from tasks_app.adcp.webhook_body import WebhookEnvelope
 from tasks_app.operations.converge import observe
@@ -9,6 +11,8 @@ from tasks_app.operations.models import Channel, Observation, Operation
 from tasks_app.webhooks.models import WebhookDelivery
 
 Verdict = WebhookDelivery.Verdict
+# Ends that come with a result; a canceled task may have none.
+_WITH_RESULT = frozenset({"completed", "failed", "rejected"})
 
 
 def delivery_apply(
@@ -16,15 +20,12 @@ def delivery_apply(
 ) -> None:
     """Observe and keep the verdict, in the caller's transaction. A repeated observation is applied too: the
     key stays bound to this body (AdCP L3/async-identity-and-convergence, "Webhook delivery-key binding")."""
-    told = envelope.task_type
-    if told and told != operation.task_type:
-        delivery.verdict, delivery.reason = Verdict.CONFLICT, f"tells of {told}, not {operation.task_type}"
-    else:
-        observation = observe(operation_id=operation.pk, seen=seen, channel=Channel.WEBHOOK)
-        conflict = observation.outcome == Observation.Outcome.CONFLICT
-        delivery.verdict = Verdict.CONFLICT if conflict else Verdict.APPLIED
-        delivery.reason = f"{observation.outcome}: {observation.note}".rstrip(": ")
-    delivery.reason = f"{note}{delivery.reason}"[:200]
+    incomplete = seen.status in _WITH_RESULT and not envelope.result
+    seen = replace(seen, task_type=envelope.task_type, partial=incomplete)
+    observation = observe(operation_id=operation.pk, seen=seen, channel=Channel.WEBHOOK)
+    conflict = observation.outcome == Observation.Outcome.CONFLICT
+    delivery.verdict = Verdict.CONFLICT if conflict else Verdict.APPLIED
+    delivery.reason = f"{note}{observation.outcome}: {observation.note}".rstrip(": ")[:200]
     if isinstance(seen.raw, dict):
         delivery.body = seen.raw
     delivery.save(update_fields=["verdict", "reason", "body"])

@@ -1,0 +1,120 @@
+"""The database goes away in the middle of a booking and comes back: the workers go on by themselves."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.db import connections
+from pytest_django.plugin import DjangoDbBlocker
+
+from config import postgres
+from config.postgres import engine
+from config.processes import ProcessGroup
+from tasks_app.jobs.models import Job
+from tasks_app.operations.models import OperationStatus as S
+from tests.database import Database, erase_project, migrate_as_owner, point_django_at
+from tests.faulty_seller import FaultySeller
+from tests.jobs.cluster import Worker
+from tests.races.bookings import booking
+from tests.support import wait_until
+
+# Commits must survive the server's death, not the machine's.
+SETTINGS = {"fsync": "off", "full_page_writes": "off"}
+
+
+class Server:
+    """A database server of this test alone, that can be killed."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+        self._held = [postgres.start(base, settings=SETTINGS)]
+        self.urls = self._held[0].urls
+
+    def kill(self) -> None:
+        """SIGKILL to the postmaster; its other processes find that out and end."""
+        main = engine.postmaster(self._held[0].data)
+        assert main is not None
+        everybody = [main, *main.children(recursive=True)]
+        main.kill()
+        psutil.wait_procs(everybody, timeout=20)
+
+    def shut_down(self) -> None:
+        """As for an upgrade: whoever is connected is cut off."""
+        engine.stop(self._held[0].data)
+
+    def start(self) -> None:
+        self._held.append(postgres.start(self._base, settings=SETTINGS))
+
+    def close(self) -> None:
+        for hold in self._held:
+            hold.stop()
+
+
+@pytest.fixture
+def server(
+    django_db_setup: Database, django_db_blocker: DjangoDbBlocker, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Server]:
+    base = Path(tempfile.mkdtemp(prefix="flightdeck-restart-")).resolve()
+    base.chmod(0o755)  # run as root, the service account must get through
+    started = Server(base)
+    database = Database(name=postgres.DATABASE, urls=started.urls)
+    for name, value in database.env.items():
+        monkeypatch.setenv(name, value)
+    try:
+        with django_db_blocker.unblock():
+            migrate_as_owner(database)
+            point_django_at(started.urls.app)
+            yield started
+            connections.close_all()
+    finally:
+        point_django_at(django_db_setup.urls.app)
+        started.close()
+        if not erase_project(base):
+            shutil.rmtree(base)
+
+
+def asked(seller: FaultySeller, tool: str) -> int:
+    return len(seller.requests(tool))
+
+
+def again(server: Server) -> None:
+    """Back it comes; this process's own connection went with it."""
+    server.start()
+    connections.close_all()
+
+
+def test_killed_and_restarted_in_mid_run(server: Server, tmp_path: Path) -> None:
+    log = io.StringIO()
+    with FaultySeller(tmp_path, mode="submitted") as seller, ProcessGroup(output=log) as group:
+        sale = booking(seller)
+        seller.fault("create_media_buy", "hang", seconds=1)
+        seller.fault("get_task_status", "status", times=0, status="working")
+        worker = Worker(group)
+        wait_until(lambda: asked(seller, "create_media_buy"), 40, "the purchase is out")
+
+        server.kill()
+        wait_until(lambda: "call_failed" in log.getvalue(), 30, "the answer finds no database")
+        again(server)
+        # The same request is made again, and the seller knows it.
+        wait_until(lambda: asked(seller, "create_media_buy") == 2, 40, "it is sent again")
+        wait_until(lambda: asked(seller, "get_task_status") > 1, 40, "the seller is polled")
+        server.shut_down()
+        again(server)
+        polls = asked(seller, "get_task_status")
+        wait_until(lambda: asked(seller, "get_task_status") > polls + 1, 40, "it is polled on")
+        seller.clear()
+        wait_until(lambda: _ended(sale.job), 40, "the job ends")
+
+        assert worker.main.is_running(), "the same worker all the time"
+        assert sale.settled_once().status == S.COMPLETED
+
+
+def _ended(job: Any) -> bool:
+    return Job.objects.get(pk=job.pk).ended_at is not None
