@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("tasks_app", "0007_notifications")]
+    dependencies = [("tasks_app", "0009_audit_inserts")]
 
     operations = [
         migrations.AddField(
