@@ -21,6 +21,7 @@ from tasks_app.adcp.types import Seen
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import policy
 from tasks_app.operations.canonical import canonical_digest
+from tasks_app.operations.lookup import after_lookup, is_fruitless
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.resend import GARBLED, NOT_SENT, may_have_acted
@@ -101,6 +102,9 @@ def _digest(operation: Operation, seen: Seen) -> str:
 def _judge(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verdict:
     if operation.status == S.REQUESTED:
         return _Verdict(outcome=_Outcome.CONFLICT, note="nothing was sent yet")
+    if is_fruitless(operation, seen, channel):
+        note, columns = after_lookup(operation, seen)
+        return _Verdict(outcome=_Outcome.INDETERMINATE, note=note, changes=columns)
     if seen.kind != "answer":
         return _unanswered(operation, seen, channel)
     if operation.task_id and seen.task_id and seen.task_id != operation.task_id:
@@ -186,6 +190,7 @@ def _after_auth(operation: Operation, seen: Seen) -> datetime | None:
         age_s=0,
         webhook=False,
         retry_after_s=_retry_after(seen),
+        seller=operation.seller,
     )
     return clock.now() + wait
 
@@ -228,14 +233,14 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
     in_flight = seen.error is not None and seen.error.code == "IDEMPOTENCY_IN_FLIGHT"
     harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
     tried = 1 + operation.observations.filter(channel=Channel.REPLY, outcome=_Outcome.INDETERMINATE).count()
-    if tried >= policy.MAX_ATTEMPTS and harmless and not in_flight:
+    if tried >= policy.max_attempts(operation.seller) and harmless and not in_flight:
         return _Verdict(
             outcome=_Outcome.APPLIED,
             to=S.FAILED,
             note=f"after {tried} attempts",
             changes=_settled(operation, seen, Channel.REPLY, message=why),
         )
-    again = clock.now() + policy.resend_delay(operation.attempts, _retry_after(seen))
+    again = clock.now() + policy.resend_delay(operation.attempts, _retry_after(seen), operation.seller)
     return _Verdict(
         outcome=_Outcome.INDETERMINATE,
         note=why,
@@ -283,6 +288,8 @@ def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None
     if status not in (*PENDING, S.TIMED_OUT) or not (operation.task_id or seen.task_id):
         return {}
     due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=_retry_after(seen))
+    if seen.replayed:
+        due = clock.now()  # as old as the first answer: what holds now is read at once
     return {"next_poll_at": due, "lease_until": None}
 
 

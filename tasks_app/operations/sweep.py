@@ -9,7 +9,8 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -27,6 +28,7 @@ _chores: dict[str, Callable[[], int]] = {}
 # One sweep loop at a time in all clusters; a killed holder's connection gives it back.
 _LOCK = 0xF117_D3C5
 _LAST_CALLS_S = 60
+_PART = 8  # a claim follows when this part of the calls that were out have ended
 
 
 @dataclass
@@ -81,8 +83,8 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
     until = time.monotonic() + seconds
     try:
         while time.monotonic() < until and not stopping.asked():
-            await sweeper.tick_safely()
-            await asyncio.sleep(settings.SWEEP_TICK_S)
+            await sweeper.safely(sweeper.tick)
+            await sweeper.refill(seconds=settings.SWEEP_TICK_S)
     finally:
         await sync_to_async(_unlock)()
     await sync_to_async(handover)()
@@ -97,11 +99,12 @@ class _Sweeper:
         self._out: dict[asyncio.Task[None], uuid.UUID] = {}
         self._renew_at = 0.0
         self._per_seller: Counter[uuid.UUID] = Counter()
+        self._ended, self._enough, self._room = 0, 1, asyncio.Event()
 
-    async def tick_safely(self) -> None:
-        """A tick; whatever it raises, the calls that are out are not given up for it."""
+    async def safely(self, step: Callable[[], Awaitable[None]]) -> None:
+        """A step; whatever it raises, the calls that are out are not given up for it."""
         try:
-            await self.tick()
+            await step()
         except (OperationalError, InterfaceError) as error:
             # The lock is gone with the connection. Another sweep beside this one does no harm: rows are
             # claimed with skip locked.
@@ -111,13 +114,28 @@ class _Sweeper:
             log.exception("sweep_tick_failed")
 
     async def tick(self) -> None:
+        await self.fill()
+        await self._renew_leases()
+        await sync_to_async(self._rows)()
+
+    async def fill(self) -> None:
+        """Begin what is due, as far as there is room."""
+        self._ended = 0
+        self._room.clear()
         room = settings.SWEEP_BATCH - len(self._out)
         sends = await self._start(dispatch.claim_sends, room)
         polls = await self._start(dispatch.claim_polls, room - sends)
         self.swept.sent += sends
         self.swept.polled += polls
-        await self._renew_leases()
-        await sync_to_async(self._rows)()
+        self._enough = max(1, len(self._out) // _PART)
+
+    async def refill(self, *, seconds: float) -> None:
+        """For so long, fill the room that calls leave as they end: many at once where many are out."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not stopping.asked():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._room.wait(), timeout=left)
+                await self.safely(self.fill)
 
     async def drain(self, *, seconds: float | None = None) -> None:
         """Wait for the calls that are out; after `seconds`, or when asked to stop, hand them back."""
@@ -137,8 +155,14 @@ class _Sweeper:
             self._per_seller[call.seller_id] += 1
             task = asyncio.create_task(self._one(call))
             self._out[task] = call.operation_id
-            task.add_done_callback(self._out.pop)
+            task.add_done_callback(self._end)
         return len(calls)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        del self._out[task]
+        self._ended += 1
+        if self._ended >= self._enough:
+            self._room.set()
 
     async def _one(self, call: dispatch.Call) -> None:
         try:
