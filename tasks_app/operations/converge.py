@@ -8,12 +8,13 @@ document 001 section 6.5, document 000 "Async Operation Handler".
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.errors import TOOL_ERROR
@@ -25,6 +26,7 @@ from tasks_app.operations.lookup import after_lookup, is_fruitless
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.resend import GARBLED, NOT_SENT, may_have_acted
+from tasks_app.operations.writes import Writes
 
 _STATUS = {
     "submitted": S.SUBMITTED,
@@ -68,21 +70,53 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
     published (`publish.publish`), by the caller or by the next sweep. Raises Operation.DoesNotExist.
     """
     with transaction.atomic():
-        operation = (
-            Operation.objects.select_related("seller")
-            .select_for_update(of=("self",), no_key=True)
-            .get(pk=operation_id)
-        )
+        operation = _held().get(pk=operation_id)
         was_bound = bool(operation.task_id)
-        seen = _credible(seen)
-        digest = _digest(operation, seen)
-        verdict = _judge(operation, seen, channel, digest)
-        observation = _record(operation, seen, channel, digest, verdict)
-        _apply(operation, seen, channel, verdict)
+        with Writes() as writes:
+            observation = _observe(operation, seen, channel, writes)
     if operation.task_id and not was_bound:
-        for listener in _bound:
-            listener(operation)
+        _tell_bound(operation)
     return observation
+
+
+def observe_many(sights: Mapping[uuid.UUID, tuple[Seen, str]]) -> list[Observation]:
+    """`observe` for many operations, by id what was seen and the channel, in one commit with few statements.
+
+    Answers the stored observations; operations that somebody holds are left out. Raises what one of them
+    raises, and then has recorded nothing.
+    """
+    with transaction.atomic():
+        operations = list(_held(skip_locked=True).filter(pk__in=sights).order_by("pk"))
+        unbound = [operation for operation in operations if not operation.task_id]
+        with Writes() as writes:
+            observations = [_observe(o, *sights[o.pk], writes) for o in operations]
+    for operation in unbound:
+        if operation.task_id:
+            _tell_bound(operation)
+    return observations
+
+
+def _held(*, skip_locked: bool = False) -> QuerySet[Operation]:
+    """Operations, locked; without what was sent and our secrets, which no observation needs."""
+    rows = Operation.objects.select_related("seller").defer(
+        "request_text", "webhook_token", "seller__token", "seller__webhook_secret", "seller__capabilities"
+    )
+    return rows.select_for_update(of=("self",), no_key=True, skip_locked=skip_locked)
+
+
+def _observe(operation: Operation, seen: Seen, channel: str, writes: Writes) -> Observation:
+    seen = _credible(seen)
+    digest = _digest(operation, seen)
+    verdict = _judge(operation, seen, channel, digest)
+    observation = _record(operation, seen, channel, digest, verdict)
+    writes.observation(observation)
+    _apply(operation, seen, channel, verdict, writes)
+    return observation
+
+
+def _tell_bound(operation: Operation) -> None:
+    for listener in _bound:
+        listener(operation)
 
 
 def _credible(seen: Seen) -> Seen:
@@ -315,7 +349,7 @@ def _settled(operation: Operation, seen: Seen, channel: str, *, message: str = "
 
 
 def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict: _Verdict) -> Observation:
-    return Observation.objects.create(
+    return Observation(
         operation=operation,
         channel=channel,
         kind=_kind(seen),
@@ -330,12 +364,10 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
     )
 
 
-def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict) -> None:
+def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict, writes: Writes) -> None:
     if verdict.to is None:
         if verdict.changes:
-            Operation.objects.filter(pk=operation.pk).update(**verdict.changes)
-            for name, value in verdict.changes.items():
-                setattr(operation, name, value)
+            writes.columns(operation, verdict.changes)
         return
     by_us = seen.kind != "answer"
     transition(

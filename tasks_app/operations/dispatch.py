@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import structlog
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 
 from tasks_app import clock
@@ -21,13 +22,15 @@ from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import claims, policy
 from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
-from tasks_app.operations.converge import observe
+from tasks_app.operations.converge import observe, observe_many
 from tasks_app.operations.lookup import Lookup, look_up, lookup_of
 from tasks_app.operations.models import PENDING, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,16 +184,42 @@ def _refuse(operation: Operation, code: str, why: str) -> None:
 
 async def perform(call: Call) -> None:
     """Make the call and observe what came of it."""
+    seen = await make(call)
+    await sync_to_async(finish)([(call, seen)])
+
+
+async def make(call: Call) -> Seen:
+    """Make the call; whatever comes back. No database."""
     if call.lookup is not None:
-        seen = await look_up(call.lookup)
-    else:
-        seen = await client.call(call.endpoint, call.tool, call.arguments, secrets=call.secrets)
-    await sync_to_async(_finish)(call, seen)
+        return await look_up(call.lookup)
+    return await client.call(call.endpoint, call.tool, call.arguments, secrets=call.secrets)
 
 
-def _finish(call: Call, seen: Seen) -> None:
-    observation = observe(operation_id=call.operation_id, seen=seen, channel=call.channel)
-    operation = observation.operation
+def finish(done: Sequence[tuple[Call, Seen]]) -> None:
+    """Observe what came of calls, together where that goes well, else one by one, and publish what settled.
+
+    One that raises stops no other; its lease runs out and it is due again.
+    """
+    seen = {call.operation_id: (seen, call.channel) for call, seen in done}
+    try:
+        observed = {o.operation_id: o.operation for o in observe_many(seen)} if len(done) > 1 else {}
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("not_observed_together", operations=len(done))
+        observed = {}
+    for call, what in done:
+        try:
+            _finish(call, what, observed.get(call.operation_id))
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            log.exception("call_not_observed", operation=str(call.operation_id), tool=call.tool)
+
+
+def _finish(call: Call, seen: Seen, operation: Operation | None) -> None:
+    if operation is None:
+        operation = observe(operation_id=call.operation_id, seen=seen, channel=call.channel).operation
     if operation.lease_until is not None:
         release_leases([call.operation_id])  # nothing followed from it: its slot is free all the same
     if not call.calm or is_failure(seen):

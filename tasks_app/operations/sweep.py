@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
 from tasks_app import clock, stopping
+from tasks_app.adcp.types import Seen
 from tasks_app.operations import deadlines, dispatch, publish
 
 log = structlog.get_logger(__name__)
@@ -65,7 +66,7 @@ async def sweep_once() -> Swept:
     while started != sweeper.swept.calls:
         started = sweeper.swept.calls
         await sweeper.tick()
-        await sweeper.drain()
+        await sweeper.run_dry()
     return sweeper.swept
 
 
@@ -100,6 +101,8 @@ class _Sweeper:
         self._renew_at = 0.0
         self._per_seller: Counter[uuid.UUID] = Counter()
         self._ended, self._enough, self._room = 0, 1, asyncio.Event()
+        self._answered: list[tuple[dispatch.Call, Seen]] = []
+        self._observing = asyncio.Lock()
 
     async def safely(self, step: Callable[[], Awaitable[None]]) -> None:
         """A step; whatever it raises, the calls that are out are not given up for it."""
@@ -137,11 +140,22 @@ class _Sweeper:
                 await asyncio.wait_for(self._room.wait(), timeout=left)
                 await self.safely(self.fill)
 
-    async def drain(self, *, seconds: float | None = None) -> None:
-        """Wait for the calls that are out; after `seconds`, or when asked to stop, hand them back."""
-        until = time.monotonic() + seconds if seconds is not None else None
+    async def run_dry(self) -> None:
+        """Fill the room that calls leave until none is out; asked to stop, hand them back."""
         while self._out:
-            if stopping.asked() or (until is not None and time.monotonic() >= until):
+            if stopping.asked():
+                await self._hand_back()
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._room.wait(), timeout=settings.SWEEP_TICK_S)
+                await self.fill()
+            await self._renew_leases()
+
+    async def drain(self, *, seconds: float) -> None:
+        """Wait for the calls that are out; after `seconds`, or when asked to stop, hand them back."""
+        until = time.monotonic() + seconds
+        while self._out:
+            if stopping.asked() or time.monotonic() >= until:
                 await self._hand_back()
                 return
             await asyncio.wait(self._out, timeout=settings.SWEEP_TICK_S, return_when=asyncio.FIRST_COMPLETED)
@@ -150,7 +164,10 @@ class _Sweeper:
     async def _start(self, claim: Callable[..., list[dispatch.Call]], room: int) -> int:
         if room <= 0:
             return 0
-        calls = await sync_to_async(claim)(limit=room, out=self._per_seller, due_by=self._due_by)
+        claimed = await sync_to_async(claim)(limit=room, out=self._per_seller, due_by=self._due_by)
+        out = set(self._out.values())
+        # One whose lease ran out because this process was slow: it is still out, and leased again.
+        calls = [call for call in claimed if call.operation_id not in out]
         for call in calls:
             self._per_seller[call.seller_id] += 1
             task = asyncio.create_task(self._one(call))
@@ -166,11 +183,20 @@ class _Sweeper:
 
     async def _one(self, call: dispatch.Call) -> None:
         try:
-            await dispatch.perform(call)
+            seen = await dispatch.make(call)
+            self._answered.append((call, seen))
+            await self._observe()
         except Exception:  # one operation's trouble stops no other; its lease runs out and it is due again
             log.exception("call_failed", operation=str(call.operation_id), tool=call.tool)
         finally:
             self._per_seller[call.seller_id] -= 1
+
+    async def _observe(self) -> None:
+        """Observe what was answered since somebody last did: by whoever comes first, for all that wait."""
+        async with self._observing:
+            answered, self._answered = self._answered, []
+            if answered:
+                await sync_to_async(dispatch.finish)(answered)
 
     async def _renew_leases(self) -> None:
         """Leases are short, so that a killed worker's calls are soon made again; it renews them meanwhile."""

@@ -1,4 +1,4 @@
-"""A seller that does not answer is left alone, probed by one call at a time, and called again once it is back."""
+"""A seller that does not answer is left alone, probed by one call, and called again once it is back."""
 
 from __future__ import annotations
 
