@@ -68,6 +68,11 @@ class Migration(migrations.Migration):
             name="timing",
             field=models.JSONField(blank=True, default=dict),
         ),
+        migrations.AddField(
+            model_name="seller",
+            name="idempotency_risk_accepted_at",
+            field=models.DateTimeField(editable=False, null=True),
+        ),
         migrations.AddIndex(
             model_name="operation",
             index=models.Index(

@@ -105,6 +105,10 @@ def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
     if not operation.seller.active:
         _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")
         return None
+    if operation.is_mutation and not operation.seller.may_be_sent_mutations:
+        why = f"{operation.seller.name} declares no idempotency: an administrator must accept the risk first"
+        _refuse(operation, "NO_IDEMPOTENCY", why)
+        return None
     if not resend_is_safe(operation):
         # The seller no longer recognises the key: it is asked for what it has before anything is sent again.
         Operation.objects.filter(pk=operation.pk).update(send_at=None, next_poll_at=clock.now())

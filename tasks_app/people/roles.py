@@ -24,6 +24,7 @@ DECIDE = "tasks_app.decide_approval"
 SEND_OPERATION = "tasks_app.send_operation"
 STEER_OPERATION = "tasks_app.steer_operation"
 CANCEL_DEAL = "orders.cancel_deal"
+ADD_SELLER = "tasks_app.add_seller"
 
 ROLES: dict[str, tuple[str, ...]] = {
     "Buyer": (*_READ, SUBMIT_CAMPAIGN, CANCEL_DEAL),

@@ -45,6 +45,7 @@ class Seller(models.Model):
     idempotency_ttl_s = models.PositiveIntegerField(null=True, editable=False)
     # Who accepted sending purchases to a seller that declares no idempotency (adcp.md: fail closed).
     idempotency_risk_accepted_by = models.CharField(max_length=80, blank=True, editable=False)
+    idempotency_risk_accepted_at = models.DateTimeField(null=True, editable=False)
     quirks = models.JSONField(default=list, blank=True)
     # Numbers changed for this seller alone, by name; the rest are the documents' (sellers/timing.py).
     timing = models.JSONField(default=dict, blank=True)
