@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
-from orders.evidence import deal_evidence
+from orders.evidence import as_text, deal_evidence
 from orders.models import Deal
 from orders.services import deal_total
 from tasks_app.approvals.models import Approval
@@ -14,6 +15,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.people.actors import SYSTEM
 
 DEAL, DIFFERENT, LATE = "deal", "booked_differently", "late_completion"
+PO_NUMBER = "po_number"
 
 
 def ask_deal(deal: Deal) -> Approval:
@@ -28,6 +30,41 @@ def ask_deal(deal: Deal) -> Approval:
             subject_version=deal.version,
             evidence=deal_evidence(deal),
             policy="Every recommendation, one approver",
+            amount=deal_total(deal),
+            currency=deal.currency,
+        ),
+        requested_by=deal.requested_by,
+    )
+
+
+def ask_po_number(deal: Deal, purchase: Operation, earlier: Sequence[Operation]) -> Approval:
+    """Ask people whether a purchase-order number may be used once more, before the deal itself is put to
+    them."""
+    number = str(purchase.request.get("po_number"))
+    first = earlier[0].request.get("context", {}).get("deal") or earlier[0].reference if earlier else "none"
+    return approval_open(
+        question=Question(
+            kind=PO_NUMBER,
+            team=deal.team,
+            title=f"Purchase order {number[:60]} was used by {first}: use it for {deal.reference} too?",
+            subject_type="deal",
+            subject_id=deal.pk,
+            subject_version=deal.version,
+            evidence={
+                **deal_evidence(deal),
+                "po_number": number,
+                "used_by": [
+                    {
+                        "operation": one.reference,
+                        "deal": str(one.request.get("context", {}).get("deal", "")),
+                        "status": one.status,
+                        "asked_at": one.created_at,
+                        "packages": as_text(one.request.get("packages")),
+                    }
+                    for one in earlier
+                ],
+            },
+            policy="A purchase-order number used again for the same seller and account",
             amount=deal_total(deal),
             currency=deal.currency,
         ),
