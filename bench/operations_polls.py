@@ -38,16 +38,18 @@ SETTLED = 1_000_000
 DELAY_S = 0.02
 _BASE = BASE_DIR / "var" / "bench-polls"
 _KEYS = ("poll_overhead", "claim_ms", "poller_rss_mb")
-# Rows alone: the settled ones are there to be in the way.
-_SETTLE = """
-set session_replication_role = replica;
-insert into tasks_app_operation
-select (jsonb_populate_record(o, jsonb_build_object(
-         'id', lpad(to_hex(n), 32, '0')::uuid, 'reference', 'S-' || n, 'purpose', 'settled:' || n,
-         'idempotency_key', 'settled-' || n, 'task_id', 'settled-' || n, 'status', 'completed',
-         'settled_at', now(), 'published_at', now(), 'next_poll_at', null, 'deadline_at', now()))).*
-  from tasks_app_operation o, generate_series(1, {count}) n where o.reference = 'B-0';
-"""
+# What tells a settled operation, there to be in the way, from the first due one; `n` is its number.
+_SETTLED_COLUMNS = {
+    "id": "lpad(to_hex(n), 32, '0')::uuid",
+    "reference": "'S-' || n",
+    "purpose": "'settled:' || n",
+    "idempotency_key": "'settled-' || n",
+    "task_id": "'settled-' || n",
+    "status": "'completed'",
+    "settled_at": "now()",
+    "published_at": "now()",
+    "next_poll_at": "null",
+}
 Figures = dict[str, list[float]]
 
 
@@ -102,8 +104,19 @@ def _settle(running: postgres.RunningPostgres, count: int) -> None:
     """Settled operations in the way, and one vacuum, as autovacuum would have made it long ago."""
     name = urlsplit(running.urls.app).path.lstrip("/")
     with running.connect_admin(name) as admin:
-        admin.execute(_SETTLE.format(count=int(count)).encode())
-    with running.connect_admin(name) as admin:
+        found = admin.execute(
+            "select attname from pg_attribute where attrelid = 'tasks_app_operation'::regclass"
+            " and attnum > 0 and not attisdropped"
+        )
+        columns = [str(row[0]) for row in found]
+        values = ", ".join(_SETTLED_COLUMNS.get(column, f"o.{column}") for column in columns)
+        # Rows alone, without their trail: nobody looks at them.
+        admin.execute("set session_replication_role = replica")
+        statement = (
+            f"insert into tasks_app_operation ({', '.join(columns)}) select {values}"  # noqa: S608 - our names
+            f" from tasks_app_operation o, generate_series(1, {int(count)}) n where o.reference = 'B-0'"
+        )
+        admin.execute(statement.encode())
         admin.execute("vacuum analyze")
 
 

@@ -11,11 +11,12 @@ class TasksAppConfig(AppConfig):
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.operations import overdue
+        from tasks_app.operations import corrections, overdue
         from tasks_app.webhooks import early
 
         log_lines.register()
         metrics.register()
         overdue.register()
+        corrections.register()
         early.register()
         handlers.register()
