@@ -272,6 +272,8 @@ OPERATION_DEADLINES = {
     "creative_approval": timedelta(hours=48),
     "read": timedelta(minutes=10),
 }
+# Where sellers that are allowed a private address may live.
+PRIVATE_NETWORKS = env.list("FLIGHTDECK_PRIVATE_NETWORKS", default=["127.0.0.0/8", "::1/128"])
 ORGANISATION_NAME = env.str("FLIGHTDECK_ORGANISATION", "Halden & Marsh")
 ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "haldenmarsh.com")
 APPROVAL_TTL = timedelta(hours=24)

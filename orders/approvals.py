@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 from orders.booking import deal_adopt, deal_confirm
 from orders.models import UNDECIDED, Deal, DealStatus
-from orders.questions import DEAL, DIFFERENT, LATE, ask_booked_differently, ask_deal, ask_late_completion
+from orders.po_numbers import others_of
+from orders.questions import (
+    DEAL,
+    DIFFERENT,
+    LATE,
+    PO_NUMBER,
+    ask_booked_differently,
+    ask_deal,
+    ask_late_completion,
+    ask_po_number,
+)
 from orders.services import deal_cancel_at_seller, deal_locked, deal_withdraw_held, purchase_of
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
@@ -26,6 +36,20 @@ def register() -> None:
             reopen=lambda approval: _again(approval, ask_deal),
             effects={
                 "approve": "Sends create_media_buy to the seller.",
+                "reject": "Cancels the deal and frees its budget.",
+                "nothing": "It expires at the deadline. Waiting never approves.",
+            },
+        )
+    )
+    kind_register(
+        Kind(
+            name=PO_NUMBER,
+            label="Purchase-order number",
+            apply=_po_number_decided,
+            version=_undecided_version,
+            reopen=lambda approval: _again(approval, _ask_po_number_again),
+            effects={
+                "approve": "Puts the deal itself to people; nothing is bought yet.",
                 "reject": "Cancels the deal and frees its budget.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },
@@ -83,11 +107,30 @@ def _deal_decided(approval: Approval, outcome: Outcome) -> None:
                 subject_id=deal.pk,
             )
         return
+    _called_off(deal, approval, outcome)
+
+
+def _called_off(deal: Deal, approval: Approval, outcome: Outcome) -> None:
     to = DealStatus.CANCELLED if outcome.answer == "rejected" else DealStatus.EXPIRED
     transition(
         deal, to, actor=outcome.actor, reason=outcome.comment, metadata={"approval": approval.reference}
     )
     deal_withdraw_held(deal=deal, reason=outcome.comment or outcome.answer)
+
+
+def _po_number_decided(approval: Approval, outcome: Outcome) -> None:
+    deal = deal_locked(approval.subject_id)
+    if deal.status not in UNDECIDED:
+        return
+    if outcome.answer == "approved":
+        ask_deal(deal)
+    else:
+        _called_off(deal, approval, outcome)
+
+
+def _ask_po_number_again(deal: Deal) -> Approval:
+    purchase = purchase_of(deal)
+    return ask_po_number(deal, purchase, others_of(deal, purchase))
 
 
 def _difference_decided(approval: Approval, outcome: Outcome) -> None:

@@ -23,7 +23,8 @@ from orders.ask import (
 from orders.evidence import as_text
 from orders.models import Deal, DealLine
 from orders.offers import Offer, forecast_of, offers, terms_of
-from orders.questions import ask_deal
+from orders.po_numbers import orders_under, the_same_order
+from orders.questions import ask_deal, ask_po_number
 from orders.services import DealDraft, LineDraft, deal_quote
 from tasks_app import clock, money
 from tasks_app.adcp import requests
@@ -49,13 +50,18 @@ _OTHER_FORMS = {
 def purchase_ask(ask: Ask) -> Operation:
     """The deal (`quoted`), the held operation and the approval, in the caller's transaction.
 
-    Raises AskRefusedError and OperationRefusedError.
+    The very same order under the same purchase-order number answers the one there is; another one under a
+    number that was used asks people about the number first. Raises AskRefusedError and OperationRefusedError.
     """
     wire = arguments_read(requests.CreateMediaBuy, {**_STAND_INS, **ask.arguments})
     account = _account(ask)
     known = [_offer(ask, package) for package in wire.packages or ()]
     currency = _currency(wire, known)
     _check(wire, known, currency)
+    earlier = orders_under(account=account, po_number=wire.po_number) if wire.po_number else []
+    same = the_same_order(earlier, _essence_of(account, wire))
+    if same is not None:
+        return same
     deal = _deal(ask, account, wire, known, currency, start=_start(wire))
     operation = operation_ensure(
         purpose=f"deal:{deal.pk}:create_media_buy",  # the booking finds it by this, and releases it
@@ -68,7 +74,10 @@ def purchase_ask(ask: Ask) -> Operation:
         subject=Subject(type="deal", id=deal.pk),
         held=True,
     )
-    ask_deal(deal)
+    if earlier:
+        ask_po_number(deal, operation, earlier)
+    else:
+        ask_deal(deal)
     return operation
 
 
@@ -260,10 +269,15 @@ def _own_flights(deal: Deal, packages: Sequence[requests.PackageRequest]) -> Non
     DealLine.objects.bulk_update(lines, ["start_at", "end_at"])
 
 
+def _essence_of(account: Account, wire: requests.CreateMediaBuy) -> dict[str, Any]:
+    """What is asked for, at the account that was found."""
+    sent = wire.model_dump(mode="json", exclude_none=True, exclude={"idempotency_key"})
+    return {**sent, "account": account.reference}
+
+
 def _arguments(deal: Deal, account: Account, wire: requests.CreateMediaBuy) -> dict[str, Any]:
     """What will be sent: as asked, with our context on the request and on each package."""
-    sent = wire.model_dump(mode="json", exclude_none=True, exclude={"idempotency_key"})
-    sent["account"] = account.reference
+    sent = _essence_of(account, wire)
     sent["context"] = {**sent.get("context", {}), "deal_id": str(deal.pk), "deal": deal.reference}
     sent.setdefault("po_number", deal.reference)
     for line, package in zip(deal.lines.all(), sent["packages"], strict=True):

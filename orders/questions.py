@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from orders.evidence import deal_evidence
+from orders.evidence import as_text, deal_evidence
 from orders.models import Deal
 from orders.services import deal_total
 from tasks_app.approvals.models import Approval
@@ -16,6 +16,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.people.actors import SYSTEM
 
 DEAL, DIFFERENT, LATE = "deal", "booked_differently", "late_completion"
+PO_NUMBER = "po_number"
 
 
 def deal_question(
@@ -44,6 +45,36 @@ def ask_deal(deal: Deal) -> Approval:
         title=f"Book {deal.seller} for {deal.advertiser}",
         evidence=deal_evidence(deal),
         policy="Every recommendation, one approver",
+        amount=deal_total(deal),
+    )
+    return approval_open(question=question, requested_by=deal.requested_by)
+
+
+def ask_po_number(deal: Deal, purchase: Operation, earlier: Sequence[Operation]) -> Approval:
+    """Ask people whether a purchase-order number may be used once more, before the deal itself is put to
+    them."""
+    number = str(purchase.request.get("po_number"))
+    first = earlier[0].request.get("context", {}).get("deal") or earlier[0].reference if earlier else "none"
+    evidence = {
+        **deal_evidence(deal),
+        "po_number": number,
+        "used_by": [
+            {
+                "operation": one.reference,
+                "deal": str(one.request.get("context", {}).get("deal", "")),
+                "status": one.status,
+                "asked_at": one.created_at,
+                "packages": as_text(one.request.get("packages")),
+            }
+            for one in earlier
+        ],
+    }
+    question = deal_question(
+        deal,
+        kind=PO_NUMBER,
+        title=f"Purchase order {number[:60]} was used by {first}: use it for {deal.reference} too?",
+        evidence=evidence,
+        policy="A purchase-order number used again for the same seller and account",
         amount=deal_total(deal),
     )
     return approval_open(question=question, requested_by=deal.requested_by)

@@ -8,14 +8,19 @@ class TasksAppConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
+        from django.conf import settings
+
+        from tasks_app.adcp.addresses import private_networks_set
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.operations import overdue
+        from tasks_app.operations import corrections, overdue
         from tasks_app.webhooks import early
 
+        private_networks_set(settings.PRIVATE_NETWORKS)
         log_lines.register()
         metrics.register()
         overdue.register()
+        corrections.register()
         early.register()
         handlers.register()

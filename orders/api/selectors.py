@@ -11,7 +11,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
 from orders.changes import CHANGE
 from orders.models import Deal
-from orders.questions import DEAL
+from orders.questions import DEAL, PO_NUMBER
 from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
@@ -54,13 +54,16 @@ def behind(operations: Sequence[Operation]) -> dict[UUID, Behind]:
     deadlines = dict(Deal.objects.filter(pk__in=of_deals.values()).values_list("pk", "creative_deadline"))
     asked = (
         Approval.objects.filter(
-            subject_type="deal", subject_id__in=of_deals.values(), kind__in=_QUESTION.values()
+            subject_type="deal", subject_id__in=of_deals.values(), kind__in=(*_QUESTION.values(), PO_NUMBER)
         )
         .order_by("id")
         .values_list("kind", "subject_id", "evidence__operation_id", "id")
     )
     # The latest of each: one that was voided and asked anew has a successor.
-    latest = {(kind, named, deal_id): approval_id for kind, deal_id, named, approval_id in asked}
+    latest = {
+        (DEAL if kind == PO_NUMBER else kind, named, deal_id): approval_id
+        for kind, deal_id, named, approval_id in asked
+    }
     return {
         o.pk: Behind(
             approval_id=latest.get((*_question(o), of_deals[o.pk])),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 
 import anyio
@@ -24,6 +24,8 @@ _PRIVATE = tuple(
     ipaddress.ip_network(block)
     for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "127.0.0.0/8", "::1/128")
 )
+_LOOPBACK = ("127.0.0.0/8", "::1/128")
+_permitted = tuple(ipaddress.ip_network(block) for block in _LOOPBACK)
 # Instance metadata of a cloud inside the unique-local range; IPv4's twin is link-local and refused anyway.
 _METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
 MAX_ADDRESSES = 4
@@ -49,14 +51,29 @@ def is_public(address: IPAddress) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
+def private_networks_set(networks: Iterable[str]) -> None:
+    """Which private networks sellers may live on, where an administrator allowed one a private address; in
+    CIDR notation. Raises ValueError for one that is not private or loopback (then nothing is changed)."""
+    global _permitted
+    _permitted = tuple(_private_network(network) for network in networks)
+
+
+def _private_network(network: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    block = ipaddress.ip_network(network)
+    for private in _PRIVATE:
+        if block.version == private.version and private.supernet_of(block):  # type: ignore[arg-type]
+            return block
+    raise ValueError(f"{network} is no private network")
+
+
 def is_permitted(address: IPAddress, *, allow_private: bool) -> bool:
-    """Whether we connect to `address`. Private and loopback ones only where an administrator allowed it;
-    link-local (cloud metadata), multicast and unspecified ones never."""
+    """Whether we connect to `address`. Private and loopback ones only where an administrator allowed it and
+    the network is listed; link-local (cloud metadata), multicast and unspecified ones never."""
     if is_public(address):
         return True
     if not allow_private or address == _METADATA_V6:
         return False
-    return any(address in block for block in _PRIVATE if block.version == address.version)
+    return any(address in block for block in _permitted if block.version == address.version)
 
 
 def check_url(url: str, *, allow_private: bool) -> tuple[str, int]:

@@ -8,12 +8,13 @@ document 001 section 6.5, document 000 "Async Operation Handler".
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.errors import TOOL_ERROR, read_error
@@ -21,10 +22,12 @@ from tasks_app.adcp.types import Seen
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import partial, policy
 from tasks_app.operations.canonical import observation_digest
+from tasks_app.operations.lookup import after_lookup, is_fruitless
 from tasks_app.operations.matching import identities, mismatch, unusable_task
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.resend import GARBLED, NOT_SENT, may_have_acted
+from tasks_app.operations.writes import Writes
 
 _STATUS = {
     "submitted": S.SUBMITTED,
@@ -67,21 +70,53 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
     published (`publish.publish`), by the caller or by the next sweep. Raises Operation.DoesNotExist.
     """
     with transaction.atomic():
-        operation = (
-            Operation.objects.select_related("seller", "account")
-            .select_for_update(of=("self",), no_key=True)
-            .get(pk=operation_id)
-        )
+        operation = _held().get(pk=operation_id)
         was_bound = bool(operation.task_id)
-        seen = _credible(seen)
-        digest = _digest(operation, seen)
-        verdict = _judge(operation, seen, channel, digest)
-        observation = _record(operation, seen, channel, digest, verdict)
-        _apply(operation, seen, channel, verdict)
+        with Writes() as writes:
+            observation = _observe(operation, seen, channel, writes)
     if operation.task_id and not was_bound:
-        for listener in _bound:
-            listener(operation)
+        _tell_bound(operation)
     return observation
+
+
+def observe_many(sights: Mapping[uuid.UUID, tuple[Seen, str]]) -> list[Observation]:
+    """`observe` for many operations, by id what was seen and the channel, in one commit with few statements.
+
+    Answers the stored observations; operations that somebody holds are left out. Raises what one of them
+    raises, and then has recorded nothing.
+    """
+    with transaction.atomic():
+        operations = list(_held(skip_locked=True).filter(pk__in=sights).order_by("pk"))
+        unbound = [operation for operation in operations if not operation.task_id]
+        with Writes() as writes:
+            observations = [_observe(o, *sights[o.pk], writes) for o in operations]
+    for operation in unbound:
+        if operation.task_id:
+            _tell_bound(operation)
+    return observations
+
+
+def _held(*, skip_locked: bool = False) -> QuerySet[Operation]:
+    """Operations, locked; without what was sent and our secrets, which no observation needs."""
+    rows = Operation.objects.select_related("seller", "account").defer(
+        "request_text", "webhook_token", "seller__token", "seller__webhook_secret", "seller__capabilities"
+    )
+    return rows.select_for_update(of=("self",), no_key=True, skip_locked=skip_locked)
+
+
+def _observe(operation: Operation, seen: Seen, channel: str, writes: Writes) -> Observation:
+    seen = _credible(seen)
+    digest = _digest(operation, seen)
+    verdict = _judge(operation, seen, channel, digest)
+    observation = _record(operation, seen, channel, digest, verdict)
+    writes.observation(observation)
+    _apply(operation, seen, channel, verdict, writes)
+    return observation
+
+
+def _tell_bound(operation: Operation) -> None:
+    for listener in _bound:
+        listener(operation)
 
 
 def _credible(seen: Seen) -> Seen:
@@ -102,6 +137,9 @@ def _digest(operation: Operation, seen: Seen) -> str:
 def _judge(operation: Operation, seen: Seen, channel: str, digest: str) -> _Verdict:
     if operation.status == S.REQUESTED:
         return _Verdict(outcome=_Outcome.CONFLICT, note="nothing was sent yet")
+    if is_fruitless(operation, seen, channel):
+        note, columns = after_lookup(operation, seen)
+        return _Verdict(outcome=_Outcome.INDETERMINATE, note=note, changes=columns)
     if seen.kind != "answer":
         return _unanswered(operation, seen, channel)
     another = mismatch(operation, seen)
@@ -186,6 +224,7 @@ def _after_auth(operation: Operation, seen: Seen) -> datetime | None:
         age_s=0,
         webhook=False,
         retry_after_s=_retry_after(seen),
+        seller=operation.seller,
     )
     return clock.now() + wait
 
@@ -233,14 +272,14 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
     in_flight = seen.error is not None and seen.error.code == "IDEMPOTENCY_IN_FLIGHT"
     harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
     tried = 1 + operation.observations.filter(channel=Channel.REPLY, outcome=_Outcome.INDETERMINATE).count()
-    if tried >= policy.MAX_ATTEMPTS and harmless and not in_flight:
+    if tried >= policy.max_attempts(operation.seller) and harmless and not in_flight:
         return _Verdict(
             outcome=_Outcome.APPLIED,
             to=S.FAILED,
             note=f"after {tried} attempts",
             changes=_settled(operation, seen, Channel.REPLY, message=why),
         )
-    again = clock.now() + policy.resend_delay(operation.attempts, _retry_after(seen))
+    again = clock.now() + policy.resend_delay(operation.attempts, _retry_after(seen), operation.seller)
     return _Verdict(
         outcome=_Outcome.INDETERMINATE,
         note=why,
@@ -278,6 +317,8 @@ def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None
     if status not in (*PENDING, S.TIMED_OUT) or not (operation.task_id or seen.task_id):
         return {}
     due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=_retry_after(seen))
+    if seen.replayed:
+        due = clock.now()  # as old as the first answer: what holds now is read at once
     return {"next_poll_at": due, "lease_until": None}
 
 
@@ -310,7 +351,7 @@ def _result(seen: Seen) -> dict[str, Any]:
 
 
 def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict: _Verdict) -> Observation:
-    return Observation.objects.create(
+    return Observation(
         operation=operation,
         channel=channel,
         kind=_kind(seen),
@@ -326,13 +367,11 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
     )
 
 
-def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict) -> None:
+def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict, writes: Writes) -> None:
     if verdict.to is None:
         changes = {**partial.look_again(operation), **(verdict.changes or {})}
         if changes:
-            Operation.objects.filter(pk=operation.pk).update(**changes)
-            for name, value in changes.items():
-                setattr(operation, name, value)
+            writes.columns(operation, changes)
         return
     by_us = seen.kind != "answer"
     transition(

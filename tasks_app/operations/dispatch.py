@@ -5,27 +5,32 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
+import structlog
 from asgiref.sync import sync_to_async
-from django.conf import settings
-from django.db import transaction
-from django.db.models import F, Q
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F
 
 from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.tasks import STATUS_TOOL_NAMES, task_status_arguments, task_status_tool
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.operations import policy
-from tasks_app.operations.converge import observe
+from tasks_app.operations import claims, policy
+from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
+from tasks_app.operations.converge import observe, observe_many
+from tasks_app.operations.lookup import Lookup, look_up, lookup_of
 from tasks_app.operations.models import PENDING, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_or_leave
-from tasks_app.operations.resend import EXPIRED_KEY, resend_is_safe
+from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,93 +44,104 @@ class Call:
     tool: str
     arguments: dict[str, Any] = field(repr=False)  # our webhook credentials among them
     secrets: tuple[str, ...] = field(repr=False)
+    calm: bool = True  # the seller's breaker had nothing to remember when this was claimed
+    lookup: Lookup | None = field(default=None, repr=False)
 
 
+# A look may be due in any of these: overdue too.
+_WATCHED = (S.CALLING_ADCP, *PENDING, S.TIMED_OUT)
 # Pending without a task is sent again too: what waits for credentials, or a person said to keep waiting for.
 _SENDABLE = (S.REQUESTED, S.CALLING_ADCP, *PENDING)
 
 
-def claim_sends(*, limit: int, out: Counter[uuid.UUID], due_by: datetime | None = None) -> list[Call]:
+def claim_sends(
+    *, limit: int, out: Counter[uuid.UUID] | None = None, due_by: datetime | None = None
+) -> list[Call]:
     """Take operations that are due to be sent: `calling_adcp` is durable before anything leaves.
 
-    `out` counts the calls already out per seller; no seller gets more than its slots. `due_by` defaults
-    to now.
+    No seller gets more than its slots, over all processes (`claims.claim_due`). `due_by` defaults to now.
     """
-    due = Q(send_at__lte=due_by or clock.now(), status__in=_SENDABLE)
-    return _claim(due, "send_at", limit, out)
-
-
-def claim_polls(*, limit: int, out: Counter[uuid.UUID], due_by: datetime | None = None) -> list[Call]:
-    """Take operations that are due to be looked at, overdue ones too: a late answer is still taken."""
-    return _claim(Q(next_poll_at__lte=due_by or clock.now()), "next_poll_at", limit, out)
-
-
-def claim_one(*, operation_id: uuid.UUID) -> Call | None:
-    """Take one operation to be sent at once; None when somebody else has it."""
-    due = Q(pk=operation_id, send_at__isnull=False, status__in=(S.REQUESTED, S.CALLING_ADCP))
-    return next(iter(_claim(due, "send_at", 1, Counter())), None)
+    return _claim_sends(_SENDABLE, limit=limit, out=out, due_by=due_by)
 
 
 @transaction.atomic
-def _claim(due: Q, order: str, limit: int, out: Counter[uuid.UUID]) -> list[Call]:
-    free = Q(lease_until__isnull=True) | Q(lease_until__lt=clock.now())
-    full = Q(seller__slots=0)
-    for seller_id, calls in out.items():
-        full |= Q(seller_id=seller_id, seller__slots__lte=calls)
-    rows = (
-        Operation.objects.filter(due & free)
-        .exclude(full)
-        .select_related("seller", "account")
-        .order_by(order)
-        .select_for_update(of=("self",), skip_locked=True, no_key=True)[:limit]
+def claim_polls(
+    *, limit: int, out: Counter[uuid.UUID] | None = None, due_by: datetime | None = None
+) -> list[Call]:
+    """Take operations that are due to be looked at, overdue ones too: a late answer is still taken. One that
+    the seller gave no task for is looked up by our context."""
+    claimed = claims.claim_due(
+        column="next_poll_at", statuses=_WATCHED, due_by=due_by or clock.now(), limit=limit, out=out
     )
-    take = _take_send if order == "send_at" else _take_poll
-    taken = Counter(out)
-    claimed: list[Call] = []
-    for operation in rows:
-        if taken[operation.seller_id] >= operation.seller.slots:
-            continue
-        call = take(operation)
-        if call is not None:
-            taken[operation.seller_id] += 1
-            claimed.append(call)
-    return claimed
+    ids = [operation.pk for operation in claimed.operations]
+    if ids:
+        Operation.objects.filter(pk__in=ids).update(polls=F("polls") + 1, lease_until=claims.lease())
+    return [_poll(operation, claimed) for operation in claimed.operations]
 
 
-def _take_send(operation: Operation) -> Call | None:
+def claim_one(*, operation_id: uuid.UUID) -> Call | None:
+    """Take one operation to be sent at once; None when somebody else has it, or its seller has no slot."""
+    calls = _claim_sends((S.REQUESTED, S.CALLING_ADCP), limit=1, only=operation_id)
+    return next(iter(calls), None)
+
+
+@transaction.atomic
+def _claim_sends(
+    statuses: Sequence[str],
+    *,
+    limit: int,
+    out: Counter[uuid.UUID] | None = None,
+    due_by: datetime | None = None,
+    only: uuid.UUID | None = None,
+) -> list[Call]:
+    claimed = claims.claim_due(
+        column="send_at", statuses=statuses, due_by=due_by or clock.now(), limit=limit, out=out, only=only
+    )
+    calls = (_take_send(operation, claimed) for operation in claimed.operations)
+    return [call for call in calls if call is not None]
+
+
+def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
     if not operation.seller.active:
         _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")
         return None
-    if not resend_is_safe(operation):
-        _stop_sending(operation)
+    if operation.is_mutation and not operation.seller.may_be_sent_mutations:
+        why = f"{operation.seller.name} declares no idempotency: an administrator must accept the risk first"
+        _refuse(operation, "NO_IDEMPOTENCY", why)
         return None
-    timeout = policy.call_timeout_s(operation.task_type)
+    if not resend_is_safe(operation):
+        # The seller no longer recognises the key: it is asked for what it has before anything is sent again.
+        Operation.objects.filter(pk=operation.pk).update(send_at=None, next_poll_at=clock.now())
+        return None
     changes: dict[str, Any] = {
         "attempts": operation.attempts + 1,
         "sent_at": operation.sent_at or clock.now(),
-        "lease_until": _lease(),
+        "lease_until": claims.lease(),
     }
     if operation.status == S.REQUESTED:
         # The time it was held for people, or queued for the seller, is not the seller's.
-        changes["deadline_at"] = clock.now() + policy.deadline(operation.task_type)
+        changes["deadline_at"] = clock.now() + policy.deadline(operation.task_type, operation.seller)
         transition(operation, S.CALLING_ADCP, actor="system", changes=changes)
     else:
         Operation.objects.filter(pk=operation.pk).update(**changes)
-    return _call(operation, Channel.REPLY, operation.task_type, json.loads(operation.request_text), timeout)
+    return _call(operation, claimed, Channel.REPLY, operation.task_type, json.loads(operation.request_text))
 
 
-def _take_poll(operation: Operation) -> Call:
-    timeout = policy.call_timeout_s("get_task_status")
-    Operation.objects.filter(pk=operation.pk).update(polls=F("polls") + 1, lease_until=_lease())
-    account = operation.account.reference if operation.account else None
+def _poll(operation: Operation, claimed: claims.Claimed) -> Call:
     # A seller that lists neither name is asked by the present one: its error then says so.
     tool = task_status_tool(operation.seller.tools) or STATUS_TOOL_NAMES[0]
-    return _call(operation, Channel.POLL, tool, task_status_arguments(operation.task_id, account), timeout)
+    if not operation.task_id:
+        call = _call(operation, claimed, Channel.RECONCILE, "get_media_buys", {})
+        return replace(call, lookup=lookup_of(operation))
+    account = operation.account.reference if operation.account else None
+    return _call(operation, claimed, Channel.POLL, tool, task_status_arguments(operation.task_id, account))
 
 
 def renew_leases(operation_ids: list[uuid.UUID]) -> None:
     """Keep the operations whose calls are still out."""
-    Operation.objects.filter(pk__in=operation_ids, lease_until__isnull=False).update(lease_until=_lease())
+    Operation.objects.filter(pk__in=operation_ids, lease_until__isnull=False).update(
+        lease_until=claims.lease()
+    )
 
 
 def release_leases(operation_ids: list[uuid.UUID]) -> None:
@@ -133,27 +149,28 @@ def release_leases(operation_ids: list[uuid.UUID]) -> None:
     Operation.objects.filter(pk__in=operation_ids, lease_until__isnull=False).update(lease_until=None)
 
 
-def _lease() -> datetime:
-    return clock.now() + timedelta(seconds=settings.OPERATION_LEASE_S)
-
-
-def _call(operation: Operation, channel: str, tool: str, arguments: dict[str, Any], timeout_s: float) -> Call:
+def _call(
+    operation: Operation, claimed: claims.Claimed, channel: str, tool: str, arguments: dict[str, Any]
+) -> Call:
     seller = operation.seller
     return Call(
         operation_id=operation.pk,
         seller_id=seller.pk,
         channel=channel,
-        endpoint=seller.endpoint(timeout_s=timeout_s),
+        endpoint=seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
         tool=tool,
         arguments=arguments,
         secrets=tuple(operation_secrets(operation)),
+        calm=breaker_is_clean(claimed.breakers.get(seller.pk)),
     )
 
 
 def _refuse(operation: Operation, code: str, why: str) -> None:
     """Nothing left for the seller and nothing will, unless an earlier attempt is still open there."""
     if operation.status != S.REQUESTED:
-        Operation.objects.filter(pk=operation.pk).update(send_at=clock.now() + policy.resend_delay(6, None))
+        Operation.objects.filter(pk=operation.pk).update(
+            send_at=clock.now() + policy.resend_delay(6, None, operation.seller)
+        )
         return
     transition(
         operation,
@@ -169,19 +186,47 @@ def _refuse(operation: Operation, code: str, why: str) -> None:
     )
 
 
-def _stop_sending(operation: Operation) -> None:
-    """Overdue at once: whether it was bought is for a person to find out."""
-    Operation.objects.filter(pk=operation.pk).update(
-        send_at=None, lease_until=None, deadline_at=clock.now(), message=EXPIRED_KEY
-    )
-
-
 async def perform(call: Call) -> None:
     """Make the call and observe what came of it."""
-    seen = await client.call(call.endpoint, call.tool, call.arguments, secrets=call.secrets)
-    await sync_to_async(_finish)(call, seen)
+    seen = await make(call)
+    await sync_to_async(finish)([(call, seen)])
 
 
-def _finish(call: Call, seen: Seen) -> None:
-    observe(operation_id=call.operation_id, seen=seen, channel=call.channel)
-    publish_or_leave(operation_id=call.operation_id)
+async def make(call: Call) -> Seen:
+    """Make the call; whatever comes back. No database."""
+    if call.lookup is not None:
+        return await look_up(call.lookup)
+    return await client.call(call.endpoint, call.tool, call.arguments, secrets=call.secrets)
+
+
+def finish(done: Sequence[tuple[Call, Seen]]) -> None:
+    """Observe what came of calls, together where that goes well, else one by one, and publish what settled.
+
+    One that raises stops no other; its lease runs out and it is due again.
+    """
+    seen = {call.operation_id: (seen, call.channel) for call, seen in done}
+    try:
+        observed = {o.operation_id: o.operation for o in observe_many(seen)} if len(done) > 1 else {}
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("not_observed_together", operations=len(done))
+        observed = {}
+    for call, what in done:
+        try:
+            _finish(call, what, observed.get(call.operation_id))
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            log.exception("call_not_observed", operation=str(call.operation_id), tool=call.tool)
+
+
+def _finish(call: Call, seen: Seen, operation: Operation | None) -> None:
+    if operation is None:
+        operation = observe(operation_id=call.operation_id, seen=seen, channel=call.channel).operation
+    if operation.lease_until is not None:
+        release_leases([call.operation_id])  # nothing followed from it: its slot is free all the same
+    if not call.calm or is_failure(seen):
+        breaker_record(seller_id=call.seller_id, seen=seen)
+    if operation.settled_at is not None:
+        publish_or_leave(operation_id=call.operation_id)

@@ -102,6 +102,10 @@ class Operation(Stateful):
     # Set once the upper storeys were told of the end, in the commit that told them.
     published_at = models.DateTimeField(null=True)
     publish_at = models.DateTimeField(null=True)  # not before: the end is known, its result is asked for
+    # Set once those who ask people about an overdue operation were told, in the commit that told them.
+    overdue_told_at = models.DateTimeField(null=True)
+    # Past its deadline without an answer: when the seller was last asked for it by our context, to no avail.
+    looked_up_at = models.DateTimeField(null=True)
 
     # What happens next.
     send_at = models.DateTimeField(null=True)  # due to be sent (again); null: held or already answered
@@ -124,12 +128,12 @@ class Operation(Stateful):
         ]
         indexes = [
             models.Index(
-                fields=["send_at"],
+                fields=["seller", "send_at"],
                 name="operation_to_send",
                 condition=models.Q(send_at__isnull=False),
             ),
             models.Index(
-                fields=["next_poll_at"],
+                fields=["seller", "next_poll_at"],
                 name="operation_to_poll",
                 condition=models.Q(next_poll_at__isnull=False),
             ),
@@ -139,6 +143,16 @@ class Operation(Stateful):
                 condition=models.Q(
                     status__in=["submitted", "working", "input_required", "auth_required", "calling_adcp"]
                 ),
+            ),
+            models.Index(
+                fields=["seller"],
+                name="operation_out",
+                condition=models.Q(lease_until__isnull=False),
+            ),
+            models.Index(
+                fields=["overdue_at"],
+                name="operation_to_tell",
+                condition=models.Q(status="timed_out", overdue_told_at__isnull=True),
             ),
             models.Index(
                 fields=["settled_at"],

@@ -110,7 +110,7 @@ def _wait_on(operation: Operation, outcome: Outcome) -> None:
         actor=outcome.actor,
         reason=outcome.comment,
         changes={
-            "deadline_at": now + policy.deadline(operation.task_type),
+            "deadline_at": now + policy.deadline(operation.task_type, operation.seller),
             "next_poll_at": now if operation.task_id else None,
             "send_at": now if again else None,
         },

@@ -221,7 +221,7 @@ def _overdue(operation: Operation, question: Approval | None) -> Next:
 
 
 def _sending(operation: Operation) -> Next:
-    attempt = f"attempt {max(operation.attempts, 1)} of {policy.MAX_ATTEMPTS}"
+    attempt = f"attempt {max(operation.attempts, 1)} of {policy.max_attempts(operation.seller)}"
     again = operation.send_at
     if operation.attempts and again is not None:
         return Next(what="Resend, same bytes and key", when=f"{attempt} was made, {_in(again)}")
@@ -253,7 +253,7 @@ def _in(moment: datetime | None) -> str:
 
 
 def _hours(operation: Operation) -> str:
-    return f"{policy.deadline(operation.task_type).total_seconds() / 3600:g} h"
+    return f"{policy.deadline(operation.task_type, operation.seller).total_seconds() / 3600:g} h"
 
 
 CHANNELS = tuple(channel.value for channel in Channel)

@@ -13,10 +13,6 @@ from tasks_app import clock
 from tasks_app.operations.models import Channel, Operation
 
 NOT_SENT, GARBLED = "not_sent", "garbled"  # Observation.kind
-EXPIRED_KEY = (
-    "The outcome is unknown and the seller no longer recognises the key of this call: "
-    "look at its media buys before buying again."
-)
 
 
 def may_have_acted(operation: Operation, *, observing: bool = False) -> bool:

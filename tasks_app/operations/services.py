@@ -84,7 +84,7 @@ def operation_release(*, operation: Operation) -> None:
     """Let a held operation be sent, its deadline counting from now; harmless when it was already."""
     now = clock.now()
     Operation.objects.filter(pk=operation.pk, status=S.REQUESTED, send_at__isnull=True).update(
-        send_at=now, deadline_at=now + policy.deadline(operation.task_type)
+        send_at=now, deadline_at=now + policy.deadline(operation.task_type, operation.seller)
     )
 
 
@@ -129,7 +129,7 @@ def _new(
         requested_by=actor_key(actor),
         subject_type=subject.type if subject else "",
         subject_id=subject.id if subject else None,
-        deadline_at=clock.now() + policy.deadline(task_type),
+        deadline_at=clock.now() + policy.deadline(task_type, seller),
     )
 
 

@@ -9,7 +9,8 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
 from tasks_app import clock, stopping
+from tasks_app.adcp.types import Seen
 from tasks_app.operations import deadlines, dispatch, publish
 
 log = structlog.get_logger(__name__)
@@ -27,6 +29,7 @@ _chores: dict[str, Callable[[], int]] = {}
 # One sweep loop at a time in all clusters; a killed holder's connection gives it back.
 _LOCK = 0xF117_D3C5
 _LAST_CALLS_S = 60
+_PART = 8  # a claim follows when this part of the calls that were out have ended
 
 
 @dataclass
@@ -63,7 +66,7 @@ async def sweep_once() -> Swept:
     while started != sweeper.swept.calls:
         started = sweeper.swept.calls
         await sweeper.tick()
-        await sweeper.drain()
+        await sweeper.run_dry()
     return sweeper.swept
 
 
@@ -81,8 +84,8 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
     until = time.monotonic() + seconds
     try:
         while time.monotonic() < until and not stopping.asked():
-            await sweeper.tick_safely()
-            await asyncio.sleep(settings.SWEEP_TICK_S)
+            await sweeper.safely(sweeper.tick)
+            await sweeper.refill(seconds=settings.SWEEP_TICK_S)
     finally:
         await sync_to_async(_unlock)()
     await sync_to_async(handover)()
@@ -97,11 +100,14 @@ class _Sweeper:
         self._out: dict[asyncio.Task[None], uuid.UUID] = {}
         self._renew_at = 0.0
         self._per_seller: Counter[uuid.UUID] = Counter()
+        self._ended, self._enough, self._room = 0, 1, asyncio.Event()
+        self._answered: list[tuple[dispatch.Call, Seen]] = []
+        self._observing = asyncio.Lock()
 
-    async def tick_safely(self) -> None:
-        """A tick; whatever it raises, the calls that are out are not given up for it."""
+    async def safely(self, step: Callable[[], Awaitable[None]]) -> None:
+        """A step; whatever it raises, the calls that are out are not given up for it."""
         try:
-            await self.tick()
+            await step()
         except (OperationalError, InterfaceError) as error:
             # The lock is gone with the connection. Another sweep beside this one does no harm: rows are
             # claimed with skip locked.
@@ -111,19 +117,45 @@ class _Sweeper:
             log.exception("sweep_tick_failed")
 
     async def tick(self) -> None:
+        await self.fill()
+        await self._renew_leases()
+        await sync_to_async(self._rows)()
+
+    async def fill(self) -> None:
+        """Begin what is due, as far as there is room."""
+        self._ended = 0
+        self._room.clear()
         room = settings.SWEEP_BATCH - len(self._out)
         sends = await self._start(dispatch.claim_sends, room)
         polls = await self._start(dispatch.claim_polls, room - sends)
         self.swept.sent += sends
         self.swept.polled += polls
-        await self._renew_leases()
-        await sync_to_async(self._rows)()
+        self._enough = max(1, len(self._out) // _PART)
 
-    async def drain(self, *, seconds: float | None = None) -> None:
-        """Wait for the calls that are out; after `seconds`, or when asked to stop, hand them back."""
-        until = time.monotonic() + seconds if seconds is not None else None
+    async def refill(self, *, seconds: float) -> None:
+        """For so long, fill the room that calls leave as they end: many at once where many are out."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not stopping.asked():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._room.wait(), timeout=left)
+                await self.safely(self.fill)
+
+    async def run_dry(self) -> None:
+        """Fill the room that calls leave until none is out; asked to stop, hand them back."""
         while self._out:
-            if stopping.asked() or (until is not None and time.monotonic() >= until):
+            if stopping.asked():
+                await self._hand_back()
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._room.wait(), timeout=settings.SWEEP_TICK_S)
+                await self.fill()
+            await self._renew_leases()
+
+    async def drain(self, *, seconds: float) -> None:
+        """Wait for the calls that are out; after `seconds`, or when asked to stop, hand them back."""
+        until = time.monotonic() + seconds
+        while self._out:
+            if stopping.asked() or time.monotonic() >= until:
                 await self._hand_back()
                 return
             await asyncio.wait(self._out, timeout=settings.SWEEP_TICK_S, return_when=asyncio.FIRST_COMPLETED)
@@ -132,21 +164,39 @@ class _Sweeper:
     async def _start(self, claim: Callable[..., list[dispatch.Call]], room: int) -> int:
         if room <= 0:
             return 0
-        calls = await sync_to_async(claim)(limit=room, out=self._per_seller, due_by=self._due_by)
+        claimed = await sync_to_async(claim)(limit=room, out=self._per_seller, due_by=self._due_by)
+        out = set(self._out.values())
+        # One whose lease ran out because this process was slow: it is still out, and leased again.
+        calls = [call for call in claimed if call.operation_id not in out]
         for call in calls:
             self._per_seller[call.seller_id] += 1
             task = asyncio.create_task(self._one(call))
             self._out[task] = call.operation_id
-            task.add_done_callback(self._out.pop)
+            task.add_done_callback(self._end)
         return len(calls)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        del self._out[task]
+        self._ended += 1
+        if self._ended >= self._enough:
+            self._room.set()
 
     async def _one(self, call: dispatch.Call) -> None:
         try:
-            await dispatch.perform(call)
+            seen = await dispatch.make(call)
+            self._answered.append((call, seen))
+            await self._observe()
         except Exception:  # one operation's trouble stops no other; its lease runs out and it is due again
             log.exception("call_failed", operation=str(call.operation_id), tool=call.tool)
         finally:
             self._per_seller[call.seller_id] -= 1
+
+    async def _observe(self) -> None:
+        """Observe what was answered since somebody last did: by whoever comes first, for all that wait."""
+        async with self._observing:
+            answered, self._answered = self._answered, []
+            if answered:
+                await sync_to_async(dispatch.finish)(answered)
 
     async def _renew_leases(self) -> None:
         """Leases are short, so that a killed worker's calls are soon made again; it renews them meanwhile."""

@@ -25,6 +25,7 @@ SEND_OPERATION = "tasks_app.send_operation"
 STEER_OPERATION = "tasks_app.steer_operation"
 STEER_JOB = "tasks_app.steer_job"
 CANCEL_DEAL = "orders.cancel_deal"
+ADD_SELLER = "tasks_app.add_seller"
 
 ROLES: dict[str, tuple[str, ...]] = {
     "Buyer": (*_READ, SUBMIT_CAMPAIGN, CANCEL_DEAL),

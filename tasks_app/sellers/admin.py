@@ -23,13 +23,13 @@ from tasks_app.desk import terms
 from tasks_app.desk.listing import ListPage
 from tasks_app.desk.page import viewer
 from tasks_app.people.actors import actor_names
-from tasks_app.people.models import Advertiser
+from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers import presenters
-from tasks_app.sellers.forms import SellerForm
+from tasks_app.sellers.forms import SellerForm, TimingForm, take
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.selectors import accounts_of, answer_times, recent_deliveries
-from tasks_app.sellers.services import SellerChange, seller_change
+from tasks_app.sellers.services import SellerChange, seller_change, seller_timing_change
 from tasks_app.templatetags.fd import mark
 
 _DAYS = 30
@@ -110,6 +110,8 @@ class SellerAdmin(ListPage):
             "deliveries": recent_deliveries(obj) if user.has_perm("tasks_app.view_webhookdelivery") else None,
             "accounts": [(a, terms.payment(a.payment_terms)) for a in accounts_of(obj, user)],
             "form": SellerForm.of(obj) if may_change else None,
+            "timing": TimingForm(seller=obj) if may_change else None,
+            "timing_own": len(obj.timing),
             "title": obj.name,
         }
 
@@ -117,22 +119,26 @@ class SellerAdmin(ListPage):
         """The settings form."""
         if not self.has_change_permission(request, obj):
             raise PermissionDenied
-        form = SellerForm(request.POST)
+        which = "timing" if "timing" in request.POST else "form"
+        form = TimingForm(request.POST, seller=obj) if which == "timing" else SellerForm(request.POST)
         changed: list[str] = []
         if form.is_valid():
             try:
-                changed = seller_change(
-                    seller=obj, change=SellerChange(**form.cleaned_data), actor=viewer(request)
-                )
+                changed = self._save(form, obj, viewer(request))
             except ValidationError as error:
-                form.take(error)
+                take(form, error)
         if form.errors:
-            data = {**self.object_data(request, obj), "form": form}
+            data = {**self.object_data(request, obj), which: form}
             return self.page(request, "desk/seller.html", obj, status=422, **data)
         if changed:
             self.log_change(request, obj, f"Changed {', '.join(changed)}")
             messages.success(request, f"Saved: {', '.join(changed).replace('_', ' ')}.")
         return HttpResponseRedirect(request.path)
+
+    def _save(self, form: SellerForm | TimingForm, obj: Seller, user: User) -> list[str]:
+        if isinstance(form, TimingForm):
+            return seller_timing_change(seller=obj, timing=form.numbers, actor=user)
+        return seller_change(seller=obj, change=SellerChange(**form.cleaned_data), actor=user)
 
 
 class AccountForm(forms.ModelForm):

@@ -6,6 +6,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from tasks_app.sellers.models import Seller
+from tasks_app.sellers.timing import timing_settings
 
 
 class SellerForm(forms.Form):
@@ -54,7 +55,35 @@ class SellerForm(forms.Form):
 
     def take(self, error: ValidationError) -> None:
         """Show a service's refusal at its fields."""
-        told = error.message_dict if hasattr(error, "error_dict") else {None: error.messages}
-        for name, problems in told.items():
-            for problem in problems:
-                self.add_error(name if name in self.fields else None, problem)
+        take(self, error)
+
+
+class TimingForm(forms.Form):
+    """The numbers of one seller: an empty field is the document's own, which stands in it in grey."""
+
+    def __init__(self, *args: object, seller: Seller, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        for one in timing_settings(seller):
+            unit = {"s": "seconds", "times": "times", "x": "factor"}[one.unit]
+            self.fields[f"timing_{one.name}"] = forms.FloatField(
+                required=False,
+                label=f"{one.label} ({unit})",
+                initial=f"{one.value:g}" if one.own else None,
+                help_text=f"{one.value:g}: {one.source}",
+                widget=forms.NumberInput(
+                    attrs={"class": "fd-in below", "placeholder": f"{one.default:g}", "step": "any"}
+                ),
+            )
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """What was entered, by the number's name."""
+        return {name.removeprefix("timing_"): value for name, value in self.cleaned_data.items()}
+
+
+def take(form: forms.Form, error: ValidationError) -> None:
+    """Show a service's refusal at the form's fields."""
+    told = error.message_dict if hasattr(error, "error_dict") else {None: error.messages}
+    for name, problems in told.items():
+        for problem in problems:
+            form.add_error(name if name in form.fields else None, problem)

@@ -45,7 +45,10 @@ class Seller(models.Model):
     idempotency_ttl_s = models.PositiveIntegerField(null=True, editable=False)
     # Who accepted sending purchases to a seller that declares no idempotency (adcp.md: fail closed).
     idempotency_risk_accepted_by = models.CharField(max_length=80, blank=True, editable=False)
+    idempotency_risk_accepted_at = models.DateTimeField(null=True, editable=False)
     quirks = models.JSONField(default=list, blank=True)
+    # Numbers changed for this seller alone, by name; the rest are the documents' (sellers/timing.py).
+    timing = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
@@ -74,6 +77,38 @@ class Seller(models.Model):
             adcp_version=self.adcp_version or None,
             quirks=frozenset(self.quirks),
         )
+
+
+class SellerBreaker(models.Model):
+    """Whether a seller is left alone for a while, shared by all processes; no row: it never failed.
+
+    The library pybreaker decides, this is its storage.
+    """
+
+    class State(models.TextChoices):
+        CLOSED = "closed"  # it is called
+        OPEN = "open"  # it failed too often in a row: left alone
+        HALF_OPEN = "half-open"  # one call probes whether it is back
+
+    seller = models.OneToOneField(Seller, primary_key=True, on_delete=models.CASCADE, related_name="breaker")
+    state = models.CharField(max_length=10, choices=State.choices, default=State.CLOSED)
+    since = models.DateTimeField(default=timezone.now)  # of the state
+    failures = models.PositiveIntegerField(default=0)  # in a row
+    successes = models.PositiveIntegerField(default=0)  # of probes, in a row
+    reason = models.CharField(max_length=500, blank=True)  # what the last failure was
+    opened_at = models.DateTimeField(null=True)
+    probe_at = models.DateTimeField(null=True)  # the next probe, while open or half-open
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state="closed") | models.Q(probe_at__isnull=False),
+                name="breaker_is_probed",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seller}: {self.state}"
 
 
 class Account(models.Model):

@@ -41,7 +41,9 @@ def idempotency_words(seller: Seller, accepted_by: str = "") -> tuple[str, str]:
             "so long the same key gets the same answer",
         )
     if seller.idempotency_risk_accepted_by:
-        return "Not declared", f"risk accepted by {accepted_by or seller.idempotency_risk_accepted_by}"
+        who = accepted_by or seller.idempotency_risk_accepted_by
+        taken = seller.idempotency_risk_accepted_at
+        return "Not declared", f"risk accepted by {who}{f' on {taken:%d %b %Y}' if taken else ''}"
     return "Not declared", "no purchase is sent"
 
 

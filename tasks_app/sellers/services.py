@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +21,9 @@ from tasks_app.adcp.signatures.jwks import KeysError, fetch_jwks_uri
 from tasks_app.adcp.types import Capabilities
 from tasks_app.people.actors import actor_ensure, actor_key
 from tasks_app.people.models import Actor, Advertiser, User
+from tasks_app.people.roles import ADD_SELLER
 from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.timing import timing_clean
 
 log = structlog.get_logger(__name__)
 
@@ -135,14 +138,36 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
         seller.token = change.token
         changed.append("token")
     if change.risk_accepted != bool(seller.idempotency_risk_accepted_by):
-        seller.idempotency_risk_accepted_by = actor_ensure(user=actor).key if change.risk_accepted else ""
-        changed.append("idempotency_risk_accepted_by")
+        _accept_risk(seller, actor, accepted=change.risk_accepted)
+        changed += ["idempotency_risk_accepted_by", "idempotency_risk_accepted_at"]
     seller.full_clean(exclude=["token", "webhook_secret", "capabilities", "tools", "quirks"])
     if changed:
         seller.save(update_fields=changed)
         if "name" in changed:
             Actor.objects.filter(key=f"agent:{seller.slug}").update(name=seller.name)
         log.info("seller_changed", seller=seller.slug, fields=changed, by=actor_key(actor))
+    return changed
+
+
+def _accept_risk(seller: Seller, actor: User, *, accepted: bool) -> None:
+    """By whom and when; anybody who may change the seller takes it back. Raises ValidationError."""
+    if accepted and not actor.has_perm(ADD_SELLER):
+        raise ValidationError({"risk_accepted": "Only an administrator accepts this risk."})
+    seller.idempotency_risk_accepted_by = actor_ensure(user=actor).key if accepted else ""
+    seller.idempotency_risk_accepted_at = clock.now() if accepted else None
+
+
+@transaction.atomic
+def seller_timing_change(*, seller: Seller, timing: Mapping[str, Any], actor: User) -> list[str]:
+    """Write the numbers that differ from their defaults for this seller; None is the default. Answers the
+    names that changed. Raises ValidationError (nothing is written)."""
+    seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
+    kept = timing_clean(timing)
+    changed = sorted(name for name in {*kept, *seller.timing} if kept.get(name) != seller.timing.get(name))
+    if changed:
+        seller.timing = kept
+        seller.save(update_fields=["timing"])
+        log.info("seller_timing_changed", seller=seller.slug, numbers=changed, by=actor_key(actor))
     return changed
 
 

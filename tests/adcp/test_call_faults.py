@@ -105,6 +105,36 @@ def test_a_hanging_seller_is_no_answer_in_time(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_answer_that_drips_ends_with_the_call(protocol: str) -> None:
+    def script(server: RawServer) -> Script:
+        def handle(request: Request, connection: socket.socket) -> None:
+            opening = handshake(server, request)
+            if opening is not None:
+                connection.sendall(opening)
+                return
+            connection.sendall(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99999\r\n\r\n"
+            )
+            while not server.stopping.wait(0.05):
+                connection.sendall(b" ")
+
+        return handle
+
+    seen, _server = ask(script, protocol, timeout_s=1.0)
+    assert (seen.kind, seen.request_left) == ("no_answer", True)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_redirected_call_goes_nowhere_else(protocol: str) -> None:
+    with serve(broken(response("{}"))) as elsewhere:
+        moved = response("", status="307 Temporary Redirect", Location=f"{elsewhere.url}/mcp")
+        seen, _server = ask(seller(moved), protocol)
+    assert seen.error is not None
+    assert seen.error.code == errors.REDIRECTED
+    assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_lost_connection_is_no_answer(protocol: str) -> None:
     seen, _ = ask(seller(b""), protocol)
     assert seen.kind == "no_answer"

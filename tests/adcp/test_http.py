@@ -1,17 +1,18 @@
 """Guarded outbound HTTP against real servers."""
 
 import asyncio
+import gzip
 import ipaddress
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
 import httpx2
 import pytest
 
 from tasks_app.adcp import http
-from tasks_app.adcp.addresses import AddressError, check_url, is_permitted, is_public
+from tasks_app.adcp.addresses import AddressError, check_url, is_permitted, is_public, private_networks_set
 
 from .raw_server import RawServer, Request, Script, response, serve
 
@@ -63,6 +64,61 @@ def test_public_addresses_are_permitted(address: str) -> None:
 )
 def test_allowing_private_never_allows_metadata_or_carriers(address: str) -> None:
     assert not is_permitted(ipaddress.ip_address(address), allow_private=True)
+
+
+@pytest.fixture
+def networks() -> Iterator[None]:
+    yield
+    private_networks_set(["127.0.0.0/8", "::1/128"])
+
+
+def test_private_networks_are_those_listed(networks: None) -> None:
+    ten, home = ipaddress.ip_address("10.1.2.3"), ipaddress.ip_address("127.0.0.1")
+    assert is_permitted(home, allow_private=True)
+    assert not is_permitted(ten, allow_private=True), "not listed"
+
+    private_networks_set(["10.1.0.0/16"])
+
+    assert is_permitted(ten, allow_private=True)
+    assert not is_permitted(ten, allow_private=False)
+    assert not is_permitted(ipaddress.ip_address("10.2.0.1"), allow_private=True)
+    assert not is_permitted(home, allow_private=True)
+
+
+@pytest.mark.parametrize(
+    "network", ["169.254.0.0/16", "0.0.0.0/0", "8.8.8.0/24", "fe80::/10", "10.0.0.1/8", "x"]
+)
+def test_nothing_else_can_be_listed(network: str, networks: None) -> None:
+    with pytest.raises(ValueError):
+        private_networks_set(["127.0.0.0/8", network])
+    assert is_permitted(ipaddress.ip_address("127.0.0.1"), allow_private=True), "as before"
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "127.1", "[::ffff:127.0.0.1]", "0", "localhost."])
+def test_other_spellings_of_this_machine_are_refused(host: str) -> None:
+    with serve(answering(response("{}"))) as server:
+        assert refused(f"https://{host}:{server.port}/", http.Policy())
+    assert server.requests == []
+
+
+def test_a_name_that_points_elsewhere_the_next_time_is_checked_the_next_time() -> None:
+    answers = iter([["127.0.0.1"], ["169.254.169.254"]])
+
+    async def rebinding(host: str, port: int) -> list[str]:
+        return next(answers)
+
+    policy = http.Policy(allow_private=True, timeout_s=5, resolver=rebinding)
+    with serve(answering(response("{}"))) as server:
+        assert fetch(f"http://rebind.test:{server.port}/", policy).status == 200
+        assert "private or reserved" in refused(f"http://rebind.test:{server.port}/", policy)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd", "identity, gzip"])
+def test_no_compression_is_unpacked(encoding: str) -> None:
+    bomb = gzip.compress(b"0" * 2**24)
+    with serve(answering(response(bomb, Content_Encoding=encoding))) as server:
+        assert "compressed" in refused(server.url)
 
 
 @pytest.mark.parametrize(

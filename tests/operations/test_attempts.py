@@ -7,9 +7,13 @@ from datetime import timedelta
 import pytest
 
 from tasks_app import clock
-from tasks_app.adcp.types import Seen
+from tasks_app.adcp.errors import recovery_for
+from tasks_app.adcp.types import Seen, WireError
+from tasks_app.notifications.models import Notification
+from tasks_app.operations.corrections import tell_correction
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.publish import publish
 from tests.operations.making import (
     answer,
     crashed,
@@ -100,6 +104,60 @@ def test_a_refused_key_of_a_first_attempt_is_a_plain_failure() -> None:
 
     see(operation, failed("IDEMPOTENCY_CONFLICT", "correctable"))
     assert fresh(operation).status == S.FAILED
+
+
+def test_what_the_seller_wants_corrected_goes_to_people_with_field_and_words() -> None:
+    operation = stand(S.CALLING_ADCP)
+    error = WireError(
+        code="X_SELLER_BAD_GEO",  # unknown to the standard: its own recovery says what it is
+        message="geo_metros is unknown",
+        recovery="correctable",
+        field="packages[0].targeting_overlay.geo_metros",
+        suggestion="use geo_countries",
+    )
+
+    see(operation, answer("failed", error=error))
+    publish(operation_id=operation.pk)
+    tell_correction(fresh(operation))
+
+    assert (fresh(operation).status, fresh(operation).attempts) == (S.FAILED, 1), "never sent again as it is"
+    note = Notification.objects.get(kind="correction_wanted")
+    assert (note.team, note.subject_id) == (operation.team, operation.pk)
+    assert "packages[0].targeting_overlay.geo_metros" in note.title
+    for words in ("geo_metros is unknown", "use geo_countries", "X_SELLER_BAD_GEO"):
+        assert words in note.body
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "recovery"),
+    [
+        ("RATE_LIMITED", None, "transient"),
+        ("X_VENDOR_BUSY", "transient", "transient"),
+        ("X_VENDOR_BUSY", None, "terminal"),
+        ("X_VENDOR_BUSY", "whenever", "terminal"),
+        ("PRODUCT_NOT_FOUND", None, "correctable"),
+    ],
+)
+def test_a_code_nobody_knows_is_as_its_recovery_says(code: str, given: str | None, recovery: str) -> None:
+    assert recovery_for(code, given) == recovery
+
+
+def test_an_unknown_code_called_transient_is_tried_so_often_and_no_more() -> None:
+    operation = stand(S.CALLING_ADCP)
+
+    statuses = _attempts(operation, failed("X_VENDOR_BUSY", "transient"), 3)
+    assert statuses == [S.CALLING_ADCP, S.CALLING_ADCP, S.FAILED]
+    assert not Notification.objects.filter(kind="correction_wanted").exists()
+
+
+def test_a_replayed_answer_is_read_again_at_once() -> None:
+    """It is as old as the first one: what holds now the seller says when it is asked."""
+    operation = stand(S.CALLING_ADCP)
+
+    see(operation, answer("submitted", task_id="t-1", replayed=True))
+
+    assert fresh(operation).status == S.SUBMITTED
+    assert fresh(operation).next_poll_at <= clock.now()
 
 
 def test_a_purchase_without_credentials_waits_and_is_sent_again() -> None:

@@ -27,6 +27,7 @@ from tasks_app.operations.dispatch import (
 )
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import Request, serve
 from tests.database import Database
 from tests.factories import make_seller
@@ -75,6 +76,25 @@ def test_two_processes_share_what_is_due_and_take_nothing_twice(committed_db: Da
 
     assert sorted(taken) == sorted(due)
     assert set(Operation.objects.values_list("status", "attempts")) == {(S.CALLING_ADCP, 1)}
+
+
+def test_slots_are_those_of_all_processes_and_a_killed_ones_return(committed_db: Database) -> None:
+    seller = make_seller(slots=3)
+    for _ in range(20):
+        ask(seller=seller)
+
+    with claimer("claim") as one, claimer("claim") as two:
+        assert [line(one), line(two)] == ["ready\n", "ready\n"]
+        begin(one)
+        begin(two)
+        taken = json.loads(line(one)) + json.loads(line(two))
+
+    assert len(taken) == len(set(taken)) == 3
+    assert claim_sends(limit=10) == []
+    # Both processes are gone, and nobody heard of their calls: the leases end.
+    ends = max(fresh(operation).lease_until for operation in Operation.objects.filter(pk__in=taken))
+    with clock.injected(lambda: ends + timedelta(seconds=1)):
+        assert len(claim_sends(limit=10)) == 3
 
 
 def test_what_somebody_holds_is_passed_over_not_waited_for(committed_db: Database) -> None:
@@ -164,6 +184,26 @@ class TestClaims:
         first = claim_sends(limit=10, out=Counter({one.pk: 1}))
         assert Counter(call.seller_id for call in first) == {one.pk: 1, two.pk: 1}
         assert claim_sends(limit=10, out=Counter({one.pk: 2, two.pk: 1})) == []
+
+    def test_a_seller_that_no_longer_declares_idempotency_is_sent_no_purchase(self) -> None:
+        new, tried, read = ask(), ask(), ask("get_products")
+        claim_one(operation_id=tried.pk)
+        Operation.objects.update(lease_until=None)
+        Seller.objects.update(idempotency_ttl_s=None, slots=10)
+
+        assert [call.operation_id for call in claim_sends(limit=5)] == [read.pk]
+        assert (fresh(new).status, fresh(new).error["code"]) == (S.FAILED, "NO_IDEMPOTENCY")
+        assert fresh(tried).status == S.CALLING_ADCP
+
+    def test_one_seller_with_much_to_do_keeps_no_other_waiting(self) -> None:
+        busy, other = make_seller("Busy", slots=1), make_seller("Other", slots=1)
+        for _ in range(12):
+            ask(seller=busy)
+        last = ask(seller=other)
+
+        claimed = [call.operation_id for call in claim_sends(limit=2)]
+        assert last.pk in claimed
+        assert len(claimed) == 2
 
     def test_polls_count_too(self) -> None:
         stand(S.SUBMITTED, next_poll_at=clock.now())

@@ -16,11 +16,12 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations import deadlines, publish
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
+from tasks_app.operations.lookup import NOT_FOUND
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
 from tests.factories import make_user
-from tests.operations.making import TASK, answer, ask, fresh, hours, see, silent, stand
+from tests.operations.making import TASK, answer, ask, fresh, hours, see, silent, stand, unknown
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +46,8 @@ def time() -> Iterator[Clock]:
 
 @pytest.mark.parametrize("status", [S.CALLING_ADCP, *PENDING])
 def test_overdue_at_the_deadline_and_not_before(status: str, time: Clock) -> None:
-    operation = stand(status)
+    asked = {"looked_up_at": clock.now()} if status == S.CALLING_ADCP else {}
+    operation = stand(status, **asked)
 
     time.pass_(hours(24) - timedelta(seconds=1))
     assert time_out_due(limit=10) == 0
@@ -194,6 +196,9 @@ def test_past_the_replay_window_a_purchase_of_unknown_outcome_is_a_persons(
     time.pass_(hours(1))
 
     assert claim_sends(limit=5, out=Counter()) == []
+    assert time_out_due(limit=5) == 0, "the seller is asked first"
+    assert [call.lookup is not None for call in claim_polls(limit=5, out=Counter())] == [True]
+    see(operation, unknown(NOT_FOUND), "reconcile")
     assert time_out_due(limit=5) == 1
 
     operation = fresh(operation)
@@ -224,7 +229,10 @@ def test_one_that_cannot_be_put_to_people_stops_no_other(monkeypatch: Any, time:
 
     assert time_out_due(limit=10) == 1
     assert asked == [second]
-    assert (fresh(first).status, fresh(second).status) == (S.SUBMITTED, S.TIMED_OUT)
+    assert (fresh(first).status, fresh(second).status) == (S.TIMED_OUT, S.TIMED_OUT)
+    monkeypatch.setattr(deadlines, "_listeners", [asked.append])
+    assert time_out_due(limit=10) == 1
+    assert asked == [second, first], "it is told in the next pass, and nobody twice"
 
 
 def _unanswered(time: Clock, *, ttl_s: int) -> Operation:
@@ -233,6 +241,7 @@ def _unanswered(time: Clock, *, ttl_s: int) -> Operation:
     operation.seller.save()
     claim_one(operation_id=operation.pk)
     see(operation, silent())
+    Operation.objects.filter(pk=operation.pk).update(looked_up_at=time.now)
     time.pass_(hours(25))
     time_out_due(limit=10)
     return fresh(operation)

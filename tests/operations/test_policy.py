@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tasks_app.operations import policy
-from tasks_app.operations.models import READS
+from tasks_app.operations.models import PENDING, READS
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.sellers.models import Seller
 
 
 @pytest.fixture(autouse=True)
@@ -65,10 +66,55 @@ def test_one_factor_shortens_every_interval_but_the_sellers_own(settings: Any) -
 
 
 def test_resends_back_off_to_a_minute_and_then_to_a_quarter_of_an_hour() -> None:
-    waits = [policy.resend_delay(attempt, None).total_seconds() for attempt in range(1, 13)]
+    waits = [policy.backoff(attempt).total_seconds() for attempt in range(1, 13)]
 
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60, 512, 900, 900]
     assert policy.resend_delay(1, 90.0) == timedelta(seconds=90)
+
+
+def test_waits_are_longer_by_up_to_the_jitter_and_never_shorter() -> None:
+    waits = {policy.resend_delay(4, None).total_seconds() for _ in range(200)}
+
+    assert 8 <= min(waits) < max(waits) <= 8.8
+    still = Seller(timing={"jitter": 0})
+    assert {policy.resend_delay(4, None, still) for _ in range(20)} == {timedelta(seconds=8)}
+
+
+def test_each_number_may_be_the_sellers_own() -> None:
+    seller = Seller(
+        timing={
+            "submitted_s": 90,
+            "webhook_until_s": 30,
+            "input_factor": 2,
+            "call_cap_s": 5,
+            "call_attempts": 7,
+            "deadline_create_media_buy_s": 60,
+        }
+    )
+
+    def own(status: str, polls: int = 0, age_s: float = 0, webhook: bool = False) -> float:
+        found = policy.poll_interval(
+            status=status, polls=polls, age_s=age_s, webhook=webhook, retry_after_s=None, seller=seller
+        )
+        return found.total_seconds()
+
+    assert own(S.SUBMITTED) == 90
+    assert own(S.SUBMITTED, polls=1, age_s=31, webhook=True) == 90
+    assert own(S.INPUT_REQUIRED, polls=2) == 120
+    assert policy.backoff(6, seller) == timedelta(seconds=5)
+    assert policy.max_attempts(seller) == 7
+    assert policy.deadline("create_media_buy", seller) == timedelta(seconds=60)
+    assert policy.deadline("update_media_buy", seller) == timedelta(hours=12)
+
+
+def test_the_table_covers_every_pending_status() -> None:
+    wanted = {(status, webhook) for status in (*PENDING, S.TIMED_OUT) for webhook in (False, True)}
+
+    assert set(policy.PACES) == wanted
+
+
+def test_so_often_and_then_as_when_overdue() -> None:
+    assert interval(S.SUBMITTED, polls=1440, age_s=86_400) == 900
 
 
 @pytest.mark.parametrize(

@@ -107,14 +107,21 @@ def test_a_wrong_setting_is_said_at_its_field_and_changes_nothing(
 
 
 def test_who_accepts_the_idempotency_risk_is_recorded(agency: Agency, client_of: ClientOf) -> None:
-    seller, client = agency.sellers["quill"], client_of("Ad Ops")
+    seller, client = agency.sellers["quill"], client_of("Administrator")
     Seller.objects.filter(pk=seller.pk).update(idempotency_ttl_s=None)
     assert "no purchase is sent" in read(client, page_of(seller))
+    refused = client_of("Ad Ops").post(page_of(seller), {**_SETTINGS, "risk_accepted": "on"})
+    assert refused.status_code == 422
+    assert not Seller.objects.get(pk=seller.pk).may_be_sent_mutations
     client.post(page_of(seller), {**_SETTINGS, "risk_accepted": "on"})
     stored = Seller.objects.get(pk=seller.pk)
-    assert stored.idempotency_risk_accepted_by == f"human:{agency.people['Ad Ops'].pk}"
+    person = agency.people["Administrator"]
+    assert stored.idempotency_risk_accepted_by == f"human:{person.pk}"
+    assert stored.idempotency_risk_accepted_at is not None
     assert stored.may_be_sent_mutations
-    assert "risk accepted by Jonas Weber" in read(client, page_of(seller))
+    assert f"risk accepted by {person.get_full_name()} on {clock.now():%d %b %Y}" in read(
+        client, page_of(seller)
+    )
     client.post(page_of(seller), _SETTINGS)
     assert not Seller.objects.get(pk=seller.pk).may_be_sent_mutations
 

@@ -1,0 +1,292 @@
+"""Polling 10,000 due operations on 3 sellers beside a bare client's loop: `python -m bench.operations_polls`.
+
+On a private embedded PostgreSQL (fsync and synchronous_commit on), with 1,000,000 settled operations present:
+three rounds, in each of which the sweep polls what is due with 200 calls in flight, and a bare loop of the
+library `mcp` makes the same calls to the same sellers, a session for each, on connections that are kept. Both
+in processes of their own, started anew each time. Prints a table of min / median / max and one JSON line:
+
+- `poll_overhead`: our seconds divided by the bare loop's;
+- `claim_ms`: one claim of 200 due polls among the settled ones;
+- `poller_rss_mb`: the most memory the polling process ever held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from config import postgres
+from config.supervisor import BASE_DIR, child_environment, migrate
+
+ROUNDS = 3
+SELLERS = 3
+IN_FLIGHT = 200
+DUE = 10_000
+SETTLED = 1_000_000
+DELAY_S = 0.02
+_BASE = BASE_DIR / "var" / "bench-polls"
+_KEYS = ("poll_overhead", "claim_ms", "poller_rss_mb")
+# What tells a settled operation, there to be in the way, from the first due one; `n` is its number.
+_SETTLED_COLUMNS = {
+    "id": "lpad(to_hex(n), 32, '0')::uuid",
+    "reference": "'S-' || n",
+    "purpose": "'settled:' || n",
+    "idempotency_key": "'settled-' || n",
+    "task_id": "'settled-' || n",
+    "status": "'completed'",
+    "settled_at": "now()",
+    "published_at": "now()",
+    "next_poll_at": "null",
+}
+Figures = dict[str, list[float]]
+
+
+def polls(*, due: int = DUE, settled: int = SETTLED, rounds: int = ROUNDS) -> dict[str, float]:
+    """Run the bench; answers the medians of poll_overhead, claim_ms and poller_rss_mb, and our polls per
+    second beside them."""
+    figures: Figures = {}
+    with _stage() as (running, env), ExitStack() as closing:
+        ports = [str(closing.enter_context(_seller())) for _ in range(SELLERS)]
+        print(f"== making {due:,} due and {settled:,} settled operations", flush=True)
+        _child(env, "fill", *ports, "--due", str(due))
+        _settle(running, settled)
+        for number in range(rounds):
+            _round(number, env, ports, due, figures)
+    for name, values in figures.items():
+        print(f"{name:<16}{min(values):>12,.2f}{statistics.median(values):>12,.2f}{max(values):>12,.2f}")
+    medians = {key: round(statistics.median(figures[key]), 2) for key in _KEYS}
+    return {**medians, "polls_per_s": round(due / statistics.median(figures["ours_s"]))}
+
+
+@contextmanager
+def _stage() -> Iterator[tuple[postgres.RunningPostgres, dict[str, str]]]:
+    """A server of its own, migrated; erased afterwards, and before if a killed run left one."""
+    _erase()
+    _BASE.mkdir(parents=True)
+    _BASE.chmod(0o755)  # run as root, the service account must get through
+    try:
+        with postgres.start(_BASE) as running:
+            env = {
+                **os.environ,
+                **child_environment(running.urls),
+                "FLIGHTDECK_VAR": str(_BASE / "var"),
+                "FLIGHTDECK_LOG_LEVEL": "WARNING",
+                "FLIGHTDECK_SWEEP_BATCH": str(IN_FLIGHT),
+            }
+            print("== migrating", flush=True)
+            migrate(env)
+            yield running, env
+    finally:
+        _erase()
+
+
+def _erase() -> None:
+    if _BASE.exists():
+        data = postgres.data_dir(_BASE)
+        postgres.erase(_BASE)
+        shutil.rmtree(data.parent, ignore_errors=True)
+        shutil.rmtree(_BASE, ignore_errors=True)
+
+
+def _settle(running: postgres.RunningPostgres, count: int) -> None:
+    """Settled operations in the way, and one vacuum, as autovacuum would have made it long ago."""
+    name = urlsplit(running.urls.app).path.lstrip("/")
+    with running.connect_admin(name) as admin:
+        found = admin.execute(
+            "select attname from pg_attribute where attrelid = 'tasks_app_operation'::regclass"
+            " and attnum > 0 and not attisdropped"
+        )
+        columns = [str(row[0]) for row in found]
+        values = ", ".join(_SETTLED_COLUMNS.get(column, f"o.{column}") for column in columns)
+        # Rows alone, without their trail: nobody looks at them.
+        admin.execute("set session_replication_role = replica")
+        statement = (
+            f"insert into tasks_app_operation ({', '.join(columns)}) select {values}"  # noqa: S608 - our names
+            f" from tasks_app_operation o, generate_series(1, {int(count)}) n where o.reference = 'B-0'"
+        )
+        admin.execute(statement.encode())
+        admin.execute("vacuum analyze")
+
+
+def _round(number: int, env: dict[str, str], ports: list[str], due: int, figures: Figures) -> None:
+    orders = [["poll", "--due", str(due)], ["bare", *ports, "--due", str(due)]]
+    for order in orders if number % 2 == 0 else reversed(orders):
+        told = _child(env, *order)
+        for key, value in told.items():
+            figures.setdefault(key, []).append(value)
+        seconds = told.get("ours_s") or told["bare_s"]
+        print(f"   round {number + 1}: {order[0]:<6}{due / seconds:>8,.0f} polls/s", flush=True)
+    figures.setdefault("poll_overhead", []).append(figures["ours_s"][-1] / figures["bare_s"][-1])
+
+
+@contextmanager
+def _seller() -> Iterator[int]:
+    command = [sys.executable, "-m", "bench.polled_seller", "--delay", str(DELAY_S)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=BASE_DIR, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None  # noqa: S101 - a pipe, as it was started
+        yield int(process.stdout.readline())
+        assert process.stdin is not None  # noqa: S101
+        process.stdin.close()
+
+
+def _child(env: dict[str, str], *arguments: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.operations_polls", *arguments]
+    done = subprocess.run(command, cwd=BASE_DIR, env=env, stdout=subprocess.PIPE, text=True, check=True)
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def _setup() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+
+    django.setup()
+
+
+def fill(ports: list[str], due: int) -> dict[str, float]:
+    """Operations that their sellers have as submitted, shared out among the sellers."""
+    _setup()
+    from tasks_app import clock, ids
+    from tasks_app.lifecycle.transitions import create_many, transition_many
+    from tasks_app.operations.models import Operation
+    from tasks_app.people.models import Team
+    from tasks_app.sellers.models import Seller
+
+    team = Team.objects.create(name="Bench")
+    slots = -(-IN_FLIGHT // SELLERS)
+    sellers = [
+        Seller.objects.create(
+            name=f"Bench {port}",
+            slug=f"bench-{port}",
+            url=f"http://127.0.0.1:{port}/mcp",
+            protocol="mcp",
+            allow_private=True,
+            adcp_version="3.2",
+            idempotency_ttl_s=86_400,
+            tools=["create_media_buy", "get_task_status"],
+            slots=slots,
+        )
+        for port in ports
+    ]
+    rows = [
+        Operation(
+            id=ids.new_id(),
+            reference=f"B-{number}",
+            purpose=f"bench:{number}",
+            task_type="create_media_buy",
+            seller=sellers[number % len(sellers)],
+            team=team,
+            requested_by="system",
+            request_text=json.dumps({"packages": ["x" * 500]}),
+            request={"packages": ["x" * 500]},
+            idempotency_key=f"bench-{number}",
+            task_id=f"task-{number}",
+        )
+        for number in range(due)
+    ]
+    create_many(rows, actor="system", reason="A bench")
+    transition_many(Operation.objects.all(), "calling_adcp", actor="system", changes={"sent_at": clock.now()})
+    transition_many(Operation.objects.all(), "submitted", actor="system")
+    return {}
+
+
+def poll(due: int) -> dict[str, float]:
+    """Make everything due, time one claim, then poll it all, as `manage.py sweep` does."""
+    _setup()
+    from django.db import transaction
+
+    from tasks_app import clock
+    from tasks_app.operations.dispatch import claim_polls
+    from tasks_app.operations.models import Operation
+    from tasks_app.operations.sweep import sweep_once
+
+    def claim() -> float:
+        began = time.perf_counter()
+        with transaction.atomic():
+            assert len(claim_polls(limit=IN_FLIGHT)) == IN_FLIGHT  # noqa: S101 - else nothing was measured
+            took = time.perf_counter() - began
+            transaction.set_rollback(True)
+        return 1000 * took
+
+    pending = Operation.objects.filter(status="submitted")
+    pending.update(next_poll_at=clock.now(), lease_until=None)
+    claim_ms = statistics.median([claim() for _ in range(9)])
+    began = time.perf_counter()
+    swept = asyncio.run(sweep_once())
+    seconds = time.perf_counter() - began
+    if swept.polled != due or pending.filter(next_poll_at__gt=clock.now()).count() != due:
+        raise SystemExit(f"not everything was polled: {swept}")
+    rss_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"ours_s": seconds, "claim_ms": claim_ms, "poller_rss_mb": rss_mb}
+
+
+def bare(ports: list[str], due: int) -> dict[str, float]:
+    """The same calls by the library alone: what was asked for is held in memory, what comes is looked at."""
+    return asyncio.run(_bare(ports, due))
+
+
+async def _bare(ports: list[str], due: int) -> dict[str, float]:
+    import httpx2
+    from mcp.client.session import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    class Plain(ClientSession):
+        """Without a look at the tool's output schema, which would be one more call each time."""
+
+        async def validate_tool_result(self, name: str, result: Any) -> None:
+            return None
+
+    room = asyncio.Semaphore(IN_FLIGHT)
+    limits = httpx2.Limits(max_connections=2 * IN_FLIGHT, max_keepalive_connections=2 * IN_FLIGHT)
+
+    async def one(http: Any, number: int) -> None:
+        url = f"http://127.0.0.1:{ports[number % len(ports)]}/mcp"
+        async with room, streamable_http_client(url, http_client=http) as streams, Plain(*streams) as session:
+            await session.initialize()
+            asked = {"task_id": f"task-{number}", "include_result": True}
+            result = await session.call_tool("get_task_status", asked)
+            if (result.structured_content or {})["status"] != "submitted":
+                raise SystemExit(f"not what the seller says: {result}")
+
+    began = time.perf_counter()
+    async with httpx2.AsyncClient(limits=limits, timeout=60) as http:
+        await asyncio.gather(*(one(http, number) for number in range(due)))
+    return {"bare_s": time.perf_counter() - began}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("part", nargs="?", choices=("fill", "poll", "bare"), help="of itself, in a process")
+    parser.add_argument("ports", nargs="*")
+    parser.add_argument("--due", type=int, default=DUE)
+    parser.add_argument("--settled", type=int, default=SETTLED)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    asked = parser.parse_args()
+    told: dict[str, float]
+    if asked.part == "fill":
+        told = fill(asked.ports, asked.due)
+    elif asked.part == "poll":
+        told = poll(asked.due)
+    elif asked.part == "bare":
+        told = bare(asked.ports, asked.due)
+    else:
+        told = polls(due=asked.due, settled=asked.settled, rounds=asked.rounds)
+    print(json.dumps(told))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
