@@ -18,7 +18,7 @@ from django.db import transaction
 from tasks_app import clock
 from tasks_app.adcp.errors import TOOL_ERROR
 from tasks_app.adcp.types import Seen
-from tasks_app.lifecycle.transitions import transition
+from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations import policy
 from tasks_app.operations.canonical import canonical_digest
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
@@ -42,6 +42,7 @@ _EARLIEST, _MAX_AHEAD = datetime(2000, 1, 1, tzinfo=UTC), timedelta(minutes=5)
 # The seller knows the key and will not say what became of it (adcp.md "Idempotency").
 _LOST_KEY = frozenset({"IDEMPOTENCY_EXPIRED", "IDEMPOTENCY_CONFLICT"})
 _bound: list[Callable[[Operation], object]] = []
+_observed: list[Callable[[Operation, Seen, Observation], object]] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +61,14 @@ def on_bound(listener: Callable[[Operation], object]) -> None:
         _bound.append(listener)
 
 
-def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation:
-    """Record what was seen and let it have its effect, in one commit.
+def on_observed(listener: Callable[[Operation, Seen, Observation], object]) -> None:
+    """Call `listener(operation, seen, observation)` in the commit of every observation, after its effect."""
+    if listener not in _observed:
+        _observed.append(listener)
+
+
+def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str, actor: Who = "") -> Observation:
+    """Record what was seen and let it have its effect, in one commit. `actor`: the person whose word it is.
 
     Answers the stored observation; its `outcome` says what it led to. A settled operation is then to be
     published (`publish.publish`), by the caller or by the next sweep. Raises Operation.DoesNotExist.
@@ -77,7 +84,9 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
         digest = _digest(operation, seen)
         verdict = _judge(operation, seen, channel, digest)
         observation = _record(operation, seen, channel, digest, verdict)
-        _apply(operation, seen, channel, verdict)
+        _apply(operation, seen, channel, verdict, actor)
+        for listener in _observed:
+            listener(operation, seen, observation)
     if operation.task_id and not was_bound:
         for listener in _bound:
             listener(operation)
@@ -224,7 +233,8 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
     why = why or _why(seen)
     if operation.task_id or operation.status == S.TIMED_OUT:
         # A webhook was faster, or the deadline: it is looked at, or a person's, not sent again.
-        return _Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=_keep_looking(operation, seen))
+        changes = {"send_at": None, "lease_until": None, **_keep_looking(operation, seen)}
+        return _Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=changes)
     in_flight = seen.error is not None and seen.error.code == "IDEMPOTENCY_IN_FLIGHT"
     harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
     tried = 1 + operation.observations.filter(channel=Channel.REPLY, outcome=_Outcome.INDETERMINATE).count()
@@ -323,7 +333,7 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
     )
 
 
-def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict) -> None:
+def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict, actor: Who) -> None:
     if verdict.to is None:
         if verdict.changes:
             Operation.objects.filter(pk=operation.pk).update(**verdict.changes)
@@ -334,7 +344,7 @@ def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict) ->
     transition(
         operation,
         verdict.to,
-        actor="system" if by_us else f"agent:{operation.seller.slug}",
+        actor=actor or ("system" if by_us else f"agent:{operation.seller.slug}"),
         reason=f"Seen by {channel}: {seen.message or _why(seen) or seen.raw_status or seen.status}"[:500],
         metadata={"channel": channel, "note": verdict.note},
         changes=verdict.changes,

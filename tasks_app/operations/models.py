@@ -9,7 +9,7 @@ from encrypted_fields.fields import EncryptedCharField, EncryptedTextField
 
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
-from tasks_app.people.models import Team
+from tasks_app.people.models import Team, User
 from tasks_app.people.roles import DECIDE, STEER_OPERATION
 from tasks_app.sellers.models import Account, Seller
 
@@ -47,6 +47,16 @@ READS = frozenset(
         "list_tasks",
     }
 )
+
+
+def _steers(_operation: object, user: User) -> bool:
+    """Keeping on waiting: whoever decides, or steers."""
+    return user.has_perm(DECIDE) or user.has_perm(STEER_OPERATION)
+
+
+def _settles(operation: Operation, user: User) -> bool:
+    """Settling by hand: a read's end costs nothing, everything else is approved by whoever decides."""
+    return user.has_perm(DECIDE) or (not operation.is_mutation and user.has_perm(STEER_OPERATION))
 
 
 class Channel(models.TextChoices):
@@ -168,7 +178,7 @@ class Operation(Stateful):
         field=status,
         source=[S.CALLING_ADCP, S.WORKING, S.INPUT_REQUIRED, S.AUTH_REQUIRED, S.TIMED_OUT],
         target=S.SUBMITTED,
-        permission=lambda _operation, user: user.has_perm(DECIDE) or user.has_perm(STEER_OPERATION),
+        permission=_steers,
     )
     def submit(self) -> None:
         """Queued at the seller."""
@@ -201,6 +211,7 @@ class Operation(Stateful):
         field=status,
         source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
         target=S.COMPLETED,
+        permission=_settles,
     )
     def complete(self) -> None:
         """The seller did it."""
@@ -209,6 +220,7 @@ class Operation(Stateful):
         field=status,
         source=[S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
         target=S.FAILED,
+        permission=_settles,
     )
     def fail(self) -> None:
         """It ended in an error, or could not be sent."""
@@ -217,15 +229,20 @@ class Operation(Stateful):
         field=status,
         source=[S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
         target=S.CANCELED,
+        permission=_settles,
     )
     def cancel(self) -> None:
         """Given up before it was sent, or canceled at the seller."""
 
-    @transition(field=status, source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT], target=S.REJECTED)
+    @transition(
+        field=status, source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT], target=S.REJECTED, permission=_settles
+    )
     def reject(self) -> None:
         """The seller refuses; never retried."""
 
-    @transition(field=status, source=[S.CALLING_ADCP, *PENDING], target=S.TIMED_OUT)
+    @transition(
+        field=status, source=[S.CALLING_ADCP, *PENDING], target=S.TIMED_OUT, permission=STEER_OPERATION
+    )
     def time_out(self) -> None:
         """The deadline of its type passed: overdue."""
 

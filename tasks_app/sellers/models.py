@@ -10,6 +10,7 @@ from encrypted_fields.fields import EncryptedCharField
 from tasks_app.adcp.types import Endpoint
 from tasks_app.ids import new_id
 from tasks_app.people.models import Advertiser
+from tasks_app.sellers.hours import hours_valid
 
 
 class Seller(models.Model):
@@ -46,6 +47,9 @@ class Seller(models.Model):
     # Who accepted sending purchases to a seller that declares no idempotency (adcp.md: fail closed).
     idempotency_risk_accepted_by = models.CharField(max_length=80, blank=True, editable=False)
     quirks = models.JSONField(default=list, blank=True)
+    # For people: whom to write to, and when somebody is there (sellers/hours.py).
+    contact_email = models.EmailField(blank=True)
+    business_hours = models.JSONField(default=dict, blank=True, validators=[hours_valid])
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:

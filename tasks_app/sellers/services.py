@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,7 +36,17 @@ _WANTED = {
     "update_media_buy": "change a media buy",
     "sync_accounts": "open accounts by brand",
 }
+_SETTINGS = ("name", "slots", "active", "jwks_url", "allow_private", "contact_email", "business_hours")
 _OLDER = {"get_task_status": ("tasks/get", "tasks_get"), "list_tasks": ("tasks/list", "tasks_list")}
+
+
+_renewed: list[Callable[[Seller, User], object]] = []
+
+
+def on_credentials(listener: Callable[[Seller, User], object]) -> None:
+    """Call `listener(seller, actor)` in the commit that gives a seller new credentials."""
+    if listener not in _renewed:
+        _renewed.append(listener)
 
 
 def seller_add(
@@ -115,6 +126,8 @@ class SellerChange:
     allow_private: bool
     token: str = ""
     risk_accepted: bool = False
+    contact_email: str = ""
+    business_hours: dict[str, Any] = field(default_factory=dict)
 
 
 @transaction.atomic
@@ -126,7 +139,7 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
     seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
     changed = [
         name
-        for name in ("name", "slots", "active", "jwks_url", "allow_private")
+        for name in _SETTINGS
         if getattr(seller, name) != getattr(change, name)
     ]
     for name in changed:
@@ -143,6 +156,9 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
         if "name" in changed:
             Actor.objects.filter(key=f"agent:{seller.slug}").update(name=seller.name)
         log.info("seller_changed", seller=seller.slug, fields=changed, by=actor_key(actor))
+    if "token" in changed:
+        for listener in _renewed:
+            listener(seller, actor)
     return changed
 
 

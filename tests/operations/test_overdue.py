@@ -173,6 +173,22 @@ def test_keep_waiting_for_a_call_nobody_answered_sends_the_same_again(time: Cloc
     assert fresh(operation).next_poll_at is not None
 
 
+def test_keep_waiting_never_sends_again_what_was_taken_without_a_task_id(time: Clock) -> None:
+    """The seller queued it and named no task: past the replay window the same key would buy a second time."""
+    operation = ask()
+    operation.seller.idempotency_ttl_s = 3600
+    operation.seller.save()
+    claim_one(operation_id=operation.pk)
+    see(operation, answer("submitted"))
+    time.pass_(hours(25))
+    time_out_due(limit=10)
+
+    decide("approve")
+
+    assert fresh(operation).status == S.SUBMITTED
+    assert claim_sends(limit=5, out=Counter()) == []
+
+
 def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(time: Clock) -> None:
     operation = _unanswered(time, ttl_s=3600)
 
