@@ -13,9 +13,9 @@ from tasks_app.people.models import Team
 class Conflict(models.Model):
     """Two things a seller said of one operation that cannot both hold. The first stands until people decide.
 
-    `first` and `second` each hold {channel, at, status, task_id, value, body}: `value` is the task's own result
-    or error, `body` what was received, whole. `digest` names what came second, so that the same contradiction
-    is opened once however often it is repeated (AdCP L3/async-identity-and-convergence).
+    `first` and `second` each hold {channel, at, status, task_id, value, body}: `value` is the task's own
+    result or error, `body` what was received, whole. `digest` names what came second, so that the same
+    contradiction is opened once however often it is repeated (AdCP L3/async-identity-and-convergence).
     """
 
     class Kind(models.TextChoices):
@@ -48,9 +48,7 @@ class Conflict(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        constraints = [
-            models.UniqueConstraint(fields=["operation", "kind", "digest"], name="conflict_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["operation", "kind", "digest"], name="conflict_once")]
         indexes = [
             models.Index(fields=["team"], name="conflict_open", condition=models.Q(resolved_at__isnull=True))
         ]

@@ -13,9 +13,9 @@ from tasks_app.operations.models import Operation
 class Continuation(models.Model):
     """One generation of an operation's pauses (AdCP L3/async-identity-and-convergence, "Resumability").
 
-    Made only from a transport that proved it can be continued. Answered, released (by a second person where money
-    moves), dispatched at most once, then consumed by the seller's reply; or stale, when the operation went on or
-    ended without it. The descriptor is a bearer capability: encrypted, in no log, address or page.
+    Made only from a transport that proved it can be continued. Answered, released (by a second person where
+    money moves), dispatched at most once, then consumed by the seller's reply; or stale, when the operation
+    went on or ended without it. The descriptor is a bearer capability: encrypted, in no log, address or page.
     """
 
     class Kind(models.TextChoices):

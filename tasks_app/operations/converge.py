@@ -85,8 +85,8 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str, actor: Who = "
         verdict = _judge(operation, seen, channel, digest)
         observation = _record(operation, seen, channel, digest, verdict)
         _apply(operation, seen, channel, verdict, actor)
-        for listener in _observed:
-            listener(operation, seen, observation)
+        for told in _observed:
+            told(operation, seen, observation)
     if operation.task_id and not was_bound:
         for listener in _bound:
             listener(operation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,12 +20,14 @@ from tasks_app.adcp.tasks import STATUS_TOOL_NAMES, task_status_arguments, task_
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import policy
+from tasks_app.operations.answers import resume_take
 from tasks_app.operations.converge import observe
 from tasks_app.operations.models import PENDING, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import EXPIRED_KEY, resend_is_safe
 from tasks_app.operations.services import operation_secrets
+from tasks_app.sellers.models import Seller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class Call:
     tool: str
     arguments: dict[str, Any] = field(repr=False)  # our webhook credentials among them
     secrets: tuple[str, ...] = field(repr=False)
+    continuation: dict[str, str] | None = field(default=None, repr=False)
 
 
 # Pending without a task is sent again too: what waits for credentials, or a person said to keep waiting for.
@@ -96,10 +99,17 @@ def _take_send(operation: Operation) -> Call | None:
     if not operation.seller.active:
         _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")
         return None
+    timeout = policy.call_timeout_s(operation.task_type)
+    resume = resume_take(operation) if operation.seller.protocol == Seller.Protocol.A2A else None
+    if resume is not None:
+        Operation.objects.filter(pk=operation.pk).update(
+            attempts=operation.attempts + 1, lease_until=_lease()
+        )
+        call = _call(operation, Channel.REPLY, operation.task_type, resume.arguments, timeout)
+        return replace(call, continuation=resume.continuation)
     if not resend_is_safe(operation):
         _stop_sending(operation)
         return None
-    timeout = policy.call_timeout_s(operation.task_type)
     changes: dict[str, Any] = {
         "attempts": operation.attempts + 1,
         "sent_at": operation.sent_at or clock.now(),
@@ -178,7 +188,9 @@ def _stop_sending(operation: Operation) -> None:
 
 async def perform(call: Call) -> None:
     """Make the call and observe what came of it."""
-    seen = await client.call(call.endpoint, call.tool, call.arguments, secrets=call.secrets)
+    seen = await client.call(
+        call.endpoint, call.tool, call.arguments, secrets=call.secrets, continuation=call.continuation
+    )
     await sync_to_async(_finish)(call, seen)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 from django.utils import timezone
 from django_fsm import FSMField, transition
@@ -9,7 +11,7 @@ from encrypted_fields.fields import EncryptedCharField, EncryptedTextField
 
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
-from tasks_app.people.models import Team, User
+from tasks_app.people.models import Team
 from tasks_app.people.roles import DECIDE, STEER_OPERATION
 from tasks_app.sellers.models import Account, Seller
 
@@ -49,14 +51,15 @@ READS = frozenset(
 )
 
 
-def _steers(_operation: object, user: User) -> bool:
+def _steers(_operation: models.Model, user: Any) -> bool:
     """Keeping on waiting: whoever decides, or steers."""
-    return user.has_perm(DECIDE) or user.has_perm(STEER_OPERATION)
+    return bool(user.has_perm(DECIDE) or user.has_perm(STEER_OPERATION))
 
 
-def _settles(operation: Operation, user: User) -> bool:
+def _settles(operation: models.Model, user: Any) -> bool:
     """Settling by hand: a read's end costs nothing, everything else is approved by whoever decides."""
-    return user.has_perm(DECIDE) or (not operation.is_mutation and user.has_perm(STEER_OPERATION))
+    is_read = isinstance(operation, Operation) and not operation.is_mutation
+    return bool(user.has_perm(DECIDE) or (is_read and user.has_perm(STEER_OPERATION)))
 
 
 class Channel(models.TextChoices):

@@ -6,6 +6,7 @@ AdCP has no task cancel. An overdue read costs nothing and is given up without a
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from tasks_app import clock
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
@@ -14,6 +15,7 @@ from tasks_app.approvals.services import Question, approval_open, approval_void
 from tasks_app.desk import text
 from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations import policy
+from tasks_app.operations.answers import answer_waits, continuation_current
 from tasks_app.operations.deadlines import on_overdue
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -47,7 +49,7 @@ def register() -> None:
 
 
 def new_deadline(operation: Operation) -> datetime:
-    """Until when waiting on from now would be: the type's time, in the seller's business hours if it has any."""
+    """Until when waiting on from now would be: the type's time, in the seller's business hours if known."""
     span = policy.deadline(operation.task_type)
     return deadline_after(clock.now(), span, hours_of(operation.seller.business_hours))
 
@@ -64,7 +66,8 @@ def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "")
     if not operation.is_mutation or operation.team is None:
         give_up(operation)
         return
-    evidence = {
+    current = continuation_current(operation)
+    evidence: dict[str, Any] = {
         "operation": operation.reference,
         "seller": operation.seller.name,
         "sent_at": operation.sent_at,
@@ -73,6 +76,8 @@ def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "")
         "task_id": operation.task_id,
         "more_time": more_time_words(operation),
     }
+    if current is not None and current.dispatched_at is not None:
+        evidence["answer_left_at"] = current.dispatched_at  # whether it arrived is not known
     approval_open(
         question=Question(
             kind=KIND,
@@ -136,7 +141,7 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
     if operation.status != S.TIMED_OUT or operation.settled_at is not None:
         return
     if outcome.answer == "approved":
-        again = not operation.task_id and resend_is_safe(operation)
+        again = answer_waits(operation) or (not operation.task_id and resend_is_safe(operation))
         wait_on(operation, actor=outcome.actor, reason=outcome.comment, send_again=again)
     elif outcome.answer == "rejected":
         give_up(operation)

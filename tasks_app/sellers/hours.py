@@ -1,7 +1,7 @@
 """A seller's business hours: read and written by people as one line, counted with as a deadline.
 
-Wall-clock times of the seller's own zone: on a day on which the clocks change, an opening of 00:00 to 06:00 is
-an hour shorter or longer, as it is for the people there.
+Wall-clock times of the seller's own zone: on a day on which the clocks change, an opening of 00:00 to 06:00
+is an hour shorter or longer, as it is for the people there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from django.core.exceptions import ValidationError
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _KEYS = {"zone", "weekdays", "from", "to"}
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
-_LINE = re.compile(r"(?P<days>\S+)\s+(?P<opens>\d\d:\d\d)\s*[-\u2013]\s*(?P<closes>\d\d:\d\d)\s+(?P<zone>\S+)")
+_LINE = re.compile(
+    r"(?P<days>\S+)\s+(?P<opens>\d\d:\d\d)\s*[-\u2013]\s*(?P<closes>\d\d:\d\d)\s+(?P<zone>\S+)"
+)
 _EXAMPLE = "Mon-Fri 09:00-17:30 America/New_York"
 
 
@@ -45,7 +47,7 @@ class BusinessHours:
 
 
 def hours_of(stored: Any) -> BusinessHours | None:
-    """What is stored (`{zone, weekdays, from, to}`; empty: none). Raises ValidationError saying what is wrong."""
+    """What is stored (`{zone, weekdays, from, to}`; empty: none). Raises ValidationError."""
     if stored in (None, {}, ""):
         return None
     if not isinstance(stored, Mapping) or set(stored) != _KEYS:
@@ -81,7 +83,7 @@ def hours_parse(line: str) -> BusinessHours | None:
 
 
 def deadline_after(start: datetime, span: timedelta, hours: BusinessHours | None) -> datetime:
-    """The moment at which `span` of open time has passed since `start` (aware); without hours, of any time."""
+    """The moment at which `span` of open time has passed since `start` (aware); of any, without hours."""
     if hours is None:
         return start + span
     start, left, openings = start.astimezone(UTC), span, _openings(start, hours)

@@ -137,11 +137,7 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
     Raises ValidationError (nothing is written).
     """
     seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
-    changed = [
-        name
-        for name in _SETTINGS
-        if getattr(seller, name) != getattr(change, name)
-    ]
+    changed = [name for name in _SETTINGS if getattr(seller, name) != getattr(change, name)]
     for name in changed:
         setattr(seller, name, getattr(change, name))
     if change.token:

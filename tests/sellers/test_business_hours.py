@@ -1,4 +1,4 @@
-"""Business hours: one line of a person, validated; deadlines counted in open time, over changes of the clocks."""
+"""Business hours: one line of a person, validated; deadlines in open time, over changes of the clocks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def test_without_hours_every_hour_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("day", "open_hours"), [("2026-03-07", 6), ("2026-03-08", 5), ("2026-11-01", 7)], ids=["usual", "spring", "autumn"]
+    ("day", "open_hours"),
+    [("2026-03-07", 6), ("2026-03-08", 5), ("2026-11-01", 7)],
+    ids=["usual", "spring", "autumn"],
 )
 def test_a_night_on_which_the_clocks_change_is_an_hour_shorter_or_longer(day: str, open_hours: int) -> None:
     night = hours(weekdays=[1, 2, 3, 4, 5, 6, 7], **{"from": "00:00", "to": "06:00"})
@@ -81,7 +83,11 @@ def test_more_time_is_never_an_earlier_deadline(start: datetime, minutes: int, m
 
 @pytest.mark.parametrize(
     "line",
-    ["Mon-Fri 09:00-17:30 America/New_York", "Mon,Wed,Fri 08:00-24:00 Europe/Stockholm", "Sat,Sun 00:00-12:00 UTC"],
+    [
+        "Mon-Fri 09:00-17:30 America/New_York",
+        "Mon,Wed,Fri 08:00-24:00 Europe/Stockholm",
+        "Sat,Sun 00:00-12:00 UTC",
+    ],
 )
 def test_what_a_person_writes_is_what_is_shown(line: str) -> None:
     found = hours_parse(line)
