@@ -11,13 +11,14 @@ class TasksAppConfig(AppConfig):
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.operations import answers, conflicts, overdue, steering
+        from tasks_app.operations import answers, conflicts, overdue, pauses, steering
         from tasks_app.webhooks import early
 
         log_lines.register()
         metrics.register()
         overdue.register()
         conflicts.register()
+        pauses.register()
         answers.register()
         steering.register()
         early.register()

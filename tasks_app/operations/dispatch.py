@@ -20,10 +20,10 @@ from tasks_app.adcp.tasks import STATUS_TOOL_NAMES, task_status_arguments, task_
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import policy
-from tasks_app.operations.answers import resume_take
 from tasks_app.operations.converge import observe
 from tasks_app.operations.models import PENDING, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.pauses import resume_take
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import EXPIRED_KEY, resend_is_safe
 from tasks_app.operations.services import operation_secrets

@@ -15,10 +15,10 @@ from tasks_app.approvals.services import Question, approval_open, approval_void
 from tasks_app.desk import text
 from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations import policy
-from tasks_app.operations.answers import answer_waits, continuation_current
 from tasks_app.operations.deadlines import on_overdue
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.pauses import answer_waits, continuation_current
 from tasks_app.operations.publish import on_settled
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.people.actors import SYSTEM
