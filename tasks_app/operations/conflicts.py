@@ -89,7 +89,9 @@ def conflict_open(
 
     `first` and `second` are {channel, at, status, task_id, value, body}.
     """
-    digest = canonical_digest([second.get(name) for name in ("status", "task_id", "value")])
+    # Of a delivery key the body is bound, whatever it says; else what was said, whatever carried it.
+    named = ("body",) if kind == Conflict.Kind.KEY else ("status", "task_id", "value")
+    digest = canonical_digest([second.get(name) for name in named])
     if Conflict.objects.filter(operation=operation, kind=kind, digest=digest).exists():
         return None
     conflict = Conflict(

@@ -16,17 +16,20 @@ from django.db import transaction
 from tasks_app import clock
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.services import Question, approval_open
 from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.conflicts import conflict_asked
 from tasks_app.operations.converge import observe
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import overdue_ask, overdue_withdraw, wait_on
 from tasks_app.operations.publish import publish_or_leave
+from tasks_app.operations.selectors import conflicts_of
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
-from tasks_app.people.actors import actor_key
+from tasks_app.people.actors import actor_ensure, actor_key
 from tasks_app.people.models import Team, User
 
 SETTLE = "settle_by_hand"
@@ -136,6 +139,28 @@ def operation_settle(
         return _ask(operation, operation.team, proposal, actor_key(user))
     _record(operation, proposal, actor_key(user))
     return None
+
+
+@transaction.atomic
+def conflict_write(*, conflict_id: uuid.UUID, user: User, reason: str) -> Conflict:
+    """Record that the seller was written to about a contradiction; it stays open, and what is pending is
+    looked at now. Raises SteeringRefusedError."""
+    found = conflicts_of(user).filter(pk=conflict_id, resolved_at__isnull=True).first()
+    if found is None:
+        raise SteeringRefusedError("not_found", "There is no such open conflict in your teams.")
+    operation = steered(found.operation_id, user)
+    _reasoned(reason)
+    conflict_asked(conflict=found, actor=actor_ensure(user=user).key)
+    if not poll_refusal(operation):
+        Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now())
+    steered_note(operation, user, f"wrote to the seller about {found.reference}", reason)
+    return found
+
+
+def question_of(operation: Operation) -> Approval | None:
+    """The open question about it, such as what somebody proposed."""
+    asked = Approval.objects.filter(subject_type="operation", subject_id=operation.pk)
+    return asked.filter(status=ApprovalStatus.OPEN).order_by("-pk").first()
 
 
 def poll_refusal(operation: Operation) -> str:

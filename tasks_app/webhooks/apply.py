@@ -6,6 +6,7 @@ from tasks_app.adcp.types import Seen
 from tasks_app.adcp.webhook_body import WebhookEnvelope
 from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Channel, Observation, Operation
+from tasks_app.webhooks.contradictions import type_conflict
 from tasks_app.webhooks.models import WebhookDelivery
 
 Verdict = WebhookDelivery.Verdict
@@ -28,3 +29,5 @@ def delivery_apply(
     if isinstance(seen.raw, dict):
         delivery.body = seen.raw
     delivery.save(update_fields=["verdict", "reason", "body"])
+    if told and told != operation.task_type:
+        type_conflict(operation=operation, delivery=delivery)

@@ -16,7 +16,7 @@ from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
 from tasks_app.people.models import User
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.models import Account, Seller
 from tests.factories import approve_deal, make_deal, make_user
 
 BUY = "nrl-58213"
@@ -24,7 +24,11 @@ BUY = "nrl-58213"
 
 def booking(seller: Seller | None = None, approver: User | None = None) -> tuple[Deal, Operation]:
     """A deal in booking, its purchase with the seller as task-<deal>."""
-    deal = make_deal(seller=seller)
+    account = Account.objects.filter(seller=seller).first()
+    deal = make_deal(seller=seller, account=account is None)
+    if account is not None:
+        Deal.objects.filter(pk=deal.pk).update(account=account)
+        deal = fresh(deal)
     approve_deal(deal, approver=approver)
     operation = deal_book(deal=deal)
     claim_one(operation_id=operation.pk)
