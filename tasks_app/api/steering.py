@@ -261,7 +261,7 @@ class ConflictViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Conflict])
         request=ReasonSerializer,
         responses={200: ConflictDetailSerializer, 409: _REFUSED},
     )
-    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    @action(detail=True, methods=["post"], pagination_class=None)
     def ask(self, request: Request, **_: Any) -> Response:
         """Records that somebody wrote to the seller; it stays open."""
         said = self.read_body(ReasonSerializer)
