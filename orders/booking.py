@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from orders import questions
-from orders.confirmation import differences, mirror, packages_apply
+from orders.confirmation import differences, mirror, packages_apply, unconfirm
 from orders.models import Deal, DealLine, DealStatus
 from orders.services import deal_locked
 from tasks_app import ids
@@ -102,6 +102,7 @@ def deal_adopt(
     create(deal, actor=actor, reason=f"Kept in place of {lost.reference}")
     for line in lines:
         line.pk, line.deal, line._state.adding = ids.new_id(), deal, True
+        unconfirm(line)
     DealLine.objects.bulk_create(lines)
     context = {"approval_id": approval.pk}
     for status in (DealStatus.ACCEPTED, DealStatus.BOOKING):

@@ -46,7 +46,7 @@ CHANGEABLE = (
 )
 _KEY = "0" * 16  # stands where the operation's own will
 _MOST = Decimal(10) ** 12
-_CHANGES = ("name", "paused", "canceled", "start_time", "end_time", "packages")
+CHANGES = ("name", "paused", "canceled", "start_time", "end_time", "packages")
 _NOT_HERE = {
     "new_packages": "are a media buy of their own: use create_media_buy",
     "total_budget": "is not changed here: change the packages' budgets",
@@ -133,7 +133,7 @@ def _check(deal: Deal, wire: requests.UpdateMediaBuy) -> None:
     problems = {
         f"arguments.{name}": why for name, why in _NOT_HERE.items() if getattr(wire, name) is not None
     }
-    if all(getattr(wire, name) is None for name in _CHANGES):
+    if all(getattr(wire, name) is None for name in CHANGES):
         problems["arguments"] = "nothing is changed"
     if wire.start_time == "asap":
         problems["arguments.start_time"] = "name the moment: a person approves it, and until then time passes"

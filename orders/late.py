@@ -5,10 +5,11 @@ Giving up fails the deal for good; what is kept afterwards is a new deal that fo
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from orders.booking import deal_adopt, deal_confirm
-from orders.changes import change_compare, change_take, is_change
+from orders.changes import CHANGES, change_compare, change_take, is_change
 from orders.evidence import deal_evidence
 from orders.models import Deal, DealStatus
 from orders.questions import LATE, LATE_CHANGE, ask_late_completion
@@ -75,6 +76,7 @@ def change_ask(operation: Operation) -> Approval:
                 "media_buy_id": deal.media_buy_id,
                 "change": as_text(operation.request),
                 "answered": as_text(operation.result or {}),
+                "change_in_words": json.dumps(_changed(operation), ensure_ascii=False),
             },
             policy="Completed after its deadline",
         ),
@@ -144,6 +146,11 @@ def _reopen_change(approval: Approval) -> None:
 def _change_version(approval: Approval) -> int | None:
     found = Operation.objects.filter(pk=approval.subject_id)
     return found.values_list("version", flat=True).first()
+
+
+def _changed(operation: Operation) -> dict[str, Any]:
+    """What the change asks for, without what every request carries."""
+    return {name: operation.request[name] for name in CHANGES if name in operation.request}
 
 
 def _deal_id(operation: Operation) -> Any:

@@ -8,12 +8,15 @@ from typing import Any
 from orders import questions
 from orders.booking import confirmed_by, deal_confirm
 from orders.confirmation import mirror
+from orders.conflicts import second_buy
 from orders.models import Deal, DealStatus
 from orders.services import deal_locked, deal_withdraw_held, purchase_of
 from tasks_app.jobs.engine import on_job_ended
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.notifications.services import About, notify
+from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.conflicts import conflict_reopen
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.publish import on_settled
@@ -81,27 +84,33 @@ def _is_anothers(deal: Deal, operation: Operation) -> bool:
 def _still_there(deal: Deal, operation: Operation) -> None:
     """The seller has not cancelled what we asked it to cancel: the question is open again."""
     if _is_anothers(deal, operation):
-        _alarm_stray(deal, operation)
+        _not_cancelled(deal, operation)
     elif deal.status == DealStatus.BOOKED and deal.differences:
         Deal.objects.filter(pk=deal.pk).update(differs=True)
         questions.ask_booked_differently(deal)
     elif deal.status in (DealStatus.BOOKING, DealStatus.FAILED):
         questions.ask_late_completion(deal, purchase_of(deal))
+    elif deal.status != DealStatus.CANCELLED:
+        _not_cancelled(deal, operation)
 
 
-def _alarm_stray(deal: Deal, operation: Operation) -> None:
-    """A media buy that is no deal's stays at the seller, and costs money until somebody there ends it."""
+def _not_cancelled(deal: Deal, operation: Operation) -> None:
+    """A media buy that nobody wants stays at the seller, and costs money until somebody there ends it."""
     named = operation.request.get("media_buy_id")
     notify(
         kind="buy_not_cancelled",
         title=f"{deal.seller} has not cancelled {named}",
-        body=f"It belongs to no deal of ours ({deal.reference} holds {deal.media_buy_id}): write to them. "
-        f"{operation.reference}: {operation.message or operation.status}",
+        body=f"Write to the seller. {deal.reference}, {operation.reference}: "
+        f"{operation.message or operation.status}",
         level="alarm",
         about=About(type="deal", id=deal.pk),
         team=deal.team,
         key=f"buy_not_cancelled:{operation.pk}",
     )
+    contradicted = Conflict.objects.filter(operation__subject_id=deal.pk, resolved_at__isnull=False)
+    for conflict in contradicted:
+        if named in (second_buy(conflict), deal.media_buy_id):
+            conflict_reopen(conflict_id=conflict.pk, why=f"{named} was not cancelled")
 
 
 def _change_done(deal: Deal, operation: Operation) -> None:

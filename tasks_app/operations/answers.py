@@ -194,13 +194,13 @@ def _version(approval: Approval) -> int | None:
     return current.generation
 
 
-def _renewed(seller: Seller, actor: User) -> None:
+def _renewed(seller: Seller, actor: str) -> None:
     """New credentials: whatever waited for them goes on at once."""
     waiting = Operation.objects.filter(seller=seller, status=S.AUTH_REQUIRED, settled_at__isnull=True)
     for operation in waiting.select_related("seller").select_for_update(of=("self",), no_key=True):
         current = continuation_current(operation)
         if current is not None and current.answered_at is None and current.expires_at > clock.now():
-            _freeze(current, operation, actor=actor_key(actor), text="", changes={})
+            _freeze(current, operation, actor=actor, text="", changes={})
             _release(operation, current)
         elif operation.task_id:
             Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now())

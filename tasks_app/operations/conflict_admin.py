@@ -17,7 +17,7 @@ from tasks_app.approvals import around
 from tasks_app.approvals.selectors import obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.desk import text
-from tasks_app.desk.items import plural, segments
+from tasks_app.desk.items import segments
 from tasks_app.desk.page import Page, viewer
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
@@ -127,7 +127,7 @@ class ConflictAdmin(Page):
             "title": "Conflicts",
             "nav": segments(request, _VIEWS),
             "view": view,
-            "count": f"{plural(len(conflicts), view + ' one', view + ' ones')}" if conflicts else "None",
+            "count": f"{len(conflicts)} {view}",
             "rows": [_row(conflict, names.get(conflict.operation.subject_id)) for conflict in conflicts],
         }
 
@@ -180,11 +180,8 @@ def _fields(conflict: Conflict) -> list[Field]:
 def _compared(said: dict[str, Any]) -> dict[str, Any]:
     """Status, task and the task's own result: what may contradict."""
     value = said.get("value")
-    return {
-        "status": said.get("status"),
-        "task_id": said.get("task_id") or None,
-        **(value if isinstance(value, dict) else {}),
-    }
+    named = {"task_id": said["task_id"]} if said.get("task_id") else {}
+    return {"status": said.get("status"), **named, **(value if isinstance(value, dict) else {})}
 
 
 def _title(conflict: Conflict) -> str:

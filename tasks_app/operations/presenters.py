@@ -116,7 +116,7 @@ def operation_next(operation: Operation, question: Approval | None = None, *, pa
         return _sending(operation)
     if operation.status == S.INPUT_REQUIRED:
         return Next(
-            what="Waits for your answer to the seller" if pausing else "Waits for the seller: write to them",
+            what="Waits for your answer to the seller" if pausing else "Waits for your answer, by mail",
             when=f"since {text.moment_short(operation.status_since)}",
             otherwise=_overdue_when(operation),
             glyph="person",

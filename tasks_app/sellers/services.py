@@ -19,7 +19,7 @@ from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.signatures.jwks import KeysError, fetch_jwks_uri
 from tasks_app.adcp.types import Capabilities
-from tasks_app.people.actors import actor_ensure, actor_key
+from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
 from tasks_app.people.models import Actor, Advertiser, User
 from tasks_app.sellers.models import Account, Seller
 
@@ -40,11 +40,11 @@ _SETTINGS = ("name", "slots", "active", "jwks_url", "allow_private", "contact_em
 _OLDER = {"get_task_status": ("tasks/get", "tasks_get"), "list_tasks": ("tasks/list", "tasks_list")}
 
 
-_renewed: list[Callable[[Seller, User], object]] = []
+_renewed: list[Callable[[Seller, str], object]] = []
 
 
-def on_credentials(listener: Callable[[Seller, User], object]) -> None:
-    """Call `listener(seller, actor)` in the commit that gives a seller new credentials."""
+def on_credentials(listener: Callable[[Seller, str], object]) -> None:
+    """Call `listener(seller, actor key)` in the commit that gives a seller new credentials."""
     if listener not in _renewed:
         _renewed.append(listener)
 
@@ -78,7 +78,10 @@ def seller_add(
     capabilities = asyncio.run(client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
     if webhooks == Seller.WebhookMode.RFC9421 and not jwks_url:
         seller.jwks_url = _published_keys(seller, capabilities)
-    _keep(seller, capabilities)
+    with transaction.atomic():
+        _keep(seller, capabilities)
+        if token:
+            _tell_renewed(seller, SYSTEM)
     return seller, capabilities
 
 
@@ -153,9 +156,13 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
             Actor.objects.filter(key=f"agent:{seller.slug}").update(name=seller.name)
         log.info("seller_changed", seller=seller.slug, fields=changed, by=actor_key(actor))
     if "token" in changed:
-        for listener in _renewed:
-            listener(seller, actor)
+        _tell_renewed(seller, actor_key(actor))
     return changed
+
+
+def _tell_renewed(seller: Seller, actor: str) -> None:
+    for listener in _renewed:
+        listener(seller, actor)
 
 
 def seller_abilities(seller: Seller) -> dict[str, bool]:

@@ -123,6 +123,18 @@ def test_another_buy_that_the_seller_does_not_cancel_is_an_alarm() -> None:
     alarm = Notification.objects.get(kind="buy_not_cancelled")
     assert (alarm.level, "mb-2" in alarm.title) == ("alarm", True)
     assert fresh(deal).status == "booked"
+    assert Approval.objects.filter(kind="conflict", status="open").count() == 1, "open again"
+    assert "mb-2 was not cancelled" in Conflict.objects.get().note
+
+
+def test_the_first_buy_that_the_seller_does_not_cancel_opens_the_question_again() -> None:
+    deal, operation = booked()
+    contradicted(operation, "completed", bought(deal, "mb-2"))
+    decide("conflict", "reject")
+    ended(cancellation(), "rejected")
+    assert Approval.objects.filter(kind="conflict", status="open").count() == 1
+    decide("conflict", "approve")
+    assert Deal.objects.filter(status="booked").count() == 2, "both, by somebody's word"
 
 
 def test_another_buy_is_a_new_deal_when_the_second_is_taken_and_the_first_is_cancelled() -> None:
