@@ -17,6 +17,7 @@ from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import Taker, taker_register
+from tasks_app.operations.models import SETTLED
 from tasks_app.operations.services import OperationRefusedError
 
 _OVER = (DealStatus.FAILED, DealStatus.CANCELLED, DealStatus.EXPIRED)
@@ -45,7 +46,9 @@ def _why_not(conflict: Conflict) -> str:
         return _why_not_bought(conflict, deal)
     if conflict.second.get("status") not in _ENDS:
         return "What came second is no end of the task: there is nothing to take."
-    if conflict.operation.task_type != "create_media_buy" or conflict.operation.status != "completed":
+    if conflict.operation.task_type != "create_media_buy":
+        return "It is about a change, not a purchase: what the seller holds is read from it again."
+    if conflict.operation.status != "completed":
         return "Neither bought anything: nothing would change."
     return "" if _end_of(deal) else f"{deal.reference} is {deal.status}: it cannot be called off."
 
@@ -73,6 +76,8 @@ def _end_of(deal: Deal) -> str:
 def _words(conflict: Conflict) -> tuple[str, str]:
     deal = Deal.objects.get(pk=_subject(conflict))
     named, own = second_buy(conflict), deal.media_buy_id
+    if conflict.operation.status not in SETTLED:
+        return f"{conflict.operation.reference} goes on under the task it is bound to.", ""
     if not named:
         return (
             f"{deal.reference} stays {deal.status}.",
@@ -91,7 +96,10 @@ def _words(conflict: Conflict) -> tuple[str, str]:
 
 
 def _keep(conflict: Conflict, approval: Approval, outcome: Outcome) -> None:
-    """A media buy that only the second knows is nobody's: it is cancelled."""
+    """A media buy that only the second knows is nobody's: it is cancelled. While the operation is open it may
+    still turn out to be its own."""
+    if conflict.operation.status not in SETTLED:
+        return
     deal = deal_locked(_subject(conflict))
     named = second_buy(conflict)
     of_others = Deal.objects.filter(seller=deal.seller, media_buy_id=named).exists()

@@ -212,8 +212,20 @@ def test_another_task_id_is_a_conflict_and_never_bound() -> None:
     assert (conflict.kind, conflict.second["task_id"]) == (Conflict.Kind.TASK, "task-other")
     assert (operation.task_id, operation.status) == (f"task-{operation.reference}", "submitted")
     assert "never changes" in take_refusal(conflict)
+    decide("conflict", "approve")
     say(operation, "working")
     assert Operation.objects.get(pk=operation.pk).status == "working", "it goes on under its own"
+
+
+def test_an_open_purchase_told_of_under_another_task_is_not_cancelled() -> None:
+    """It may be our own: kept is only that the operation goes on under the task it is bound to."""
+    deal, operation = booking()
+    conflict = contradicted(operation, "completed", bought(deal), task_id="task-other")
+    assert "goes on under the task" in choice_words(conflict)[0]
+    decide("conflict", "approve")
+    assert not Operation.objects.filter(task_type="update_media_buy").exists()
+    say(operation, "completed", bought(deal))
+    assert (fresh(deal).status, fresh(deal).media_buy_id) == ("booked", BUY)
 
 
 def test_news_of_what_was_never_sent_is_a_conflict() -> None:
