@@ -27,7 +27,6 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pauses import continuation_current
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.people.models import User
-from tasks_app.sellers.services import SellerChange, seller_change
 from tests.adcp.raw_server import RawServer, serve
 from tests.factories import make_team, make_user
 from tests.operations.making import answer as told
@@ -309,33 +308,6 @@ def test_overdue_comes_before_the_answer_and_waiting_on_lets_it_be_given(quill: 
     assert [p["text"] for p in messages(quill)[-1]["parts"] if "text" in p] == ["After all."]
 
 
-def test_new_credentials_answer_a_pause_that_asked_for_them(ops: User) -> None:
-    with serve(answering(paused("Log in.", state="AUTH_REQUIRED"), done())) as server:
-        operation = paused_purchase(server, token="old")
-        assert operation.status == S.AUTH_REQUIRED
-        note = Notification.objects.get(kind="auth_required")
-        assert (note.right, note.subject_id) == ("tasks_app.steer_operation", operation.pk)
-
-        _renew(operation, ops)
-        sweep()
-
-        first, second = [r for r in server.requests if r.rpc_method == "SendMessage"]
-        assert second.json["params"]["message"]["taskId"] == SECRET_TASK
-        assert (first.headers["authorization"], second.headers["authorization"]) == (
-            "Bearer old",
-            "Bearer new-token",
-        )
-    assert fresh(operation).status == S.COMPLETED
-
-
-def test_new_credentials_make_a_task_due_to_be_looked_at(ops: User) -> None:
-    operation = stand(S.AUTH_REQUIRED, next_poll_at=clock.now() + timedelta(hours=1))
-    _renew(operation, ops)
-    due = fresh(operation).next_poll_at
-    assert due is not None
-    assert due <= clock.now()
-
-
 @pytest.mark.parametrize("protocol", ["mcp", "a2a"])
 def test_a_status_alone_cannot_be_answered(ops: User, protocol: str) -> None:
     """The AdCP status inside a transport task that has ended, and every pause on plain MCP."""
@@ -388,13 +360,6 @@ def test_who_may_not_and_what_cannot_be_answered(quill: RawServer, ops: User) ->
     assert refused(operation, ops) == "impossible"
     assert not Approval.objects.exists()
     assert Continuation.objects.get().answer is None
-
-
-def _renew(operation: Operation, user: User) -> None:
-    seller = operation.seller
-    names = ("name", "slots", "active", "jwks_url", "allow_private")
-    change = SellerChange(**{name: getattr(seller, name) for name in names}, token="new-token")
-    assert seller_change(seller=seller, change=change, actor=user) == ["token"]
 
 
 def _decide_overdue() -> None:
