@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
+from tasks_app.sellers.models import Seller
 from tests.factories import make_user
 from tests.operations.making import TASK, answer, ask, fresh, hours, see, silent, stand
 
@@ -124,6 +125,21 @@ def test_keep_waiting_sets_a_new_deadline_and_looks_at_once(overdue: Operation, 
     time.pass_(hours(24))
     assert time_out_due(limit=10) == 1
     assert Approval.objects.filter(status="open").count() == 1, "asked again"
+
+
+def test_waiting_longer_is_counted_in_the_sellers_business_hours(time: Clock) -> None:
+    """Friday 16:00 in New York; a desk that is there 8 hours a day has had 24 of them on Wednesday, 16:00."""
+    time.now = datetime(2026, 11, 20, 21, 0, tzinfo=UTC)
+    operation = stand(S.SUBMITTED)
+    week = {"zone": "America/New_York", "weekdays": [1, 2, 3, 4, 5], "from": "09:00", "to": "17:00"}
+    Seller.objects.update(business_hours=week)
+    Operation.objects.update(deadline_at=time.now)
+    time_out_due(limit=10)
+    assert "Mon-Fri 09:00-17:00" in Approval.objects.get().evidence["more_time"]
+
+    decide("approve")
+
+    assert fresh(operation).deadline_at == datetime(2026, 11, 25, 21, 0, tzinfo=UTC)
 
 
 def test_giving_up_publishes_and_a_late_end_is_taken(overdue: Operation, monkeypatch: Any) -> None:
