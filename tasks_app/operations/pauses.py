@@ -100,7 +100,7 @@ def _observed(operation: Operation, seen: Seen, observation: Observation) -> Non
         _replied(operation, current, seen)
     if operation.status in SETTLED:
         _overtaken(operation, current)
-    elif is_reply and observation.outcome != Observation.Outcome.CONFLICT:
+    elif is_reply and seen.status in _PAUSES and observation.outcome != Observation.Outcome.CONFLICT:
         _pause(operation, seen)
     elif applied and operation.status in (S.SUBMITTED, S.WORKING):
         _went_on(operation, current)
@@ -117,7 +117,7 @@ def _went_on(operation: Operation, current: Continuation | None) -> None:
 
 def _pause(operation: Operation, seen: Seen) -> None:
     """The next generation, where the transport supplied its identity and it is a new pause."""
-    if seen.kind != "answer" or seen.status not in _PAUSES or not seen.continuation:
+    if not seen.continuation:
         return
     descriptor = json.dumps(dict(seen.continuation), sort_keys=True)
     latest = Continuation.objects.filter(operation=operation).order_by("-generation").first()
@@ -128,6 +128,8 @@ def _pause(operation: Operation, seen: Seen) -> None:
         _next(operation, seen, descriptor, latest.generation + 1)
         latest.consumed_at = clock.now()
         latest.save(update_fields=["consumed_at"])
+        if latest.dispatched_at is None:
+            _withdraw_question(operation)
         return
     _next(operation, seen, descriptor, latest.generation + 1 if latest else 1)
 

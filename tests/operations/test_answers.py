@@ -26,6 +26,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pauses import continuation_current
 from tasks_app.operations.steered import SteeringRefusedError
+from tasks_app.operations.steering import operation_resend
 from tasks_app.people.models import User
 from tests.adcp.raw_server import RawServer, serve
 from tests.factories import make_team, make_user
@@ -231,6 +232,22 @@ def test_the_seller_that_goes_on_by_itself_needs_no_answer(ops: User) -> None:
         assert not Approval.objects.filter(kind="answer", status="open").exists()
         assert refused(operation, ops) == "impossible"
         assert len(messages(server)) == 1
+
+
+@pytest.mark.parametrize(
+    "again", [paused("Another question?", task="native-2"), done({"status": "working", "task_id": "t-9"})]
+)
+def test_the_same_request_sent_again_may_replace_the_pause(ops: User, again: Any) -> None:
+    """A person resends the request; the seller has another pause for it, or works on: the answer is idle."""
+    with serve(answering(paused(), again)) as server:
+        operation = paused_purchase(server)
+        say(operation, ops)
+        operation_resend(operation_id=operation.pk, user=ops, reason="They lost it.")
+        sweep()
+        assert [message.get("taskId") for message in messages(server)] == [None, None]
+    assert not Approval.objects.filter(kind="answer", status="open").exists()
+    assert not Continuation.objects.get(generation=1).is_usable
+    assert refused(operation, ops) in ("stale", "impossible")
 
 
 def test_an_answer_whose_fate_is_unknown_is_a_persons_and_never_sent_again(ops: User) -> None:
