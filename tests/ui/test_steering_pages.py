@@ -171,6 +171,8 @@ def test_the_inbox_shows_both_sides_field_by_field(
         assert "Keep the first" in page
         assert "becomes cancelled" in page
         assert "EUR 152,000.00" in page or "152,000.00" in page
+    body = client_of("Approver").get(INBOX).content.decode()
+    assert f'action="{page_of(contradicted)}"' in body, "decided on from the inbox too"
     only = read(client_of("Approver"), f"{page_of(contradicted)}?only=differences")
     assert "fields differ" in only
 
