@@ -25,6 +25,7 @@ from tasks_app.desk.page import viewer
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.operations.models import PENDING, READS, Observation, Operation
 from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.selectors import conflicts_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
@@ -66,6 +67,7 @@ def badges(request: HttpRequest) -> dict[str, tuple[int, str]]:
     return {
         "tasks_app.approval": (selectors.approvals_waiting_for(who).count(), "primary"),
         "tasks_app.operation": (_operations(who).filter(status=O.TIMED_OUT).count(), "warning"),
+        "tasks_app.conflict": (conflicts_of(who).filter(resolved_at__isnull=True).count(), "danger"),
     }
 
 

@@ -19,6 +19,7 @@ from tasks_app import clock
 from tasks_app.approvals.around import Budget, Detail, Place, around_register
 from tasks_app.desk import text
 from tasks_app.operations.models import Operation
+from tasks_app.operations.selectors import conflicts_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
@@ -29,6 +30,7 @@ def register() -> None:
     """Called when the application starts."""
     around_register("deal", places=deal_places, detail=deal_detail)
     around_register("operation", places=operation_places, detail=operation_detail)
+    around_register("conflict", places=conflict_places, detail=conflict_detail)
 
 
 def deal_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Place]:
@@ -70,6 +72,23 @@ def operation_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID
         )
         for pk, reference, _, subject in found
     }
+
+
+def conflict_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Place]:
+    """Conflict id to its page, with campaign and money of what its operation is for."""
+    found = dict(conflicts_of(viewer).filter(pk__in=ids).values_list("pk", "operation_id"))
+    operations = operation_places(set(found.values()), viewer)
+    return {
+        pk: replace(operations[about], link=reverse("admin:tasks_app_conflict_change", args=[pk]))
+        for pk, about in found.items()
+        if about in operations
+    }
+
+
+def conflict_detail(conflict_id: uuid.UUID, viewer: User) -> Detail:
+    """What surrounds its operation."""
+    about = conflicts_of(viewer).filter(pk=conflict_id).values_list("operation_id", flat=True).first()
+    return operation_detail(about, viewer) if about else Detail()
 
 
 def operation_detail(operation_id: uuid.UUID, viewer: User) -> Detail:

@@ -4,12 +4,14 @@ from rest_framework.routers import SimpleRouter
 
 from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
+from tasks_app.api.steering import ConflictViewSet
 from tasks_app.api.views import ApprovalViewSet, JobViewSet
 
 router = SimpleRouter()
 router.register("campaigns", CampaignViewSet, basename="campaign")
 router.register("deals", DealViewSet, basename="deal")
 router.register("operations", OperationViewSet, basename="operation")
+router.register("conflicts", ConflictViewSet, basename="conflict")
 router.register("jobs", JobViewSet, basename="job")
 router.register("approvals", ApprovalViewSet, basename="approval")
 

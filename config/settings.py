@@ -235,6 +235,7 @@ SPECTACULAR_SETTINGS = {
         "ApprovalStatus": "tasks_app.approvals.models.ApprovalStatus",
         "Channel": "tasks_app.operations.models.Channel",
         "ObservationOutcome": "tasks_app.operations.models.Observation.Outcome",
+        "ConflictKind": "tasks_app.operations.conflict.Conflict.Kind",
         "Verdict": "tasks_app.approvals.models.Decision.Verdict",
     },
 }

@@ -129,5 +129,7 @@ class DealAdmin(StatefulPage, ListPage):
             "choices": deal_choices(obj, lines, questions),
             "mirror": mirror_facts(obj),
             "dates": cost_dates(obj, lines, questions),
+            "follows": Deal.objects.filter(followers=obj.pk).first(),
+            "followers": list(Deal.objects.filter(follows=obj.pk)),
             "title": obj.reference,
         }

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from orders.booking import deal_adopt, deal_confirm
 from orders.models import UNDECIDED, Deal, DealStatus
 from orders.po_numbers import others_of
 from orders.questions import (
     DEAL,
     DIFFERENT,
-    LATE,
     PO_NUMBER,
     ask_booked_differently,
     ask_deal,
-    ask_late_completion,
     ask_po_number,
 )
 from orders.services import deal_cancel_at_seller, deal_locked, deal_withdraw_held, purchase_of
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import SYSTEM
 
 
@@ -66,20 +65,6 @@ def register() -> None:
                 "approve": "Accepts what the seller booked; the flag is taken off.",
                 "reject": "Asks the seller to cancel the media buy.",
                 "nothing": "It stays booked and flagged, and is asked about again.",
-            },
-        )
-    )
-    kind_register(
-        Kind(
-            name=LATE,
-            label="Late completion",
-            apply=_late_decided,
-            version=_version,
-            reopen=lambda approval: _again(approval, _ask_late_again),
-            effects={
-                "approve": "Keeps the media buy the seller made after its deadline.",
-                "reject": "Asks the seller to cancel it.",
-                "nothing": "It exists at the seller and is not ours. It is asked about again.",
             },
         )
     )
@@ -138,27 +123,12 @@ def _difference_decided(approval: Approval, outcome: Outcome) -> None:
     if outcome.answer == "approved":
         Deal.objects.filter(pk=deal.pk).update(differs=False)
     elif outcome.answer == "rejected":
-        deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=outcome.comment)
+        try:
+            deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=outcome.comment)
+        except OperationRefusedError as error:
+            raise DecisionRefusedError("impossible", f"It cannot be cancelled: {error}") from error
     else:
         ask_booked_differently(deal)
-
-
-def _late_decided(approval: Approval, outcome: Outcome) -> None:
-    deal = deal_locked(approval.subject_id)
-    operation = purchase_of(deal)
-    if outcome.answer == "approved" and deal.status == DealStatus.BOOKING:
-        deal_confirm(deal=deal, operation=operation)
-    elif outcome.answer == "approved":
-        deal_adopt(lost=deal, operation=operation, actor=outcome.actor, approval=approval)
-    elif outcome.answer == "rejected":
-        deal.media_buy_id = str((operation.result or {}).get("media_buy_id", ""))
-        deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=outcome.comment)
-    else:
-        _ask_late_again(deal)
-
-
-def _ask_late_again(deal: Deal) -> Approval:
-    return ask_late_completion(deal, purchase_of(deal))
 
 
 def _undecided_version(approval: Approval) -> int | None:

@@ -10,7 +10,7 @@ class OrdersConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from orders import actions, approvals, changes, guards, outcomes
+        from orders import actions, approvals, changes, conflicts, guards, late, outcomes
         from tasks_app.jobs.recipes import recipes_register
 
         actions.register()
@@ -20,3 +20,5 @@ class OrdersConfig(AppConfig):
         outcomes.register()
         approvals.register()
         changes.register()
+        late.register()
+        conflicts.register()

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from orders import questions
-from orders.confirmation import differences, mirror, packages_apply
+from orders.confirmation import differences, mirror, packages_apply, unconfirm
 from orders.models import Deal, DealLine, DealStatus
 from orders.services import deal_locked
 from tasks_app import ids
@@ -18,10 +18,11 @@ from tasks_app.operations.models import Channel, Operation
 from tasks_app.people.actors import SYSTEM
 
 
-def deal_confirm(*, deal: Deal, operation: Operation) -> None:
+def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | None = None) -> None:
     """booking → booked with what the seller confirmed; a departure from what was approved is flagged
-    and asked about. Called in a transaction that holds the deal's lock."""
-    result: dict[str, Any] = operation.result or {}
+    and asked about. `result`: other than the operation's own. Called in a transaction that holds the deal's
+    lock."""
+    result = operation.result or {} if result is None else result
     told = _own(deal, mirror(result))
     transition(
         deal,
@@ -67,10 +68,18 @@ def _compare(deal: Deal, packages: object) -> None:
 
 
 @transaction.atomic
-def deal_adopt(*, lost: Deal, operation: Operation, actor: str, approval: Approval) -> Deal:
-    """Keep a media buy that was made after we had given its deal up: as a new deal, linked to the old one.
+def deal_adopt(
+    *,
+    lost: Deal,
+    operation: Operation,
+    actor: str,
+    approval: Approval,
+    result: dict[str, Any] | None = None,
+) -> Deal:
+    """Keep a media buy that `lost` cannot hold: as a new deal that follows it.
 
-    A terminal deal is never reopened (document 002). `approval` is the decision that it is kept.
+    A terminal deal is never reopened (document 002). `approval` is the decision that it is kept, `result`
+    what the seller said of it where that is not the operation's own. Raises InvalidTransitionError.
     """
     lines = list(lost.lines.all())
     deal = Deal(
@@ -88,17 +97,19 @@ def deal_adopt(*, lost: Deal, operation: Operation, actor: str, approval: Approv
         zone=lost.zone,
         terms=lost.terms,
         reasons={**lost.reasons, "replaces": lost.reference},
+        follows=lost,
     )
     create(deal, actor=actor, reason=f"Kept in place of {lost.reference}")
     for line in lines:
         line.pk, line.deal, line._state.adding = ids.new_id(), deal, True
+        unconfirm(line)
     DealLine.objects.bulk_create(lines)
     context = {"approval_id": approval.pk}
     for status in (DealStatus.ACCEPTED, DealStatus.BOOKING):
         transition(
             deal, status, actor=SYSTEM, reason=f"Bought late, kept by {approval.reference}", context=context
         )
-    deal_confirm(deal=deal, operation=operation)
+    deal_confirm(deal=deal, operation=operation, result=result)
     return deal
 
 

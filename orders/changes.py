@@ -47,7 +47,7 @@ CHANGEABLE = (
 )
 _KEY = "0" * 16  # stands where the operation's own will
 _MOST = Decimal(10) ** 12
-_CHANGES = ("name", "paused", "canceled", "start_time", "end_time", "packages")
+CHANGES = ("name", "paused", "canceled", "start_time", "end_time", "packages")
 _NOT_HERE = {
     "new_packages": "are a media buy of their own: use create_media_buy",
     "total_budget": "is not changed here: change the packages' budgets",
@@ -134,7 +134,7 @@ def _check(deal: Deal, wire: requests.UpdateMediaBuy) -> None:
     problems = {
         f"arguments.{name}": why for name, why in _NOT_HERE.items() if getattr(wire, name) is not None
     }
-    if all(getattr(wire, name) is None for name in _CHANGES):
+    if all(getattr(wire, name) is None for name in CHANGES):
         problems["arguments"] = "nothing is changed"
     if wire.start_time == "asap":
         problems["arguments.start_time"] = "name the moment: a person approves it, and until then time passes"
@@ -241,13 +241,27 @@ def _operation(approval: Approval) -> Operation | None:
     return held.first()
 
 
+def is_change(operation: Operation) -> bool:
+    """Whether it is a change of a media buy that somebody asked for."""
+    return operation.purpose.startswith(f"deal:{operation.subject_id}:change:")
+
+
 def _settled(operation: Operation) -> None:
+    """A change that was done in time is taken; a late one is a person's (orders/late.py)."""
+    if is_change(operation) and operation.status == OperationStatus.COMPLETED and not operation.overdue_at:
+        change_take(operation)
+
+
+def change_take(operation: Operation) -> None:
     """What was changed as approved is from now on what was approved; then the seller's word is compared."""
-    changed = operation.purpose.startswith(f"deal:{operation.subject_id}:change:")
-    if operation.subject_id is None or not changed or operation.status != OperationStatus.COMPLETED:
-        return
-    deal = Deal.objects.select_for_update(of=("self",), no_key=True).get(pk=operation.subject_id)
+    changed: Any = operation.subject_id
+    deal = Deal.objects.select_for_update(of=("self",), no_key=True).get(pk=changed)
     _apply(deal, operation.request)
+    change_compare(deal, operation)
+
+
+def change_compare(deal: Deal, operation: Operation) -> None:
+    """Bring the mirror up to date with what a change came to."""
     result = operation.result or {}
     deal_refresh(deal=deal, buy={**result, "packages": result.get("affected_packages")})
 

@@ -15,6 +15,14 @@ from tasks_app.money import decimal_of
 # What the columns hold; a seller's value beyond it is no value.
 _MAX_IDENTITY, _MAX_STATUS, _MAX_REVISION = 255, 40, 2**31
 _MAX_AMOUNT = Decimal(10) ** 12
+_CONFIRMED = [
+    "package_id",
+    "confirmed_budget",
+    "confirmed_rate",
+    "confirmed_start_at",
+    "confirmed_end_at",
+    "confirmed_targeting",
+]
 
 
 def mirror(buy: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,18 +57,14 @@ def packages_apply(deal: Deal, packages: object) -> list[DealLine]:
         package = _package_of(line, told)
         if package is not None:
             _confirm(line, package)
-    DealLine.objects.bulk_update(
-        lines,
-        [
-            "package_id",
-            "confirmed_budget",
-            "confirmed_rate",
-            "confirmed_start_at",
-            "confirmed_end_at",
-            "confirmed_targeting",
-        ],
-    )
+    DealLine.objects.bulk_update(lines, _CONFIRMED)
     return lines
+
+
+def unconfirm(line: DealLine) -> None:
+    """Take what a seller confirmed off a line that is not saved yet."""
+    for name in _CONFIRMED:
+        setattr(line, name, "" if name == "package_id" else None)
 
 
 def differences(deal: Deal, lines: Iterable[DealLine]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from orders.models import Deal, DealLine
 from orders.services import deal_total
+from tasks_app.approvals.plain import as_text
 from tasks_app.lifecycle.transitions import exact
 
 
@@ -52,12 +53,3 @@ def _line(line: DealLine) -> dict[str, Any]:
         "forecast": as_text(line.forecast),
         "terms": as_text(line.terms),
     }
-
-
-def as_text(value: Any) -> Any:
-    """A seller's JSON with its numbers as text, so that the digest never depends on a float."""
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, dict):
-        return {k: as_text(v) for k, v in value.items()}
-    return [as_text(v) for v in value] if isinstance(value, list) else value

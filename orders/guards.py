@@ -11,6 +11,7 @@ from orders.models import DealStatus
 from orders.questions import DEAL, LATE
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.lifecycle.guards import guard_register
+from tasks_app.operations.conflicts import KIND as CONFLICT
 from tasks_app.sellers.models import Account
 
 
@@ -33,7 +34,11 @@ def has_active_account(_id: str, _from: str, _to: str, context: Mapping[str, Any
 
 
 def is_approved(deal_id: str, _from: str, _to: str, context: Mapping[str, Any]) -> bool | str:
-    """No approval, no spend: the deal's own, or the one that keeps a late purchase (`approval_id`)."""
-    this = Q(subject_type="deal", subject_id=deal_id, kind=DEAL) | Q(pk=context.get("approval_id"), kind=LATE)
-    approved = Approval.objects.filter(this, status=ApprovalStatus.APPROVED)
+    """No approval, no spend: the deal's own, or the decision that keeps a purchase made late or told of in a
+    contradiction (`approval_id`)."""
+    kept = Q(pk=context.get("approval_id"))
+    own = Q(subject_type="deal", subject_id=deal_id, kind=DEAL) | (kept & Q(kind=LATE))
+    # To reject what came first is to take what came second.
+    second = kept & Q(kind=CONFLICT, status=ApprovalStatus.REJECTED)
+    approved = Approval.objects.filter((own & Q(status=ApprovalStatus.APPROVED)) | second)
     return approved.exists() or "nobody has approved it"

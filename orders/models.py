@@ -50,6 +50,8 @@ class Deal(Stateful):
     account = models.ForeignKey(Account, null=True, on_delete=models.PROTECT)
     # The campaign it was recommended for: an upper storey, so no foreign key.
     campaign_id = models.UUIDField(null=True, db_index=True)
+    # The deal that was given up and whose late (or contradicted) purchase this one keeps.
+    follows = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="followers")
     requested_by = models.CharField(max_length=80)
     currency = models.CharField(max_length=3)
     # Flights are [start, end) in `zone`.

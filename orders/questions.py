@@ -15,7 +15,8 @@ from tasks_app.lifecycle.transitions import exact
 from tasks_app.operations.models import Operation
 from tasks_app.people.actors import SYSTEM
 
-DEAL, DIFFERENT, LATE = "deal", "booked_differently", "late_completion"
+DEAL, DIFFERENT = "deal", "booked_differently"
+LATE, LATE_CHANGE = "late_completion", "late_change"
 PO_NUMBER = "po_number"
 
 

@@ -138,16 +138,20 @@ def deal_book(*, deal: Deal) -> Operation:
 
 
 @transaction.atomic
-def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str) -> Operation:
-    """Ask the seller to cancel a booked media buy; the deal is cancelled when the seller has done it.
+def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str, media_buy_id: str = "") -> Operation:
+    """Ask the seller to cancel a media buy; the deal is cancelled when the seller has done it.
 
-    Raises OperationRefusedError.
+    `media_buy_id`: one that the deal does not hold, such as a late purchase's; else the deal's own. Raises
+    OperationRefusedError.
     """
+    media_buy_id = media_buy_id or deal.media_buy_id
+    if not media_buy_id:
+        raise OperationRefusedError("the seller has named no media buy: only the seller can cancel it")
     tried = Operation.objects.filter(purpose__startswith=f"deal:{deal.pk}:cancel:").count()
     arguments = requests.UpdateMediaBuy.model_construct(
-        media_buy_id=deal.media_buy_id,
+        media_buy_id=media_buy_id,
         account=_account(deal),
-        revision=deal.revision,
+        revision=deal.revision if media_buy_id == deal.media_buy_id else None,
         canceled=True,
         cancellation_reason=reason[:500],
         context={"deal_id": str(deal.pk)},

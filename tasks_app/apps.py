@@ -14,7 +14,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.operations import corrections, overdue
+        from tasks_app.operations import answers, conflicts, corrections, overdue, pauses, steering
         from tasks_app.webhooks import early
 
         private_networks_set(settings.PRIVATE_NETWORKS)
@@ -22,5 +22,9 @@ class TasksAppConfig(AppConfig):
         metrics.register()
         overdue.register()
         corrections.register()
+        conflicts.register()
+        pauses.register()
+        answers.register()
+        steering.register()
         early.register()
         handlers.register()

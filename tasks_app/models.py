@@ -5,6 +5,8 @@ from tasks_app.events.models import EventCount, EventDelivery, EventStream, Even
 from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
 from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, LifecycleRule, OutboxEvent
 from tasks_app.notifications.models import Notification, NotificationRead
+from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import Actor, Advertiser, Team, User
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
@@ -16,6 +18,8 @@ __all__ = [
     "Advertiser",
     "Approval",
     "AuditEntry",
+    "Conflict",
+    "Continuation",
     "Decision",
     "Edge",
     "EventCount",

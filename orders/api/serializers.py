@@ -92,9 +92,13 @@ class DealSerializer(serializers.ModelSerializer[Deal]):
 
 
 class DealDetailSerializer(DealSerializer):
-    """A deal with its lines, what differs from what was approved, why it was put forward, and its trail."""
+    """A deal with its lines, what differs from what was approved, why it was put forward, and its trail.
+
+    `follows`: the deal given up whose purchase this one keeps; `followed_by`: those that keep this one's.
+    """
 
     account = serializers.SerializerMethodField()
+    followed_by = serializers.PrimaryKeyRelatedField[Deal](source="followers", many=True, read_only=True)
     lines = LineSerializer(many=True, read_only=True)
     audit = serializers.SerializerMethodField()
 
@@ -102,6 +106,8 @@ class DealDetailSerializer(DealSerializer):
         fields = [
             *DealSerializer.Meta.fields,
             "account",
+            "follows",
+            "followed_by",
             "lines",
             "differences",
             "terms",

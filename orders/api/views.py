@@ -28,6 +28,7 @@ from orders.models import Deal, DealStatus
 from orders.requests import AskForbiddenError, operation_ask
 from tasks_app.api.base import RoomViewSet
 from tasks_app.api.problems import ConflictError
+from tasks_app.api.steering import STEERING_RIGHTS, SteeringActions
 from tasks_app.operations.models import SETTLED, Operation, OperationStatus
 from tasks_app.people.models import User
 from tasks_app.people.roles import SEND_OPERATION
@@ -84,11 +85,16 @@ class OperationFilter(filters.FilterSet):
         responses=OperationDetailSerializer,
     ),
 )
-class OperationViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Operation]):
+class OperationViewSet(ListModelMixin, RetrieveModelMixin, SteeringActions):
     """AdCP tasks with sellers."""
 
     queryset = Operation.objects.all()
-    rights = {"list": VIEW_OPERATION, "retrieve": VIEW_OPERATION, "create": SEND_OPERATION}
+    rights = {
+        "list": VIEW_OPERATION,
+        "retrieve": VIEW_OPERATION,
+        "create": SEND_OPERATION,
+        **STEERING_RIGHTS,
+    }
     filterset_class = OperationFilter
     serializer_class = OperationSerializer
 

@@ -73,11 +73,14 @@ async def call_skill(
     secrets: Sequence[str],
     task_id: str | None = None,
     context_id: str | None = None,
+    message_id: str | None = None,
+    text: str = "",
 ) -> Seen:
     """Send one skill invocation; whatever comes back, or does not, as a Seen.
 
-    `task_id` and `context_id` continue a task that waits for input. `endpoint.timeout_s` bounds everything,
-    the agent card included.
+    `task_id` and `context_id` continue a task that waits for input, `text` says it in words as well
+    (advisory: the arguments decide). `message_id` defaults to a new one. `endpoint.timeout_s` bounds
+    everything, the agent card included.
     """
     ledger = http.Ledger(keep_bytes=endpoint.max_bytes, credentialed=bool(endpoint.token))
     reason = ""
@@ -85,7 +88,9 @@ async def call_skill(
         try:
             async with _client(endpoint, ledger) as http_client:
                 card = await _read_card(endpoint, http_client)
-                message = _message(skill, arguments, card, endpoint, task_id=task_id, context_id=context_id)
+                message = _message(skill, arguments, card, endpoint, text=text)
+                message.message.message_id = message_id or str(uuid4())
+                message.message.task_id, message.message.context_id = task_id or "", context_id or ""
                 if card.speaks_profile:
                     http_client.headers["A2A-Extensions"] = ADCP_EXTENSION
                 ledger.sending_task = True
@@ -167,18 +172,12 @@ def _message(
     card: Card,
     endpoint: Endpoint,
     *,
-    task_id: str | None,
-    context_id: str | None,
+    text: str,
 ) -> SendMessageRequest:
     older = QUIRK_A2A_PARAMETERS in (endpoint.quirks | card.quirks)
     invocation = {"skill": skill, "parameters" if older else "input": dict(arguments)}
-    message = Message(
-        message_id=str(uuid4()),
-        role=Role.ROLE_USER,
-        parts=[Part(data=ParseDict(invocation, Value()))],
-        task_id=task_id or "",
-        context_id=context_id or "",
-    )
+    words = [Part(text=text)] if text else []
+    message = Message(role=Role.ROLE_USER, parts=[*words, Part(data=ParseDict(invocation, Value()))])
     return SendMessageRequest(message=message)
 
 

@@ -33,8 +33,9 @@ async def call(
     `timeout_s` (seconds, the whole call) replaces the endpoint's own limit. With a pinned
     `endpoint.adcp_version` the version fields are added unless `arguments` hold them. Every occurrence of
     `secrets`, and of the endpoint's token, is replaced in what is returned. `continuation` (from a Seen, A2A
-    only) answers a task that waits for input. A status tool's reply is returned as an observation of the task
-    it tells of.
+    only) answers a task that waits for input; beside the identity it may hold a `message_id` (the same where
+    the same answer leaves again) and a `text` in words. A status tool's reply is returned as an observation
+    of the task it tells of.
     """
     if timeout_s is not None:
         endpoint = replace(endpoint, timeout_s=timeout_s)
@@ -55,6 +56,8 @@ async def call(
             secrets=hidden,
             task_id=ids.get("task_id"),
             context_id=ids.get("context_id"),
+            message_id=ids.get("message_id"),
+            text=ids.get("text", ""),
         )
     return seen_of_status_reply(seen) if tool in STATUS_TOOLS else seen
 

@@ -249,7 +249,10 @@ def _with_a2a_ids(seen: Seen, task: Json) -> Seen:
     task_id = _identity(task.get("taskId") if is_update else task.get("id"))
     context_id = _identity(task.get("contextId"))
     continuation = None
-    if seen.status in ("input-required", "auth-required") and task_id and context_id:
+    # Only a transport task that is itself paused can be continued: one that completed has ended, whatever the
+    # AdCP status in its artifact (L0/a2a-profile-extension).
+    paused = seen.status in ("input-required", "auth-required") and extraction.a2a_state(task) == seen.status
+    if paused and task_id and context_id:
         continuation = {"task_id": task_id, "context_id": context_id}
     status = task.get("status")
     stamped = parse_time(status.get("timestamp")) if isinstance(status, dict) else None

@@ -17,7 +17,13 @@ from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
 
-_GLYPHS = {"booked_differently": "differs", "late_completion": "overdue", "overdue": "overdue"}
+_GLYPHS = {
+    "booked_differently": "differs",
+    "conflict": "differs",
+    "late_change": "overdue",
+    "late_completion": "overdue",
+    "overdue": "overdue",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

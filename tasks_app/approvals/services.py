@@ -31,7 +31,9 @@ from tasks_app.people.scope import visible
 log = structlog.get_logger(__name__)
 _I_JSON_INTEGER = 2**53 - 1
 
-Code = Literal["not_found", "no_right", "own_request", "already_decided", "not_open", "changed", "comment"]
+Code = Literal[
+    "not_found", "no_right", "own_request", "already_decided", "not_open", "changed", "comment", "impossible"
+]
 
 
 class DecisionRefusedError(Exception):
@@ -131,7 +133,8 @@ def approval_decide(
     """Record one person's decision and, where it settles the question, its effect: one commit.
 
     `expected_digest`: the evidence the person saw, where the caller knows it. A rejection needs a
-    comment. Raises DecisionRefusedError; `changed` means that the question was voided and asked anew.
+    comment. Raises DecisionRefusedError; `changed` means that the question was voided and asked anew,
+    `impossible` that the effect cannot be had (the kind says why) and nothing was recorded.
     """
     refused = None
     with transaction.atomic():

@@ -12,11 +12,12 @@ _SEQUENCES = {
     "OP": "fd_ref_operation",
     "JOB": "fd_ref_job",
     "APR": "fd_ref_approval",
+    "CFL": "fd_ref_conflict",
 }
 
 
 def next_reference(prefix: str) -> str:
-    """The next reference of a kind (CMP, DEAL, OP, JOB, APR). Raises KeyError for another."""
+    """The next reference of a kind (CMP, DEAL, OP, JOB, APR, CFL). Raises KeyError for another."""
     with connection.cursor() as cursor:
         cursor.execute("select nextval(%s)", [_SEQUENCES[prefix]])
         number = cursor.fetchone()[0]

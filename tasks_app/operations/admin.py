@@ -34,7 +34,8 @@ from tasks_app.operations.presenters import (
     pretty,
     settled_words,
 )
-from tasks_app.operations.services import operation_poll_now
+from tasks_app.operations.steer_forms import steer, steering_data
+from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
@@ -101,10 +102,11 @@ class OperationAdmin(StatefulPage):
             "asked_by": names[obj.requested_by],
             "age": None if obj.settled_at else operation_age(obj),
             "took": operation_took(obj),
-            "next": operation_next(obj, question),
+            "next": operation_next(obj, question, pausing=obj.pk in selectors.pauses_open([obj])),
             "question": question,
             "choices": overdue_choices(obj, question) if obj.status == S.TIMED_OUT else [],
-            "may_poll": _may_poll(viewer(request), obj),
+            "conflict": selectors.conflicts_open([obj]).get(obj.pk),
+            **steering_data(obj, viewer(request)),
             "settled": settled_words(obj),
             "identities": identities(obj),
             "request_json": pretty(obj.request),
@@ -115,16 +117,18 @@ class OperationAdmin(StatefulPage):
         }
 
     def object_post(self, request: HttpRequest, obj: Operation) -> HttpResponse:
-        """Poll now: makes the operation due; the sweep reads it at its next pass."""
-        if not viewer(request).has_perm(STEER_OPERATION):
-            raise PermissionDenied
-        if obj.next_poll_at is None or obj.settled_at is not None:
-            messages.warning(
-                request, f"{obj.reference} is not waiting at the seller: there is nothing to poll."
-            )
-        else:
-            operation_poll_now(operation_id=obj.pk)
-            messages.success(request, f"{obj.reference} is due now: the next sweep asks {obj.seller}.")
+        """One act of steering; where it is refused, the page again with the reason and what was written."""
+        try:
+            done = steer(request.POST, obj, viewer(request))
+        except SteeringRefusedError as error:
+            if error.code == "no_right":
+                raise PermissionDenied from error
+            if request.POST.get("back") == "monitor":
+                messages.warning(request, str(error))
+                return HttpResponseRedirect(reverse("admin:tasks_app_operation_changelist"))
+            data = {**self.object_data(request, obj), "refusal": str(error), "given": request.POST}
+            return self.page(request, self.object_template or "", obj, status=409, **data)
+        messages.success(request, done)
         back = "changelist" if request.POST.get("back") == "monitor" else "change"
         args = [] if back == "changelist" else [obj.pk]
         return HttpResponseRedirect(reverse(f"admin:tasks_app_operation_{back}", args=args))
@@ -153,8 +157,17 @@ def _monitor_rows(operations: list[Operation], user: User) -> list[OperationRow]
     for kind in {operation.subject_type for operation in operations if operation.subject_id}:
         names |= names_of(kind, {o.subject_id for o in operations if o.subject_type == kind and o.subject_id})
     may_steer = user.has_perm(STEER_OPERATION)
+    conflicts, pauses = selectors.conflicts_open(operations), selectors.pauses_open(operations)
     return [
-        operation_row(o, names=names, last=last.get(o.pk), question=questions.get(o.pk), may_steer=may_steer)
+        operation_row(
+            o,
+            names=names,
+            last=last.get(o.pk),
+            question=questions.get(o.pk),
+            may_steer=may_steer,
+            pausing=o.pk in pauses,
+            conflict=conflicts.get(o.pk),
+        )
         for o in operations
     ]
 
@@ -167,10 +180,6 @@ def _summary(counts: dict[str, int], rows: list[OperationRow]) -> str:
         return told
     left = min(due) - clock.now()
     return f"{told}, next poll {f'in {text.duration(left)}' if left.total_seconds() > 0 else 'now'}"
-
-
-def _may_poll(user: User, operation: Operation) -> bool:
-    return bool(operation.next_poll_at and not operation.settled_at and user.has_perm(STEER_OPERATION))
 
 
 def _page_number(request: HttpRequest) -> int:

@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from tasks_app import clock
 from tasks_app.adcp.errors import TOOL_ERROR, read_error
 from tasks_app.adcp.types import Seen
-from tasks_app.lifecycle.transitions import transition
+from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations import partial, policy
 from tasks_app.operations.canonical import observation_digest
 from tasks_app.operations.lookup import after_lookup, is_fruitless
@@ -45,6 +45,7 @@ _EARLIEST, _MAX_AHEAD = datetime(2000, 1, 1, tzinfo=UTC), timedelta(minutes=5)
 # The seller knows the key and will not say what became of it (adcp.md "Idempotency").
 _LOST_KEY = frozenset({"IDEMPOTENCY_EXPIRED", "IDEMPOTENCY_CONFLICT"})
 _bound: list[Callable[[Operation], object]] = []
+_observed: list[Callable[[Operation, Seen, Observation], object]] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +64,14 @@ def on_bound(listener: Callable[[Operation], object]) -> None:
         _bound.append(listener)
 
 
-def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation:
-    """Record what was seen and let it have its effect, in one commit.
+def on_observed(listener: Callable[[Operation, Seen, Observation], object]) -> None:
+    """Call `listener(operation, seen, observation)` in the commit of every observation, after its effect."""
+    if listener not in _observed:
+        _observed.append(listener)
+
+
+def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str, actor: Who = "") -> Observation:
+    """Record what was seen and let it have its effect, in one commit. `actor`: the person whose word it is.
 
     Answers the stored observation; its `outcome` says what it led to. A settled operation is then to be
     published (`publish.publish`), by the caller or by the next sweep. Raises Operation.DoesNotExist.
@@ -72,8 +79,10 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Observation
     with transaction.atomic():
         operation = _held().get(pk=operation_id)
         was_bound = bool(operation.task_id)
+        seen = _credible(seen)
         with Writes() as writes:
-            observation = _observe(operation, seen, channel, writes)
+            observation = _observe(operation, seen, channel, writes, actor)
+        _tell_observed(operation, seen, observation)
     if operation.task_id and not was_bound:
         _tell_bound(operation)
     return observation
@@ -86,10 +95,13 @@ def observe_many(sights: Mapping[uuid.UUID, tuple[Seen, str]]) -> list[Observati
     raises, and then has recorded nothing.
     """
     with transaction.atomic():
+        credible = {pk: (_credible(seen), channel) for pk, (seen, channel) in sights.items()}
         operations = list(_held(skip_locked=True).filter(pk__in=sights).order_by("pk"))
         unbound = [operation for operation in operations if not operation.task_id]
         with Writes() as writes:
-            observations = [_observe(o, *sights[o.pk], writes) for o in operations]
+            observations = [_observe(o, *credible[o.pk], writes) for o in operations]
+        for operation, observation in zip(operations, observations, strict=True):
+            _tell_observed(operation, credible[operation.pk][0], observation)
     for operation in unbound:
         if operation.task_id:
             _tell_bound(operation)
@@ -104,14 +116,18 @@ def _held(*, skip_locked: bool = False) -> QuerySet[Operation]:
     return rows.select_for_update(of=("self",), no_key=True, skip_locked=skip_locked)
 
 
-def _observe(operation: Operation, seen: Seen, channel: str, writes: Writes) -> Observation:
-    seen = _credible(seen)
+def _observe(operation: Operation, seen: Seen, channel: str, writes: Writes, actor: Who = "") -> Observation:
     digest = _digest(operation, seen)
     verdict = _judge(operation, seen, channel, digest)
     observation = _record(operation, seen, channel, digest, verdict)
     writes.observation(observation)
-    _apply(operation, seen, channel, verdict, writes)
+    _apply(operation, seen, channel, verdict, writes, actor)
     return observation
+
+
+def _tell_observed(operation: Operation, seen: Seen, observation: Observation) -> None:
+    for listener in _observed:
+        listener(operation, seen, observation)
 
 
 def _tell_bound(operation: Operation) -> None:
@@ -268,7 +284,8 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
     why = why or _why(seen)
     if operation.task_id or operation.status == S.TIMED_OUT:
         # A webhook was faster, or the deadline: it is looked at, or a person's, not sent again.
-        return _Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=_keep_looking(operation, seen))
+        changes = {"send_at": None, "lease_until": None, **_keep_looking(operation, seen)}
+        return _Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=changes)
     in_flight = seen.error is not None and seen.error.code == "IDEMPOTENCY_IN_FLIGHT"
     harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
     tried = 1 + operation.observations.filter(channel=Channel.REPLY, outcome=_Outcome.INDETERMINATE).count()
@@ -367,7 +384,9 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
     )
 
 
-def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict, writes: Writes) -> None:
+def _apply(
+    operation: Operation, seen: Seen, channel: str, verdict: _Verdict, writes: Writes, actor: Who
+) -> None:
     if verdict.to is None:
         changes = {**partial.look_again(operation), **(verdict.changes or {})}
         if changes:
@@ -377,7 +396,7 @@ def _apply(operation: Operation, seen: Seen, channel: str, verdict: _Verdict, wr
     transition(
         operation,
         verdict.to,
-        actor="system" if by_us else f"agent:{operation.seller.slug}",
+        actor=actor or ("system" if by_us else f"agent:{operation.seller.slug}"),
         reason=f"Seen by {channel}: {seen.message or _why(seen) or seen.raw_status or seen.status}"[:500],
         metadata={"channel": channel, "note": verdict.note},
         changes=verdict.changes,

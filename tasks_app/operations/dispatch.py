@@ -26,9 +26,11 @@ from tasks_app.operations.converge import observe, observe_many
 from tasks_app.operations.lookup import Lookup, look_up, lookup_of
 from tasks_app.operations.models import PENDING, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.pauses import resume_take
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
+from tasks_app.sellers.models import Seller
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +48,7 @@ class Call:
     secrets: tuple[str, ...] = field(repr=False)
     calm: bool = True  # the seller's breaker had nothing to remember when this was claimed
     lookup: Lookup | None = field(default=None, repr=False)
+    continuation: dict[str, str] | None = field(default=None, repr=False)
 
 
 # A look may be due in any of these: overdue too.
@@ -109,6 +112,13 @@ def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
         why = f"{operation.seller.name} declares no idempotency: an administrator must accept the risk first"
         _refuse(operation, "NO_IDEMPOTENCY", why)
         return None
+    resume = resume_take(operation) if operation.seller.protocol == Seller.Protocol.A2A else None
+    if resume is not None:
+        Operation.objects.filter(pk=operation.pk).update(
+            attempts=operation.attempts + 1, lease_until=claims.lease()
+        )
+        call = _call(operation, claimed, Channel.REPLY, operation.task_type, resume.arguments)
+        return replace(call, continuation=resume.continuation)
     if not resend_is_safe(operation):
         # The seller no longer recognises the key: it is asked for what it has before anything is sent again.
         Operation.objects.filter(pk=operation.pk).update(send_at=None, next_poll_at=clock.now())
@@ -196,7 +206,9 @@ async def make(call: Call) -> Seen:
     """Make the call; whatever comes back. No database."""
     if call.lookup is not None:
         return await look_up(call.lookup)
-    return await client.call(call.endpoint, call.tool, call.arguments, secrets=call.secrets)
+    return await client.call(
+        call.endpoint, call.tool, call.arguments, secrets=call.secrets, continuation=call.continuation
+    )
 
 
 def finish(done: Sequence[tuple[Call, Seen]]) -> None:

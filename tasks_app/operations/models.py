@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 from django.utils import timezone
 from django_fsm import FSMField, transition
@@ -47,6 +49,17 @@ READS = frozenset(
         "list_tasks",
     }
 )
+
+
+def _steers(_operation: models.Model, user: Any) -> bool:
+    """Keeping on waiting: whoever decides, or steers."""
+    return bool(user.has_perm(DECIDE) or user.has_perm(STEER_OPERATION))
+
+
+def _settles(operation: models.Model, user: Any) -> bool:
+    """Settling by hand: a read's end costs nothing, everything else is approved by whoever decides."""
+    is_read = isinstance(operation, Operation) and not operation.is_mutation
+    return bool(user.has_perm(DECIDE) or (is_read and user.has_perm(STEER_OPERATION)))
 
 
 class Channel(models.TextChoices):
@@ -183,7 +196,7 @@ class Operation(Stateful):
         field=status,
         source=[S.CALLING_ADCP, S.WORKING, S.INPUT_REQUIRED, S.AUTH_REQUIRED, S.TIMED_OUT],
         target=S.SUBMITTED,
-        permission=lambda _operation, user: user.has_perm(DECIDE) or user.has_perm(STEER_OPERATION),
+        permission=_steers,
     )
     def submit(self) -> None:
         """Queued at the seller."""
@@ -216,6 +229,7 @@ class Operation(Stateful):
         field=status,
         source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
         target=S.COMPLETED,
+        permission=_settles,
     )
     def complete(self) -> None:
         """The seller did it."""
@@ -224,6 +238,7 @@ class Operation(Stateful):
         field=status,
         source=[S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
         target=S.FAILED,
+        permission=_settles,
     )
     def fail(self) -> None:
         """It ended in an error, or could not be sent."""
@@ -232,15 +247,20 @@ class Operation(Stateful):
         field=status,
         source=[S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
         target=S.CANCELED,
+        permission=_settles,
     )
     def cancel(self) -> None:
         """Given up before it was sent, or canceled at the seller."""
 
-    @transition(field=status, source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT], target=S.REJECTED)
+    @transition(
+        field=status, source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT], target=S.REJECTED, permission=_settles
+    )
     def reject(self) -> None:
         """The seller refuses; never retried."""
 
-    @transition(field=status, source=[S.CALLING_ADCP, *PENDING], target=S.TIMED_OUT)
+    @transition(
+        field=status, source=[S.CALLING_ADCP, *PENDING], target=S.TIMED_OUT, permission=STEER_OPERATION
+    )
     def time_out(self) -> None:
         """The deadline of its type passed: overdue."""
 

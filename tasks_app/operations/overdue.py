@@ -5,25 +5,31 @@ AdCP has no task cancel. An overdue read costs nothing and is given up without a
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from tasks_app import clock
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import Question, approval_open, approval_void
-from tasks_app.lifecycle.transitions import transition
+from tasks_app.desk import text
+from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations import policy
 from tasks_app.operations.deadlines import on_overdue
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.pauses import answer_waits, continuation_current
 from tasks_app.operations.publish import on_settled
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.people.actors import SYSTEM
+from tasks_app.sellers.hours import deadline_after, hours_of
 
 KIND = "overdue"
 
 
 def register() -> None:
     """Called when the application starts."""
-    on_overdue(_ask)
+    on_overdue(overdue_ask)
     on_settled(_withdraw_question)
     kind_register(
         Kind(
@@ -33,7 +39,8 @@ def register() -> None:
             version=_version,
             reopen=_reopen,
             effects={
-                "approve": "Keep waiting: a new deadline of the same length is set.",
+                "approve": "Keep waiting: a new deadline of the same length is set, "
+                "in the seller's business hours where they are known.",
                 "reject": "Stop waiting. The seller may still act; a late answer comes back to a person.",
                 "nothing": "It stays overdue, is looked at now and then, and is asked about again.",
             },
@@ -41,21 +48,36 @@ def register() -> None:
     )
 
 
-def _withdraw_question(operation: Operation) -> None:
-    """The seller has answered after all: whether to wait on is no question any more."""
-    asked = Approval.objects.filter(
-        kind=KIND, subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
-    )
-    if operation.status in SETTLED:
-        # Who is deciding at this moment finds the operation settled and changes nothing.
-        for approval in asked.select_for_update(no_key=True, skip_locked=True):
-            approval_void(approval=approval, reason=f"The seller answered: {operation.status}")
+def new_deadline(operation: Operation) -> datetime:
+    """Until when waiting on from now would be: the type's time, in the seller's business hours if known."""
+    span = policy.deadline(operation.task_type, operation.seller)
+    return deadline_after(clock.now(), span, hours_of(operation.seller.business_hours))
 
 
-def _ask(operation: Operation) -> None:
+def more_time_words(operation: Operation) -> str:
+    """24 h; or 24 h of its business hours, Mon-Fri 09:00-17:00 America/New_York."""
+    span = f"{policy.deadline(operation.task_type, operation.seller).total_seconds() / 3600:g}{text.SPACE}h"
+    hours = hours_of(operation.seller.business_hours)
+    return f"{span} of its business hours, {hours}" if hours else span
+
+
+def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "") -> None:
+    """Ask people whether to wait on for what is `timed_out`; a read is given up. `why`: a person's reason."""
     if not operation.is_mutation or operation.team is None:
         give_up(operation)
         return
+    current = continuation_current(operation)
+    evidence: dict[str, Any] = {
+        "operation": operation.reference,
+        "seller": operation.seller.name,
+        "sent_at": operation.sent_at,
+        "deadline_at": operation.deadline_at,
+        "last_message": operation.message,
+        "task_id": operation.task_id,
+        "more_time": more_time_words(operation),
+    }
+    if current is not None and current.dispatched_at is not None:
+        evidence["answer_left_at"] = current.dispatched_at  # whether it arrived is not known
     approval_open(
         question=Question(
             kind=KIND,
@@ -64,23 +86,50 @@ def _ask(operation: Operation) -> None:
             subject_type="operation",
             subject_id=operation.pk,
             subject_version=operation.version,
-            evidence={
-                "operation": operation.reference,
-                "seller": operation.seller.name,
-                "sent_at": operation.sent_at,
-                "deadline_at": operation.deadline_at,
-                "last_message": operation.message,
-                "task_id": operation.task_id,
-            },
-            policy=f"Past its deadline for {operation.task_type}",
+            evidence={**evidence, "stop_because": why} if why else evidence,
+            policy=f"Past its deadline for {operation.task_type}" if not why else "Asked to stop waiting",
         ),
-        requested_by=SYSTEM,
+        requested_by=requested_by,
     )
 
 
 def give_up(operation: Operation) -> None:
     """Stop waiting: the status stays `timed_out`, the upper storeys are told that nothing came."""
     Operation.objects.filter(pk=operation.pk, settled_at__isnull=True).update(settled_at=clock.now())
+
+
+def wait_on(operation: Operation, *, actor: Who, reason: str, send_again: bool) -> None:
+    """timed_out → submitted with a new deadline; looked at, or (`send_again`) sent, at once.
+
+    Raises InvalidTransitionError for who has no right to it.
+    """
+    now = clock.now()
+    transition(
+        operation,
+        S.SUBMITTED,
+        actor=actor,
+        reason=reason,
+        changes={
+            "deadline_at": new_deadline(operation),
+            "next_poll_at": now if operation.task_id else None,
+            "send_at": now if send_again else None,
+        },
+    )
+
+
+def overdue_withdraw(operation: Operation, reason: str) -> None:
+    """The question whether to wait on has become idle. Who is deciding at this moment finds that it has, and
+    changes nothing."""
+    asked = Approval.objects.filter(
+        kind=KIND, subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
+    )
+    for approval in asked.select_for_update(no_key=True, skip_locked=True):
+        approval_void(approval=approval, reason=reason)
+
+
+def _withdraw_question(operation: Operation) -> None:
+    if operation.status in SETTLED:
+        overdue_withdraw(operation, f"The seller answered: {operation.status}")
 
 
 def _apply(approval: Approval, outcome: Outcome) -> None:
@@ -92,33 +141,16 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
     if operation.status != S.TIMED_OUT or operation.settled_at is not None:
         return
     if outcome.answer == "approved":
-        _wait_on(operation, outcome)
+        again = answer_waits(operation) or (not operation.task_id and resend_is_safe(operation))
+        wait_on(operation, actor=outcome.actor, reason=outcome.comment, send_again=again)
     elif outcome.answer == "rejected":
         give_up(operation)
     else:
-        _ask(operation)
-
-
-def _wait_on(operation: Operation, outcome: Outcome) -> None:
-    """A known task is looked at at once; a call without any answer is made again, with the same bytes and
-    key, while the seller recognises them. What neither helps may still come by webhook."""
-    now = clock.now()
-    again = not operation.task_id and resend_is_safe(operation)
-    transition(
-        operation,
-        S.SUBMITTED,
-        actor=outcome.actor,
-        reason=outcome.comment,
-        changes={
-            "deadline_at": now + policy.deadline(operation.task_type, operation.seller),
-            "next_poll_at": now if operation.task_id else None,
-            "send_at": now if again else None,
-        },
-    )
+        overdue_ask(operation)
 
 
 def _version(approval: Approval) -> int | None:
-    found = Operation.objects.filter(pk=approval.subject_id, status=S.TIMED_OUT)
+    found = Operation.objects.filter(pk=approval.subject_id, status=S.TIMED_OUT, settled_at__isnull=True)
     # Held still until the decision's commit.
     return found.select_for_update(no_key=True).values_list("version", flat=True).first()
 
@@ -126,4 +158,4 @@ def _version(approval: Approval) -> int | None:
 def _reopen(approval: Approval) -> None:
     operation = Operation.objects.select_related("seller", "team").get(pk=approval.subject_id)
     if operation.status == S.TIMED_OUT:
-        _ask(operation)
+        overdue_ask(operation)

@@ -16,7 +16,12 @@ from tasks_app.desk.items import Item, lowered
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to
 from tasks_app.operations import policy
+from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Channel, Observation, Operation, OperationStatus
+from tasks_app.operations.overdue import KIND as OVERDUE
+from tasks_app.operations.overdue import more_time_words, new_deadline
+from tasks_app.operations.steered import STEERED
+from tasks_app.operations.steering import resend_refusal, settle_refusal
 
 S = OperationStatus
 # AdCP errors and results are shown whole below this many characters of JSON, else cut with a note.
@@ -51,6 +56,8 @@ class OperationRow:
     question: Approval | None
     link: str
     may_poll: bool
+    may_answer: bool
+    conflict: Conflict | None
 
 
 def operation_row(
@@ -60,6 +67,8 @@ def operation_row(
     last: Observation | None,
     question: Approval | None,
     may_steer: bool,
+    pausing: bool = False,
+    conflict: Conflict | None = None,
 ) -> OperationRow:
     """One operation as the monitor shows it."""
     return OperationRow(
@@ -67,11 +76,13 @@ def operation_row(
         subject=names.get(operation.subject_id) if operation.subject_id else None,
         age=None if operation.settled_at else operation_age(operation),
         took=operation_took(operation),
-        next=operation_next(operation, question),
+        next=operation_next(operation, question, pausing=pausing),
         last=observation_words(last) if last else "nothing yet",
         question=question,
         link=link_to(Operation, operation.pk),
         may_poll=may_steer and operation.next_poll_at is not None and not operation.settled_at,
+        may_answer=may_steer and pausing,
+        conflict=conflict,
     )
 
 
@@ -87,8 +98,9 @@ def operation_took(operation: Operation) -> str:
     return text.duration(operation.settled_at - (operation.sent_at or operation.created_at))
 
 
-def operation_next(operation: Operation, question: Approval | None = None) -> Next:
-    """What happens next and when; and what if nobody acts."""
+def operation_next(operation: Operation, question: Approval | None = None, *, pausing: bool = False) -> Next:
+    """What happens next and when; and what if nobody acts. `pausing`: the seller's question can be answered
+    through its transport."""
     if operation.settled_at is not None:
         return _settled(operation)
     if operation.status == S.TIMED_OUT:
@@ -104,7 +116,7 @@ def operation_next(operation: Operation, question: Approval | None = None) -> Ne
         return _sending(operation)
     if operation.status == S.INPUT_REQUIRED:
         return Next(
-            what="Waits for your answer to the seller",
+            what="Waits for your answer to the seller" if pausing else "Waits for your answer, by mail",
             when=f"since {text.moment_short(operation.status_since)}",
             otherwise=_overdue_when(operation),
             glyph="person",
@@ -122,6 +134,8 @@ def operation_next(operation: Operation, question: Approval | None = None) -> Ne
 def observation_words(observation: Observation) -> str:
     """poll, submitted, today 09:06."""
     said = observation.raw_status or observation.status
+    if observation.kind == STEERED:
+        return f"by hand, {said}, {text.moment_short(observation.at)}"
     if observation.kind != "answer":
         said = {"no_answer": "no answer", "not_sent": "could not be sent", "garbled": "no AdCP answer"}.get(
             observation.kind, observation.kind
@@ -167,14 +181,35 @@ def overdue_choices(operation: Operation, question: Approval | None) -> list[Ite
                 link=link_to(Operation, operation.pk),
             )
         )
-    if question is not None:
+    page = link_to(Operation, operation.pk)
+    if not resend_refusal(operation):
+        key = f"key {operation.idempotency_key[:8]}…" if operation.idempotency_key else "a read"
+        choices.append(
+            Item(
+                glyph="running",
+                text="Resend, same key",
+                link=f"{page}#resend",
+                note=f"Same bytes, {key}: cannot buy twice. It is waited for again.",
+            )
+        )
+    if not settle_refusal(operation):
+        choices.append(
+            Item(
+                glyph="person",
+                text="Settle by hand",
+                link=f"{page}#settle",
+                note="With a reason and evidence, such as the seller’s letter. Somebody else approves it.",
+            )
+        )
+    if question is not None and question.kind == OVERDUE:
         page = link_to(Approval, question.pk)
         choices += [
             Item(
                 glyph="seller",
                 text="Keep waiting",
                 link=page,
-                note=f"Sets a new deadline of {_hours(operation)}. Approve {question.reference}.",
+                note=f"Sets a new deadline of {more_time_words(operation)}, until "
+                f"{text.moment_short(new_deadline(operation))}. Approve {question.reference}.",
             ),
             Item(
                 glyph="stopped",
@@ -250,10 +285,6 @@ def _in(moment: datetime | None) -> str:
         return "no poll is due"
     left = moment - clock.now()
     return f"in {text.duration(left)}" if left.total_seconds() > 0 else "now"
-
-
-def _hours(operation: Operation) -> str:
-    return f"{policy.deadline(operation.task_type, operation.seller).total_seconds() / 3600:g} h"
 
 
 CHANNELS = tuple(channel.value for channel in Channel)

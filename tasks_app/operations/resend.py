@@ -15,8 +15,12 @@ from tasks_app.operations.models import Channel, Operation
 NOT_SENT, GARBLED = "not_sent", "garbled"  # Observation.kind
 
 
+# What a seller says of a request that it has taken.
+_TAKEN = ("submitted", "working", "input-required", "completed")
+
+
 def may_have_acted(operation: Operation, *, observing: bool = False) -> bool:
-    """Whether an earlier attempt may have had an effect at the seller, though we know of none.
+    """Whether an earlier attempt had, or may have had, an effect at the seller.
 
     `observing`: the latest attempt is just being observed and does not count. An attempt that nobody
     observed (its worker was killed) may have had one too.
@@ -25,13 +29,15 @@ def may_have_acted(operation: Operation, *, observing: bool = False) -> bool:
     if operation.attempts > replies.count() + observing:
         return True
     unclear = ~Q(kind=NOT_SENT) & (Q(status="unknown") | Q(kind=GARBLED))
-    return replies.filter(unclear).exists()
+    return replies.filter(unclear | Q(status__in=_TAKEN)).exists()
 
 
 def resend_is_safe(operation: Operation) -> bool:
     """Whether sending the same bytes and key (again) cannot buy twice: always for reads and for what
     certainly had no effect; else within the replay window the seller declares, less one call."""
-    if not operation.is_mutation or operation.sent_at is None or not may_have_acted(operation):
+    if not operation.is_mutation or operation.sent_at is None:
+        return True
+    if not operation.task_id and not may_have_acted(operation):
         return True
     window = timedelta(seconds=(operation.seller.idempotency_ttl_s or 0) - settings.WORKING_TIMEOUT_S)
     return clock.now() < operation.sent_at + window

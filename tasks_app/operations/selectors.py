@@ -10,8 +10,11 @@ from django.db.models import Count, F, Q, QuerySet
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import OPEN, Observation, Operation, OperationStatus
 from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.people.scope import visible
 from tasks_app.sellers.selectors import AnswerTimes, answer_times, first_id_at
 
@@ -77,6 +80,36 @@ def open_questions(operations: Iterable[Operation]) -> dict[uuid.UUID, Approval]
         Q(subject_type="operation") | Q(subject_type="deal")
     )
     return {about[approval.subject_id]: approval for approval in asked.order_by("-due_at")}
+
+
+def conflicts_of(viewer: User) -> QuerySet[Conflict]:
+    """Contradictions that the viewer sees, newest first; those of no team are for who steers."""
+    rows = Conflict.objects.select_related("operation__seller").defer(
+        *(f"operation__{name}" for name in _HEAVY)
+    )
+    if viewer.has_perm(STEER_OPERATION):
+        return visible(rows, viewer) | rows.filter(team__isnull=True)
+    return visible(rows, viewer)
+
+
+def conflicts_open(operations: Iterable[Operation]) -> dict[uuid.UUID, Conflict]:
+    """The open contradiction about each operation, the latest where there are several."""
+    found = Conflict.objects.filter(
+        operation__in=[operation.pk for operation in operations], resolved_at__isnull=True
+    ).defer("first", "second")
+    return {conflict.operation_id: conflict for conflict in found.order_by("pk")}
+
+
+def pauses_open(operations: Iterable[Operation]) -> set[uuid.UUID]:
+    """Of these, the operations whose seller's question can be answered and is not answered yet."""
+    latest = (
+        Continuation.objects.filter(operation__in=[operation.pk for operation in operations])
+        .order_by("operation_id", "-generation")
+        .distinct("operation_id")
+        .defer("descriptor", "request_text")
+    )
+    now = clock.now()
+    return {p.operation_id for p in latest if p.is_usable and p.answered_at is None and p.expires_at > now}
 
 
 def operations_of_steps(step_ids: Collection[uuid.UUID]) -> QuerySet[Operation]:

@@ -103,12 +103,6 @@ def operation_withdraw(*, operation: Operation, actor: Who, reason: str, tell: b
     )
 
 
-@transaction.atomic
-def operation_poll_now(*, operation_id: uuid.UUID) -> None:
-    """Make a pending operation due at once."""
-    Operation.objects.filter(pk=operation_id, next_poll_at__isnull=False).update(next_poll_at=clock.now())
-
-
 def _new(
     purpose: str,
     task_type: str,

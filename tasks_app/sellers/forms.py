@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 from django.core.exceptions import ValidationError
 
+from tasks_app.sellers.hours import hours_of, hours_parse
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.timing import timing_settings
 
@@ -24,6 +27,15 @@ class SellerForm(forms.Form):
     )
     allow_private = forms.BooleanField(
         required=False, label="Private address", help_text="May live on a private or loopback address"
+    )
+    contact_email = forms.EmailField(
+        required=False, label="Contact", help_text="Whom people write to about an operation"
+    )
+    business_hours = forms.CharField(
+        required=False,
+        max_length=120,
+        label="Business hours",
+        help_text="Waiting longer is counted in them, as in Mon-Fri 09:00-17:30 America/New_York",
     )
     token = forms.CharField(
         required=False,
@@ -49,9 +61,15 @@ class SellerForm(forms.Form):
     @classmethod
     def of(cls, seller: Seller) -> SellerForm:
         """The form as the seller stands."""
-        shown = ("name", "slots", "active", "jwks_url", "allow_private")
+        shown = ("name", "slots", "active", "jwks_url", "allow_private", "contact_email")
         initial = {name: getattr(seller, name) for name in shown}
+        initial["business_hours"] = str(hours_of(seller.business_hours) or "")
         return cls(initial={**initial, "risk_accepted": bool(seller.idempotency_risk_accepted_by)})
+
+    def clean_business_hours(self) -> dict[str, Any]:
+        """As they are stored."""
+        hours = hours_parse(self.cleaned_data["business_hours"])
+        return hours.as_json() if hours else {}
 
     def take(self, error: ValidationError) -> None:
         """Show a service's refusal at its fields."""

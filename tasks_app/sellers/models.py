@@ -10,6 +10,7 @@ from encrypted_fields.fields import EncryptedCharField
 from tasks_app.adcp.types import Endpoint
 from tasks_app.ids import new_id
 from tasks_app.people.models import Advertiser
+from tasks_app.sellers.hours import hours_valid
 
 
 class Seller(models.Model):
@@ -49,6 +50,9 @@ class Seller(models.Model):
     quirks = models.JSONField(default=list, blank=True)
     # Numbers changed for this seller alone, by name; the rest are the documents' (sellers/timing.py).
     timing = models.JSONField(default=dict, blank=True)
+    # For people: whom to write to, and when somebody is there (sellers/hours.py).
+    contact_email = models.EmailField(blank=True)
+    business_hours = models.JSONField(default=dict, blank=True, validators=[hours_valid])
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +19,7 @@ from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.signatures.jwks import KeysError, fetch_jwks_uri
 from tasks_app.adcp.types import Capabilities
-from tasks_app.people.actors import actor_ensure, actor_key
+from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
 from tasks_app.people.models import Actor, Advertiser, User
 from tasks_app.people.roles import ADD_SELLER
 from tasks_app.sellers.models import Account, Seller
@@ -38,7 +38,17 @@ _WANTED = {
     "update_media_buy": "change a media buy",
     "sync_accounts": "open accounts by brand",
 }
+_SETTINGS = ("name", "slots", "active", "jwks_url", "allow_private", "contact_email", "business_hours")
 _OLDER = {"get_task_status": ("tasks/get", "tasks_get"), "list_tasks": ("tasks/list", "tasks_list")}
+
+
+_renewed: list[Callable[[Seller, str], object]] = []
+
+
+def on_credentials(listener: Callable[[Seller, str], object]) -> None:
+    """Call `listener(seller, actor key)` in the commit that gives a seller new credentials."""
+    if listener not in _renewed:
+        _renewed.append(listener)
 
 
 def seller_add(
@@ -70,7 +80,10 @@ def seller_add(
     capabilities = asyncio.run(client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
     if webhooks == Seller.WebhookMode.RFC9421 and not jwks_url:
         seller.jwks_url = _published_keys(seller, capabilities)
-    _keep(seller, capabilities)
+    with transaction.atomic():
+        _keep(seller, capabilities)
+        if token:
+            _tell_renewed(seller, SYSTEM)
     return seller, capabilities
 
 
@@ -118,6 +131,8 @@ class SellerChange:
     allow_private: bool
     token: str = ""
     risk_accepted: bool = False
+    contact_email: str = ""
+    business_hours: dict[str, Any] = field(default_factory=dict)
 
 
 @transaction.atomic
@@ -127,11 +142,7 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
     Raises ValidationError (nothing is written).
     """
     seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
-    changed = [
-        name
-        for name in ("name", "slots", "active", "jwks_url", "allow_private")
-        if getattr(seller, name) != getattr(change, name)
-    ]
+    changed = [name for name in _SETTINGS if getattr(seller, name) != getattr(change, name)]
     for name in changed:
         setattr(seller, name, getattr(change, name))
     if change.token:
@@ -146,6 +157,8 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
         if "name" in changed:
             Actor.objects.filter(key=f"agent:{seller.slug}").update(name=seller.name)
         log.info("seller_changed", seller=seller.slug, fields=changed, by=actor_key(actor))
+    if "token" in changed:
+        _tell_renewed(seller, actor_key(actor))
     return changed
 
 
@@ -169,6 +182,11 @@ def seller_timing_change(*, seller: Seller, timing: Mapping[str, Any], actor: Us
         seller.save(update_fields=["timing"])
         log.info("seller_timing_changed", seller=seller.slug, numbers=changed, by=actor_key(actor))
     return changed
+
+
+def _tell_renewed(seller: Seller, actor: str) -> None:
+    for listener in _renewed:
+        listener(seller, actor)
 
 
 def seller_abilities(seller: Seller) -> dict[str, bool]:

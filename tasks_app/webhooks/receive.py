@@ -26,6 +26,7 @@ from tasks_app.operations.services import operation_secrets
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.apply import delivery_apply
 from tasks_app.webhooks.authenticate import authenticate
+from tasks_app.webhooks.contradictions import key_conflict
 from tasks_app.webhooks.models import WebhookDelivery
 
 log = structlog.get_logger(__name__)
@@ -115,7 +116,7 @@ def _bind(
     )
     with transaction.atomic():
         if not _is_new(delivery):
-            return _seen_before(seller, envelope, delivery)
+            return _seen_before(seller, envelope, delivery, operation)
         if operation is not None:
             delivery_apply(delivery=delivery, operation=operation, envelope=envelope, seen=seen)
     if operation is not None:
@@ -140,7 +141,9 @@ def _told(delivery: WebhookDelivery) -> Answer:
     return Answer(status=200, word=delivery.verdict)
 
 
-def _seen_before(seller: Seller, envelope: WebhookEnvelope, delivery: WebhookDelivery) -> Answer:
+def _seen_before(
+    seller: Seller, envelope: WebhookEnvelope, delivery: WebhookDelivery, operation: Operation | None
+) -> Answer:
     """The key was bound before: the same body is acknowledged without effects, another is refused."""
     first = (
         WebhookDelivery.objects.filter(seller=seller, key=envelope.idempotency_key)
@@ -151,6 +154,8 @@ def _seen_before(seller: Seller, envelope: WebhookEnvelope, delivery: WebhookDel
     same = first is not None and first.fingerprint == delivery.fingerprint
     delivery.verdict = Verdict.DUPLICATE if same else Verdict.KEY_CONFLICT
     delivery.save(force_insert=True)
+    if first is not None and not same:
+        key_conflict(operation=operation, first=first, second=delivery)
     return Answer(status=200, word="duplicate") if same else Answer(status=409, word="key_conflict")
 
 

@@ -150,7 +150,17 @@ def test_the_adcp_status_counts_never_the_transports(inner: str) -> None:
     assert (seen.status, seen.task_id, seen.a2a_task_id, seen.a2a_context_id) == (inner, "t-1", "a-1", "c-1")
     assert seen.payload == {"revision": 1}
     assert isinstance((seen.payload or {})["revision"], int)
-    assert (seen.continuation is not None) == (inner == "input-required")
+    assert seen.continuation is None, "the transport's task has ended: it cannot be continued"
+
+
+@pytest.mark.parametrize("state", ["input-required", "auth-required"])
+def test_a_paused_transport_task_can_be_continued(state: str) -> None:
+    native = f"TASK_STATE_{state.upper().replace('-', '_')}"
+    paused = {"state": native, "message": {"parts": [{"text": "Which?"}]}}
+    seen = seen_a2a({"task": {"id": "a-1", "contextId": "c-1", "status": paused}})
+    assert seen.continuation == {"task_id": "a-1", "context_id": "c-1"}
+    nameless = seen_a2a({"task": {"id": "a-1", "status": paused}})
+    assert (nameless.status, nameless.continuation) == (state, None)
 
 
 def test_progress_is_read() -> None:

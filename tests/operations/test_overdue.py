@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from tasks_app.operations.lookup import NOT_FOUND
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
+from tasks_app.sellers.models import Seller
 from tests.factories import make_user
 from tests.operations.making import TASK, answer, ask, fresh, hours, see, silent, stand, unknown
 
@@ -128,6 +129,21 @@ def test_keep_waiting_sets_a_new_deadline_and_looks_at_once(overdue: Operation, 
     assert Approval.objects.filter(status="open").count() == 1, "asked again"
 
 
+def test_waiting_longer_is_counted_in_the_sellers_business_hours(time: Clock) -> None:
+    """Friday 16:00 in New York; a desk that is there 8 hours a day has had 24 of them on Wednesday, 16:00."""
+    time.now = datetime(2026, 11, 20, 21, 0, tzinfo=UTC)
+    operation = stand(S.SUBMITTED)
+    week = {"zone": "America/New_York", "weekdays": [1, 2, 3, 4, 5], "from": "09:00", "to": "17:00"}
+    Seller.objects.update(business_hours=week)
+    Operation.objects.update(deadline_at=time.now)
+    time_out_due(limit=10)
+    assert "Mon-Fri 09:00-17:00" in Approval.objects.get().evidence["more_time"]
+
+    decide("approve")
+
+    assert fresh(operation).deadline_at == datetime(2026, 11, 25, 21, 0, tzinfo=UTC)
+
+
 def test_giving_up_publishes_and_a_late_end_is_taken(overdue: Operation, monkeypatch: Any) -> None:
     told: list[str] = []
     monkeypatch.setattr(publish, "_listeners", [lambda ended: told.append(ended.status)])
@@ -173,6 +189,22 @@ def test_keep_waiting_for_a_call_nobody_answered_sends_the_same_again(time: Cloc
     see(operation, answer("submitted", task_id=TASK))
     assert (fresh(operation).send_at, fresh(operation).task_id) == (None, TASK)
     assert fresh(operation).next_poll_at is not None
+
+
+def test_keep_waiting_never_sends_again_what_was_taken_without_a_task_id(time: Clock) -> None:
+    """The seller queued it and named no task: past the replay window the same key would buy a second time."""
+    operation = ask()
+    operation.seller.idempotency_ttl_s = 3600
+    operation.seller.save()
+    claim_one(operation_id=operation.pk)
+    see(operation, answer("submitted"))
+    time.pass_(hours(25))
+    time_out_due(limit=10)
+
+    decide("approve")
+
+    assert fresh(operation).status == S.SUBMITTED
+    assert claim_sends(limit=5, out=Counter()) == []
 
 
 def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(time: Clock) -> None:

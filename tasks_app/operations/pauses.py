@@ -1,0 +1,233 @@
+"""The pauses of a task, in step with what is seen: a generation each, and what becomes of its answer.
+
+A pause becomes a generation when the reply that paused brings the transport's identity (A2A: Task.id and
+contextId). Its answer is dispatched at most once: the mark is durable before the first byte leaves. The reply
+consumes it and, where it pauses again, has made the next generation in the same commit. Whatever ends the
+operation first makes what was not dispatched stale. Source: AdCP L3/async-identity-and-convergence,
+"Resumability and continuation generations".
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+
+from tasks_app import clock
+from tasks_app.adcp.types import Seen
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.services import approval_void
+from tasks_app.notifications.services import About, notify
+from tasks_app.operations import policy
+from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.converge import on_observed
+from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.people.roles import STEER_OPERATION
+
+ANSWER = "answer"  # the kind of approval that releases one
+_TTL = timedelta(days=7)  # a paused task is answered within a week, or never
+_PAUSES = {"input-required": Continuation.Kind.INPUT, "auth-required": Continuation.Kind.AUTH}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume:
+    """An answer about to leave: its arguments and the transport's identity, both never shown."""
+
+    arguments: dict[str, Any] = field(repr=False)
+    continuation: dict[str, str] = field(repr=False)
+
+
+def register() -> None:
+    """Called when the application starts."""
+    on_observed(_observed)
+
+
+def continuation_current(operation: Operation) -> Continuation | None:
+    """The generation that can be answered, or whose answer is on its way; None without a verified one."""
+    latest = Continuation.objects.filter(operation=operation).order_by("-generation").first()
+    return latest if latest is not None and latest.is_usable else None
+
+
+def answer_waits(operation: Operation) -> bool:
+    """Whether a released answer is still to be sent."""
+    current = continuation_current(operation)
+    return current is not None and current.released_at is not None and current.dispatched_at is None
+
+
+def resume_take(operation: Operation) -> Resume | None:
+    """The released answer of an operation whose row is locked, marked dispatched: it is never taken again.
+
+    Until its reply comes, the operation is looked at, or without a task of the seller's soon a person's.
+    """
+    current = continuation_current(operation)
+    if current is None or current.released_at is None or current.dispatched_at is not None:
+        return None
+    now = clock.now()
+    if current.expires_at <= now:
+        _stale(current, "it was not sent in time")
+        return None
+    current.dispatched_at, current.deadline_at = now, operation.deadline_at
+    current.save(update_fields=["dispatched_at", "deadline_at"])
+    Operation.objects.filter(pk=operation.pk).update(send_at=None, **_fallback(operation))
+    identity = json.loads(current.descriptor)
+    answer = current.answer or {}
+    return Resume(
+        arguments=json.loads(current.request_text or "{}"),
+        continuation={**identity, "message_id": str(current.pk), "text": str(answer.get("text", ""))},
+    )
+
+
+def _fallback(operation: Operation) -> dict[str, Any]:
+    """What happens when the worker dies with the answer on its way, or no reply comes."""
+    soon = clock.now() + timedelta(
+        seconds=policy.call_timeout_s(operation.task_type) + settings.OPERATION_LEASE_S
+    )
+    if operation.task_id:
+        return {"next_poll_at": soon}
+    return {"deadline_at": min(operation.deadline_at or soon, soon)}
+
+
+def _observed(operation: Operation, seen: Seen, observation: Observation) -> None:
+    """Keep the pauses in step with what was seen; in the observation's commit, the operation's row locked."""
+    current = continuation_current(operation)
+    is_reply = observation.channel == Channel.REPLY
+    applied = observation.outcome == Observation.Outcome.APPLIED
+    if current is not None and current.dispatched_at is not None and is_reply:
+        _replied(operation, current, seen)
+    if operation.status in SETTLED:
+        _overtaken(operation, current)
+    elif is_reply and seen.status in _PAUSES and observation.outcome != Observation.Outcome.CONFLICT:
+        _pause(operation, seen)
+    elif applied and operation.status in (S.SUBMITTED, S.WORKING):
+        _went_on(operation, current)
+    if applied and operation.status == S.AUTH_REQUIRED:
+        _ask_ad_ops(operation)
+
+
+def _went_on(operation: Operation, current: Continuation | None) -> None:
+    """The seller works again, though nobody has answered it here."""
+    if current is not None and current.dispatched_at is None:
+        _stale(current, f"the seller went on by itself: {operation.status}")
+        _withdraw_question(operation)
+
+
+def _pause(operation: Operation, seen: Seen) -> None:
+    """The next generation, where the transport supplied its identity and it is a new pause."""
+    if not seen.continuation:
+        return
+    descriptor = json.dumps(dict(seen.continuation), sort_keys=True)
+    latest = Continuation.objects.filter(operation=operation).order_by("-generation").first()
+    if latest is not None and latest.is_usable:
+        if latest.dispatched_at is None and latest.descriptor == descriptor:
+            return  # told again
+        # The successor is found from the operation before the one it follows is consumed.
+        _next(operation, seen, descriptor, latest.generation + 1)
+        latest.consumed_at = clock.now()
+        latest.save(update_fields=["consumed_at"])
+        if latest.dispatched_at is None:
+            _withdraw_question(operation)
+        return
+    _next(operation, seen, descriptor, latest.generation + 1 if latest else 1)
+
+
+def _next(operation: Operation, seen: Seen, descriptor: str, generation: int) -> None:
+    Continuation.objects.create(
+        operation=operation,
+        generation=generation,
+        kind=_PAUSES[seen.status],
+        descriptor=descriptor,
+        asked=(seen.message or "")[:2000],
+        at=clock.now(),
+        expires_at=clock.now() + _TTL,
+    )
+
+
+def _replied(operation: Operation, current: Continuation, seen: Seen) -> None:
+    """What the reply to an answer does to it."""
+    refused_for_now = seen.error is not None and seen.error.recovery == "transient"
+    if not seen.request_left or (seen.kind == "answer" and seen.status == "failed" and refused_for_now):
+        # It surely had no effect: the same answer leaves again when the operation is due.
+        current.dispatched_at = None
+        current.save(update_fields=["dispatched_at"])
+        _put_back(operation, current)
+        Operation.objects.filter(pk=operation.pk, send_at__isnull=True).update(
+            send_at=clock.now() + policy.resend_delay(operation.attempts, None)
+        )
+        return
+    if seen.kind == "answer" and seen.status != "unknown":
+        _put_back(operation, current)
+        if seen.status not in _PAUSES or not seen.continuation:
+            current.consumed_at = clock.now()
+            current.save(update_fields=["consumed_at"])
+        return
+    _unclear(operation, current)
+
+
+def _put_back(operation: Operation, current: Continuation) -> None:
+    """The operation's own deadline, that an answer on its way had brought nearer."""
+    if current.deadline_at is not None and operation.status in PENDING:
+        Operation.objects.filter(pk=operation.pk).update(deadline_at=current.deadline_at)
+        operation.deadline_at = current.deadline_at
+
+
+def _unclear(operation: Operation, current: Continuation) -> None:
+    """The answer left and nobody knows what became of it: looked at, or a person's; never sent again."""
+    current.note = "the answer left; whether it arrived is not known"
+    current.save(update_fields=["note"])
+    if operation.status not in PENDING:
+        return
+    due = {"next_poll_at": clock.now()} if operation.task_id else {"deadline_at": clock.now()}
+    said = f"Our answer left; whether it arrived is not known. {operation.message}"
+    Operation.objects.filter(pk=operation.pk).update(send_at=None, message=said[:2000], **due)
+
+
+def _overtaken(operation: Operation, current: Continuation | None) -> None:
+    """The end came by another way: what was not dispatched never will be, what was is told to people."""
+    if current is None or not current.is_usable:
+        return
+    if current.dispatched_at is None:
+        _stale(current, f"the operation ended first: {operation.status}")
+    else:
+        _stale(current, f"on its way when the operation ended: {operation.status}")
+        notify(
+            kind="answer_overtaken",
+            title=f"{operation.reference} ended while our answer was on its way",
+            body=f"{operation.seller} says {operation.status}; whether that is before or after our answer is "
+            "not known. Compare it with what was answered.",
+            level="warning",
+            about=About(type="operation", id=operation.pk),
+            team=operation.team,
+            right="" if operation.team else STEER_OPERATION,
+            key=f"answer_overtaken:{current.pk}",
+        )
+    _withdraw_question(operation)
+
+
+def _stale(current: Continuation, why: str) -> None:
+    current.stale_at, current.note = clock.now(), why[:200]
+    current.save(update_fields=["stale_at", "note"])
+
+
+def _withdraw_question(operation: Operation) -> None:
+    asked = Approval.objects.filter(
+        kind=ANSWER, subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
+    )
+    # Who is deciding at this moment finds the pause gone and changes nothing.
+    for approval in asked.select_for_update(no_key=True, skip_locked=True):
+        approval_void(approval=approval, reason="The seller went on without the answer")
+
+
+def _ask_ad_ops(operation: Operation) -> None:
+    notify(
+        kind="auth_required",
+        title=f"{operation.seller} wants other credentials for {operation.reference}",
+        body=f"{operation.message} Renew its token: what waits goes on by itself.".strip(),
+        level="warning",
+        about=About(type="operation", id=operation.pk),
+        right=STEER_OPERATION,
+        key=f"auth_required:{operation.pk}:{operation.version}",
+    )

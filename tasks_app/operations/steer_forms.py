@@ -1,0 +1,124 @@
+"""The forms by which people steer one operation: what the page shows of them, and what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tasks_app.adcp.strict_json import MalformedBody, parse_object
+from tasks_app.operations import steering
+from tasks_app.operations.answers import operation_answer
+from tasks_app.operations.letters import about_question, about_silence
+from tasks_app.operations.models import PENDING, Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.overdue import more_time_words
+from tasks_app.operations.pauses import continuation_current
+from tasks_app.operations.steered import SteeringRefusedError
+from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_OPERATION
+
+_MAX_JSON = 64 * 1024
+Form = Mapping[str, str]
+
+
+def steering_data(operation: Operation, viewer: User) -> dict[str, Any]:
+    """What desk/operation_steer.html is given."""
+    pause = continuation_current(operation) if operation.seller.protocol == "a2a" else None
+    waits = operation.status in (S.INPUT_REQUIRED, S.AUTH_REQUIRED)
+    asks = operation.status == S.INPUT_REQUIRED
+    return {
+        "may_steer": viewer.has_perm(STEER_OPERATION),
+        "may_poll": viewer.has_perm(STEER_OPERATION) and not steering.poll_refusal(operation),
+        "poll_refusal": steering.poll_refusal(operation),
+        "resend_refusal": steering.resend_refusal(operation),
+        "stop_refusal": steering.stop_refusal(operation),
+        "settle_refusal": steering.settle_refusal(operation),
+        "ends": steering.ENDS,
+        "pause": pause,
+        "answerable": bool(pause is not None and pause.answered_at is None and operation.status in PENDING),
+        "unanswerable": waits and pause is None,
+        "letter": about_question(operation) if asks else about_silence(operation),
+        "more_time": more_time_words(operation),
+        "key_short": f"{operation.idempotency_key[:8]}…" if operation.idempotency_key else "",
+    }
+
+
+def steer(form: Form, operation: Operation, user: User) -> str:
+    """Do what a form asks; answers what was done, in a sentence. Raises SteeringRefusedError."""
+    act = _ACTS.get(form.get("act", "poll"))
+    if act is None:
+        raise SteeringRefusedError("state", "There is no such act.")
+    return act(form, operation, user)
+
+
+def _poll(form: Form, operation: Operation, user: User) -> str:
+    steering.operation_poll(operation_id=operation.pk, user=user)
+    return f"{operation.reference} is due now: the next sweep asks {operation.seller}."
+
+
+def _resend(form: Form, operation: Operation, user: User) -> str:
+    _sure(form)
+    steering.operation_resend(operation_id=operation.pk, user=user, reason=form.get("reason", ""))
+    return f"The same is sent to {operation.seller} again, under the same key."
+
+
+def _stop(form: Form, operation: Operation, user: User) -> str:
+    _sure(form)
+    steering.operation_stop(operation_id=operation.pk, user=user, reason=form.get("reason", ""))
+    if operation.is_mutation:
+        return f"{operation.reference} is overdue now; somebody else decides whether it is given up."
+    return f"{operation.reference} is given up."
+
+
+def _settle(form: Form, operation: Operation, user: User) -> str:
+    _sure(form)
+    result = _json(form.get("result", ""), "The result")
+    named = form.get("media_buy_id", "").strip()
+    asked = steering.operation_settle(
+        operation_id=operation.pk,
+        user=user,
+        end=form.get("end", ""),
+        reason=form.get("reason", ""),
+        evidence=form.get("evidence", ""),
+        result={**result, "media_buy_id": named} if named else result,
+    )
+    return f"{asked.reference}: somebody else approves it." if asked else f"{operation.reference} is settled."
+
+
+def _answer(form: Form, operation: Operation, user: User) -> str:
+    _sure(form)
+    generation = form.get("generation", "")
+    operation_answer(
+        operation_id=operation.pk,
+        generation=int(generation) if generation.isdecimal() and len(generation) < 6 else 0,
+        user=user,
+        text=form.get("text", ""),
+        changes=_json(form.get("changes", ""), "The changed arguments"),
+    )
+    if operation.is_mutation:
+        return "Your answer is kept; it leaves when somebody else has released it."
+    return f"Your answer is on its way to {operation.seller}."
+
+
+def _sure(form: Form) -> None:
+    if form.get("sure") != "on":
+        raise SteeringRefusedError("reason", "Confirm that you have read what it does.")
+
+
+def _json(written: str, what: str) -> dict[str, Any]:
+    """A JSON object out of a text field; empty: none. Raises SteeringRefusedError."""
+    if not written.strip():
+        return {}
+    try:
+        return dict(parse_object(written.encode("utf-8", "surrogatepass"), max_bytes=_MAX_JSON))
+    except MalformedBody as error:
+        raise SteeringRefusedError("answer", f"{what}: {error.reason}. Write a JSON object.") from error
+
+
+_ACTS: dict[str, Callable[[Form, Operation, User], str]] = {
+    "poll": _poll,
+    "resend": _resend,
+    "stop": _stop,
+    "settle": _settle,
+    "answer": _answer,
+}

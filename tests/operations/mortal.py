@@ -1,0 +1,80 @@
+"""Operations in a process that is killed before its n-th statement (see tests.enforcement.mortal)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from tests.commands.running import ROOT
+from tests.enforcement import mortal
+
+Die = Callable[..., bool]
+
+
+def sweep() -> None:
+    """One pass: what is due is sent and observed."""
+    from asgiref.sync import async_to_sync
+
+    from tasks_app.operations.sweep import sweep_once
+
+    async_to_sync(sweep_once)()
+
+
+def decide(approval_id: str, user_id: str, verdict: str) -> None:
+    """A person decides."""
+    from tasks_app.approvals.services import approval_decide
+    from tasks_app.people.models import User
+
+    user = User.objects.get(pk=user_id)
+    approval_decide(approval_id=UUID(approval_id), user=user, verdict=verdict, comment="So.")
+
+
+def contradict(operation_id: str) -> None:
+    """The seller says by webhook that what it had completed was rejected."""
+    from tasks_app.adcp.types import Seen
+    from tasks_app.operations.converge import observe
+
+    seen = Seen(kind="answer", status="rejected", raw_status="rejected", message="No.", raw={"a": 1})
+    observe(operation_id=UUID(operation_id), seen=seen, channel="webhook")
+
+
+@contextmanager
+def lives(action: str) -> Iterator[Die]:
+    """`die(n, *arguments)`: do the action, killed before statement n; False once it got through alive."""
+    command = [sys.executable, "-m", "tests.operations.mortal", action]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=dict(os.environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def die(number: int, *arguments: object) -> bool:
+        process.stdin.write(" ".join(map(str, (number, *arguments))) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline().strip()
+        assert answer in ("killed", "done"), answer
+        return answer == "killed"
+
+    try:
+        yield die
+    finally:
+        process.communicate()
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+
+    django.setup()
+    from tasks_app.adcp import a2a  # noqa: F401 (loaded once, not in every life)
+
+    mortal.ACTIONS.update({"sweep": sweep, "decide_on": decide, "contradict": contradict})
+    mortal.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""A deal whose purchase becomes overdue, and what the seller says of it afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orders.models import Deal
+from orders.services import deal_book
+from tasks_app import clock
+from tasks_app.adcp.types import Seen
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import approval_decide
+from tasks_app.operations.converge import observe
+from tasks_app.operations.deadlines import time_out_due
+from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import publish
+from tasks_app.people.models import User
+from tasks_app.sellers.models import Account, Seller
+from tests.factories import approve_deal, make_deal, make_user
+
+BUY = "nrl-58213"
+
+
+def booking(seller: Seller | None = None, approver: User | None = None) -> tuple[Deal, Operation]:
+    """A deal in booking, its purchase with the seller as task-<deal>."""
+    account = Account.objects.filter(seller=seller).first()
+    deal = make_deal(seller=seller, account=account is None)
+    if account is not None:
+        Deal.objects.filter(pk=deal.pk).update(account=account)
+        deal = fresh(deal)
+    approve_deal(deal, approver=approver)
+    operation = deal_book(deal=deal)
+    claim_one(operation_id=operation.pk)
+    say(operation, "submitted", channel="reply")
+    return fresh(deal), operation
+
+
+def bought(deal: Deal, media_buy_id: str = BUY, **changed: Any) -> dict[str, Any]:
+    """What a seller answers to create_media_buy."""
+    packages = [
+        {
+            "package_id": f"pkg-{line.position}",
+            "product_id": line.product_id,
+            "pricing_option_id": line.pricing_option_id,
+            "budget": float(line.budget),
+            "context": {"line_id": str(line.pk)},
+        }
+        for line in deal.lines.all()
+    ]
+    packages[0].update(changed)
+    return {"media_buy_id": media_buy_id, "media_buy_status": "pending_start", "packages": packages}
+
+
+def say(
+    operation: Operation,
+    status: str,
+    payload: dict[str, Any] | None = None,
+    *,
+    channel: str = "poll",
+    task_id: str | None = None,
+) -> Any:
+    """The seller's word, and what follows from it."""
+    seen = Seen(
+        kind="answer",
+        status=status,
+        raw_status=status,
+        payload=payload,
+        task_id=task_id or f"task-{operation.reference}",
+        raw={"status": status, "result": payload},
+    )
+    seen = observe(operation_id=operation.pk, seen=seen, channel=channel)  # type: ignore[assignment]
+    publish(operation_id=operation.pk)
+    return seen
+
+
+def overdue(operation: Operation) -> None:
+    Operation.objects.filter(pk=operation.pk).update(deadline_at=clock.now())
+    assert time_out_due(limit=10) == 1
+
+
+def decide(kind: str, verdict: str, *, user: User | None = None) -> Approval:
+    asked = Approval.objects.get(kind=kind, status="open")
+    return approval_decide(
+        approval_id=asked.pk, user=user or make_user("Approver"), verdict=verdict, comment="So."
+    )
+
+
+def give_up(operation: Operation, *, published: bool = True) -> None:
+    overdue(operation)
+    decide("overdue", "reject")
+    if published:
+        assert publish(operation_id=operation.pk)
+
+
+def ended(operation: Operation, status: str, payload: dict[str, Any] | None = None) -> None:
+    """The seller answers a call that is about to be made."""
+    claim_one(operation_id=operation.pk)
+    seen = Seen(kind="answer", status=status, raw_status=status, payload=payload)
+    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    publish(operation_id=operation.pk)
+
+
+def cancellation() -> Operation:
+    return Operation.objects.filter(task_type="update_media_buy").latest("id")
+
+
+def fresh(deal: Deal) -> Deal:
+    return Deal.objects.select_related("seller", "team", "account", "advertiser").get(pk=deal.pk)

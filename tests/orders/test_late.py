@@ -1,0 +1,217 @@
+"""Overdue purchases: nothing moves by itself; a completion seen while overdue is always a person's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from orders.models import Deal
+from orders.questions import DIFFERENT, LATE, LATE_CHANGE
+from tasks_app import clock
+from tasks_app.adcp.types import Seen
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import DecisionRefusedError, approvals_expire_due
+from tasks_app.jobs.models import Job, StepStatus
+from tasks_app.jobs.worker import drain
+from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.operations.converge import observe
+from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.publish import publish
+from tasks_app.operations.services import Subject, operation_ensure
+from tests.orders.late import (
+    BUY,
+    booking,
+    bought,
+    cancellation,
+    decide,
+    ended,
+    fresh,
+    give_up,
+    overdue,
+    say,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def test_overdue_moves_neither_step_nor_deal() -> None:
+    deal, operation = booking()
+    drain()
+    job = Job.objects.get(subject_id=deal.pk)
+    before = job.steps.get(key="buy").status
+
+    overdue(operation)
+    publish(operation_id=operation.pk)
+    drain()
+
+    assert (before, job.steps.get(key="buy").status) == (StepStatus.AWAITING_TOOL,) * 2
+    assert fresh(deal).status == "booking"
+
+
+def test_giving_up_fails_deal_and_step_and_leaves_the_operation_overdue() -> None:
+    deal, operation = booking()
+    drain()
+    give_up(operation)
+    drain()
+    operation.refresh_from_db()
+    assert (operation.status, operation.settled_at is not None) == (S.TIMED_OUT, True)
+    assert fresh(deal).status == "failed"
+    assert Job.objects.get(subject_id=deal.pk).status == "COMPLETED", "it goes on without this deal"
+
+
+def test_given_up_and_completed_before_it_was_told_is_still_a_persons() -> None:
+    """A worker dies between the decision and its effects, and the seller answers in between."""
+    deal, operation = booking()
+    give_up(operation, published=False)
+    say(operation, "completed", bought(deal))
+    assert fresh(deal).status == "booking"
+    decide(LATE, "approve")
+    assert (fresh(deal).status, fresh(deal).media_buy_id) == ("booked", BUY)
+    assert Deal.objects.count() == 1
+
+
+@pytest.mark.parametrize("end", ["failed", "rejected", "canceled"])
+def test_an_end_without_a_purchase_asks_nobody(end: str) -> None:
+    deal, operation = booking()
+    overdue(operation)
+    say(operation, end)
+    assert fresh(deal).status == ("cancelled" if end == "canceled" else "failed")
+    assert not Approval.objects.filter(kind=LATE).exists()
+    assert not Approval.objects.filter(kind="overdue", status="open").exists()
+
+
+def test_completed_after_somebody_kept_waiting_is_a_persons() -> None:
+    deal, operation = booking()
+    overdue(operation)
+    decide("overdue", "approve")
+    say(operation, "completed", bought(deal))
+    assert fresh(deal).status == "booking"
+    assert Approval.objects.filter(kind=LATE, status="open").count() == 1
+
+
+def test_kept_after_giving_up_is_a_new_deal_that_follows_the_old() -> None:
+    deal, operation = booking()
+    give_up(operation)
+    say(operation, "completed", bought(deal))
+    decide(LATE, "approve")
+
+    kept = Deal.objects.get(follows=deal)
+    assert (kept.status, kept.media_buy_id, kept.campaign_id) == ("booked", BUY, deal.campaign_id)
+    assert list(deal.followers.all()) == [kept]
+    assert (fresh(deal).status, fresh(deal).media_buy_id) == ("failed", "")
+    for one in (deal, kept):
+        assert verify_entity("deal", one.pk).ok
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_cancelled_at_the_seller_by_an_operation_of_its_own(given_up: bool) -> None:
+    deal, operation = booking()
+    if given_up:
+        give_up(operation)
+    else:
+        overdue(operation)
+    say(operation, "completed", bought(deal))
+    decide(LATE, "reject")
+
+    sent = cancellation().request
+    assert (sent["media_buy_id"], sent["canceled"]) == (BUY, True)
+    ended(cancellation(), "completed", {"media_buy_id": BUY, "media_buy_status": "canceled"})
+    assert (fresh(deal).status, fresh(deal).media_buy_status) == (
+        "failed" if given_up else "cancelled",
+        "canceled",
+    )
+    assert not Approval.objects.filter(status="open").exists()
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+@pytest.mark.parametrize("how", ["rejected", "given up"])
+def test_a_cancellation_that_is_not_done_opens_the_question_again(given_up: bool, how: str) -> None:
+    deal, operation = booking()
+    if given_up:
+        give_up(operation)
+    else:
+        overdue(operation)
+    say(operation, "completed", bought(deal))
+    decide(LATE, "reject")
+    if how == "rejected":
+        ended(cancellation(), "rejected")
+    else:
+        claim_one(operation_id=cancellation().pk)
+        give_up(cancellation())
+
+    decide(LATE, "approve")
+    assert Deal.objects.filter(media_buy_id=BUY, status="booked").count() == 1
+
+
+def test_what_names_no_media_buy_cannot_be_cancelled_and_that_is_said() -> None:
+    deal, operation = booking()
+    overdue(operation)
+    say(operation, "completed", {"packages": []})
+    with pytest.raises(DecisionRefusedError, match="only the seller can cancel it"):
+        decide(LATE, "reject")
+    assert not Operation.objects.filter(task_type="update_media_buy").exists()
+    assert Approval.objects.get(kind=LATE).status == "open"
+    decide(LATE, "approve")
+    assert fresh(deal).differs, "booked, and flagged for what is missing"
+
+
+def test_nobody_deciding_asks_again() -> None:
+    deal, operation = booking()
+    give_up(operation)
+    say(operation, "completed", bought(deal))
+    late = clock.now() + timedelta(hours=25)
+    with clock.injected(lambda: late):
+        approvals_expire_due()
+    assert Approval.objects.filter(kind=LATE).count() == 2
+    assert fresh(deal).status == "failed"
+
+
+def booked() -> Deal:
+    deal, operation = booking()
+    say(operation, "completed", bought(deal))
+    return fresh(deal)
+
+
+def late_change(deal: Deal, budget: int) -> Operation:
+    """A change that was approved, became overdue, and was made by the seller after that."""
+    package = {"package_id": "pkg-1", "budget": budget}
+    operation = operation_ensure(
+        purpose=f"deal:{deal.pk}:change:test",
+        task_type="update_media_buy",
+        seller=deal.seller,
+        arguments={"media_buy_id": BUY, "packages": [package]},
+        actor="system",
+        team=deal.team,
+        subject=Subject(type="deal", id=deal.pk),
+    )
+    claim_one(operation_id=operation.pk)
+    seen = Seen(kind="answer", status="submitted", task_id="t-change")
+    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    overdue(operation)
+    line = deal.lines.get()
+    told = {**package, "context": {"line_id": str(line.pk)}, "product_id": line.product_id}
+    say(operation, "completed", {"media_buy_id": BUY, "affected_packages": [told]}, task_id="t-change")
+    return operation
+
+
+def test_a_change_made_too_late_is_taken_when_a_person_says_so() -> None:
+    deal = booked()
+    before = deal.lines.get().budget
+    late_change(deal, 90_000)
+    assert deal.lines.get().budget == before
+    decide(LATE_CHANGE, "approve")
+    assert deal.lines.get().budget == 90_000
+    assert not fresh(deal).differs
+
+
+def test_a_change_made_too_late_and_not_wanted_is_a_departure() -> None:
+    deal = booked()
+    before = deal.lines.get().budget
+    late_change(deal, 90_000)
+    decide(LATE_CHANGE, "reject")
+    assert (deal.lines.get().budget, deal.lines.get().confirmed_budget) == (before, 90_000)
+    assert fresh(deal).differs
+    assert Approval.objects.filter(kind=DIFFERENT, status="open").exists()
