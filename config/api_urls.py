@@ -4,6 +4,7 @@ from rest_framework.routers import SimpleRouter
 
 from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
+from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.views import ApprovalViewSet, JobViewSet
 
 router = SimpleRouter()
@@ -12,5 +13,6 @@ router.register("deals", DealViewSet, basename="deal")
 router.register("operations", OperationViewSet, basename="operation")
 router.register("jobs", JobViewSet, basename="job")
 router.register("approvals", ApprovalViewSet, basename="approval")
+router.register("notifications", NotificationViewSet, basename="notification")
 
 urlpatterns = router.urls

@@ -4,9 +4,20 @@ from tasks_app.approvals import admin as approvals
 from tasks_app.events import admin as events
 from tasks_app.jobs import admin as jobs
 from tasks_app.lifecycle import admin as lifecycle
+from tasks_app.notifications import admin as notifications
 from tasks_app.operations import admin as operations
 from tasks_app.people import admin as people
 from tasks_app.sellers import admin as sellers
 from tasks_app.webhooks import admin as webhooks
 
-__all__ = ["approvals", "events", "jobs", "lifecycle", "operations", "people", "sellers", "webhooks"]
+__all__ = [
+    "approvals",
+    "events",
+    "jobs",
+    "lifecycle",
+    "notifications",
+    "operations",
+    "people",
+    "sellers",
+    "webhooks",
+]

@@ -11,11 +11,18 @@ class TasksAppConfig(AppConfig):
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.operations import overdue
+        from tasks_app.notifications import mail
+        from tasks_app.operations import health, overdue, telling, webhook_health
+        from tasks_app.operations import metrics as operation_metrics
         from tasks_app.webhooks import early
 
         log_lines.register()
         metrics.register()
+        mail.register()
         overdue.register()
+        telling.register()
+        health.register()
+        webhook_health.register()
+        operation_metrics.register()
         early.register()
         handlers.register()

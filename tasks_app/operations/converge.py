@@ -310,6 +310,7 @@ def _settled(operation: Operation, seen: Seen, channel: str, *, message: str = "
 def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict: _Verdict) -> Observation:
     return Observation.objects.create(
         operation=operation,
+        seller_id=operation.seller_id,
         channel=channel,
         kind=_kind(seen),
         status=seen.status,
@@ -319,6 +320,8 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
         digest=digest,
         body=seen.raw if isinstance(seen.raw, dict) else {"text": seen.raw} if seen.raw else None,
         seller_at=seen.at,
+        duration_ms=seen.duration_ms,
+        error_code=(seen.error.code if seen.error else "")[:80],
         at=clock.now(),
     )
 

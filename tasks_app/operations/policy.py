@@ -58,7 +58,7 @@ def next_poll(operation: Operation, *, status: str, now: datetime, retry_after_s
         status=status,
         polls=operation.polls if status == operation.status else 0,
         age_s=(now - sent).total_seconds(),
-        webhook=operation.seller.uses_webhooks and operation.is_mutation,
+        webhook=operation.seller.webhooks_trusted(now) and operation.is_mutation,
         retry_after_s=retry_after_s,
     )
 

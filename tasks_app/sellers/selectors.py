@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
 
+from tasks_app.ids import first_id_at
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 from tasks_app.sellers.models import Account, Seller
@@ -88,9 +89,3 @@ def recent_deliveries(seller: Seller, *, limit: int = 12) -> list[Any]:
 def seller_names(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
     """Id to name."""
     return dict(Seller.objects.filter(pk__in=set(ids)).values_list("pk", "name"))
-
-
-def first_id_at(moment: datetime) -> uuid.UUID:
-    """The smallest UUIDv7 of a moment: rows made later have a larger key (RFC 9562)."""
-    milliseconds = max(0, int(moment.timestamp() * 1000))
-    return uuid.UUID(int=(milliseconds << 80) | (0x7 << 76) | (0x2 << 62))

@@ -33,6 +33,7 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         "post /api/v1/campaigns/{id}/decide/",
         "post /api/v1/operations/",
         "post /api/v1/approvals/{id}/decide/",
+        "post /api/v1/notifications/read/",
     }
     assert {"/api/v1/jobs/{id}/graph/", "/api/v1/deals/{id}/"} <= set(schema["paths"])
     brief = schema["paths"]["/api/v1/campaigns/"]["post"]["requestBody"]["content"]

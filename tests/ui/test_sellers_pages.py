@@ -10,10 +10,11 @@ from django.urls import reverse
 
 from orders.models import Deal
 from tasks_app import clock
+from tasks_app.ids import first_id_at
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import Actor
 from tasks_app.sellers.models import Account, Seller
-from tasks_app.sellers.selectors import answer_times, first_id_at
+from tasks_app.sellers.selectors import answer_times
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
