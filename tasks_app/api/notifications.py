@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from tasks_app.api.base import RoomViewSet, StrictSerializer
 from tasks_app.notifications.models import Notification
-from tasks_app.notifications.selectors import notifications_of, notifications_unread, with_read
+from tasks_app.notifications.selectors import notifications_of, unread_latest, with_read
 from tasks_app.notifications.services import notifications_mark_read
 from tasks_app.people.models import User
 
@@ -50,7 +50,7 @@ class ReadAnswerSerializer(serializers.Serializer[dict[str, int]]):
 
 
 class NotificationFilter(filters.FilterSet):
-    """Of one level or kind, about one subject, unread by the viewer."""
+    """Of one level or kind, about one subject, unread by the viewer (of the 1,000 newest)."""
 
     level = filters.ChoiceFilter(choices=Notification.Level.choices)
     kind = filters.CharFilter()
@@ -64,7 +64,7 @@ class NotificationFilter(filters.FilterSet):
     def unread_only(
         self, queryset: QuerySet[Notification], _name: str, value: bool
     ) -> QuerySet[Notification]:
-        return notifications_unread(queryset, self.request.user) if value else queryset
+        return queryset.filter(pk__in=unread_latest(self.request.user).values("pk")) if value else queryset
 
 
 @extend_schema_view(

@@ -9,12 +9,13 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.urls import reverse
 
 from tasks_app.desk.items import plural, segments
 from tasks_app.desk.page import Page, viewer
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.presenters import notification_rows
-from tasks_app.notifications.selectors import notifications_of, notifications_unread
+from tasks_app.notifications.selectors import notifications_of, notifications_unread, unread_latest
 from tasks_app.notifications.services import notifications_mark_read, user_mail_set
 
 _VIEWS = {"unread": "Unread", "all": "All", "alarms": "Warnings and alarms"}
@@ -42,15 +43,15 @@ class NotificationAdmin(Page):
         user = viewer(request)
         view = request.GET.get("view", "unread")
         rows = self.get_queryset(request).order_by("-pk")
-        unread = notifications_unread(rows, user)
         if view == "alarms":
             rows = rows.exclude(level=Notification.Level.INFO)
         elif view != "all":
-            rows = unread
+            rows = unread_latest(user)
         before = _key(request.GET.get("before", ""))
         page = list((rows.filter(pk__lt=before) if before else rows)[: _PAGE + 1])
         shown = page[:_PAGE]
-        fresh = set(unread.filter(pk__in=[note.pk for note in shown]).values_list("pk", flat=True))
+        told = Notification.objects.filter(pk__in=[note.pk for note in shown])
+        fresh = set(notifications_unread(told, user).values_list("pk", flat=True))
         return {
             "title": "Notifications",
             "rows": notification_rows(shown, fresh),
@@ -69,6 +70,10 @@ class NotificationAdmin(Page):
         if request.method == "POST":
             return self._post(request)
         return super().changelist_view(request, extra_context)
+
+    def change_view(self, request: HttpRequest, *_: Any, **__: Any) -> HttpResponse:
+        """A notification has no page but the list: what it tells of has."""
+        return HttpResponseRedirect(reverse("admin:tasks_app_notification_changelist"))
 
     def _post(self, request: HttpRequest) -> HttpResponse:
         """`read`: a notification's id, or "all"; `mail`: on or off."""

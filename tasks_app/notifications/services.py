@@ -10,12 +10,16 @@ from django.db import connection, transaction
 
 from tasks_app import clock
 from tasks_app.ids import first_id_at
-from tasks_app.notifications.models import Notification, NotificationRead
+from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of, notifications_unread
 from tasks_app.people.models import Team, User
 
 _TITLE_CHARS = Notification._meta.get_field("title").max_length or 200
 _AT_ONCE = 2000
+_READ = """
+insert into tasks_app_notificationread (notification_id, user_id, at)
+select chosen.id, %s, %s from ({chosen}) chosen on conflict do nothing
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +72,10 @@ def notifications_mark_read(*, user: User, ids: list[uuid.UUID] | None = None) -
     unread = notifications_unread(notifications_of(user), user)
     if ids is not None:
         unread = unread.filter(pk__in=ids)
-    rows = [
-        NotificationRead(notification_id=pk, user=user, at=clock.now())
-        for pk in unread.values_list("pk", flat=True)
-    ]
-    NotificationRead.objects.bulk_create(rows, ignore_conflicts=True)
-    return len(rows)
+    chosen, parameters = unread.order_by().values("id").query.sql_with_params()
+    with connection.cursor() as cursor:  # in the database: they may be many
+        cursor.execute(_READ.format(chosen=chosen), [user.pk, clock.now(), *parameters])
+        return int(cursor.rowcount)
 
 
 def user_mail_set(*, user: User, wanted: bool) -> None:

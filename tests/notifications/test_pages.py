@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tasks_app import clock
+from tasks_app.ids import first_id_at
+from tasks_app.notifications import selectors
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import RECENT, notifications_of, notifications_unread, unread_count
-from tasks_app.notifications.services import About, notifications_forget, notify
+from tasks_app.notifications.services import About, notifications_forget, notifications_mark_read, notify
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 from tests.factories import make_deal, make_team, make_user
@@ -128,10 +132,8 @@ def test_anothers_notification_is_neither_shown_nor_marked() -> None:
     client.post(PAGE, {"read": str(note.pk)})
     other = make_user("Buyer", team=make_team("Another"))
     assert unread_count(other) == 1
-    assert client.get(reverse("admin:tasks_app_notification_change", args=[note.pk])).status_code in (
-        302,
-        404,
-    )
+    alone = client.get(reverse("admin:tasks_app_notification_change", args=[note.pk]))
+    assert alone.headers["Location"] == PAGE
 
 
 @pytest.mark.parametrize("said", [{}, {"read": "nonsense"}, {"mail": "maybe"}])
@@ -164,11 +166,6 @@ def test_who_is_not_signed_in_or_not_staff_is_told_nothing() -> None:
 
 
 def test_old_ones_are_forgotten(settings: Any) -> None:
-    from datetime import timedelta
-
-    from tasks_app import clock
-    from tasks_app.ids import first_id_at
-
     notify(kind="test", title="new", team=make_team())
     moment = clock.now() - settings.NOTIFICATION_KEEP - timedelta(minutes=1)
     Notification.objects.create(
@@ -177,3 +174,13 @@ def test_old_ones_are_forgotten(settings: Any) -> None:
     assert notifications_forget() == 1
     assert [note.title for note in Notification.objects.all()] == ["new"]
     assert notifications_forget() == 0
+
+
+def test_the_unread_are_looked_for_among_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    user = make_user("Buyer")
+    for title in ("first", "second", "third"):
+        notify(kind="test", title=title, team=make_team())
+    monkeypatch.setattr(selectors, "UNREAD_LATEST", 2)
+    assert [note.title for note in selectors.unread_latest(user)] == ["third", "second"]
+    assert notifications_mark_read(user=user) == 3, "all means all"
+    assert not selectors.unread_latest(user).exists()
