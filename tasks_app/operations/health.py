@@ -16,7 +16,7 @@ from django.db import connection
 from tasks_app import clock
 from tasks_app.ids import first_id_at
 from tasks_app.operations import webhook_health
-from tasks_app.sellers.health import Calls, Out, Outcomes, SellerHealth, breaker_of, health_register
+from tasks_app.sellers.health import Calls, Out, Outcomes, SellerHealth, breakers_of, health_register
 from tasks_app.sellers.models import Seller
 
 CALLS_WITHIN, CALLS_LATEST = timedelta(hours=24), 1000
@@ -73,14 +73,14 @@ def sellers_health(sellers: Sequence[Seller]) -> dict[uuid.UUID, SellerHealth]:
     each; webhooks as they are judged; what is open now."""
     ids = [seller.pk for seller in sellers]
     calls, outcomes, out = _calls(ids), _outcomes(ids), _out(ids)
-    rates = webhook_health.rates(sellers)
+    rates, breakers = webhook_health.rates(sellers), breakers_of(sellers)
     return {
         seller.pk: SellerHealth(
             calls=calls.get(seller.pk, Calls()),
             outcomes=tuple(outcomes.get(seller.pk, ())),
             webhooks=rates[seller.pk],
             out=out.get(seller.pk, Out()),
-            breaker=breaker_of(seller),
+            breaker=breakers.get(seller.pk),
         )
         for seller in sellers
     }

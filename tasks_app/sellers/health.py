@@ -7,7 +7,7 @@ viewer who may see sellers.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -94,11 +94,13 @@ class Out:
 
 @dataclass(frozen=True, kw_only=True)
 class Breaker:
-    """The circuit breaker: `state` closed, open or half_open; when the next call is let through."""
+    """The circuit breaker: `state` closed (it is called), open (left alone) or half-open (tried), after how
+    many failures in a row, the last one's words, and when the next call is let through."""
 
     state: str
     since: datetime | None = None
     failures: int = 0
+    reason: str = ""
     next_probe_at: datetime | None = None
 
 
@@ -122,7 +124,7 @@ class SellerHealth:
 
 
 HealthReader = Callable[[Sequence[Seller]], dict[uuid.UUID, SellerHealth]]
-BreakerReader = Callable[[Seller], Breaker | None]
+BreakerReader = Callable[[Sequence[Seller]], Mapping[uuid.UUID, Breaker]]
 _readers: list[HealthReader] = []
 _breaker_readers: list[BreakerReader] = []
 
@@ -133,7 +135,8 @@ def health_register(reader: HealthReader) -> None:
 
 
 def breaker_register(reader: BreakerReader) -> None:
-    """Called by whoever keeps the circuit breaker, when the application starts."""
+    """Called by whoever keeps the circuit breakers, when the application starts: sellers to breakers, by
+    seller's id."""
     _breaker_readers[:] = [reader]
 
 
@@ -143,6 +146,6 @@ def health_of(sellers: Sequence[Seller]) -> dict[uuid.UUID, SellerHealth]:
     return _readers[0](sellers) if _readers else {}
 
 
-def breaker_of(seller: Seller) -> Breaker | None:
-    """The seller's circuit breaker, None where nobody keeps one."""
-    return _breaker_readers[0](seller) if _breaker_readers else None
+def breakers_of(sellers: Sequence[Seller]) -> Mapping[uuid.UUID, Breaker]:
+    """The sellers' circuit breakers by id; nothing where nobody keeps any."""
+    return _breaker_readers[0](sellers) if _breaker_readers else {}

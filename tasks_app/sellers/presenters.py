@@ -103,14 +103,15 @@ def breaker_item(breaker: Breaker) -> Item:
     """The circuit breaker: closed lets calls through, open holds them back, half open tries one."""
     words = {
         "closed": ("done", "Circuit closed", "calls go through"),
-        "half_open": ("running", "Circuit half open", "one call tries whether it answers again"),
+        "half-open": ("running", "Circuit half open", "one call tries whether it answers again"),
     }
     glyph, said, note = words.get(breaker.state, ("failed", "Circuit open", "no call is made"))
     failures = f"{plural(breaker.failures, 'failure')}" if breaker.failures else ""
+    why = f"the last: {breaker.reason}" if breaker.reason else ""
     since = f"since {text.moment_short(breaker.since)}" if breaker.since else ""
     probe = f"next try {text.moment_short(breaker.next_probe_at)}" if breaker.next_probe_at else ""
     return Item(
-        glyph=glyph, text=said, note=", ".join(part for part in (note, failures, since, probe) if part)
+        glyph=glyph, text=said, note=", ".join(part for part in (note, failures, why, since, probe) if part)
     )
 
 

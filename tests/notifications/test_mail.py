@@ -9,16 +9,19 @@ import pytest
 from django.db import connection, transaction
 
 from tasks_app.events.models import EventDelivery
+from tasks_app.events.selectors import deliveries_visible
 from tasks_app.lifecycle.models import OutboxEvent
 from tasks_app.notifications.mail import TOLD
 from tasks_app.notifications.models import Notification, NotificationMail
 from tasks_app.notifications.services import About, notify, user_mail_set
+from tasks_app.operations.models import OperationStatus as S
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 from tests.database import Database
 from tests.events.parts import relay
 from tests.factories import make_deal, make_team, make_user
 from tests.notifications.post_office import PostOffice, opened
+from tests.operations.making import stand
 
 
 @pytest.fixture
@@ -162,3 +165,34 @@ def test_a_key_said_twice_is_one_event() -> None:
     assert notify(kind="test", title="once", right=STEER_OPERATION, key="k")
     assert not notify(kind="test", title="once", right=STEER_OPERATION, key="k")
     assert OutboxEvent.objects.filter(type=TOLD).count() == 1
+
+
+def test_operators_see_what_was_not_taken_and_superusers_see_all(office: PostOffice) -> None:
+    reader("asked")
+    office.refused = {"asked@example.com"}
+    notify(kind="test", title="Told", team=make_team())
+    operation = stand(S.SUBMITTED)
+    relay()
+    EventDelivery.objects.create(
+        subscriber="another",
+        event=OutboxEvent.objects.filter(entity_id=operation.pk).latest("id"),
+        position=1,
+        entity_type="operation",
+        entity_id=operation.pk,
+    )
+    root = User.objects.create_superuser("root", password="unused-in-this-test")
+    seen = {
+        name: sorted(deliveries_visible(user).values_list("entity_type", flat=True))
+        for name, user in {
+            "operators": make_user("Ad Ops"),
+            "auditors": make_user("Auditor"),
+            "strangers": make_user("Ad Ops", team=make_team("Another")),
+            "root": root,
+        }.items()
+    }
+    assert seen == {
+        "operators": ["notification", "operation"],
+        "auditors": ["operation"],
+        "strangers": ["notification"],
+        "root": ["notification", "operation"],
+    }

@@ -103,8 +103,8 @@ def test_webhooks_that_do_not_come_are_said(agency: Agency, client_of: ClientOf)
     ("state", "said"),
     [
         ("closed", "Circuit closed calls go through"),
-        ("open", "Circuit open no call is made, 5 failures"),
-        ("half_open", "Circuit half open one call tries whether it answers again, 5 failures"),
+        ("open", "Circuit open no call is made, 5 failures, the last: timed out"),
+        ("half-open", "Circuit half open one call tries whether it answers again, 5 failures"),
     ],
 )
 def test_a_circuit_breaker_is_shown_where_there_is_one(
@@ -113,8 +113,10 @@ def test_a_circuit_breaker_is_shown_where_there_is_one(
     seller, client = agency.sellers["cobalt"], client_of("Buyer")
     monkeypatch.setattr(health, "_breaker_readers", [])
     assert "Circuit" not in read(client, page_of(seller))
-    failures = 0 if state == "closed" else 5
-    health.breaker_register(lambda _seller: health.Breaker(state=state, failures=failures))
+    kept = health.Breaker(state=state)
+    if state != "closed":
+        kept = health.Breaker(state=state, failures=5, reason="timed out")
+    health.breaker_register(lambda sellers: {one.pk: kept for one in sellers})
     assert said in read(client, page_of(seller))
 
 
