@@ -122,14 +122,6 @@ class Migration(migrations.Migration):
                 name="operation_hooked",
             ),
         ),
-        migrations.AddIndex(
-            model_name="operation",
-            index=models.Index(
-                condition=models.Q(("settled_at__isnull", True)),
-                fields=["seller", "task_type"],
-                name="operation_open_by_seller",
-            ),
-        ),
         migrations.AddField(
             model_name="notificationmail",
             name="notification",

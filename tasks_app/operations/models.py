@@ -155,7 +155,7 @@ class Operation(Stateful):
                 condition=models.Q(settled_at__isnull=True),
             ),
             # A seller's health, read from its latest rows: what settled, what settled later than at once,
-            # what could have come by webhook, what is open.
+            # what could have come by webhook.
             models.Index(
                 fields=["seller", "-settled_at"],
                 name="operation_settled",
@@ -170,11 +170,6 @@ class Operation(Stateful):
                 fields=["seller", "-settled_at"],
                 name="operation_hooked",
                 condition=models.Q(settled_by__in=SEEN_LATER, webhook_token__isnull=False),
-            ),
-            models.Index(
-                fields=["seller", "task_type"],
-                name="operation_open_by_seller",
-                condition=models.Q(settled_at__isnull=True),
             ),
         ]
 
