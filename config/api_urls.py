@@ -4,6 +4,7 @@ from rest_framework.routers import SimpleRouter
 
 from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
+from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.steering import ConflictViewSet
 from tasks_app.api.views import ApprovalViewSet, JobViewSet
 
@@ -14,5 +15,6 @@ router.register("operations", OperationViewSet, basename="operation")
 router.register("conflicts", ConflictViewSet, basename="conflict")
 router.register("jobs", JobViewSet, basename="job")
 router.register("approvals", ApprovalViewSet, basename="approval")
+router.register("notifications", NotificationViewSet, basename="notification")
 
 urlpatterns = router.urls

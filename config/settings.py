@@ -292,6 +292,30 @@ if EVENT_ATTEMPTS < 1:
     raise ImproperlyConfigured(f"FLIGHTDECK_EVENT_ATTEMPTS must be at least 1, got {EVENT_ATTEMPTS}")
 EVENT_KEEP = timedelta(days=_positive("FLIGHTDECK_EVENT_KEEP_DAYS", 30))
 
+# --- health of sellers, notifications ---------------------------------------------------------------
+# Under this share of webhooks that came, of at least so many that were due in the window, a seller is polled
+# for a while, then tried again (document 000, "health_check_webhooks": 0.8).
+WEBHOOK_RATE_MIN = _positive("FLIGHTDECK_WEBHOOK_RATE_MIN", 0.8)
+if WEBHOOK_RATE_MIN > 1:
+    raise ImproperlyConfigured(f"FLIGHTDECK_WEBHOOK_RATE_MIN is a share of 1, got {WEBHOOK_RATE_MIN}")
+WEBHOOK_RATE_SAMPLE = int(_positive("FLIGHTDECK_WEBHOOK_RATE_SAMPLE", 10))
+WEBHOOK_RATE_WINDOW = timedelta(hours=_positive("FLIGHTDECK_WEBHOOK_RATE_WINDOW_H", 24))
+WEBHOOK_PAUSE = timedelta(hours=_positive("FLIGHTDECK_WEBHOOK_PAUSE_H", 1))
+# A webhook may come so long after a poll was faster ("webhook_timeout" of the document).
+WEBHOOK_GRACE = timedelta(seconds=_positive("FLIGHTDECK_WEBHOOK_GRACE_S", 600))
+# Fewer answers than these are no ground for an estimate.
+ESTIMATE_SAMPLE = int(_positive("FLIGHTDECK_ESTIMATE_SAMPLE", 5))
+NOTIFICATION_KEEP = timedelta(days=_positive("FLIGHTDECK_NOTIFICATION_KEEP_DAYS", 90))
+# smtp+tls://user:password@host:587; without one nothing is mailed.
+_mail = env.email_url("FLIGHTDECK_MAIL_URL", default="dummymail://")
+EMAIL_BACKEND = _mail["EMAIL_BACKEND"]
+EMAIL_HOST, EMAIL_PORT = _mail["EMAIL_HOST"] or "localhost", _mail["EMAIL_PORT"] or 25
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail["EMAIL_HOST_USER"] or "", _mail["EMAIL_HOST_PASSWORD"] or ""
+EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.get("EMAIL_USE_TLS", False), _mail.get("EMAIL_USE_SSL", False)
+EMAIL_FILE_PATH = _mail["EMAIL_FILE_PATH"] or None
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.str("FLIGHTDECK_MAIL_FROM", f"flightdeck@{ORGANISATION_DOMAIN}")
+
 # --- logs ---------------------------------------------------------------------------------------
 LOGGING = {
     "version": 1,

@@ -4,6 +4,7 @@ from tasks_app.approvals import admin as approvals
 from tasks_app.events import admin as events
 from tasks_app.jobs import admin as jobs
 from tasks_app.lifecycle import admin as lifecycle
+from tasks_app.notifications import admin as notifications
 from tasks_app.operations import admin as operations
 from tasks_app.operations import conflict_admin as conflicts
 from tasks_app.people import admin as people
@@ -16,6 +17,7 @@ __all__ = [
     "events",
     "jobs",
     "lifecycle",
+    "notifications",
     "operations",
     "people",
     "sellers",

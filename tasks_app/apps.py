@@ -14,17 +14,34 @@ class TasksAppConfig(AppConfig):
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.operations import answers, conflicts, corrections, overdue, pauses, steering
+        from tasks_app.notifications import mail
+        from tasks_app.operations import (
+            answers,
+            conflicts,
+            corrections,
+            health,
+            overdue,
+            pauses,
+            steering,
+            telling,
+            webhook_health,
+        )
+        from tasks_app.operations import metrics as operation_metrics
         from tasks_app.webhooks import early
 
         private_networks_set(settings.PRIVATE_NETWORKS)
         log_lines.register()
         metrics.register()
+        mail.register()
         overdue.register()
         corrections.register()
         conflicts.register()
         pauses.register()
         answers.register()
         steering.register()
+        telling.register()
+        health.register()
+        webhook_health.register()
+        operation_metrics.register()
         early.register()
         handlers.register()

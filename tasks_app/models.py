@@ -4,7 +4,7 @@ from tasks_app.approvals.models import Approval, Decision
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
 from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
 from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, LifecycleRule, OutboxEvent
-from tasks_app.notifications.models import Notification, NotificationRead
+from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Observation, Operation
@@ -31,6 +31,7 @@ __all__ = [
     "LifecycleEdge",
     "LifecycleRule",
     "Notification",
+    "NotificationMail",
     "NotificationRead",
     "Observation",
     "Operation",

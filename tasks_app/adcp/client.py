@@ -6,6 +6,7 @@ process that never calls a seller never pays for them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,6 +40,7 @@ async def call(
     """
     if timeout_s is not None:
         endpoint = replace(endpoint, timeout_s=timeout_s)
+    began = time.monotonic()
     hidden = (*secrets, endpoint.token) if endpoint.token else tuple(secrets)
     versioned = {**version_fields(endpoint.adcp_version), **arguments}
     if endpoint.protocol == "mcp":
@@ -59,6 +61,7 @@ async def call(
             message_id=ids.get("message_id"),
             text=ids.get("text", ""),
         )
+    seen = replace(seen, duration_ms=round(1000 * (time.monotonic() - began)))
     return seen_of_status_reply(seen) if tool in STATUS_TOOLS else seen
 
 

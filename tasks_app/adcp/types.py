@@ -103,7 +103,7 @@ class Seen:
     that belongs to it: it proves the status and nothing more.
     `raw` is what was received, as JSON, with the caller's secrets replaced. `request_left` is False when the
     request itself surely never left, also where kind is not `not_sent` (a handshake that was answered with
-    HTML).
+    HTML). `duration_ms` is how long the call took that brought it, None where none was made.
     """
 
     kind: Kind
@@ -129,6 +129,7 @@ class Seen:
     at: datetime | None = None
     raw: dict[str, Any] | str | None = None
     request_left: bool = True
+    duration_ms: int | None = None
 
     @property
     def is_terminal(self) -> bool:

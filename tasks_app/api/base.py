@@ -36,7 +36,7 @@ class RoomViewSet(GenericViewSet[M]):
     Single rows are found by id or by reference; a row of another team is not found (404).
     """
 
-    permission_classes = (HasRight,)
+    permission_classes: tuple[type[BasePermission], ...] = (HasRight,)
     rights: Mapping[str, str] = {}
     lookup_url_kwarg = "id"
     lookup_value_regex = "[A-Za-z0-9-]+"

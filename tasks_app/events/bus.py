@@ -22,9 +22,9 @@ DedupId = tuple[str, UUID, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One committed status change. `payload` holds from, to, actor and, of what an import brought,
-    `imported`: true; `position` is its place among all events. The same `dedup_id` may be delivered twice,
-    never anything else under it."""
+    """One committed status change: `payload` holds from, to, actor and, of what was imported, `imported`:
+    true; or an event of another declared type. `position` is its place among all events. The same `dedup_id`
+    may be delivered twice, never anything else under it."""
 
     type: str
     entity_type: str
@@ -63,6 +63,12 @@ class Subscriber:
 
 
 _subscribers: dict[str, Subscriber] = {}
+_other_types: set[str] = set()
+
+
+def type_declare(event_type: str) -> None:
+    """Let events of this type be subscribed to, beside those of lifecycles."""
+    _other_types.add(event_type)
 
 
 def subscribe(name: str, types: Collection[str], handler: Handler) -> None:
@@ -71,7 +77,7 @@ def subscribe(name: str, types: Collection[str], handler: Handler) -> None:
     `name` is kept with the subscriber's position: renaming it begins anew. A new name begins with the first
     event that is not numbered yet. The handler is called outside a transaction, one event at a time; what it
     raises is retried; it bounds its own waits, for the subscriber's next events wait meanwhile.
-    Raises ValueError for a name taken or malformed, and for a type that no lifecycle declares.
+    Raises ValueError for a name taken or malformed, and for a type that nobody declares.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a subscriber's name: a-z, 0-9, _.- and at most 64 characters")
@@ -112,6 +118,6 @@ def event_of(row: OutboxEvent) -> Event:
 
 def _declared(event_type: str) -> bool:
     entity, _, state = event_type.partition(".")
-    if event_type == ANY:
+    if event_type == ANY or event_type in _other_types:
         return True
     return entity in ENTITIES and (state == ANY or state in lifecycle(entity).states)

@@ -44,7 +44,7 @@ def register() -> None:
 
 def _families() -> Iterator[Metric]:
     transitions = CounterMetricFamily(
-        "flightdeck_transitions", "Status changes published, by type", labels=["type"]
+        "flightdeck_transitions", "Status changes, and notifications told, by type", labels=["type"]
     )
     for kind, total in EventCount.objects.order_by("type").values_list("type", "total"):
         transitions.add_metric([kind], total)

@@ -37,6 +37,11 @@ class Notification(models.Model):
         indexes = [
             models.Index(fields=["team", "-id"], name="notification_by_team"),
             models.Index(fields=["subject_type", "subject_id"], name="notification_by_subject"),
+            models.Index(
+                fields=["right", "-id"],
+                name="notification_by_right",
+                condition=models.Q(team__isnull=True),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -55,3 +60,17 @@ class NotificationRead(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} read {self.notification_id}"
+
+
+class NotificationMail(models.Model):
+    """That a person was sent a notification: an event delivered twice mails nobody twice."""
+
+    notification = models.ForeignKey(Notification, on_delete=models.CASCADE)
+    user = models.ForeignKey(User, on_delete=models.CASCADE)
+    at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["notification", "user"], name="mailed_once")]
+
+    def __str__(self) -> str:
+        return f"{self.notification_id} to {self.user_id}"

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterable
+
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from tasks_app.notifications.models import Notification, NotificationRead
+from tasks_app.lifecycle.names import names_of
+from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
 from tasks_app.people.models import User
+
+_BACKEND = "django.contrib.auth.backends.ModelBackend"
+RECENT, UNREAD_LATEST = 200, 1000
+_UNREAD = """
+select count(*) from (
+  select n.id from tasks_app_user_teams t cross join lateral (
+    select id from tasks_app_notification where team_id = t.team_id order by id desc limit %s) n
+   where t.user_id = %s
+  union all
+  select n.id from unnest(%s::text[]) held(name) cross join lateral (
+    select id from tasks_app_notification where team_id is null and "right" = held.name
+     order by id desc limit %s) n
+) told where not exists (
+  select from tasks_app_notificationread r where r.notification_id = told.id and r.user_id = %s)
+"""
 
 
 def notifications_of(viewer: User) -> QuerySet[Notification]:
@@ -20,3 +40,52 @@ def notifications_unread(rows: QuerySet[Notification], viewer: User) -> QuerySet
     """Those of `rows` that `viewer` has not read."""
     read = NotificationRead.objects.filter(notification=OuterRef("pk"), user=viewer)
     return rows.filter(~Exists(read))
+
+
+def unread_latest(viewer: User) -> QuerySet[Notification]:
+    """What `viewer` has not read of the UNREAD_LATEST newest, newest first: a list that costs the same for
+    who has read a million."""
+    latest = notifications_of(viewer).order_by("-pk").values("pk")[:UNREAD_LATEST]
+    return notifications_unread(Notification.objects.filter(pk__in=latest), viewer).order_by("-pk")
+
+
+def with_read(rows: QuerySet[Notification], viewer: User) -> QuerySet[Notification]:
+    """`rows` with `read`: whether `viewer` has read it."""
+    return rows.annotate(
+        read=Exists(NotificationRead.objects.filter(notification=OuterRef("pk"), user=viewer))
+    )
+
+
+def unread_count(viewer: User) -> int:
+    """How many `viewer` has not read of the latest told to each team of theirs, and for each right: asked for
+    on every page, so it looks at RECENT of each and no further."""
+    if viewer.is_superuser:
+        recent = Notification.objects.order_by("-pk").values("pk")[:RECENT]
+        return notifications_unread(Notification.objects.filter(pk__in=recent), viewer).count()
+    rights = sorted(viewer.get_all_permissions())
+    with connection.cursor() as cursor:
+        cursor.execute(_UNREAD, [RECENT, viewer.pk, rights, RECENT, viewer.pk])
+        return int(cursor.fetchone()[0])
+
+
+def subject_links(notes: Iterable[Notification]) -> dict[uuid.UUID, str]:
+    """Notification to the page of what it tells of, for what has a page."""
+    told = list(notes)
+    found: dict[uuid.UUID, str] = {}
+    for kind in {note.subject_type for note in told if note.subject_id}:
+        names = names_of(kind, {n.subject_id for n in told if n.subject_type == kind and n.subject_id})
+        found |= {
+            n.pk: names[n.subject_id].link for n in told if n.subject_type == kind and n.subject_id in names
+        }
+    return found
+
+
+def mail_recipients(note: Notification) -> QuerySet[User]:
+    """Who asked to be mailed, is told this, and was not mailed it yet."""
+    if note.team_id is not None:
+        people = User.objects.filter(teams=note.team_id, is_active=True)
+    else:
+        people = User.objects.with_perm(note.right, backend=_BACKEND)
+    mailed = NotificationMail.objects.filter(notification=note, user=OuterRef("pk"))
+    wanted = people.filter(mail_notifications=True, is_service=False).exclude(email="")
+    return wanted.filter(~Exists(mailed)).distinct().order_by("pk")

@@ -5,12 +5,21 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
+from django.conf import settings
+from django.db import connection, transaction
+
 from tasks_app import clock
-from tasks_app.notifications.models import Notification, NotificationRead
+from tasks_app.ids import first_id_at
+from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of, notifications_unread
 from tasks_app.people.models import Team, User
 
 _TITLE_CHARS = Notification._meta.get_field("title").max_length or 200
+_AT_ONCE = 2000
+_READ = """
+insert into tasks_app_notificationread (notification_id, user_id, at)
+select chosen.id, %s, %s from ({chosen}) chosen on conflict do nothing
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +30,7 @@ class About:
     id: uuid.UUID
 
 
+@transaction.atomic
 def notify(
     *,
     kind: str,
@@ -31,14 +41,15 @@ def notify(
     team: Team | None = None,
     right: str = "",
     key: str | None = None,
-) -> None:
+) -> bool:
     """Tell a team, or those who hold `right`, in the caller's transaction. With a `key` it is told once,
-    however often it is said. Raises ValueError when it is for nobody."""
+    however often it is said; answers whether it was told now. The event `notification.told` is written with
+    it. A title is one line. Raises ValueError when it is for nobody."""
     if team is None and not right:
         raise ValueError(f"{kind}: a notification is for a team, or for who holds a right")
     note = Notification(
         kind=kind,
-        title=title[:_TITLE_CHARS],
+        title=" ".join(title.split())[:_TITLE_CHARS],
         body=body,
         level=level,
         subject_type=about.type if about else "",
@@ -49,6 +60,11 @@ def notify(
         at=clock.now(),
     )
     Notification.objects.bulk_create([note], ignore_conflicts=True)
+    if key is not None and not Notification.objects.filter(pk=note.pk).exists():
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute("select fd_tell(%s, %s)", [note.pk, note.at])
+    return True
 
 
 def notifications_mark_read(*, user: User, ids: list[uuid.UUID] | None = None) -> int:
@@ -56,6 +72,23 @@ def notifications_mark_read(*, user: User, ids: list[uuid.UUID] | None = None) -
     unread = notifications_unread(notifications_of(user), user)
     if ids is not None:
         unread = unread.filter(pk__in=ids)
-    rows = [NotificationRead(notification=note, user=user, at=clock.now()) for note in unread]
-    NotificationRead.objects.bulk_create(rows, ignore_conflicts=True)
-    return len(rows)
+    chosen, parameters = unread.order_by().values("id").query.sql_with_params()
+    with connection.cursor() as cursor:  # in the database: they may be many
+        cursor.execute(_READ.format(chosen=chosen), [user.pk, clock.now(), *parameters])
+        return int(cursor.rowcount)
+
+
+def user_mail_set(*, user: User, wanted: bool) -> None:
+    """Keep whether `user` is mailed each notification."""
+    User.objects.filter(pk=user.pk).update(mail_notifications=wanted)
+
+
+def notifications_forget() -> int:
+    """Remove what is older than settings.NOTIFICATION_KEEP, some in each call. Answers how many."""
+    before = first_id_at(clock.now() - settings.NOTIFICATION_KEEP)
+    old = list(
+        Notification.objects.filter(pk__lt=before).order_by("pk").values_list("pk", flat=True)[:_AT_ONCE]
+    )
+    if old:
+        Notification.objects.filter(pk__in=old).delete()
+    return len(old)

@@ -370,6 +370,7 @@ def _result(seen: Seen) -> dict[str, Any]:
 def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict: _Verdict) -> Observation:
     return Observation(
         operation=operation,
+        seller_id=operation.seller_id,
         channel=channel,
         kind=_kind(seen),
         status=seen.status,
@@ -380,6 +381,8 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
         partial=seen.partial,
         body=seen.raw if isinstance(seen.raw, dict) else {"text": seen.raw} if seen.raw else None,
         seller_at=seen.at,
+        duration_ms=seen.duration_ms,
+        error_code=(seen.error.code if seen.error else "")[:80],
         at=clock.now(),
     )
 

@@ -72,6 +72,10 @@ class Channel(models.TextChoices):
     HUMAN = "human"
 
 
+# The channels of news that did not come with the answer to the call itself.
+SEEN_LATER = (Channel.POLL.value, Channel.WEBHOOK.value, Channel.RECONCILE.value)
+
+
 class Operation(Stateful):
     """Frozen request, identities each in a column of its own, status, and what happens next."""
 
@@ -178,6 +182,23 @@ class Operation(Stateful):
                 name="operation_unsettled",
                 condition=models.Q(settled_at__isnull=True),
             ),
+            # A seller's health, read from its latest rows: what settled, what settled later than at once,
+            # what could have come by webhook.
+            models.Index(
+                fields=["seller", "-settled_at"],
+                name="operation_settled",
+                condition=models.Q(settled_at__isnull=False),
+            ),
+            models.Index(
+                fields=["seller", "task_type", "-settled_at"],
+                name="operation_settled_later",
+                condition=models.Q(settled_by__in=SEEN_LATER),
+            ),
+            models.Index(
+                fields=["seller", "-settled_at"],
+                name="operation_hooked",
+                condition=models.Q(settled_by__in=SEEN_LATER, webhook_token__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -277,6 +298,10 @@ class Observation(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="observations")
+    # The operation's, repeated for the health of sellers; unchecked, for the check would lock the seller.
+    seller = models.ForeignKey(
+        Seller, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
     channel = models.CharField(max_length=12, choices=Channel.choices)
     kind = models.CharField(max_length=10)
     status = models.CharField(max_length=20)
@@ -287,11 +312,20 @@ class Observation(models.Model):
     partial = models.BooleanField(default=False)  # an end without its result: proves the status only
     body = models.JSONField(null=True)
     seller_at = models.DateTimeField(null=True)
+    duration_ms = models.PositiveIntegerField(null=True)  # of the call that brought it; null: none was made
+    error_code = models.CharField(max_length=80, blank=True)
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         ordering = ["id"]
-        indexes = [models.Index(fields=["operation", "id"], name="observation_by_operation")]
+        indexes = [
+            models.Index(fields=["operation", "id"], name="observation_by_operation"),
+            models.Index(
+                fields=["seller", "-id"],
+                name="observation_of_call",
+                condition=models.Q(duration_ms__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.channel}: {self.status}"

@@ -117,7 +117,7 @@ def next_poll(operation: Operation, *, status: str, now: datetime, retry_after_s
         status=status,
         polls=operation.polls if status == operation.status else 0,
         age_s=(now - sent).total_seconds(),
-        webhook=seller.uses_webhooks and operation.is_mutation,
+        webhook=seller.webhooks_trusted(now) and operation.is_mutation,
         retry_after_s=retry_after_s,
         seller=seller,
     )

@@ -10,13 +10,14 @@ from django.db.models import Count, F, Q, QuerySet
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.ids import first_id_at
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import OPEN, Observation, Operation, OperationStatus
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.people.scope import visible
-from tasks_app.sellers.selectors import AnswerTimes, answer_times, first_id_at
+from tasks_app.sellers.selectors import AnswerTimes, answer_times
 
 S = OperationStatus
 FOR_PEOPLE = (S.INPUT_REQUIRED, S.AUTH_REQUIRED)

@@ -60,7 +60,7 @@ class PersonAdmin(UserAdmin, _Kept):
     readonly_fields = ("last_login", "date_joined")
     fieldsets = (
         (None, {"fields": ("username", "password")}),
-        ("Person", {"fields": ("first_name", "last_name", "email", "time_zone")}),
+        ("Person", {"fields": ("first_name", "last_name", "email", "mail_notifications", "time_zone")}),
         ("Role", {"fields": ("groups", "teams", "is_active", "is_staff", "is_service")}),
         ("Dates", {"fields": ("last_login", "date_joined")}),
     )

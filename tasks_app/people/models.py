@@ -43,6 +43,9 @@ class User(AbstractUser):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     teams = models.ManyToManyField(Team, related_name="users", blank=True)
     time_zone = models.CharField(max_length=64, default="UTC")
+    mail_notifications = models.BooleanField(
+        "e-mail notifications", default=False, help_text="One e-mail for each notification."
+    )
     is_service = models.BooleanField(
         default=False, help_text="A service account: acts as agent:<id>, never decides."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -17,7 +16,6 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminURLInputWidget
 
-from tasks_app import clock
 from tasks_app.adcp import requests
 from tasks_app.desk import terms
 from tasks_app.desk.listing import ListPage
@@ -27,12 +25,12 @@ from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers import presenters
 from tasks_app.sellers.forms import SellerForm, TimingForm, take
+from tasks_app.sellers.health import health_of
 from tasks_app.sellers.models import Account, Seller
-from tasks_app.sellers.selectors import accounts_of, answer_times, recent_deliveries
+from tasks_app.sellers.selectors import accounts_of, recent_deliveries
 from tasks_app.sellers.services import SellerChange, seller_change, seller_timing_change
 from tasks_app.templatetags.fd import mark
 
-_DAYS = 30
 _SECRETS = ("token", "webhook_secret")
 
 
@@ -56,6 +54,7 @@ class SellerAdmin(ListPage):
         "show_webhooks",
         "show_idempotency",
         "slots",
+        "show_health",
         "show_active",
     ]
     search_fields = ["name", "slug"]
@@ -89,6 +88,18 @@ class SellerAdmin(ListPage):
     def show_idempotency(self, seller: Seller) -> SafeString:
         return mark(presenters.idempotency_glyph(seller), presenters.idempotency_words(seller)[0])
 
+    def name_rows(self, rows: list[Any]) -> None:
+        health = health_of(rows)
+        for seller in rows:
+            seller.health = health.get(seller.pk)
+
+    @display(description="Health")
+    def show_health(self, seller: Seller) -> SafeString:
+        line = presenters.health_line(vars(seller)["health"])
+        return format_html(
+            '<span class="two">{}<small>{}</small></span>', mark(line.glyph, line.text), line.note
+        )
+
     @display(description="State", ordering="active")
     def show_active(self, seller: Seller) -> SafeString:
         return mark("done", "Active") if seller.active else mark("stopped", "Switched off")
@@ -97,8 +108,7 @@ class SellerAdmin(ListPage):
         user = viewer(request)
         taken = obj.idempotency_risk_accepted_by
         accepted = actor_names({taken})[taken] if taken else ""
-        operations = visible(obj.operations.all(), user)
-        since = clock.now() - timedelta(days=_DAYS)
+        health = health_of([obj]).get(obj.pk)
         may_change = self.has_change_permission(request, obj)
         return {
             "seller": obj,
@@ -106,7 +116,10 @@ class SellerAdmin(ListPage):
             "webhooks": presenters.webhooks_words(obj),
             "idempotency": presenters.idempotency_words(obj, accepted),
             "idempotency_glyph": presenters.idempotency_glyph(obj),
-            "times": answer_times(operations, since=since, by_task=True),
+            "health": health,
+            "figures": presenters.health_figures(obj, health) if health else [],
+            "breaker": presenters.breaker_item(health.breaker) if health and health.breaker else None,
+            "errors": presenters.error_rows(health.calls) if health else [],
             "deliveries": recent_deliveries(obj) if user.has_perm("tasks_app.view_webhookdelivery") else None,
             "accounts": [(a, terms.payment(a.payment_terms)) for a in accounts_of(obj, user)],
             "form": SellerForm.of(obj) if may_change else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
@@ -53,6 +55,11 @@ class Seller(models.Model):
     # For people: whom to write to, and when somebody is there (sellers/hours.py).
     contact_email = models.EmailField(blank=True)
     business_hours = models.JSONField(default=dict, blank=True, validators=[hours_valid])
+    # Webhook health (operations/webhook_health.py). Until then it is polled as if it had none; past: its
+    # webhooks are on trial; null: trusted. What settled before `webhook_judged_since` counts no more.
+    webhook_paused_until = models.DateTimeField(null=True, editable=False)
+    webhook_judged_since = models.DateTimeField(null=True, editable=False)
+    webhook_checked_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
@@ -64,6 +71,10 @@ class Seller(models.Model):
     @property
     def uses_webhooks(self) -> bool:
         return self.webhook_mode != self.WebhookMode.NONE
+
+    def webhooks_trusted(self, now: datetime) -> bool:
+        """Whether a webhook may be waited for; while paused they are asked for and taken all the same."""
+        return self.uses_webhooks and (self.webhook_paused_until is None or self.webhook_paused_until <= now)
 
     @property
     def may_be_sent_mutations(self) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
 
 from tasks_app.desk import text
-from tasks_app.desk.items import Item
+from tasks_app.desk.items import Item, plural
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
+from tasks_app.sellers.health import Breaker, Calls, Out, SellerHealth, WebhookRate, WebhookState
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.selectors import seller_names
 from tasks_app.sellers.services import seller_abilities
@@ -52,6 +55,131 @@ def idempotency_glyph(seller: Seller) -> str:
     if seller.idempotency_ttl_s is not None:
         return "done"
     return "person" if seller.idempotency_risk_accepted_by else "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of the health strip: a glyph, what it is, the figure, what qualifies it."""
+
+    glyph: str
+    label: str
+    value: str
+    note: str
+
+
+def health_line(health: SellerHealth | None) -> Item:
+    """A seller's health in one line: how many calls fail, how fast they are, what is open."""
+    if health is None or not health.calls.count:
+        return Item(glyph="waiting", text="No calls in 24 h", note=_open_words(health))
+    if health.breaker and health.breaker.state != "closed":
+        return Item(glyph="failed", text=breaker_item(health.breaker).text, note=_open_words(health))
+    if health.webhooks.state == WebhookState.PAUSED:
+        return Item(glyph="overdue", text="Polled: webhooks do not come", note=_open_words(health))
+    wrong = health.calls.errors
+    return Item(
+        glyph="overdue" if wrong else "done",
+        text=f"{percent(wrong, health.calls.count)} errors" if wrong else "No errors",
+        note=f"median {milliseconds(health.calls.median_ms)}, {_open_words(health)}",
+    )
+
+
+def health_figures(seller: Seller, health: SellerHealth) -> list[Figure]:
+    """Calls, their time, webhooks, what is out now."""
+    return [
+        _calls_figure(health.calls),
+        Figure(
+            glyph="running",
+            label="Time of a call",
+            value=milliseconds(health.calls.median_ms),
+            note=f"median; nine in ten within {milliseconds(health.calls.ninetieth_ms)}, "
+            f"slowest {milliseconds(health.calls.slowest_ms)}"
+            if health.calls.count
+            else "none was made",
+        ),
+        _webhooks_figure(health.webhooks),
+        _out_figure(seller, health.out),
+    ]
+
+
+def breaker_item(breaker: Breaker) -> Item:
+    """The circuit breaker: closed lets calls through, open holds them back, half open tries one."""
+    words = {
+        "closed": ("done", "Circuit closed", "calls go through"),
+        "half-open": ("running", "Circuit half open", "one call tries whether it answers again"),
+    }
+    glyph, said, note = words.get(breaker.state, ("failed", "Circuit open", "no call is made"))
+    failures = f"{plural(breaker.failures, 'failure')}" if breaker.failures else ""
+    why = f"the last: {breaker.reason}" if breaker.reason else ""
+    since = f"since {text.moment_short(breaker.since)}" if breaker.since else ""
+    probe = f"next try {text.moment_short(breaker.next_probe_at)}" if breaker.next_probe_at else ""
+    return Item(
+        glyph=glyph, text=said, note=", ".join(part for part in (note, failures, why, since, probe) if part)
+    )
+
+
+def error_rows(calls: Calls) -> list[tuple[str, int, str]]:
+    """(code, how often, share of all calls), most frequent first."""
+    return [(code, count, percent(count, calls.count)) for code, count in calls.codes]
+
+
+def milliseconds(value: float | None) -> str:
+    """340 ms, 2.1 s, 1 m; – without one."""
+    if value is None:
+        return text.DASH
+    if value < 1000:
+        return f"{value:.0f}{text.SPACE}ms"
+    return text.duration(timedelta(milliseconds=value))
+
+
+def percent(part: int, whole: int) -> str:
+    """A share with one decimal below 10 %: never 0 % for something, never 100 % for not all."""
+    share = 100 * part / whole
+    if 0 < part < whole and (share < 0.1 or share > 99.9):
+        return f"under{text.SPACE}0.1{text.SPACE}%" if share < 50 else f"over{text.SPACE}99.9{text.SPACE}%"
+    shown = f"{share:.0f}" if share >= 10 and share == round(share) else f"{share:.1f}"
+    return f"{shown.removesuffix('.0')}{text.SPACE}%"
+
+
+def _calls_figure(calls: Calls) -> Figure:
+    if not calls.count:
+        return Figure(glyph="waiting", label="Calls, 24 h", value="none", note="no call was made")
+    wrong = f"{percent(calls.errors, calls.count)} without an answer or with an error"
+    return Figure(
+        glyph="overdue" if calls.errors else "done",
+        label="Calls, 24 h",
+        value=text.number(calls.count),
+        note=wrong if calls.errors else "every one was answered",
+    )
+
+
+def _webhooks_figure(rate: WebhookRate) -> Figure:
+    glyph, value, note = {
+        WebhookState.NONE: ("stopped", "None", "it is polled"),
+        WebhookState.TRUSTED: ("done", "Waited for", ""),
+        WebhookState.PAUSED: ("overdue", "Polled instead", f"until {text.moment_short(rate.until)}"),
+        WebhookState.TRIAL: ("running", "On trial", f"since {text.moment_short(rate.until)}"),
+    }[rate.state]
+    came = (
+        f"{rate.came} of {rate.due} came ({percent(rate.came, rate.due)})" if rate.due else "none was due yet"
+    )
+    told = [note] if rate.state == WebhookState.NONE else [part for part in (note, came) if part]
+    return Figure(glyph=glyph, label="Webhooks that came", value=value, note=", ".join(told))
+
+
+def _out_figure(seller: Seller, out: Out) -> Figure:
+    oldest = f"oldest since {text.moment_short(out.oldest_at)}" if out.oldest_at else ""
+    overdue = f"{out.overdue} overdue" if out.overdue else ""
+    slots = f"{out.calling} of {plural(seller.slots, 'slot')} in use"
+    return Figure(
+        glyph="overdue" if out.overdue else "seller",
+        label="Open now",
+        value=text.number(out.open),
+        note=", ".join(part for part in (slots, overdue, oldest) if part),
+    )
+
+
+def _open_words(health: SellerHealth | None) -> str:
+    return f"{health.out.open} open" if health and health.out.open else "nothing open"
 
 
 def _cannot(words: str) -> str:

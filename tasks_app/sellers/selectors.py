@@ -11,8 +11,10 @@ from typing import Any
 from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
 
 from tasks_app import clock
+from tasks_app.ids import first_id_at
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
+from tasks_app.sellers.health import Breaker, breakers_of
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
 
 
@@ -91,36 +93,9 @@ def seller_names(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
     return dict(Seller.objects.filter(pk__in=set(ids)).values_list("pk", "name"))
 
 
-def first_id_at(moment: datetime) -> uuid.UUID:
-    """The smallest UUIDv7 of a moment: rows made later have a larger key (RFC 9562)."""
-    milliseconds = max(0, int(moment.timestamp() * 1000))
-    return uuid.UUID(int=(milliseconds << 80) | (0x7 << 76) | (0x2 << 62))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Breaker:
-    """Whether a seller is called: `closed` (it is), `open` (left alone) or `half-open` (probed), since when,
-    after how many failures in a row, the last one's words, and when the next probe may go."""
-
-    state: str
-    since: datetime | None = None
-    failures: int = 0
-    reason: str = ""
-    next_probe_at: datetime | None = None
-
-
 def seller_breaker(seller: Seller) -> Breaker:
     """The circuit breaker of a seller as it stands."""
-    row = SellerBreaker.objects.filter(seller=seller).first()
-    if row is None:
-        return Breaker(state=SellerBreaker.State.CLOSED)
-    return Breaker(
-        state=row.state,
-        since=row.since,
-        failures=row.failures,
-        reason=row.reason,
-        next_probe_at=row.probe_at,
-    )
+    return breakers_of([seller]).get(seller.pk, Breaker(state=SellerBreaker.State.CLOSED))
 
 
 def calls_out(seller: Seller) -> int:

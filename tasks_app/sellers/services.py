@@ -113,10 +113,17 @@ def _keep(seller: Seller, capabilities: Capabilities) -> None:
     seller.tools = sorted(capabilities.tools)
     seller.idempotency_ttl_s = capabilities.idempotency_ttl_s
     seller.quirks = sorted({*seller.quirks, *capabilities.quirks})
-    seller.save()
+    _save_but_health(seller)
     Actor.objects.update_or_create(
         key=f"agent:{seller.slug}", defaults={"kind": Actor.Kind.AGENT, "name": seller.name}
     )
+
+
+def _save_but_health(seller: Seller) -> None:
+    """Without the columns that the sweep writes, maybe while the seller was being asked."""
+    kept = {"id", "webhook_paused_until", "webhook_judged_since", "webhook_checked_at"}
+    names = [field.name for field in Seller._meta.concrete_fields if field.name not in kept]
+    seller.save(update_fields=None if seller._state.adding else names)
 
 
 @dataclass(frozen=True, kw_only=True)

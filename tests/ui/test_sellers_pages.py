@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,14 +12,22 @@ from django.urls import reverse
 
 from orders.models import Deal
 from tasks_app import clock
+from tasks_app.desk.text import SPACE
+from tasks_app.ids import first_id_at
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.services import notify
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import Actor
-from tasks_app.sellers.models import Account, Seller
-from tasks_app.sellers.selectors import answer_times, first_id_at
+from tasks_app.sellers import presenters
+from tasks_app.sellers.models import Account, Seller, SellerBreaker
+from tasks_app.sellers.selectors import answer_times
 from tasks_app.webhooks.models import WebhookDelivery
+from tests.operations.making import answer, see, silent
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
 
+# Alpine's attributes (x-…, @…) need no inline script; only these would.
+INLINE = re.compile(r"<[^>]+\s(?:style|on[a-z]+)\s*=|<script(?![^>]*\ssrc=)", re.IGNORECASE)
 _CHANGERS = ("Ad Ops", "Administrator")
 _SETTINGS = {
     "name": "Cobalt Bay",
@@ -56,6 +66,80 @@ def test_answer_times_are_those_of_real_operations(agency: Agency) -> None:
     assert found.median == (spans[0] + spans[1]) / 2
     assert found.success == 100
     assert answer_times(settled, since=clock.now()) == []
+
+
+def test_health_is_on_the_page_and_in_the_list(agency: Agency, client_of: ClientOf) -> None:
+    seller, client = agency.sellers["cobalt"], client_of("Buyer")
+    assert "No calls in 24 h" in read(client, list_of(Seller))
+    assert "no call was made" in read(client, page_of(seller))
+    operation = Operation.objects.get(subject_id=agency.deals["lindqvist-cobalt"].pk)
+    for ms in (200, 300, 400):
+        see(operation, answer("submitted", task_id=operation.task_id, duration_ms=ms), "poll")
+    assert "No errors median 300 ms, 1 open" in read(client, list_of(Seller))
+    see(operation, replace(silent(), duration_ms=30_000), "poll")
+    page = read(client, page_of(seller))
+    assert "Calls, 24 h 4 25 % without an answer or with an error" in page
+    assert "median; nine in ten within 21 s, slowest 30 s" in page
+    assert "X_FLIGHTDECK_NO_ANSWER 1 25 %" in page
+    assert "Open now 1 0 of 1 slot in use, oldest since" in page
+    assert "25 % errors median 350 ms, 1 open" in read(client, list_of(Seller))
+
+
+def test_webhooks_that_do_not_come_are_said(agency: Agency, client_of: ClientOf) -> None:
+    seller, client = agency.sellers["cobalt"], client_of("Auditor")
+    Seller.objects.filter(pk=seller.pk).update(webhook_mode="none")
+    assert "Webhooks that came None it is polled" in read(client, page_of(seller))
+    Seller.objects.filter(pk=seller.pk).update(webhook_mode="hmac")
+    assert "Webhooks that came Waited for 0 of 1 came (0 %)" in read(client, page_of(seller))
+    paused = {"webhook_paused_until": clock.now() + timedelta(minutes=30)}
+    Seller.objects.filter(pk=seller.pk).update(**paused)
+    assert "Webhooks that came Polled instead until" in read(client, page_of(seller))
+    trial = clock.now() - timedelta(minutes=30)
+    Seller.objects.filter(pk=seller.pk).update(webhook_paused_until=trial, webhook_judged_since=trial)
+    assert "Webhooks that came On trial since" in read(client, page_of(seller))
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("closed", "Circuit closed calls go through"),
+        ("open", "Circuit open no call is made, 5 failures, the last: timed out"),
+        ("half-open", "Circuit half open one call tries whether it answers again, 5 failures"),
+    ],
+)
+def test_a_circuit_breaker_is_shown_where_there_is_one(
+    agency: Agency, client_of: ClientOf, state: str, said: str
+) -> None:
+    seller, client = agency.sellers["cobalt"], client_of("Buyer")
+    assert "Circuit" not in read(client, page_of(seller))
+    failed = {"failures": 5, "reason": "timed out"} if state != "closed" else {}
+    SellerBreaker.objects.create(seller=seller, state=state, **failed)
+    assert said in read(client, page_of(seller))
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [
+        (0, 7, "0 %"),
+        (7, 7, "100 %"),
+        (1, 2, "50 %"),
+        (1, 3, "33.3 %"),
+        (2, 100, "2 %"),
+        (1, 5000, "under 0.1 %"),
+        (4999, 5000, "over 99.9 %"),
+    ],
+)
+def test_a_share_is_never_rounded_to_none_or_all(part: int, whole: int, said: str) -> None:
+    assert presenters.percent(part, whole).replace(SPACE, " ") == said
+
+
+def test_pages_of_sellers_and_notifications_hold_no_inline_style_or_script(
+    agency: Agency, client_of: ClientOf
+) -> None:
+    notify(kind="test", title="Told", body="In full.", level="alarm", team=agency.deals["halvorsen"].team)
+    client = client_of("Ad Ops")
+    for address in (list_of(Notification), list_of(Seller), page_of(agency.sellers["cobalt"])):
+        assert not INLINE.findall(client.get(address).content.decode()), address
 
 
 def test_the_smallest_key_of_a_moment_is_below_what_is_made_then() -> None:

@@ -1,0 +1,81 @@
+"""E-mail: one message for each notification and person who opted in.
+
+A subscriber of the event bus, so it runs outside the transaction that told, and what a mail server refuses is
+tried again; who was mailed already is not mailed again.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urljoin
+
+import structlog
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.urls import reverse
+
+from tasks_app import clock
+from tasks_app.events.bus import Event, subscribe, type_declare
+from tasks_app.notifications.models import Notification, NotificationMail
+from tasks_app.notifications.selectors import mail_recipients, subject_links
+from tasks_app.people.models import User
+
+log = structlog.get_logger(__name__)
+TOLD = "notification.told"
+
+
+class MailNotTakenError(RuntimeError):
+    """The mail server did not take a message for somebody; the others have theirs."""
+
+
+def register() -> None:
+    """Called when the application starts."""
+    type_declare(TOLD)
+    subscribe("mail", [TOLD], mail_told)
+
+
+def mail_told(event: Event) -> None:
+    """Mail a notification to each person who opted in and has not had it.
+
+    Raises MailNotTakenError after everybody was tried; the bus calls again. A crash between a message and its
+    record sends that one message once more.
+    """
+    note = Notification.objects.filter(pk=event.entity_id).first()
+    if note is None:  # forgotten meanwhile
+        return
+    people = list(mail_recipients(note))
+    refused = [person for person in people if not _mailed(note, person)]
+    if refused:
+        raise MailNotTakenError(f"{len(refused)} of {len(people)} messages were not taken")
+
+
+def _mailed(note: Notification, person: User) -> bool:
+    try:
+        message(note, person).send()
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # SMTPException is an OSError; ValueError: an address it cannot write
+        log.warning(
+            "mail_not_taken", notification=str(note.pk), user=str(person.pk), error=type(error).__name__
+        )
+        return False
+    NotificationMail.objects.get_or_create(notification=note, user=person, defaults={"at": clock.now()})
+    return True
+
+
+def message(note: Notification, person: User) -> EmailMessage:
+    """The message for one person: the title as the subject, the text, where to look."""
+    page = subject_links([note]).get(note.pk) or reverse("admin:tasks_app_notification_changelist")
+    settings_page = reverse("admin:tasks_app_notification_changelist")
+    parts = [
+        note.body or note.title,
+        urljoin(settings.PUBLIC_URL, page),
+        f"You asked for these messages: {urljoin(settings.PUBLIC_URL, settings_page)}",
+    ]
+    mark = "" if note.level == Notification.Level.INFO else f"{note.get_level_display()}: "
+    return EmailMessage(
+        subject=f"{mark}{note.title}",
+        body="\n\n".join(parts),
+        to=[person.email],
+        headers={"Auto-Submitted": "auto-generated"},
+    )

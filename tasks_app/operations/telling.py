@@ -1,0 +1,253 @@
+"""What people are told of purchases: what is awaited, from whom, since when, and how long it takes.
+
+A subscriber of the event bus: told outside the transition, at least once delivered and, by the event's own
+name as the key, once told. Reads are not told of. Source: document 000, "User Communication".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.desk import text
+from tasks_app.events.bus import Event, subscribe
+from tasks_app.lifecycle.names import EntityName, names_of
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.services import About, notifications_forget, notify
+from tasks_app.operations.estimates import estimate_of, estimate_words
+from tasks_app.operations.models import PENDING, Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.sweep import chore_register
+from tasks_app.people.roles import STEER_OPERATION
+
+_SAID_CHARS = 500
+_ID_CHARS = 255
+_Level = Notification.Level
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A notification about to be: its title, the sentences of its text, how loud, and for operators only."""
+
+    title: str
+    sentences: tuple[str, ...]
+    level: str = _Level.INFO
+    operators: bool = False
+
+
+def register() -> None:
+    """Called when the application starts."""
+    subscribe("people", [f"operation.{status}" for status in _WORDS], operation_tell)
+    chore_register("notifications_forgotten", notifications_forget)
+
+
+def operation_tell(event: Event) -> None:
+    """Tell of one status of one purchase. What it has left again meanwhile is waited for no longer: the later
+    event tells what holds."""
+    operation = Operation.objects.select_related("seller", "team").filter(pk=event.entity_id).first()
+    status = str(event.payload["to"])
+    if operation is None or not operation.is_mutation:
+        return
+    if status in (*PENDING, S.TIMED_OUT) and operation.status != status:
+        return
+    told = _WORDS[status](operation, event.at)
+    operators = told.operators or operation.team is None
+    notify(
+        kind=f"operation_{status}",
+        title=told.title,
+        body="\n".join(sentence for sentence in told.sentences if sentence),
+        level=told.level,
+        about=About(type="operation", id=operation.pk),
+        team=None if operators else operation.team,
+        right=STEER_OPERATION if operators else "",
+        key=_key(operation, event, status),
+    )
+
+
+def _key(operation: Operation, event: Event, status: str) -> str:
+    """The event's own name; a seller that goes to and fro between submitted and working is told of once for
+    each deadline."""
+    if status in (S.SUBMITTED, S.WORKING) and operation.deadline_at is not None:
+        return f"operation:{operation.pk}:{status}:{operation.deadline_at:%Y%m%dT%H%M%S}"
+    return ":".join(str(part) for part in event.dedup_id)
+
+
+def _waiting(operation: Operation, since: datetime) -> Told:
+    return Told(
+        title=f"Waiting for {operation.seller.name}: {_what(operation)}",
+        sentences=(
+            f"Awaited: the answer to {_what(operation)}, from {operation.seller.name}, since {_at(since)}.",
+            _estimate(operation),
+            _overdue_then(operation),
+            _said(operation),
+        ),
+    )
+
+
+def _working(operation: Operation, since: datetime) -> Told:
+    return Told(
+        title=f"{operation.seller.name} is working on {_what(operation)}",
+        sentences=(
+            f"Awaited: the result of {_what(operation)}, from {operation.seller.name}, since {_at(since)}.",
+            _estimate(operation),
+            _overdue_then(operation),
+            _said(operation),
+        ),
+    )
+
+
+def _asks(operation: Operation, since: datetime) -> Told:
+    return Told(
+        title=f"{operation.seller.name} asks about {_what(operation)}",
+        sentences=(
+            f"Awaited: our answer to {operation.seller.name}, from {operation.team or 'Ad Ops'}, "
+            f"since {_at(since)}.",
+            _said(operation) or f"{operation.seller.name} did not say what it asks.",
+            _overdue_then(operation),
+        ),
+        level=_Level.WARNING,
+    )
+
+
+def _locked_out(operation: Operation, since: datetime) -> Told:
+    return Told(
+        title=f"{operation.seller.name} wants credentials for {_what(operation)}",
+        sentences=(
+            f"Awaited: credentials for {operation.seller.name}, from Ad Ops, since {_at(since)}.",
+            _said(operation),
+            _overdue_then(operation),
+        ),
+        level=_Level.WARNING,
+        operators=True,
+    )
+
+
+def _overdue(operation: Operation, since: datetime) -> Told:
+    question = Approval.objects.filter(
+        subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
+    ).first()
+    asked = f" ({question.reference})" if question else ""
+    return Told(
+        title=f"Overdue: {operation.seller.name} has not answered {_what(operation)}",
+        sentences=(
+            f"Awaited: a decision to keep waiting or to stop{asked}, from {operation.team or 'Ad Ops'}, "
+            f"since {_at(since)}.",
+            f"Sent {_at(operation.sent_at)}." if operation.sent_at else "",
+            _estimate(operation),
+            "The seller may still act; a late answer is still taken.",
+        ),
+        level=_Level.WARNING,
+    )
+
+
+def _approved(operation: Operation, at: datetime) -> Told:
+    bought = media_buy_id(operation)
+    named = f"media buy {bought}" if bought else "the seller named no media buy"
+    new = operation.task_type == "create_media_buy"
+    late = "It came after its deadline: a person decides whether it is kept." if operation.overdue_at else ""
+    return Told(
+        title=f"{operation.seller.name} {'approved' if new else 'completed'} {_what(operation)}: {named}",
+        sentences=(_ended("Approved" if new else "Completed", operation, at), late, _said(operation)),
+        level=_Level.WARNING if late or not bought else _Level.INFO,
+    )
+
+
+def _rejected(operation: Operation, at: datetime) -> Told:
+    return Told(
+        title=f"{operation.seller.name} rejected {_what(operation)}",
+        sentences=(_ended("Rejected", operation, at), _why(operation)),
+        level=_Level.WARNING,
+    )
+
+
+def _failed(operation: Operation, at: datetime) -> Told:
+    return Told(
+        title=f"{_what(operation)} with {operation.seller.name} failed",
+        sentences=(_ended("Failed", operation, at), _why(operation)),
+        level=_Level.WARNING,
+    )
+
+
+def _canceled(operation: Operation, at: datetime) -> Told:
+    return Told(
+        title=f"{_what(operation)} with {operation.seller.name} was canceled",
+        sentences=(_ended("Canceled", operation, at), _why(operation)),
+    )
+
+
+_WORDS: dict[str, Callable[[Operation, datetime], Told]] = {
+    S.SUBMITTED.value: _waiting,
+    S.WORKING.value: _working,
+    S.INPUT_REQUIRED.value: _asks,
+    S.AUTH_REQUIRED.value: _locked_out,
+    S.TIMED_OUT.value: _overdue,
+    S.COMPLETED.value: _approved,
+    S.REJECTED.value: _rejected,
+    S.FAILED.value: _failed,
+    S.CANCELED.value: _canceled,
+}
+
+
+def media_buy_id(operation: Operation) -> str:
+    """The media buy that the seller's result names; empty where it names none that can be one."""
+    named = operation.result.get("media_buy_id") if isinstance(operation.result, dict) else None
+    return named if isinstance(named, str) and 0 < len(named) <= _ID_CHARS else ""
+
+
+def _what(operation: Operation) -> str:
+    """create_media_buy for DEAL-2026-000123 (Lindqvist Cold Brew)."""
+    subject = _subject(operation)
+    if subject is None:
+        return f"{operation.task_type} ({operation.reference})"
+    part = f" ({subject.part_of})" if subject.part_of else ""
+    return f"{operation.task_type} for {subject.reference}{part}"
+
+
+def _subject(operation: Operation) -> EntityName | None:
+    if operation.subject_id is None:
+        return None
+    return names_of(operation.subject_type, [operation.subject_id]).get(operation.subject_id)
+
+
+def _estimate(operation: Operation) -> str:
+    return estimate_words(estimate_of(seller_id=operation.seller_id, task_type=operation.task_type))
+
+
+def _overdue_then(operation: Operation) -> str:
+    if operation.deadline_at is None:
+        return ""
+    return f"Overdue {_at(operation.deadline_at)}; then a person is asked."
+
+
+def _ended(word: str, operation: Operation, at: datetime) -> str:
+    if operation.sent_at is None:
+        return f"{word} {_at(at)}; it was never sent."
+    took = text.duration(at - operation.sent_at)
+    seen = f", seen by {operation.settled_by}" if operation.settled_by else ""
+    return f"{word} {_at(at)}, {took} after it was sent{seen}."
+
+
+def _why(operation: Operation) -> str:
+    """The seller's code, field and words."""
+    error = operation.error if isinstance(operation.error, dict) else {}
+    code, field = str(error.get("code") or ""), str(error.get("field") or "")
+    words = _cut(str(error.get("message") or "") or operation.message)
+    named = f"{code} ({field})" if code and field else code
+    return ": ".join(part for part in (named, words) if part) or "No reason was given."
+
+
+def _said(operation: Operation) -> str:
+    words = _cut(operation.message)
+    return f"{operation.seller.name} says: {words}" if words else ""
+
+
+def _cut(words: str) -> str:
+    one_line = " ".join(words.split())
+    return one_line if len(one_line) <= _SAID_CHARS else f"{one_line[: _SAID_CHARS - 1]}…"
+
+
+def _at(moment: datetime) -> str:
+    """Wed 18 Nov, 12:00 UTC: read by people in several zones."""
+    return f"{text.moment(moment, 'UTC')} UTC"

@@ -1,0 +1,198 @@
+"""E-mail: one message for each notification and person who asked for it, however often it is delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from tasks_app.events.models import EventDelivery
+from tasks_app.events.selectors import deliveries_visible
+from tasks_app.lifecycle.models import OutboxEvent
+from tasks_app.notifications.mail import TOLD
+from tasks_app.notifications.models import Notification, NotificationMail
+from tasks_app.notifications.services import About, notify, user_mail_set
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_OPERATION
+from tests.database import Database
+from tests.events.parts import relay
+from tests.factories import make_deal, make_team, make_user
+from tests.notifications.post_office import PostOffice, opened
+from tests.operations.making import stand
+
+
+@pytest.fixture
+def office(committed_db: Database, settings: Any) -> Iterator[PostOffice]:
+    """A database that commits, and a mail server of our own."""
+    with opened() as server:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
+        relay()  # subscribers begin with the first numbering
+        yield server
+
+
+def reader(name: str, role: str = "Buyer", **fields: object) -> User:
+    """Somebody who asked to be mailed."""
+    user = make_user(role, name=name)
+    User.objects.filter(pk=user.pk).update(email=f"{name}@example.com", mail_notifications=True)
+    User.objects.filter(pk=user.pk).update(**fields)
+    return user
+
+
+def test_one_message_for_each_who_asked_and_is_told(office: PostOffice) -> None:
+    reader("asked")
+    reader("also")
+    reader("never", mail_notifications=False)
+    reader("gone", is_active=False)
+    reader("robot", is_service=True)
+    reader("nowhere", email="")
+    elsewhere = reader("elsewhere")
+    elsewhere.teams.clear()
+
+    notify(kind="test", title="Told", body="In full.", team=make_team())
+    relay()
+
+    assert sorted(office.recipients) == ["also@example.com", "asked@example.com"]
+    assert NotificationMail.objects.count() == 2
+
+
+def test_what_is_for_a_right_goes_to_who_holds_it(office: PostOffice) -> None:
+    reader("ops", "Ad Ops")
+    reader("buyer", "Buyer")
+    reader("root", "Buyer", is_superuser=True)
+    notify(kind="test", title="Told", right=STEER_OPERATION)
+    relay()
+    assert sorted(office.recipients) == ["ops@example.com", "root@example.com"]
+
+
+def test_the_message_says_what_where_and_why(office: PostOffice, settings: Any) -> None:
+    settings.PUBLIC_URL = "https://desk.example"
+    reader("asked")
+    deal = make_deal()
+    notify(
+        kind="test",
+        title="Norrland\r\nBcc: everybody@example.com asks",
+        body="Awaited: an answer.",
+        level="warning",
+        about=About(type="deal", id=deal.pk),
+        team=make_team(),
+    )
+    relay()
+    ((_, message),) = office.taken
+    assert message["Subject"] == "Warning: Norrland Bcc: everybody@example.com asks"
+    assert message["Bcc"] is None
+    assert message["Auto-Submitted"] == "auto-generated"
+    text = message.get_payload(decode=True)
+    assert isinstance(text, bytes)
+    lines = text.decode().split()
+    assert f"https://desk.example/admin/orders/deal/{deal.pk}/change/" in lines
+    assert "https://desk.example/admin/tasks_app/notification/" in lines
+    assert "Awaited: an answer." in text.decode()
+
+
+def test_who_has_it_is_not_mailed_again_when_it_is_retried_for_another(office: PostOffice) -> None:
+    reader("first")
+    reader("second")
+    office.refused = {"second@example.com"}
+    notify(kind="test", title="Told", team=make_team())
+    relay()
+    assert office.recipients == ["first@example.com"]
+    delivery = EventDelivery.objects.get(subscriber="mail")
+    assert delivery.error == "MailNotTakenError: 1 of 2 messages were not taken"
+    assert "example.com" not in delivery.error, "whom it was for stays out of what operators see"
+
+    office.refused = set()
+    EventDelivery.objects.update(due_at=delivery.created_at)
+    relay()
+    assert office.recipients == ["first@example.com", "second@example.com"]
+    assert not EventDelivery.objects.exists()
+
+
+def test_a_mail_server_that_is_away_loses_nothing(office: PostOffice, settings: Any) -> None:
+    reader("asked")
+    settings.EMAIL_PORT = 1
+    notify(kind="test", title="Told", team=make_team())
+    relay()
+    assert EventDelivery.objects.get(subscriber="mail").due_at is not None
+    settings.EMAIL_PORT = office.port
+    EventDelivery.objects.update(due_at=Notification.objects.get().at)
+    relay()
+    assert office.recipients == ["asked@example.com"]
+
+
+def test_what_was_rolled_back_is_not_mailed(office: PostOffice) -> None:
+    reader("asked")
+    with transaction.atomic():
+        notify(kind="test", title="Told", team=make_team())
+        transaction.set_rollback(True)
+    relay()
+    assert office.taken == []
+
+
+def test_no_transaction_is_open_while_the_mail_server_is_talked_to(office: PostOffice) -> None:
+    reader("asked")
+    open_then: list[int] = []
+
+    def look() -> None:
+        with connection.cursor() as cursor:  # of the mail server's own thread
+            cursor.execute(
+                "select count(*) from pg_stat_activity"
+                " where datname = current_database() and state like 'idle in transaction%'"
+            )
+            open_then.append(cursor.fetchone()[0])
+        connection.close()
+
+    office.on_data = look
+    notify(kind="test", title="Told", team=make_team())
+    relay()
+    assert open_then == [0]
+
+
+@pytest.mark.django_db
+def test_a_person_says_whether_to_be_mailed() -> None:
+    user = make_user("Buyer")
+    assert not user.mail_notifications, "nobody is mailed unasked"
+    user_mail_set(user=user, wanted=True)
+    user.refresh_from_db()
+    assert user.mail_notifications
+
+
+@pytest.mark.django_db
+def test_a_key_said_twice_is_one_event() -> None:
+    assert notify(kind="test", title="once", right=STEER_OPERATION, key="k")
+    assert not notify(kind="test", title="once", right=STEER_OPERATION, key="k")
+    assert OutboxEvent.objects.filter(type=TOLD).count() == 1
+
+
+def test_operators_see_what_was_not_taken_and_superusers_see_all(office: PostOffice) -> None:
+    reader("asked")
+    office.refused = {"asked@example.com"}
+    notify(kind="test", title="Told", team=make_team())
+    operation = stand(S.SUBMITTED)
+    relay()
+    EventDelivery.objects.create(
+        subscriber="another",
+        event=OutboxEvent.objects.filter(entity_id=operation.pk).latest("id"),
+        position=1,
+        entity_type="operation",
+        entity_id=operation.pk,
+    )
+    root = User.objects.create_superuser("root", password="unused-in-this-test")
+    seen = {
+        name: sorted(deliveries_visible(user).values_list("entity_type", flat=True))
+        for name, user in {
+            "operators": make_user("Ad Ops"),
+            "auditors": make_user("Auditor"),
+            "strangers": make_user("Ad Ops", team=make_team("Another")),
+            "root": root,
+        }.items()
+    }
+    assert seen == {
+        "operators": ["notification", "operation"],
+        "auditors": ["operation"],
+        "strangers": ["notification"],
+        "root": ["notification", "operation"],
+    }
