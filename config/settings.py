@@ -119,6 +119,19 @@ TEMPLATES = [
     }
 ]
 
+# --- webhooks -----------------------------------------------------------------------------------
+WEBHOOK_THREADS = env.int("FLIGHTDECK_WEBHOOK_THREADS", 6)
+# Applied before they are answered, per web process; in a burst the rest is left to the workers.
+WEBHOOK_APPLIED_PER_S = env.int("FLIGHTDECK_WEBHOOK_APPLIED_PER_S", 20)
+# All processes together: a seller's deliveries in 10 s; refused ones of one address in 60 s.
+WEBHOOK_SELLER_CAP = env.int("FLIGHTDECK_WEBHOOK_SELLER_CAP", 3000)
+WEBHOOK_SOURCE_CAP = env.int("FLIGHTDECK_WEBHOOK_SOURCE_CAP", 120)
+WEBHOOK_REFUSED_ROWS = env.int("FLIGHTDECK_WEBHOOK_REFUSED_ROWS", 200)  # kept, per seller and hour
+WEBHOOK_NONCES_PER_KEY = env.int("FLIGHTDECK_WEBHOOK_NONCES_PER_KEY", 100_000)
+WEBHOOK_KEEP = timedelta(days=_positive("FLIGHTDECK_WEBHOOK_KEEP_DAYS", 90))  # refused and repeated ones
+if min(WEBHOOK_THREADS, WEBHOOK_SELLER_CAP, WEBHOOK_SOURCE_CAP, WEBHOOK_NONCES_PER_KEY) < 1:
+    raise ImproperlyConfigured("FLIGHTDECK_WEBHOOK_… numbers must be at least 1")
+
 # --- database: PostgreSQL only, two roles --------------------------------------------------------
 _urls = database_urls(BASE_DIR, os.environ)
 _role = env.str("FLIGHTDECK_DB_ROLE", "app")
@@ -130,7 +143,9 @@ if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
 DATABASES["default"]["ATOMIC_REQUESTS"] = False
 # The pool does not survive django-q2's forks: web processes only (config.asgi sets it).
 if env.bool("FLIGHTDECK_DB_POOL", False):
-    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": 8, "timeout": 10}
+    # Threads that take webhooks keep a connection each, beside those of pages.
+    _most = 8 + WEBHOOK_THREADS
+    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": _most, "timeout": 10}
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = 60
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True

@@ -8,7 +8,7 @@ from tasks_app.notifications.models import Notification, NotificationRead
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import Actor, Advertiser, Team, User
 from tasks_app.sellers.models import Account, Seller
-from tasks_app.webhooks.models import WebhookDelivery
+from tasks_app.webhooks.models import SellerRevocations, SenderTally, WebhookDelivery
 
 __all__ = [
     "Account",
@@ -32,6 +32,8 @@ __all__ = [
     "Operation",
     "OutboxEvent",
     "Seller",
+    "SellerRevocations",
+    "SenderTally",
     "Step",
     "Team",
     "User",

@@ -154,9 +154,11 @@ def _push_config(operation: Operation) -> dict[str, Any]:
         "operation_id": str(operation.pk),
         "token": operation.webhook_token,
     }
-    if seller.webhook_mode == Seller.WebhookMode.HMAC:
-        # Its presence asks for HMAC, its absence for RFC 9421 (AdCP L3/webhooks).
-        config["authentication"] = {"schemes": ["HMAC-SHA256"], "credentials": seller.webhook_secret}
+    if seller.shares_webhook_secret:
+        # Its presence asks for HMAC or bearer credentials, its absence for RFC 9421 (AdCP L3/webhooks).
+        bearer = seller.webhook_mode == Seller.WebhookMode.BEARER
+        scheme = "Bearer" if bearer else "HMAC-SHA256"
+        config["authentication"] = {"schemes": [scheme], "credentials": seller.webhook_secret}
     return config
 
 
@@ -173,5 +175,5 @@ def _for_eyes(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 def operation_secrets(operation: Operation) -> list[str]:
     """What a seller may echo and nobody may store: our webhook token and credentials, its token."""
-    seller = operation.seller
-    return [s for s in (operation.webhook_token, seller.webhook_secret, seller.token) if s]
+    token = [operation.webhook_token] if operation.webhook_token else []
+    return [*token, *operation.seller.known_secrets]

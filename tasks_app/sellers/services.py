@@ -61,7 +61,7 @@ def seller_add(
     seller.token = token or (seller.token if same_host else None)
     seller.webhook_mode, seller.jwks_url = webhooks, jwks_url
     seller.allow_private, seller.slots = allow_private, slots
-    if webhooks == Seller.WebhookMode.HMAC and not seller.webhook_secret:
+    if seller.shares_webhook_secret and not seller.webhook_secret:
         seller.webhook_secret = secrets.token_urlsafe(32)
     seller.full_clean(exclude=["token", "webhook_secret"])
     capabilities = asyncio.run(client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))

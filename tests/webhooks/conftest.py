@@ -19,11 +19,11 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
-from tests.adcp.raw_server import RawServer, response, serve
+from tests.adcp.raw_server import RawServer, serve
 from tests.database import Database, TestServer, point_django_at
 from tests.factories import make_seller
 from tests.support import wait_until
-from tests.webhooks.signing import hmac, jwks, post
+from tests.webhooks.signing import hmac, jwks, post, publishing
 
 ROOT = Path(__file__).resolve().parents[2]
 _number = count(1)
@@ -93,10 +93,8 @@ def vasa(receiver: Endpoint, keys: RawServer) -> Seller:
 
 @pytest.fixture
 def keys() -> Iterator[RawServer]:
-    """Where a seller publishes its keys."""
-    with serve(
-        lambda _server: lambda _request, connection: connection.sendall(response(jwks("k1")))
-    ) as server:
+    """Where a seller publishes its keys, and no list of revoked ones."""
+    with serve(lambda _server: publishing(jwks("k1"))) as server:
         yield server
 
 
