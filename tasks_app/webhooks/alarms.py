@@ -17,6 +17,9 @@ def mode_mismatch_alarm(seller: Seller) -> None:
         level=Notification.Level.ALARM,
         title=f"{seller.name} signs webhooks in another way than agreed",
         body=f"Registered: {seller.get_webhook_mode_display()}. Deliveries proven otherwise are refused (401 "
-        "webhook_mode_mismatch): the seller set it up wrongly, or somebody stands in between. What it is asked
-        " "for is still seen by polling.", about=About(type="seller", id=seller.pk), right=STEER_OPERATION,
-        key=f"webhook_mode_mismatch:{seller.pk}:{clock.now():%Y-%m-%d}", )
+        "webhook_mode_mismatch): the seller set it up wrongly, or somebody stands in between. What it is "
+        "asked for is still seen by polling.",
+        about=About(type="seller", id=seller.pk),
+        right=STEER_OPERATION,
+        key=f"webhook_mode_mismatch:{seller.pk}:{clock.now():%Y-%m-%d}",
+    )
