@@ -120,9 +120,9 @@ TEMPLATES = [
 ]
 
 # --- webhooks -----------------------------------------------------------------------------------
-WEBHOOK_THREADS = env.int("FLIGHTDECK_WEBHOOK_THREADS", 6)
-# Applied before they are answered, per web process; in a burst the rest is left to the workers.
-WEBHOOK_APPLIED_PER_S = env.int("FLIGHTDECK_WEBHOOK_APPLIED_PER_S", 20)
+WEBHOOK_THREADS = env.int("FLIGHTDECK_WEBHOOK_THREADS", 16)
+# Of one thread's time in each web process: applied before they are answered; in a burst workers do the rest.
+WEBHOOK_APPLIED_SHARE = env.float("FLIGHTDECK_WEBHOOK_APPLIED_SHARE", 0.1)
 # All processes together: a seller's deliveries in 10 s; refused ones of one address in 60 s.
 WEBHOOK_SELLER_CAP = env.int("FLIGHTDECK_WEBHOOK_SELLER_CAP", 3000)
 WEBHOOK_SOURCE_CAP = env.int("FLIGHTDECK_WEBHOOK_SOURCE_CAP", 120)

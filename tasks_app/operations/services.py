@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tasks_app.lifecycle.transitions import Who, create, transition
 from tasks_app.operations import policy
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.tokens import webhook_token_of
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team
 from tasks_app.sellers.models import Account, Seller
@@ -141,7 +141,7 @@ def _wire_arguments(operation: Operation, arguments: Mapping[str, Any], *, mutat
         # Echoed by the seller, also where it echoes no operation_id.
         sent["context"] = {**sent["context"], "operation_id": str(operation.pk)}
     if seller.uses_webhooks:
-        operation.webhook_token = secrets.token_urlsafe(24)
+        operation.webhook_token = webhook_token_of(operation.pk)
         sent["push_notification_config"] = _push_config(operation)
     return sent
 

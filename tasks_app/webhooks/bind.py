@@ -6,29 +6,44 @@ Source: AdCP L3/async-identity-and-convergence "Webhook delivery-key binding".
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from django.db import connection
 from psycopg.types.json import Jsonb
 
 from tasks_app import clock
 from tasks_app.lifecycle.prepared import prepared_row
+from tasks_app.operations.models import PENDING
+from tasks_app.operations.models import OperationStatus as S
 from tasks_app.webhooks.answer import Answer
 from tasks_app.webhooks.models import WebhookDelivery
 
 Verdict = WebhookDelivery.Verdict
+_OPEN = (S.CALLING_ADCP, *PENDING)
 KEY_CHARS = 8  # of a key that is no longer bound
 BUSY = Answer(status=503, word="in_progress", headers={"Retry-After": "1"})
 
-# Nothing is inserted while a twin is in progress (the lock ends with its transaction), where the key is
-# bound, or where a delivery received before waits for the same operation.
-_INSERT = """
-insert into tasks_app_webhookdelivery (
-    id, seller_id, operation_id, at, source, key, bound_until, fingerprint, verdict, reason, task_id,
-    operation_ref, status, key_id, body
+_COLUMNS = (
+    "id, seller_id, operation_id, at, source, key, bound_until, fingerprint, verdict, reason, task_id,"
+    " operation_ref, status, key_id, body"
 )
+# Nothing is inserted while a twin is in progress (the lock ends with its transaction), or where the key is
+# bound.
+_INSERT = f"""
+insert into tasks_app_webhookdelivery ({_COLUMNS})
 select %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s where %s or pg_try_advisory_xact_lock(%s)
 on conflict do nothing returning true
 """
+# Nor where it could not be news of an open operation that fits what is known of it, or where a delivery
+# received before waits for the same operation.
+_RECEIVE = f"""
+insert into tasks_app_webhookdelivery ({_COLUMNS})
+select %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
+from tasks_app_operation operation
+where (%s or pg_try_advisory_xact_lock(%s)) and operation.id = %s and operation.seller_id = %s
+    and operation.status = any(%s) and operation.task_id in ('', %s) and operation.task_type = %s
+on conflict do nothing returning true
+"""  # noqa: S608 (our own column names)
 
 
 def key_lock(delivery: WebhookDelivery) -> int:
@@ -39,8 +54,19 @@ def key_lock(delivery: WebhookDelivery) -> int:
 
 def delivery_insert(delivery: WebhookDelivery) -> bool:
     """Insert the row and so bind its key; False when nothing was inserted (see above)."""
+    return _insert(_INSERT, delivery, [])
+
+
+def delivery_insert_received(delivery: WebhookDelivery, *, task_type: str) -> bool:
+    """Insert the row for a worker to apply; False when it has to be judged at once (see above)."""
+    delivery.verdict = Verdict.RECEIVED
+    told = [delivery.operation_id, delivery.seller_id, list(_OPEN), delivery.task_id, task_type]
+    return _insert(_RECEIVE, delivery, told)
+
+
+def _insert(statement: str, delivery: WebhookDelivery, more: list[Any]) -> bool:
     row = prepared_row(
-        _INSERT,
+        statement,
         [
             delivery.pk,
             delivery.seller_id,
@@ -59,6 +85,7 @@ def delivery_insert(delivery: WebhookDelivery) -> bool:
             Jsonb(delivery.body) if delivery.body is not None else None,
             not delivery.key,
             key_lock(delivery),
+            *more,
         ],
     )
     delivery._state.adding = row is None

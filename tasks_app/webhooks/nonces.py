@@ -10,17 +10,21 @@ from datetime import timedelta
 from functools import partial
 
 from django.conf import settings
-from django.db import connection
 
 from tasks_app import clock
 from tasks_app.adcp.signatures.rfc9421 import ReplayGuard
+from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import SeenNonce
 
 _KEPT_CHARS = 120
 _INSERT = (
     "insert into tasks_app_seennonce (seller_id, key_id, nonce, expires_at) values (%s, %s, %s, %s)"
-    " on conflict do nothing"
+    " on conflict do nothing returning true"
+)
+_LIVE = (
+    "select true from tasks_app_seennonce where seller_id = %s and key_id = %s and expires_at >= %s"
+    " limit 1 offset %s"
 )
 
 
@@ -39,16 +43,13 @@ def nonces_forget() -> int:
 
 
 def _is_full(seller: Seller, key_id: str) -> bool:
-    live = SeenNonce.objects.filter(seller=seller, key_id=_fit(key_id), expires_at__gte=clock.now())
     most = settings.WEBHOOK_NONCES_PER_KEY
-    return live[most - 1 : most].exists()
+    return prepared_row(_LIVE, [seller.pk, _fit(key_id), clock.now(), most - 1]) is not None
 
 
 def _remember(seller: Seller, key_id: str, nonce: str, seconds: int) -> bool:
     until = clock.now() + timedelta(seconds=seconds)
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [seller.pk, _fit(key_id), _fit(nonce), until])
-        return cursor.rowcount == 1
+    return prepared_row(_INSERT, [seller.pk, _fit(key_id), _fit(nonce), until]) is not None
 
 
 def _fit(text: str) -> str:

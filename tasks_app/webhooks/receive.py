@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -24,22 +25,23 @@ from tasks_app.adcp.types import Seen
 from tasks_app.adcp.webhook_body import (
     EnvelopeError,
     WebhookEnvelope,
+    WebhookIdentity,
     from_event,
     read_identity,
     read_webhook,
 )
 from tasks_app.operations.canonical import canonical_digest
-from tasks_app.operations.models import PENDING, Operation
-from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.services import operation_secrets
+from tasks_app.operations.tokens import webhook_token_of
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.alarms import mode_mismatch_alarm
 from tasks_app.webhooks.answer import Answer, Incoming
 from tasks_app.webhooks.apply import delivery_apply
 from tasks_app.webhooks.authenticate import authenticate
-from tasks_app.webhooks.bind import BUSY, delivery_insert, key_take, twin_answer
-from tasks_app.webhooks.bursts import may_apply_now
+from tasks_app.webhooks.bind import BUSY, delivery_insert, delivery_insert_received, key_take, twin_answer
+from tasks_app.webhooks.bursts import applying, may_apply_now
 from tasks_app.webhooks.early import received_apply
 from tasks_app.webhooks.models import WebhookDelivery
 from tasks_app.webhooks.rates import seller_admit
@@ -52,7 +54,6 @@ TOO_LARGE = "webhook_body_too_large"
 _MAX_KEY_CHARS = 255
 _A2A_TOKEN = "x-a2a-notification-token"  # noqa: S105 (a header's name)
 _NEEDED = ("status", "task_type", "task_id", "webhook_token", "seller_id")
-_OPEN = frozenset({S.CALLING_ADCP, *PENDING})
 Verdict = WebhookDelivery.Verdict
 
 
@@ -65,8 +66,18 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Told:
+    """What a delivery that is its seller's says, read strictly and not yet believed."""
+
+    parsed: dict[str, Any]
+    body: dict[str, Any]  # the same under today's names
+    identity: WebhookIdentity
+    old: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Read:
-    """A delivery that is its seller's: what it says, of which operation (None: of none we know yet)."""
+    """A delivery as it will be kept, and what it says of which operation (None: of none we know yet)."""
 
     operation: Operation | None
     envelope: WebhookEnvelope
@@ -97,9 +108,17 @@ def _receive(seller: Seller, incoming: Incoming) -> Answer:
     if wait is not None:
         fingerprint = hashlib.sha256(incoming.body).hexdigest()
         return delivery_postpone(seller=seller, source=incoming.source, wait=wait, fingerprint=fingerprint)
-    read = _read(seller, incoming, key_id)
+    told = _parse(seller, incoming)
+    burst = not may_apply_now()
+    if burst and _leave_to_worker(seller, incoming, told, key_id):
+        return Answer(status=200, word=Verdict.RECEIVED)
+    operation = operation_of(seller, told.identity.operation_id, told.identity.task_id)
+    if operation is not None:
+        _check_tokens(operation, [told.identity.token, incoming.headers.get(_A2A_TOKEN)])
+    secrets = operation_secrets(operation) if operation else seller.known_secrets
+    read = _read(seller, incoming, told, key_id, operation=operation, secrets=secrets)
     with structlog.contextvars.bound_contextvars(request_id=str(read.delivery.pk)):
-        return _take(read)
+        return _take(read, burst=burst)
 
 
 def _prove(seller: Seller, incoming: Incoming) -> str:
@@ -115,28 +134,65 @@ def _prove(seller: Seller, incoming: Incoming) -> str:
         raise RefusedError(error.code, 400 if error.code == errors.BODY_MALFORMED else 401) from error
 
 
-def _read(seller: Seller, incoming: Incoming, key_id: str) -> _Read:
-    """What it says, and of which operation. Raises RefusedError."""
+def _parse(seller: Seller, incoming: Incoming) -> _Told:
+    """Raises RefusedError."""
     old = seller.webhook_mode == Seller.WebhookMode.HMAC_BODY
     try:
         parsed = strict_json.parse_object(incoming.body, max_bytes=MAX_BODY_BYTES)
-        body = from_event(parsed) if old else parsed
-        identity = read_identity(body)
-        operation = operation_of(seller, identity.operation_id, identity.task_id)
-        secrets = operation_secrets(operation) if operation else seller.known_secrets
-        envelope, seen = read_webhook(body, secrets=secrets, old=old)
     except MalformedBody as error:
         raise RefusedError(f"{errors.BODY_MALFORMED}: {error.reason}", 400) from error
+    body = from_event(parsed) if old else parsed
+    return _Told(parsed=parsed, body=body, identity=read_identity(body), old=old)
+
+
+def _read(
+    seller: Seller,
+    incoming: Incoming,
+    told: _Told,
+    key_id: str,
+    *,
+    operation: Operation | None,
+    secrets: list[str],
+) -> _Read:
+    """What it says, the secrets that the sender may repeat hidden. Raises RefusedError."""
+    try:
+        envelope, seen = read_webhook(told.body, secrets=secrets, old=told.old)
     except EnvelopeError as error:
         raise RefusedError(f"{errors.BODY_MALFORMED}: {error.code}", 400) from error
     if len(envelope.idempotency_key or "") > _MAX_KEY_CHARS:
         raise RefusedError(f"{errors.BODY_MALFORMED}: idempotency_key_too_long", 400)
-    if operation is not None:
-        _check_tokens(operation, [identity.token, incoming.headers.get(_A2A_TOKEN)])
-    delivery = _delivery(seller, operation, envelope, seen)
-    delivery.source, delivery.key_id = incoming.source[:45], key_id[:120]
-    delivery.fingerprint = canonical_digest(parsed)
+    now = clock.now()
+    delivery = WebhookDelivery(
+        seller=seller,
+        operation_id=operation.pk if operation else None,
+        at=now,
+        source=incoming.source[:45],
+        key=envelope.idempotency_key or "",
+        bound_until=now + seller.delivery_horizon if envelope.idempotency_key else None,
+        fingerprint=canonical_digest(told.parsed),
+        key_id=key_id[:120],
+        task_id=(envelope.task_id or "")[:255],
+        operation_ref=(envelope.operation_id or "")[:255],
+        status=seen.status,
+        body=seen.raw if isinstance(seen.raw, dict) else None,
+    )
     return _Read(operation=operation, envelope=envelope, seen=seen, delivery=delivery)
+
+
+def _leave_to_worker(seller: Seller, incoming: Incoming, told: _Told, key_id: str) -> bool:
+    """Bind a delivery whose token says by itself which operation it is about, in one round trip; False where
+    that is not so, or where it has to be judged at once. Raises RefusedError."""
+    try:
+        operation_id = UUID(told.identity.operation_id or "")
+    except ValueError:
+        return False
+    token = webhook_token_of(operation_id)
+    given = [told.identity.token, incoming.headers.get(_A2A_TOKEN, token)]
+    if not all(token_matches(token, one) for one in given):
+        return False
+    read = _read(seller, incoming, told, key_id, operation=None, secrets=[token, *seller.known_secrets])
+    read.delivery.operation_id = operation_id
+    return delivery_insert_received(read.delivery, task_type=read.envelope.task_type or "")
 
 
 def operation_of(seller: Seller, operation_id: str | None, task_id: str | None) -> Operation | None:
@@ -160,43 +216,22 @@ def _check_tokens(operation: Operation, given: list[str | None]) -> None:
             raise RefusedError("webhook_token_mismatch", 401)
 
 
-def _delivery(
-    seller: Seller, operation: Operation | None, envelope: WebhookEnvelope, seen: Seen
-) -> WebhookDelivery:
-    now = clock.now()
-    return WebhookDelivery(
-        seller=seller,
-        operation_id=operation.pk if operation else None,
-        at=now,
-        key=envelope.idempotency_key or "",
-        bound_until=now + seller.delivery_horizon if envelope.idempotency_key else None,
-        task_id=(envelope.task_id or "")[:255],
-        operation_ref=(envelope.operation_id or "")[:255],
-        status=seen.status,
-        body=seen.raw if isinstance(seen.raw, dict) else None,
-    )
-
-
-def _take(read: _Read) -> Answer:
+def _take(read: _Read, *, burst: bool) -> Answer:
     """Bind it; let it have its effect now, unless it came in a burst and cannot contradict anything."""
     delivery, operation = read.delivery, read.operation
-    if operation is None or (_is_plain(operation, read.envelope) and not may_apply_now()):
-        delivery.verdict = Verdict.RECEIVED if operation else Verdict.EARLY
+    if operation is None:
+        delivery.verdict = Verdict.EARLY
         if delivery_insert(delivery):
             return Answer(status=200, word=delivery.verdict)
-    if operation is not None:
-        received_apply(operation)  # what came before it
-    answer = _settle(read)
-    if operation is not None and delivery.verdict in (Verdict.APPLIED, Verdict.CONFLICT):
-        publish_or_leave(operation_id=operation.pk)
+    elif burst and delivery_insert_received(delivery, task_type=operation.task_type):
+        return Answer(status=200, word=delivery.verdict)
+    with applying():
+        if operation is not None:
+            received_apply(operation)  # what came before it
+        answer = _settle(read)
+        if operation is not None and delivery.verdict in (Verdict.APPLIED, Verdict.CONFLICT):
+            publish_or_leave(operation_id=operation.pk)
     return answer
-
-
-def _is_plain(operation: Operation, envelope: WebhookEnvelope) -> bool:
-    """Whether it is news of an open operation that fits what is known of it."""
-    same_task = not operation.task_id or operation.task_id == envelope.task_id
-    same_type = envelope.task_type in (None, operation.task_type)
-    return operation.status in _OPEN and same_task and same_type
 
 
 @transaction.atomic

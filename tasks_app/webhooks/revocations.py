@@ -31,6 +31,7 @@ from tasks_app.webhooks.models import SellerRevocations
 log = structlog.get_logger(__name__)
 _NONE_KEPT = timedelta(minutes=30)  # until a seller without a list is asked again (AdCP's ceiling)
 _COOL_DOWN_S = 30
+_MEMORY_S = 5
 _asking: defaultdict[uuid.UUID, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -93,7 +94,13 @@ def _take(seller: Seller, known: SellerRevocations | None, found: Revocations) -
 
 
 def _kept(seller: Seller) -> SellerRevocations | None:
-    return SellerRevocations.objects.filter(seller=seller).first()
+    """As stored, from memory for a few seconds."""
+    kept: SellerRevocations | None = cache.get(f"revocations:{seller.pk}")
+    if kept is None:
+        kept = SellerRevocations.objects.filter(seller=seller).first()
+        if kept is not None:
+            cache.set(f"revocations:{seller.pk}", kept, _MEMORY_S)
+    return kept
 
 
 def _keep(
@@ -104,6 +111,7 @@ def _keep(
     next_at: datetime,
     good_until: datetime | None,
 ) -> None:
+    cache.delete(f"revocations:{seller.pk}")
     SellerRevocations.objects.update_or_create(
         seller=seller,
         defaults={

@@ -27,6 +27,8 @@ from tests.webhooks.signing import hmac, jwks, post, publishing
 
 ROOT = Path(__file__).resolve().parents[2]
 _number = count(1)
+# However busy the machine is: what happens in a burst has its own tests.
+ALWAYS_APPLY = {"FLIGHTDECK_WEBHOOK_APPLIED_SHARE": "1000"}
 SECRET = "the-webhook-secret-of-the-tests-1234567890"
 
 
@@ -60,7 +62,7 @@ def endpoint(
         port = free.getsockname()[1]
     url, log = f"http://127.0.0.1:{port}", tmp_path_factory.mktemp("web") / "uvicorn.log"
     with pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock(), log.open("wb") as out:
-        for name, value in {**database.env, "FLIGHTDECK_PUBLIC_URL": url}.items():
+        for name, value in {**database.env, "FLIGHTDECK_PUBLIC_URL": url, **ALWAYS_APPLY}.items():
             patch.setenv(name, value)
         point_django_at(database.urls.app)
         with _uvicorn(port, out):
