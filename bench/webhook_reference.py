@@ -19,7 +19,6 @@ from django.db import connection
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
-from psycopg.types.json import Jsonb
 
 _INSERT = "insert into bench_delivery (key, body) values (%s, %s)"
 
@@ -33,7 +32,7 @@ def webhook(request: HttpRequest) -> JsonResponse:
         return JsonResponse({"error": "signature"}, status=401)
     told = json.loads(body)
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [told["idempotency_key"], Jsonb(told)])
+        cursor.execute(_INSERT, [told["idempotency_key"], json.dumps(told)])
     return JsonResponse({"status": "taken"})
 
 

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import requests
@@ -198,7 +199,7 @@ def fill(jwks: str, counts: dict[str, int]) -> dict[str, list[list[str]]]:
     return answer
 
 
-def _purchases(seller: object, count: int) -> list[list[str]]:
+def _purchases(seller: Any, count: int) -> list[list[str]]:
     from datetime import timedelta
 
     from django.db.models import F
@@ -229,7 +230,7 @@ def _purchases(seller: object, count: int) -> list[list[str]]:
         row.webhook_token = webhook_token_of(row.pk)
     for start in range(0, count, 2000):
         create_many(rows[start : start + 2000], actor="system", reason="A bench")
-    mine = Operation.objects.filter(seller=seller)  # type: ignore[misc]
+    mine = Operation.objects.filter(seller=seller)
     for to in ("calling_adcp", "submitted"):
         transition_many(mine, to, actor="system")
     mine.update(task_id=Concat(F("reference"), F("purpose")))

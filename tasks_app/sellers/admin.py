@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldAdminURLInputWidget
 
 from tasks_app import clock
 from tasks_app.adcp import requests
-from tasks_app.desk import terms
+from tasks_app.desk import terms, text
 from tasks_app.desk.listing import ListPage
 from tasks_app.desk.page import viewer
 from tasks_app.people.actors import actor_names
@@ -29,11 +29,11 @@ from tasks_app.sellers import presenters
 from tasks_app.sellers.forms import SellerForm
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.selectors import accounts_of, answer_times, recent_deliveries
-from tasks_app.sellers.services import SellerChange, seller_change
+from tasks_app.sellers.services import SellerChange, seller_change, webhook_secret_rotate
 from tasks_app.templatetags.fd import mark
 
 _DAYS = 30
-_SECRETS = ("token", "webhook_secret")
+_SECRETS = ("token", "webhook_secret", "webhook_secret_previous")
 
 
 @admin.register(Seller)
@@ -110,13 +110,16 @@ class SellerAdmin(ListPage):
             "deliveries": recent_deliveries(obj) if user.has_perm("tasks_app.view_webhookdelivery") else None,
             "accounts": [(a, terms.payment(a.payment_terms)) for a in accounts_of(obj, user)],
             "form": SellerForm.of(obj) if may_change else None,
+            "rotation_lasts": len(obj.webhook_secrets(clock.now())) > 1,
             "title": obj.name,
         }
 
     def object_post(self, request: HttpRequest, obj: Seller) -> HttpResponse:
-        """The settings form."""
+        """The settings form, or the button that rotates the webhook secret."""
         if not self.has_change_permission(request, obj):
             raise PermissionDenied
+        if "rotate" in request.POST:
+            return self._rotate(request, obj)
         form = SellerForm(request.POST)
         changed: list[str] = []
         if form.is_valid():
@@ -132,6 +135,18 @@ class SellerAdmin(ListPage):
         if changed:
             self.log_change(request, obj, f"Changed {', '.join(changed)}")
             messages.success(request, f"Saved: {', '.join(changed).replace('_', ' ')}.")
+        return HttpResponseRedirect(request.path)
+
+    def _rotate(self, request: HttpRequest, obj: Seller) -> HttpResponse:
+        drop = request.POST["rotate"] == "drop"
+        try:
+            until = webhook_secret_rotate(seller=obj, actor=viewer(request), drop_present=drop)
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+        else:
+            self.log_change(request, obj, "Rotated the webhook secret")
+            lasts = f"is accepted until {text.moment(until)}" if until else "is accepted no more"
+            messages.success(request, f"A new webhook secret is in use; the one before {lasts}.")
         return HttpResponseRedirect(request.path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from datetime import timedelta
 
 from django.db.models import OuterRef, Subquery
@@ -40,13 +41,13 @@ def early_apply(operation: Operation) -> int:
     waiting = WebhookDelivery.objects.filter(
         seller=operation.seller, task_id=operation.task_id, verdict=Verdict.EARLY
     )
-    return _apply(operation, list(waiting.order_by("id").values_list("pk", flat=True)))
+    return _apply(operation.pk, list(waiting.order_by("id").values_list("pk", flat=True)))
 
 
 def received_apply(operation: Operation) -> int:
     """Observe what was received of this operation in a burst. Answers how many deliveries."""
     waiting = WebhookDelivery.objects.filter(operation=operation.pk, verdict=Verdict.RECEIVED)
-    return _apply(operation, list(waiting.order_by("id").values_list("pk", flat=True)))
+    return _apply(operation.pk, list(waiting.order_by("id").values_list("pk", flat=True)))
 
 
 def early_apply_due() -> int:
@@ -65,15 +66,16 @@ def received_apply_due() -> int:
     """Apply what was received in a burst, the oldest first, as much as half a second allows."""
     until, applied = time.monotonic() + _AT_MOST_S, 0
     waiting = WebhookDelivery.objects.filter(verdict=Verdict.RECEIVED).order_by("id")
-    for delivery in waiting.select_related("operation").defer("body")[:_AT_ONCE]:
-        applied += _apply(delivery.operation, [delivery.pk])
+    for delivery_id, operation_id in waiting.values_list("pk", "operation_id")[:_AT_ONCE]:
+        if operation_id is not None:
+            applied += _apply(operation_id, [delivery_id])
         if time.monotonic() >= until:
             break
     return applied
 
 
-def _apply(operation: Operation, ids: list[object]) -> int:
-    applied = sum(waiting_apply(operation_id=operation.pk, delivery_id=one) for one in ids)
+def _apply(operation_id: uuid.UUID, ids: list[uuid.UUID]) -> int:
+    applied = sum(waiting_apply(operation_id=operation_id, delivery_id=one) for one in ids)
     if applied:
-        publish_or_leave(operation_id=operation.pk)
+        publish_or_leave(operation_id=operation_id)
     return applied

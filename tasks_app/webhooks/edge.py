@@ -27,7 +27,7 @@ from tasks_app.webhooks.senders import seller_of
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
 _PATH = re.compile(r"/webhooks/adcp/([-a-zA-Z0-9_]+)/")
