@@ -146,6 +146,7 @@ if env.bool("FLIGHTDECK_DB_POOL", False):
     # Threads that take webhooks keep a connection each, beside those of pages.
     _most = 8 + WEBHOOK_THREADS
     DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": _most, "timeout": 10}
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True  # after a restart the pool is full of dead ones
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = 60
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import select
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -82,6 +83,7 @@ class WebhookEdge:
 
 def _guarded(work: Callable[[], Answer]) -> Answer:
     """Whatever goes wrong here is not the sender's fault: it comes again."""
+    _drop_dead_connection()
     try:
         return work()
     except (OperationalError, InterfaceError) as error:
@@ -91,6 +93,20 @@ def _guarded(work: Callable[[], Answer]) -> Answer:
         log.exception("webhook_failed")
         connection.close()
     return _LATER
+
+
+def _drop_dead_connection() -> None:
+    """A connection that has something to say while nobody asked has ended: the next query opens another."""
+    raw = connection.connection
+    if raw is None:
+        return
+    if not raw.closed:
+        told = select.poll()
+        told.register(raw.fileno(), select.POLLIN)
+        if not told.poll(0):
+            return
+        raw.close()
+    connection.close()
 
 
 def _too_large(slug: str, source: str) -> Answer:
