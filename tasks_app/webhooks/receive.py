@@ -223,7 +223,9 @@ def _take(read: _Read, *, burst: bool) -> Answer:
         delivery.verdict = Verdict.EARLY
         if delivery_insert(delivery):
             return Answer(status=200, word=delivery.verdict)
-    elif burst and delivery_insert_received(delivery, task_type=operation.task_type):
+    elif burst and delivery_insert_received(
+        delivery, task_type=read.envelope.task_type or operation.task_type
+    ):
         return Answer(status=200, word=delivery.verdict)
     with applying():
         if operation is not None:

@@ -1,4 +1,4 @@
-"""The one way of proving that was registered: each of them, during a rotation too, and the alarm at another."""
+"""The one way of proving that was registered, during a rotation too, and the alarm at another."""
 
 from __future__ import annotations
 
