@@ -1,4 +1,4 @@
-"""A burst: deliveries are bound and answered, and applied by workers. Nothing that may be a conflict waits."""
+"""A burst: deliveries are bound and answered, and applied by workers. No possible conflict waits."""
 
 from __future__ import annotations
 
