@@ -6,16 +6,19 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
+from tasks_app.webhooks.answer import Answer
+from tasks_app.webhooks.bind import key_lock
 from tasks_app.webhooks.early import received_apply_due
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.database import Database
@@ -95,6 +98,26 @@ def test_a_repeated_one_is_a_duplicate_and_another_body_is_refused(seller: Selle
     assert take(seller, body).word == "duplicate"
     assert take(seller, {**body, "message": "other"}).status == 409
     assert verdicts(seller) == ["applied", "duplicate", "key_conflict"], "judged, so what waited was applied"
+
+
+def test_a_twin_in_progress_is_told_to_come_again(seller: Seller) -> None:
+    _, body = waiting(seller)
+    twin = key_lock(WebhookDelivery(seller=seller, key=body["idempotency_key"]))
+    with ThreadPoolExecutor(1) as other, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("select pg_advisory_xact_lock(%s)", [twin])
+        told = other.submit(_taken, seller, body).result(60)
+        strange = other.submit(_taken, seller, {**body, "task_id": "t", "operation_id": "x"}).result(60)
+
+    assert [told.status, strange.status] == [503, 503]
+    assert verdicts(seller) == []
+    assert take(seller, body).word == "received"
+
+
+def _taken(seller: Seller, body: dict[str, Any]) -> Answer:
+    try:
+        return take(seller, body)
+    finally:
+        connection.close()
 
 
 def test_a_second_one_of_the_same_operation_is_judged_at_once_after_the_first(seller: Seller) -> None:
@@ -193,6 +216,8 @@ _WORKER = """
 import django
 django.setup()
 from tasks_app.operations import publish
+from tasks_app.webhooks.answer import Answer
+from tasks_app.webhooks.bind import key_lock
 from tasks_app.webhooks.early import received_apply_due
 import time, os
 {stop}
