@@ -220,3 +220,28 @@ def test_a_key_with_too_many_live_nonces_is_refused(vasa: Seller, settings: Any)
     assert send(vasa, "k2") == "early", "the cap is each key's own"
     SeenNonce.objects.update(expires_at=clock.now() - timedelta(seconds=1))
     assert send(vasa) == "early"
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        ("401 Unauthorized", "early"),
+        ("403 Forbidden", "early"),
+        ("410 Gone", "early"),
+        ("429 Too Many Requests", "webhook_signature_revocation_stale"),
+        ("302 Found", "webhook_signature_revocation_stale"),
+    ],
+)
+def test_what_a_server_without_a_list_may_say(status: str, word: str) -> None:
+    """Agents that want a token answer 401 to whatever path they do not know."""
+
+    def script(_server: RawServer) -> Any:
+        def answer(request: Any, connection: Any) -> None:
+            keys = request.path == "/jwks.json"
+            connection.sendall(response(jwks("k1")) if keys else response("{}", status=status))
+
+        return answer
+
+    with serve(script) as server:
+        seller = make_seller("Asks", webhook_mode="rfc9421", jwks_url=f"{server.url}/jwks.json")
+        assert send(seller) == word

@@ -27,6 +27,7 @@ from .structured_fields import FieldError, decode_base64url
 MAX_JWKS_BYTES = 64 * 2**10
 MAX_BRAND_BYTES = 256 * 2**10
 FETCH_TIMEOUT_S = 10.0
+_PASSING = frozenset({408, 425, 429})  # come again
 # The older "webhook-signing" is still accepted; AdCP is removing it.
 WEBHOOK_PURPOSES = frozenset({"request-signing", "webhook-signing"})
 # JWK `alg` to the name that Signature-Input uses.
@@ -40,7 +41,7 @@ class KeysError(Exception):
 
 
 class NotPublishedError(KeysError):
-    """There is no such document: HTTP 404 or 410."""
+    """There is no such document for us: HTTP 4xx, as servers answer to paths they do not know."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,7 @@ async def fetch_body(url: str, max_bytes: int, *, allow_private: bool) -> bytes:
         fetched = await http.fetch(url, policy, headers={"Accept": "application/json"})
     except http.FetchError as error:
         raise KeysError(str(error)) from error
-    if fetched.status in (404, 410):
+    if 400 <= fetched.status < 500 and fetched.status not in _PASSING:
         raise NotPublishedError(f"answered with HTTP {fetched.status}")
     if fetched.status != 200:
         raise KeysError(f"answered with HTTP {fetched.status}")
