@@ -54,6 +54,8 @@ TOO_LARGE = "webhook_body_too_large"
 _MAX_KEY_CHARS = 255
 _A2A_TOKEN = "x-a2a-notification-token"  # noqa: S105 (a header's name)
 _NEEDED = ("status", "task_type", "task_id", "webhook_token", "seller_id")
+# Refusals that a seller who was changed a moment ago explains; none of them has used up a nonce.
+_MAY_BE_OUTDATED = {errors.MODE_MISMATCH, errors.INVALID, errors.HEADER_MALFORMED, errors.KEY_UNKNOWN}
 Verdict = WebhookDelivery.Verdict
 
 
@@ -93,7 +95,8 @@ def delivery_receive(incoming: Incoming) -> Answer:
     try:
         return _receive(seller, incoming)
     except RefusedError as error:
-        current = seller if fresh or error.status != 401 else seller_read(incoming.seller) or seller
+        again = error.reason in _MAY_BE_OUTDATED and not fresh
+        current = (seller_read(incoming.seller) if again else None) or seller
         if current is seller:
             return _refuse(seller, incoming, error)
     try:

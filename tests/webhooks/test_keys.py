@@ -12,10 +12,12 @@ import pytest
 from django.core.cache import cache
 
 from tasks_app import clock
+from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import SeenNonce, SellerRevocations
 from tests.adcp.raw_server import RawServer, response, serve
 from tests.factories import make_seller
+from tests.operations.making import stand
 from tests.webhooks.signing import jwks, payload, publishing, revocations, rfc
 from tests.webhooks.taking import ADDRESS, take
 
@@ -245,3 +247,12 @@ def test_what_a_server_without_a_list_may_say(status: str, word: str) -> None:
     with serve(script) as server:
         seller = make_seller("Asks", webhook_mode="rfc9421", jwks_url=f"{server.url}/jwks.json")
         assert send(seller) == word
+
+
+def test_a_wrong_token_is_told_as_such_though_the_seller_is_known(vasa: Seller) -> None:
+    assert send(vasa) == "early"
+    operation = stand(S.SUBMITTED, seller=vasa, task_id="task-1")
+    body = payload(task_id="task-1", operation_id=str(operation.pk), token="x" * 43)
+
+    told = take(vasa, body, rfc(ADDRESS.format(vasa.slug), body))
+    assert (told.status, told.word) == (401, "webhook_token_mismatch")
