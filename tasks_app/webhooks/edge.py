@@ -35,7 +35,6 @@ _PATH = re.compile(r"/webhooks/adcp/([-a-zA-Z0-9_]+)/")
 _BODY_WITHIN_S = 30.0
 _MOST_WAITING = 256
 _LATER = Answer(status=503, word="unavailable", headers={"Retry-After": "2"})
-_SLOW = Answer(status=408, word="webhook_body_incomplete")
 
 
 class TooLargeError(Exception):
@@ -60,10 +59,12 @@ class WebhookEdge:
         try:
             body = await _read_body(headers, receive)
         except TooLargeError:
-            await _answer(send, await self._in_thread(partial(_too_large, slug, source)), close=True)
+            refused = await self._in_thread(partial(_unread, slug, source, TOO_LARGE, 413))
+            await _answer(send, refused, close=True)
             return
         except TimeoutError:
-            await _answer(send, _SLOW, close=True)
+            refused = await self._in_thread(partial(_unread, slug, source, "webhook_body_incomplete", 408))
+            await _answer(send, refused, close=True)
             return
         if body is None:  # the sender is gone
             return
@@ -109,11 +110,12 @@ def _drop_dead_connection() -> None:
     connection.close()
 
 
-def _too_large(slug: str, source: str) -> Answer:
+def _unread(slug: str, source: str, reason: str, status: int) -> Answer:
+    """Refuse a delivery whose body was not read to its end."""
     seller, _ = seller_of(slug)
     if seller is None:
         return delivery_refuse(seller=None, source=source, reason="webhook_unknown_seller", status=404)
-    return delivery_refuse(seller=seller, source=source, reason=TOO_LARGE, status=413)
+    return delivery_refuse(seller=seller, source=source, reason=reason, status=status)
 
 
 def _slug(scope: Scope) -> str | None:

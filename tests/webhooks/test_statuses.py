@@ -3,6 +3,7 @@ away. And how much of a flood is kept."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -20,6 +21,7 @@ from tasks_app import clock
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
+from tasks_app.webhooks import edge
 from tasks_app.webhooks.bind import key_lock
 from tasks_app.webhooks.models import SenderTally, WebhookDelivery
 from tasks_app.webhooks.refusals import refused_count
@@ -286,3 +288,31 @@ def test_where_https_is_required_plain_http_goes_to_django(receiver: Endpoint, t
         assert plain.status_code == 301
         forwarded = post(web.of(seller), body, {**hmac(body, SECRET), "X-Forwarded-Proto": "https"})
         assert forwarded.json() == {"status": "early"}
+
+
+def test_a_body_that_does_not_come_to_its_end_is_not_waited_for(
+    receiver: Endpoint, norrland: Seller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+
+    async def silence() -> Any:
+        await asyncio.Event().wait()
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    monkeypatch.setattr(edge, "_BODY_WITHIN_S", 0.05)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "scheme": "http",
+        "path": f"/webhooks/adcp/{norrland.slug}/",
+        "headers": [(b"content-type", b"application/json")],
+        "client": ("192.0.2.9", 4711),
+    }
+    asyncio.run(edge.WebhookEdge(keep)(scope, silence, keep))  # type: ignore[arg-type]
+
+    assert sent[0]["status"] == 408
+    assert (b"connection", b"close") in sent[0]["headers"]
+    logged = WebhookDelivery.objects.filter(seller=norrland).latest("id")
+    assert (logged.reason, logged.source) == ("webhook_body_incomplete", "192.0.2.9")
