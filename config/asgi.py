@@ -7,4 +7,8 @@ os.environ.setdefault("FLIGHTDECK_DB_POOL", "1")
 
 from django.core.asgi import get_asgi_application
 
-application = get_asgi_application()
+_django = get_asgi_application()
+
+from tasks_app.webhooks.edge import WebhookEdge  # noqa: E402 (Django is set up first)
+
+application = WebhookEdge(_django)

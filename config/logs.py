@@ -2,7 +2,8 @@
 
 import structlog
 
-renderer = structlog.dev.ConsoleRenderer(colors=False)
+# Tracebacks without the frames' variables: secrets are among them.
+renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 
 
 def configure() -> None:

@@ -120,6 +120,19 @@ TEMPLATES = [
     }
 ]
 
+# --- webhooks -----------------------------------------------------------------------------------
+WEBHOOK_THREADS = env.int("FLIGHTDECK_WEBHOOK_THREADS", 16)
+# Of one thread's time in each web process: applied before they are answered; in a burst workers do the rest.
+WEBHOOK_APPLIED_SHARE = env.float("FLIGHTDECK_WEBHOOK_APPLIED_SHARE", 0.1)
+# All processes together: a seller's deliveries in 10 s; refused ones of one address in 60 s.
+WEBHOOK_SELLER_CAP = env.int("FLIGHTDECK_WEBHOOK_SELLER_CAP", 3000)
+WEBHOOK_SOURCE_CAP = env.int("FLIGHTDECK_WEBHOOK_SOURCE_CAP", 120)
+WEBHOOK_REFUSED_ROWS = env.int("FLIGHTDECK_WEBHOOK_REFUSED_ROWS", 200)  # kept, per seller and hour
+WEBHOOK_NONCES_PER_KEY = env.int("FLIGHTDECK_WEBHOOK_NONCES_PER_KEY", 100_000)
+WEBHOOK_KEEP = timedelta(days=_positive("FLIGHTDECK_WEBHOOK_KEEP_DAYS", 90))  # refused and repeated ones
+if min(WEBHOOK_THREADS, WEBHOOK_SELLER_CAP, WEBHOOK_SOURCE_CAP, WEBHOOK_NONCES_PER_KEY) < 1:
+    raise ImproperlyConfigured("FLIGHTDECK_WEBHOOK_… numbers must be at least 1")
+
 # --- database: PostgreSQL only, two roles --------------------------------------------------------
 _urls = database_urls(BASE_DIR, os.environ)
 # What a command says when the database is away.
@@ -133,7 +146,10 @@ if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
 DATABASES["default"]["ATOMIC_REQUESTS"] = False
 # The pool does not survive django-q2's forks: web processes only (config.asgi sets it).
 if env.bool("FLIGHTDECK_DB_POOL", False):
-    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": 8, "timeout": 10}
+    # Threads that take webhooks keep a connection each, beside those of pages.
+    _most = 8 + WEBHOOK_THREADS
+    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": _most, "timeout": 10}
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True  # after a restart the pool is full of dead ones
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = 60
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True

@@ -10,7 +10,7 @@ from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import Actor, Advertiser, Team, User
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
-from tasks_app.webhooks.models import WebhookDelivery
+from tasks_app.webhooks.models import SellerRevocations, SenderTally, WebhookDelivery
 
 __all__ = [
     "Account",
@@ -38,6 +38,8 @@ __all__ = [
     "OutboxEvent",
     "Seller",
     "SellerBreaker",
+    "SellerRevocations",
+    "SenderTally",
     "Step",
     "Team",
     "User",

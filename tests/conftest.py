@@ -46,6 +46,15 @@ def django_db_setup(
         connections.close_all()
 
 
+@pytest.fixture(autouse=True)
+def _no_sellers_remembered() -> None:
+    """Webhooks remember sellers for a second, by name: each test has its own."""
+    from tasks_app.webhooks import rates, senders
+
+    senders._known.clear()
+    rates._shares.clear()
+
+
 @pytest.fixture
 def committed_db(
     request: pytest.FixtureRequest,

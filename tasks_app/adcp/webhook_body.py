@@ -18,6 +18,8 @@ from .types import TASK_STATUSES, Seen
 # 3.0 sellers send no operation_id; everything else is required since 3.0.
 _REQUIRED = ("idempotency_key", "task_id", "task_type", "status", "timestamp")
 
+_REQUIRED_OLD = ("idempotency_key", "task_id", "status", "timestamp")
+
 
 class EnvelopeError(ValueError):
     """A body that is no AdCP webhook.
@@ -51,8 +53,55 @@ class WebhookEnvelope:
     native_a2a: bool = False
 
 
-def read_webhook(body: Json, *, secrets: Sequence[str] = ()) -> tuple[WebhookEnvelope, Seen]:
-    """The envelope of a parsed body, and what it says about the task.
+@dataclass(frozen=True, kw_only=True)
+class WebhookIdentity:
+    """What a body claims to be about, as it was written: to be compared, never to be stored or believed."""
+
+    operation_id: str | None
+    task_id: str | None
+    token: str | None = field(default=None, repr=False)
+
+
+def read_identity(body: Json) -> WebhookIdentity:
+    """Which operation a parsed body claims to be about; for any body, malformed ones too.
+
+    Our own id stands in the envelope since 3.1, before that in our context, echoed.
+    """
+    task_id = body.get("task_id")
+    if extraction.webhook_format(body) == "a2a":
+        seen = seen_a2a(body)
+        context, operation_id, task_id = seen.context, None, seen.task_id
+    else:
+        result = body.get("result")
+        echoed = result.get("context") if isinstance(result, dict) else None
+        context = echoed if isinstance(echoed, dict) else body.get("context")
+        operation_id = _text(body.get("operation_id"))
+    ours = _text(context.get("operation_id")) if isinstance(context, dict) else None
+    return WebhookIdentity(
+        operation_id=operation_id or ours, task_id=_text(task_id), token=_text(body.get("token"))
+    )
+
+
+def from_event(event: Json) -> Json:
+    """The body of a seller from before AdCP 3 (document 000: event_id, current_status), in today's names.
+
+    Whatever stands under today's names already is left as it is.
+    """
+    body = {name: value for name, value in event.items() if name not in ("event_id", "current_status")}
+    status = event.get("current_status")
+    body.setdefault("idempotency_key", event.get("event_id"))
+    body.setdefault("status", status.replace("_", "-") if isinstance(status, str) else status)
+    error = body.pop("error", None)
+    if "result" not in body and isinstance(error, dict):
+        body["result"] = {"errors": [error]}
+    return body
+
+
+def read_webhook(
+    body: Json, *, secrets: Sequence[str] = (), old: bool = False
+) -> tuple[WebhookEnvelope, Seen]:
+    """The envelope of a parsed body, and what it says about the task. An `old` one, made by `from_event`,
+    names no task_type.
 
     Raises EnvelopeError for a body that is no webhook of AdCP (answer it with 400, after its signature was
     checked). The token stands in the envelope, to be compared with `token_matches`; it never stands in the
@@ -60,7 +109,7 @@ def read_webhook(body: Json, *, secrets: Sequence[str] = ()) -> tuple[WebhookEnv
     """
     if extraction.webhook_format(body) == "a2a":
         return _read_native(body, secrets)
-    _check_envelope(body)
+    _check_envelope(body, _REQUIRED_OLD if old else _REQUIRED)
     token = body.get("token")
     given = token if isinstance(token, str) else None
     known_secrets = [*secrets, *([given] if given else [])]
@@ -71,7 +120,7 @@ def read_webhook(body: Json, *, secrets: Sequence[str] = ()) -> tuple[WebhookEnv
         notification_id=_text(cleaned.get("notification_id")),
         operation_id=_text(cleaned.get("operation_id")),
         task_id=cleaned["task_id"],
-        task_type=cleaned["task_type"],
+        task_type=_text(cleaned.get("task_type")),
         protocol=_text(cleaned.get("protocol")),
         status=task_status(cleaned["status"])[0],
         timestamp=cleaned["timestamp"],
@@ -81,8 +130,8 @@ def read_webhook(body: Json, *, secrets: Sequence[str] = ()) -> tuple[WebhookEnv
     return envelope, _seen(cleaned, envelope)
 
 
-def _check_envelope(body: Json) -> None:
-    missing = [name for name in _REQUIRED if not _text(body.get(name))]
+def _check_envelope(body: Json, required: Sequence[str]) -> None:
+    missing = [name for name in required if not _text(body.get(name))]
     if missing == ["idempotency_key"]:
         raise EnvelopeError("missing_idempotency_key", "the webhook has no idempotency_key")
     if missing:

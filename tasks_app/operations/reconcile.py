@@ -132,8 +132,8 @@ class Line:
 
 def line_to(seller: Seller) -> Line:
     """The line to a seller, with what it may echo and nobody may see."""
-    secrets = tuple(s for s in (seller.webhook_secret, seller.token) if s)
-    return Line(endpoint=seller.endpoint(timeout_s=settings.CALL_TIMEOUT_S), secrets=secrets)
+    endpoint = seller.endpoint(timeout_s=settings.CALL_TIMEOUT_S)
+    return Line(endpoint=endpoint, secrets=tuple(seller.known_secrets))
 
 
 def account_references(seller: Seller) -> list[dict[str, Any]]:

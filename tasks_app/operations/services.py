@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tasks_app.lifecycle.transitions import Who, create, transition
 from tasks_app.operations import policy
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.tokens import webhook_token_of
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team
 from tasks_app.sellers.models import Account, Seller
@@ -138,7 +138,7 @@ def _wire_arguments(operation: Operation, arguments: Mapping[str, Any], *, mutat
         # Echoed by the seller, also where it echoes no operation_id.
         sent["context"] = {**sent["context"], "operation_id": str(operation.pk)}
     if seller.uses_webhooks:
-        operation.webhook_token = secrets.token_urlsafe(24)
+        operation.webhook_token = webhook_token_of(operation.pk)
         sent["push_notification_config"] = _push_config(operation)
     return sent
 
@@ -151,9 +151,11 @@ def _push_config(operation: Operation) -> dict[str, Any]:
         "operation_id": str(operation.pk),
         "token": operation.webhook_token,
     }
-    if seller.webhook_mode == Seller.WebhookMode.HMAC:
-        # Its presence asks for HMAC, its absence for RFC 9421 (AdCP L3/webhooks).
-        config["authentication"] = {"schemes": ["HMAC-SHA256"], "credentials": seller.webhook_secret}
+    if seller.shares_webhook_secret:
+        # Its presence asks for HMAC or bearer credentials, its absence for RFC 9421 (AdCP L3/webhooks).
+        bearer = seller.webhook_mode == Seller.WebhookMode.BEARER
+        scheme = "Bearer" if bearer else "HMAC-SHA256"
+        config["authentication"] = {"schemes": [scheme], "credentials": seller.webhook_secret}
     return config
 
 
@@ -170,5 +172,5 @@ def _for_eyes(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 def operation_secrets(operation: Operation) -> list[str]:
     """What a seller may echo and nobody may store: our webhook token and credentials, its token."""
-    seller = operation.seller
-    return [s for s in (operation.webhook_token, seller.webhook_secret, seller.token) if s]
+    token = [operation.webhook_token] if operation.webhook_token else []
+    return [*token, *operation.seller.known_secrets]

@@ -16,8 +16,9 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminURLInputWidget
 
+from tasks_app import clock
 from tasks_app.adcp import requests
-from tasks_app.desk import terms
+from tasks_app.desk import terms, text
 from tasks_app.desk.listing import ListPage
 from tasks_app.desk.page import viewer
 from tasks_app.people.actors import actor_names
@@ -28,10 +29,15 @@ from tasks_app.sellers.forms import SellerForm, TimingForm, take
 from tasks_app.sellers.health import health_of
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.selectors import accounts_of, recent_deliveries
-from tasks_app.sellers.services import SellerChange, seller_change, seller_timing_change
+from tasks_app.sellers.services import (
+    SellerChange,
+    seller_change,
+    seller_timing_change,
+    webhook_secret_rotate,
+)
 from tasks_app.templatetags.fd import mark
 
-_SECRETS = ("token", "webhook_secret")
+_SECRETS = ("token", "webhook_secret", "webhook_secret_previous")
 
 
 @admin.register(Seller)
@@ -125,13 +131,16 @@ class SellerAdmin(ListPage):
             "form": SellerForm.of(obj) if may_change else None,
             "timing": TimingForm(seller=obj) if may_change else None,
             "timing_own": len(obj.timing),
+            "rotation_lasts": len(obj.webhook_secrets(clock.now())) > 1,
             "title": obj.name,
         }
 
     def object_post(self, request: HttpRequest, obj: Seller) -> HttpResponse:
-        """The settings form."""
+        """The settings form, or the button that rotates the webhook secret."""
         if not self.has_change_permission(request, obj):
             raise PermissionDenied
+        if "rotate" in request.POST:
+            return self._rotate(request, obj)
         which = "timing" if "timing" in request.POST else "form"
         form = TimingForm(request.POST, seller=obj) if which == "timing" else SellerForm(request.POST)
         changed: list[str] = []
@@ -152,6 +161,18 @@ class SellerAdmin(ListPage):
         if isinstance(form, TimingForm):
             return seller_timing_change(seller=obj, timing=form.numbers, actor=user)
         return seller_change(seller=obj, change=SellerChange(**form.cleaned_data), actor=user)
+
+    def _rotate(self, request: HttpRequest, obj: Seller) -> HttpResponse:
+        drop = request.POST["rotate"] == "drop"
+        try:
+            until = webhook_secret_rotate(seller=obj, actor=viewer(request), drop_present=drop)
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+        else:
+            self.log_change(request, obj, "Rotated the webhook secret")
+            lasts = f"is accepted until {text.moment(until)}" if until else "is accepted no more"
+            messages.success(request, f"A new webhook secret is in use; the one before {lasts}.")
+        return HttpResponseRedirect(request.path)
 
 
 class AccountForm(forms.ModelForm):

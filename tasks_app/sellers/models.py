@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -13,6 +13,8 @@ from tasks_app.adcp.types import Endpoint
 from tasks_app.ids import new_id
 from tasks_app.people.models import Advertiser
 from tasks_app.sellers.hours import hours_valid
+
+_HORIZON_S = (24 * 3600, 7 * 24 * 3600)
 
 
 class Seller(models.Model):
@@ -25,6 +27,8 @@ class Seller(models.Model):
     class WebhookMode(models.TextChoices):
         RFC9421 = "rfc9421", "signed, RFC 9421"
         HMAC = "hmac", "HMAC-SHA256 (legacy)"
+        HMAC_BODY = "hmac_body", "HMAC-SHA256 over the body alone (before AdCP 3)"
+        BEARER = "bearer", "bearer credentials (legacy)"
         NONE = "none", "none, polling only"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -33,8 +37,11 @@ class Seller(models.Model):
     url = models.URLField(max_length=500)
     protocol = models.CharField(max_length=4, choices=Protocol.choices)
     token = EncryptedCharField(max_length=500, null=True, blank=True, editable=False)
-    webhook_mode = models.CharField(max_length=8, choices=WebhookMode.choices, default=WebhookMode.NONE)
+    webhook_mode = models.CharField(max_length=12, choices=WebhookMode.choices, default=WebhookMode.NONE)
     webhook_secret = EncryptedCharField(max_length=200, null=True, blank=True, editable=False)
+    # While a secret is being rotated: what purchases asked for before were told to sign with.
+    webhook_secret_previous = EncryptedCharField(max_length=200, null=True, blank=True, editable=False)
+    webhook_secret_previous_until = models.DateTimeField(null=True, editable=False)
     jwks_url = models.URLField(max_length=500, blank=True)
     allow_private = models.BooleanField(default=False, help_text="May live on a private address.")
     slots = models.PositiveSmallIntegerField(
@@ -77,6 +84,40 @@ class Seller(models.Model):
         return self.uses_webhooks and (self.webhook_paused_until is None or self.webhook_paused_until <= now)
 
     @property
+    def shares_webhook_secret(self) -> bool:
+        """Whether its webhooks are proven by a secret that we gave it."""
+        return self.webhook_mode in _SHARED
+
+    def webhook_secrets(self, now: datetime) -> list[str]:
+        """The secrets it may prove itself with at `now`: the present one, and the one before while it
+        lasts."""
+        until = self.webhook_secret_previous_until
+        previous = self.webhook_secret_previous if until is not None and now < until else None
+        return [secret for secret in (self.webhook_secret, previous) if secret]
+
+    @property
+    def known_secrets(self) -> list[str]:
+        """All that it may repeat to us and nobody may store: webhook secrets, outdated ones too, and its
+        token."""
+        return [s for s in (self.webhook_secret, self.webhook_secret_previous, self.token) if s]
+
+    @property
+    def brand_json_url(self) -> str:
+        """The operator's brand.json, as the seller names it; empty where it names none."""
+        identity = self.capabilities.get("identity")
+        url = identity.get("brand_json_url") if isinstance(identity, dict) else None
+        return url if isinstance(url, str) and url.startswith("https://") else ""
+
+    @property
+    def delivery_horizon(self) -> timedelta:
+        """How long a webhook's key stays bound to its payload, from its first delivery: the retry window that
+        the seller declares, within 24 hours and 7 days (AdCP L3/async-identity-and-convergence)."""
+        signing = self.capabilities.get("webhook_signing")
+        told = signing.get("delivery_retry_horizon_seconds") if isinstance(signing, dict) else None
+        seconds = told if isinstance(told, int) and not isinstance(told, bool) else 0
+        return timedelta(seconds=min(max(seconds, _HORIZON_S[0]), _HORIZON_S[1]))
+
+    @property
     def may_be_sent_mutations(self) -> bool:
         """Whether a repeated purchase is known, or accepted, to be harmless."""
         return self.idempotency_ttl_s is not None or bool(self.idempotency_risk_accepted_by)
@@ -92,6 +133,9 @@ class Seller(models.Model):
             adcp_version=self.adcp_version or None,
             quirks=frozenset(self.quirks),
         )
+
+
+_SHARED = (Seller.WebhookMode.HMAC, Seller.WebhookMode.HMAC_BODY, Seller.WebhookMode.BEARER)
 
 
 class SellerBreaker(models.Model):

@@ -18,6 +18,8 @@ from tasks_app.sellers.services import seller_abilities
 _WEBHOOKS = {
     Seller.WebhookMode.RFC9421: ("RFC 9421", "signed with its own key"),
     Seller.WebhookMode.HMAC: ("HMAC", "legacy, a shared secret"),
+    Seller.WebhookMode.HMAC_BODY: ("HMAC, old", "over the body alone, a shared secret"),
+    Seller.WebhookMode.BEARER: ("Bearer", "legacy, proves nothing about the body"),
     Seller.WebhookMode.NONE: ("None", "seen by polling only"),
 }
 

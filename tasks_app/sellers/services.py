@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ import structlog
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Max
 from django.utils.text import slugify
 
 from tasks_app import clock
@@ -28,6 +30,9 @@ from tasks_app.sellers.timing import timing_clean
 log = structlog.get_logger(__name__)
 
 _DISCOVERY_TIMEOUT_S = 30.0
+_SECRETS = ("token", "webhook_secret", "webhook_secret_previous")
+# A rotated secret is accepted at least so long (AdCP's replay window), and at most.
+_ROTATION = (timedelta(minutes=5), timedelta(days=14))
 # What this product asks of a seller: the tool, and what is lost without it.
 _WANTED = {
     "get_products": "be asked for products",
@@ -74,9 +79,9 @@ def seller_add(
     seller.token = token or (seller.token if same_host else None)
     seller.webhook_mode, seller.jwks_url = webhooks, jwks_url
     seller.allow_private, seller.slots = allow_private, slots
-    if webhooks == Seller.WebhookMode.HMAC and not seller.webhook_secret:
+    if seller.shares_webhook_secret and not seller.webhook_secret:
         seller.webhook_secret = secrets.token_urlsafe(32)
-    seller.full_clean(exclude=["token", "webhook_secret"])
+    seller.full_clean(exclude=[*_SECRETS])
     capabilities = asyncio.run(client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
     if webhooks == Seller.WebhookMode.RFC9421 and not jwks_url:
         seller.jwks_url = _published_keys(seller, capabilities)
@@ -158,7 +163,7 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[
     if change.risk_accepted != bool(seller.idempotency_risk_accepted_by):
         _accept_risk(seller, actor, accepted=change.risk_accepted)
         changed += ["idempotency_risk_accepted_by", "idempotency_risk_accepted_at"]
-    seller.full_clean(exclude=["token", "webhook_secret", "capabilities", "tools", "quirks"])
+    seller.full_clean(exclude=[*_SECRETS, "capabilities", "tools", "quirks"])
     if changed:
         seller.save(update_fields=changed)
         if "name" in changed:
@@ -194,6 +199,46 @@ def seller_timing_change(*, seller: Seller, timing: Mapping[str, Any], actor: Us
 def _tell_renewed(seller: Seller, actor: str) -> None:
     for listener in _renewed:
         listener(seller, actor)
+
+
+@transaction.atomic
+def webhook_secret_rotate(*, seller: Seller, actor: User, drop_present: bool = False) -> datetime | None:
+    """Give the seller a new shared secret: purchases asked for from now on tell it to sign with that.
+
+    Those asked for before told it the present one. It stays accepted until the last of them is due and the
+    seller's retry window after it has passed; the answer is that moment. `drop_present`: somebody else may
+    know it, so it is accepted no more, open purchases are seen by polling alone, and the answer is None.
+    Raises ValidationError for a seller without a shared secret, or whose last rotation still lasts.
+    """
+    seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
+    now = clock.now()
+    if not seller.shares_webhook_secret:
+        raise ValidationError("The seller proves its webhooks with keys of its own, or sends none.")
+    lasts = seller.webhook_secret_previous_until
+    if not drop_present and lasts and lasts > now:
+        raise ValidationError(
+            f"The secret before is accepted until {lasts:%Y-%m-%d %H:%M} UTC: purchases still rely on it."
+        )
+    until = None if drop_present else _relied_on_until(seller, now)
+    seller.webhook_secret_previous = None if drop_present else seller.webhook_secret
+    seller.webhook_secret_previous_until = until
+    seller.webhook_secret = secrets.token_urlsafe(32)
+    seller.save(update_fields=["webhook_secret", "webhook_secret_previous", "webhook_secret_previous_until"])
+    log.info(
+        "webhook_secret_rotated",
+        seller=seller.slug,
+        by=actor_ensure(user=actor).key,
+        previous_until=str(until or "dropped"),
+    )
+    return until
+
+
+def _relied_on_until(seller: Seller, now: datetime) -> datetime:
+    """When no open purchase can be told of with the present secret any more."""
+    pending = seller.operations.filter(settled_at__isnull=True, webhook_token__isnull=False)
+    last = pending.aggregate(Max("deadline_at"))["deadline_at__max"]
+    relied = last + seller.delivery_horizon if last else now
+    return min(max(relied, now + _ROTATION[0]), now + _ROTATION[1])
 
 
 def seller_abilities(seller: Seller) -> dict[str, bool]:

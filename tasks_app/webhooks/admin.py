@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from tasks_app import clock
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage
 from tasks_app.desk.page import viewer
@@ -18,6 +20,7 @@ from tasks_app.operations.presenters import pretty
 from tasks_app.templatetags.fd import mark
 from tasks_app.webhooks.models import WebhookDelivery
 from tasks_app.webhooks.presenters import VERDICTS, verified_words
+from tasks_app.webhooks.refusals import refused_count
 from tasks_app.webhooks.selectors import delivery_operation
 
 V = WebhookDelivery.Verdict
@@ -33,6 +36,7 @@ class WebhookDeliveryAdmin(ListPage):
     subhead = "Everything that reached our endpoint, newest first, refused ones too"
     views = {
         "": ("All", {}),
+        "waiting": ("To be applied", {"verdict": V.RECEIVED}),
         "early": ("Early", {"verdict": V.EARLY}),
         "conflict": ("In conflict", {"verdict__in": (V.CONFLICT, V.KEY_CONFLICT)}),
         "refused": ("Refused", {"verdict": V.REFUSED}),
@@ -53,7 +57,17 @@ class WebhookDeliveryAdmin(ListPage):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).select_related("seller")
-        return rows.defer("body", "seller__token", "seller__webhook_secret", "seller__capabilities")
+        secrets = ("seller__token", "seller__webhook_secret", "seller__webhook_secret_previous")
+        return rows.defer("body", *secrets, "seller__capabilities")
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        refused = refused_count(since=clock.now() - timedelta(hours=24))
+        told = f"{self.subhead}. {refused} refused in 24 hours, of which at most so many an hour are kept"
+        return super().changelist_view(
+            request, {"subhead": told if refused else self.subhead, **(extra_context or {})}
+        )
 
     @display(description="When")
     def show_at(self, delivery: WebhookDelivery) -> str:

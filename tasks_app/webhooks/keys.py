@@ -1,6 +1,7 @@
 """Sellers' public keys: cached a while, fetched again once for an unknown key, with a cool-down.
 
 Deliveries that come at once wait for one fetch: none is refused because another is just fetching its key.
+Source: AdCP L1/security "JWKS discovery".
 """
 
 from __future__ import annotations
@@ -10,44 +11,56 @@ import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
 from django.core.cache import cache
 
+from tasks_app import clock
 from tasks_app.adcp.signatures.jwks import KeysError, fetch_jwks, find_jwk
 from tasks_app.sellers.models import Seller
 
 log = structlog.get_logger(__name__)
-_KEEP_S = 300
+# Fetched again after this long; where that fails, they may be used a while longer (AdCP's ceiling).
+_FRESH, _USABLE = timedelta(minutes=5), timedelta(minutes=30)
 _COOL_DOWN_S = 30
 _fetching: defaultdict[uuid.UUID, threading.Lock] = defaultdict(threading.Lock)
+_Kept = tuple[datetime, dict[str, Any]]
 
 
 def seller_key(seller: Seller, key_id: str) -> Mapping[str, Any] | None:
     """The JWK a seller publishes under `key_id`, None when there is none. Fetches outside any transaction."""
-    known = find_jwk(_cached(seller), key_id)
-    if known is not None:
-        return known
+    found = _fresh(seller, key_id)
+    if found is not None:
+        return found
     with _fetching[seller.pk]:
-        return find_jwk(_cached(seller), key_id) or _fetched(seller, key_id)
+        found = _fresh(seller, key_id)
+        if found is None:
+            _fetch(seller)
+        return found or find_jwk(seller_jwks(seller), key_id)
 
 
-def _fetched(seller: Seller, key_id: str) -> Mapping[str, Any] | None:
+def seller_jwks(seller: Seller) -> dict[str, Any]:
+    """The seller's key set as last fetched, empty where there is none."""
+    kept: _Kept | None = cache.get(_name(seller))
+    return kept[1] if kept else {}
+
+
+def _fresh(seller: Seller, key_id: str) -> Mapping[str, Any] | None:
+    kept: _Kept | None = cache.get(_name(seller))
+    return find_jwk(kept[1], key_id) if kept and clock.now() - kept[0] < _FRESH else None
+
+
+def _fetch(seller: Seller) -> None:
     if not cache.add(f"jwks-cool-down:{seller.pk}:{seller.jwks_url}", 1, _COOL_DOWN_S):
-        return None
+        return
     try:
         keys = asyncio.run(fetch_jwks(seller.jwks_url, allow_private=seller.allow_private))
     except KeysError as error:
         log.warning("jwks_unavailable", seller=seller.slug, why=str(error))
-        return None
-    cache.set(_name(seller), keys, _KEEP_S)
-    return find_jwk(keys, key_id)
-
-
-def _cached(seller: Seller) -> dict[str, Any]:
-    found: dict[str, Any] = cache.get(_name(seller)) or {}
-    return found
+        return
+    cache.set(_name(seller), (clock.now(), keys), _USABLE.total_seconds())
 
 
 def _name(seller: Seller) -> str:

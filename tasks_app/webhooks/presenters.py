@@ -7,6 +7,7 @@ from tasks_app.webhooks.models import WebhookDelivery
 V = WebhookDelivery.Verdict
 # Verdict to glyph and word.
 VERDICTS: dict[WebhookDelivery.Verdict, tuple[str, str]] = {
+    V.RECEIVED: ("waiting", "Received"),
     V.APPLIED: ("done", "Applied"),
     V.DUPLICATE: ("waiting", "Duplicate"),
     V.EARLY: ("seller", "Early, kept"),

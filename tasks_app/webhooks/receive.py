@@ -1,184 +1,271 @@
 """One delivery: authenticated, read, bound to its key, observed. Refused ones are recorded, nothing else.
 
-Source: AdCP L3/webhooks; document 000 "Webhook Support with Reliability Patterns".
+In a burst a delivery is bound and answered, and a worker lets it have its effect (`RECEIVED`): AdCP
+L3/webhooks "Acknowledge durably". Whatever may have to be answered 409 is judged at once, always. Source:
+AdCP L3/webhooks; document 000 "Webhook Support with Reliability Patterns".
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
+from tasks_app import clock
 from tasks_app.adcp import strict_json
-from tasks_app.adcp.hygiene import token_matches
+from tasks_app.adcp.hygiene import clean, token_matches
 from tasks_app.adcp.signatures import SignatureError, errors
 from tasks_app.adcp.strict_json import MalformedBody
 from tasks_app.adcp.types import Seen
-from tasks_app.adcp.webhook_body import EnvelopeError, WebhookEnvelope, read_webhook
+from tasks_app.adcp.webhook_body import (
+    EnvelopeError,
+    WebhookEnvelope,
+    WebhookIdentity,
+    from_event,
+    read_identity,
+    read_webhook,
+)
 from tasks_app.operations.canonical import canonical_digest
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.services import operation_secrets
+from tasks_app.operations.tokens import webhook_token_of
 from tasks_app.sellers.models import Seller
+from tasks_app.webhooks.alarms import mode_mismatch_alarm
+from tasks_app.webhooks.answer import Answer, Incoming
 from tasks_app.webhooks.apply import delivery_apply
 from tasks_app.webhooks.authenticate import authenticate
-from tasks_app.webhooks.contradictions import key_conflict
+from tasks_app.webhooks.bind import BUSY, delivery_insert, delivery_insert_received, key_take, twin_answer
+from tasks_app.webhooks.bursts import applying, may_apply_now
+from tasks_app.webhooks.early import received_apply
 from tasks_app.webhooks.models import WebhookDelivery
+from tasks_app.webhooks.rates import seller_admit
+from tasks_app.webhooks.refusals import delivery_postpone, delivery_refuse
+from tasks_app.webhooks.senders import seller_of, seller_read
 
 log = structlog.get_logger(__name__)
 MAX_BODY_BYTES = 2**20
+TOO_LARGE = "webhook_body_too_large"
 _MAX_KEY_CHARS = 255
+_A2A_TOKEN = "x-a2a-notification-token"  # noqa: S105 (a header's name)
+_NEEDED = ("status", "task_type", "task_id", "webhook_token", "seller_id")
+# Refusals that a seller who was changed a moment ago explains; none of them has used up a nonce.
+_MAY_BE_OUTDATED = {errors.MODE_MISMATCH, errors.INVALID, errors.HEADER_MALFORMED, errors.KEY_UNKNOWN}
 Verdict = WebhookDelivery.Verdict
 
 
+class RefusedError(Exception):
+    """The delivery is refused: `reason` is told to the sender, with HTTP `status`."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.reason, self.status = reason, status
+
+
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What the sender is told: HTTP status, a word for the body, and headers."""
+class _Told:
+    """What a delivery that is its seller's says, read strictly and not yet believed."""
 
-    status: int
-    word: str
-    headers: dict[str, str] = field(default_factory=dict)
+    parsed: dict[str, Any]
+    body: dict[str, Any]  # the same under today's names
+    identity: WebhookIdentity
+    old: bool
 
 
-def delivery_receive(
-    *, seller: Seller, url: str, headers: Mapping[str, str], content_type: str, body: bytes
-) -> Answer:
-    """Take one POST. `url` is absolute, as the sender addressed it. 2xx only once it is durable."""
-    fingerprint = hashlib.sha256(body).hexdigest()
-    if len(body) > MAX_BODY_BYTES:
-        return _refuse(seller, fingerprint, "webhook_body_too_large", 413)
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        return _refuse(seller, fingerprint, "webhook_content_type", 415)
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """A delivery as it will be kept, and what it says of which operation (None: of none we know yet)."""
+
+    operation: Operation | None
+    envelope: WebhookEnvelope
+    seen: Seen
+    delivery: WebhookDelivery
+
+
+def delivery_receive(incoming: Incoming) -> Answer:
+    """Take one POST. 2xx only once it is durable."""
+    seller, fresh = seller_of(incoming.seller)
+    if seller is None:
+        return _refuse(None, incoming, RefusedError("webhook_unknown_seller", 404))
     try:
-        key_id = authenticate(seller=seller, url=url, headers=headers, body=body)
-        parsed = strict_json.parse_object(body, max_bytes=MAX_BODY_BYTES)
-        envelope, seen = read_webhook(parsed, secrets=_seller_secrets(seller))
-    except SignatureError as error:
-        if error.code == errors.BODY_MALFORMED:
-            return _refuse(seller, fingerprint, error.code, 400)
-        return _unauthorized(seller, fingerprint, error.code)
-    except MalformedBody as error:
-        return _refuse(seller, fingerprint, f"webhook_body_malformed: {error.reason}", 400)
-    except EnvelopeError as error:
-        return _refuse(seller, fingerprint, f"webhook_body_malformed: {error.code}", 400)
-    if len(envelope.idempotency_key or "") > _MAX_KEY_CHARS:
-        return _refuse(seller, fingerprint, "webhook_body_malformed: idempotency_key_too_long", 400)
-    operation = operation_of(seller, _operation_id(envelope, seen), envelope.task_id)
+        return _receive(seller, incoming)
+    except RefusedError as error:
+        again = error.reason in _MAY_BE_OUTDATED and not fresh
+        current = (seller_read(incoming.seller) if again else None) or seller
+        if current is seller:
+            return _refuse(seller, incoming, error)
+    try:
+        return _receive(current, incoming)
+    except RefusedError as error:
+        return _refuse(current, incoming, error)
+
+
+def _receive(seller: Seller, incoming: Incoming) -> Answer:
+    key_id = _prove(seller, incoming)
+    wait = seller_admit(seller)
+    if wait is not None:
+        fingerprint = hashlib.sha256(incoming.body).hexdigest()
+        return delivery_postpone(seller=seller, source=incoming.source, wait=wait, fingerprint=fingerprint)
+    told = _parse(seller, incoming)
+    burst = not may_apply_now()
+    if burst and _leave_to_worker(seller, incoming, told, key_id):
+        return Answer(status=200, word=Verdict.RECEIVED)
+    operation = operation_of(seller, told.identity.operation_id, told.identity.task_id)
     if operation is not None:
-        if not _token_is_ours(operation, envelope):
-            return _unauthorized(seller, fingerprint, "webhook_token_mismatch")
-        envelope, seen = read_webhook(parsed, secrets=operation_secrets(operation))
-    return _bind(seller, operation, envelope, seen, canonical_digest(parsed), key_id)
+        _check_tokens(operation, [told.identity.token, incoming.headers.get(_A2A_TOKEN)])
+    secrets = operation_secrets(operation) if operation else seller.known_secrets
+    read = _read(seller, incoming, told, key_id, operation=operation, secrets=secrets)
+    with structlog.contextvars.bound_contextvars(request_id=str(read.delivery.pk)):
+        return _take(read, burst=burst)
 
 
-def _operation_id(envelope: WebhookEnvelope, seen: Seen) -> str | None:
-    """Our own id: in the envelope since 3.1, in our context, echoed, before."""
-    echoed = (seen.context or {}).get("operation_id")
-    return envelope.operation_id or (echoed if isinstance(echoed, str) else None)
+def _prove(seller: Seller, incoming: Incoming) -> str:
+    """Who sent it. Raises RefusedError."""
+    if len(incoming.body) > MAX_BODY_BYTES:
+        raise RefusedError(TOO_LARGE, 413)
+    kind = incoming.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise RefusedError("webhook_content_type", 415)
+    try:
+        return authenticate(seller=seller, url=incoming.url, headers=incoming.headers, body=incoming.body)
+    except SignatureError as error:
+        raise RefusedError(error.code, 400 if error.code == errors.BODY_MALFORMED else 401) from error
 
 
-def operation_of(seller: Seller, operation_id: str | None, task_id: str | None) -> Operation | None:
-    """The operation a delivery is about: by our own id, where the seller echoes it, else by the task."""
-    mine = Operation.objects.filter(seller=seller).select_related("seller")
-    if operation_id:
-        try:
-            found = mine.filter(pk=UUID(operation_id)).first()
-        except ValueError:
-            found = None
-        if found is not None:
-            return found
-    return mine.filter(task_id=task_id).first() if task_id else None
+def _parse(seller: Seller, incoming: Incoming) -> _Told:
+    """Raises RefusedError."""
+    old = seller.webhook_mode == Seller.WebhookMode.HMAC_BODY
+    try:
+        parsed = strict_json.parse_object(incoming.body, max_bytes=MAX_BODY_BYTES)
+    except MalformedBody as error:
+        raise RefusedError(f"{errors.BODY_MALFORMED}: {error.reason}", 400) from error
+    body = from_event(parsed) if old else parsed
+    return _Told(parsed=parsed, body=body, identity=read_identity(body), old=old)
 
 
-def _bind(
+def _read(
     seller: Seller,
-    operation: Operation | None,
-    envelope: WebhookEnvelope,
-    seen: Seen,
-    fingerprint: str,
+    incoming: Incoming,
+    told: _Told,
     key_id: str,
-) -> Answer:
-    """Bind the delivery's key and let it have its effect: one commit."""
+    *,
+    operation: Operation | None,
+    secrets: list[str],
+) -> _Read:
+    """What it says, the secrets that the sender may repeat hidden. Raises RefusedError."""
+    try:
+        envelope, seen = read_webhook(told.body, secrets=secrets, old=told.old)
+    except EnvelopeError as error:
+        raise RefusedError(f"{errors.BODY_MALFORMED}: {error.code}", 400) from error
+    if len(envelope.idempotency_key or "") > _MAX_KEY_CHARS:
+        raise RefusedError(f"{errors.BODY_MALFORMED}: idempotency_key_too_long", 400)
+    now = clock.now()
     delivery = WebhookDelivery(
         seller=seller,
+        operation_id=operation.pk if operation else None,
+        at=now,
+        source=incoming.source[:45],
         key=envelope.idempotency_key or "",
-        fingerprint=fingerprint,
+        bound_until=now + seller.delivery_horizon if envelope.idempotency_key else None,
+        fingerprint=canonical_digest(told.parsed),
         key_id=key_id[:120],
         task_id=(envelope.task_id or "")[:255],
         operation_ref=(envelope.operation_id or "")[:255],
         status=seen.status,
-        verdict=Verdict.APPLIED if operation else Verdict.EARLY,
         body=seen.raw if isinstance(seen.raw, dict) else None,
     )
-    with transaction.atomic():
-        if not _is_new(delivery):
-            return _seen_before(seller, envelope, delivery, operation)
-        if operation is not None:
-            delivery_apply(delivery=delivery, operation=operation, envelope=envelope, seen=seen)
-    if operation is not None:
-        publish_or_leave(operation_id=operation.pk)
-    return _told(delivery)
+    return _Read(operation=operation, envelope=envelope, seen=seen, delivery=delivery)
 
 
-def _is_new(delivery: WebhookDelivery) -> bool:
-    """Bind the key to the body; a copy that is being received waits here for the first to be durable."""
+def _leave_to_worker(seller: Seller, incoming: Incoming, told: _Told, key_id: str) -> bool:
+    """Bind a delivery whose token says by itself which operation it is about, in one round trip; False where
+    that is not so, or where it has to be judged at once. Raises RefusedError."""
     try:
-        with transaction.atomic():
-            delivery.save(force_insert=True)
-    except IntegrityError:
+        operation_id = UUID(told.identity.operation_id or "")
+    except ValueError:
         return False
-    return True
+    token = webhook_token_of(operation_id)
+    given = [told.identity.token, incoming.headers.get(_A2A_TOKEN, token)]
+    if not all(token_matches(token, one) for one in given):
+        return False
+    read = _read(seller, incoming, told, key_id, operation=None, secrets=[token, *seller.known_secrets])
+    read.delivery.operation_id = operation_id
+    return delivery_insert_received(read.delivery, task_type=read.envelope.task_type or "")
 
 
-def _told(delivery: WebhookDelivery) -> Answer:
+def operation_of(seller: Seller, operation_id: str | None, task_id: str | None) -> Operation | None:
+    """The operation a delivery is about: by our own id, where the seller echoes it, else by the task."""
+    mine = Operation.objects.filter(seller=seller).only(*_NEEDED)
+    found = None
+    if operation_id:
+        with suppress(ValueError):
+            found = mine.filter(pk=UUID(operation_id)).first()
+    if found is None and task_id:
+        found = mine.filter(task_id=clean(task_id)).first()
+    if found is not None:
+        found.seller = seller
+    return found
+
+
+def _check_tokens(operation: Operation, given: list[str | None]) -> None:
+    """Our token, where the seller echoes one; the signature has proven the sender already."""
+    for token in given:
+        if token is not None and not token_matches(operation.webhook_token or "", token):
+            raise RefusedError("webhook_token_mismatch", 401)
+
+
+def _take(read: _Read, *, burst: bool) -> Answer:
+    """Bind it; let it have its effect now, unless it came in a burst and cannot contradict anything."""
+    delivery, operation = read.delivery, read.operation
+    if operation is None:
+        delivery.verdict = Verdict.EARLY
+        if delivery_insert(delivery):
+            return Answer(status=200, word=delivery.verdict)
+    elif burst and delivery_insert_received(
+        delivery, task_type=read.envelope.task_type or operation.task_type
+    ):
+        return Answer(status=200, word=delivery.verdict)
+    with applying():
+        if operation is not None:
+            received_apply(operation)  # what came before it
+        answer = _settle(read)
+        if operation is not None and delivery.verdict in (Verdict.APPLIED, Verdict.CONFLICT):
+            publish_or_leave(operation_id=operation.pk)
+    return answer
+
+
+@transaction.atomic
+def _settle(read: _Read) -> Answer:
+    """Bind the delivery's key and let it have its effect: one commit."""
+    delivery, operation = read.delivery, read.operation
+    delivery.verdict = Verdict.APPLIED if operation else Verdict.EARLY
+    if delivery.key and not key_take(delivery):
+        return BUSY
+    if not delivery_insert(delivery):
+        answer = twin_answer(delivery, operation)
+        if answer is not None:
+            return answer
+        delivery_insert(delivery)
+    if operation is not None:
+        delivery_apply(delivery=delivery, operation=operation, envelope=read.envelope, seen=read.seen)
     if delivery.verdict == Verdict.CONFLICT:
-        log.warning("webhook_conflict", seller=delivery.seller_id, delivery=str(delivery.pk))
+        log.warning("webhook_conflict", seller=str(delivery.seller_id), delivery=str(delivery.pk))
         return Answer(status=409, word="conflict")
     return Answer(status=200, word=delivery.verdict)
 
 
-def _seen_before(
-    seller: Seller, envelope: WebhookEnvelope, delivery: WebhookDelivery, operation: Operation | None
-) -> Answer:
-    """The key was bound before: the same body is acknowledged without effects, another is refused."""
-    first = (
-        WebhookDelivery.objects.filter(seller=seller, key=envelope.idempotency_key)
-        .exclude(verdict__in=(Verdict.DUPLICATE, Verdict.KEY_CONFLICT, Verdict.REFUSED))
-        .order_by("id")
-        .first()
+def _refuse(seller: Seller | None, incoming: Incoming, error: RefusedError) -> Answer:
+    if seller is not None and error.reason == errors.MODE_MISMATCH and seller.uses_webhooks:
+        mode_mismatch_alarm(seller)
+    return delivery_refuse(
+        seller=seller,
+        source=incoming.source,
+        reason=error.reason,
+        status=error.status,
+        fingerprint=hashlib.sha256(incoming.body).hexdigest(),
     )
-    same = first is not None and first.fingerprint == delivery.fingerprint
-    delivery.verdict = Verdict.DUPLICATE if same else Verdict.KEY_CONFLICT
-    delivery.save(force_insert=True)
-    if first is not None and not same:
-        key_conflict(operation=operation, first=first, second=delivery)
-    return Answer(status=200, word="duplicate") if same else Answer(status=409, word="key_conflict")
-
-
-def _token_is_ours(operation: Operation, envelope: WebhookEnvelope) -> bool:
-    """Our token, where the seller echoes one; the signature has proven the sender already."""
-    if envelope.token is None:
-        return True
-    return token_matches(operation.webhook_token or "", envelope.token)
-
-
-def _seller_secrets(seller: Seller) -> list[str]:
-    return [secret for secret in (seller.webhook_secret, seller.token) if secret]
-
-
-def _unauthorized(seller: Seller, fingerprint: str, code: str) -> Answer:
-    log.warning("webhook_refused", seller=seller.slug, code=code)
-    answer = _refuse(seller, fingerprint, code, 401)
-    answer.headers["WWW-Authenticate"] = f'Signature error="{code}"'
-    return answer
-
-
-def _refuse(seller: Seller, fingerprint: str, reason: str, status: int) -> Answer:
-    WebhookDelivery.objects.create(
-        seller=seller, fingerprint=fingerprint, verdict=Verdict.REFUSED, reason=reason[:200]
-    )
-    return Answer(status=status, word=reason)

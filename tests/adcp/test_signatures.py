@@ -15,13 +15,11 @@ from tasks_app.adcp.signatures import SignatureError, hmac_sha256, rfc9421
 from tasks_app.adcp.signatures import errors as codes
 from tasks_app.adcp.signatures.jwks import (
     KeysError,
-    Revocations,
-    check_revocation,
     find_jwk,
     jwks_uri_in,
-    read_revocations,
     webhook_key,
 )
+from tasks_app.adcp.signatures.revocations import check_revocation, read_revocations
 from tasks_app.adcp.signatures.structured_fields import (
     FieldError,
     decode_base64url,
@@ -307,11 +305,11 @@ def test_revocation_lists_have_their_grace() -> None:
         with pytest.raises(SignatureError) as refused:
             check_revocation(keyid, revocations, now=now)
         assert refused.value.code == code
-    endless = read_revocations({"revoked_kids": [], "next_update": "2099-01-01T00:00:00Z"}, fetched_at=NOW_AT)
+    endless = read_revocations({**document, "next_update": "2099-01-01T00:00:00Z"}, fetched_at=NOW_AT)
     assert endless.good_until <= NOW_AT + timedelta(hours=3)
-    with pytest.raises(KeysError):
-        read_revocations({"revoked_kids": []}, fetched_at=NOW_AT)
-    assert Revocations(revoked_kids=frozenset(), good_until=NOW_AT)
+    for broken in ({"next_update": None}, {"updated": "2026-09-01T13:00:00Z"}, {"revoked_kids": "all"}):
+        with pytest.raises(KeysError):
+            read_revocations({**document, **broken}, fetched_at=NOW_AT)
 
 
 def test_an_agent_must_stand_in_brand_json_exactly_once() -> None:

@@ -9,13 +9,14 @@ from tasks_app.adcp.envelopes import seen_a2a, seen_mcp, seen_rpc_error
 from tasks_app.adcp.types import TASK_STATUSES
 from tasks_app.adcp.webhook_body import EnvelopeError, read_webhook
 
-from .vectors import load
+from .vectors import bundled, load
 
 MCP = load("mcp-response-extraction.json")["vectors"]
 A2A = load("a2a-response-extraction.json")["vectors"]
 ERRORS = load("transport-error-mapping.json")["vectors"]
 WEBHOOKS = load("webhook-payload-extraction.json")["vectors"]
-RECEIVER = load("webhook-receiver-envelope.json")
+_RECEIVERS = [load(f"{folder}webhook-receiver-envelope.json") for folder in ("", *bundled().values())]
+RECEIVER = {kind: [v for told in _RECEIVERS for v in told[kind]] for kind in ("positive", "negative")}
 
 ACTIONS = {"transient": "retry", "correctable": "surface_to_caller", "terminal": "escalate_to_human"}
 

@@ -292,3 +292,21 @@ def _delivery(agency: Agency) -> WebhookDelivery:
         task_id=operation.task_id,
         body={"message": "with the desk"},
     )
+
+
+def test_the_webhook_secret_is_rotated_and_never_shown(agency: Agency, client_of: ClientOf) -> None:
+    seller = agency.sellers["norrland"]
+    Seller.objects.filter(pk=seller.pk).update(webhook_mode="hmac", webhook_secret="s" * 40)
+    address = page_of(seller)
+
+    assert client_of("Buyer").post(address, {"rotate": "keep"}).status_code == 403
+    assert Seller.objects.get(pk=seller.pk).webhook_secret == "s" * 40
+    ops = client_of("Ad Ops")
+    assert ops.post(address, {"rotate": "keep"}).status_code == 302
+    kept = Seller.objects.get(pk=seller.pk)
+    assert kept.webhook_secret_previous == "s" * 40
+    page = ops.get(address).content.decode()
+    assert "The secret before is accepted until" in page
+    assert not [secret for secret in ("s" * 40, str(kept.webhook_secret)) if secret in page]
+    ops.post(address, {"rotate": "drop"})
+    assert Seller.objects.get(pk=seller.pk).webhook_secret_previous is None

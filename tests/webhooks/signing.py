@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import socket
 import time
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import requests
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tasks_app.adcp.signatures import hmac_sha256, rfc9421
 from tasks_app.adcp.signatures.structured_fields import parse_signature_input
+from tests.adcp.raw_server import Request, Script, response
 
 KEY = ed25519.Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a seller's key in tests").digest())
 
@@ -35,6 +37,42 @@ def jwks(*kids: str) -> str:
         "x": b64url(KEY.public_key().public_bytes_raw()),
     }
     return json.dumps({"keys": [{**key, "kid": kid} for kid in kids]})
+
+
+def revocations(
+    issuer: str,
+    *revoked: str,
+    kid: str = "k1",
+    updated: datetime | None = None,
+    lasts: timedelta = timedelta(minutes=10),
+    **header: str,
+) -> str:
+    """A seller's signed list of revoked keys (JWS, general JSON form)."""
+    made = updated or datetime.now(UTC)
+    told = {
+        "version": 1,
+        "issuer": issuer,
+        "updated": made.isoformat(),
+        "next_update": (made + lasts).isoformat(),
+        "revoked_kids": list(revoked),
+    }
+    head = {"kid": kid, "alg": "EdDSA", "typ": "adcp-gov-revocation+jws", **header}
+    protected, body = (b64url(json.dumps(part).encode()) for part in (head, told))
+    signature = b64url(KEY.sign(f"{protected}.{body}".encode()))
+    return json.dumps({"payload": body, "signatures": [{"protected": protected, "signature": signature}]})
+
+
+def publishing(keys: str, revoked: str | None = None) -> Script:
+    """What a seller's operator serves: its keys, and its list of revoked ones where it has one."""
+
+    def answer(request: Request, connection: socket.socket) -> None:
+        if request.path.endswith("/governance-revocations.json"):
+            answered = response(revoked) if revoked else response("{}", status="404 Not Found")
+        else:
+            answered = response(keys)
+        connection.sendall(answered)
+
+    return answer
 
 
 def payload(status: str = "completed", **told: Any) -> dict[str, Any]:

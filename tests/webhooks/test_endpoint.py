@@ -15,12 +15,12 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import WebhookDelivery
-from tests.adcp.raw_server import RawServer, response, serve
+from tests.adcp.raw_server import RawServer, serve
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
 from tests.support import wait_until
 from tests.webhooks.conftest import SECRET, Endpoint
-from tests.webhooks.signing import as_bytes, hmac, jwks, payload, post, rfc
+from tests.webhooks.signing import as_bytes, hmac, jwks, payload, post, publishing, rfc
 
 
 def of(seller: Seller, **columns: Any) -> tuple[Operation, dict[str, Any]]:
@@ -163,9 +163,10 @@ def test_deliveries_that_come_at_once_wait_for_one_fetch_of_the_key(receiver: En
     both_sent = threading.Event()
 
     def publish(request: Any, connection: Any) -> None:
-        fetched.append(request.path)
-        both_sent.wait(0.5)
-        connection.sendall(response(jwks("k1")))
+        if request.path == "/jwks.json":
+            fetched.append(request.path)
+            both_sent.wait(0.5)
+        publishing(jwks("k1"))(request, connection)
 
     with serve(lambda _server: publish) as server:
         seller = make_seller("Birger", webhook_mode="rfc9421", jwks_url=f"{server.url}/jwks.json")
@@ -200,9 +201,9 @@ def test_a_seller_without_webhooks_and_one_that_is_not_ours(receiver: Endpoint) 
     refused(
         post(receiver.of(silent), payload(), hmac(payload(), SECRET)), silent, 401, "webhook_mode_mismatch"
     )
-    before = WebhookDelivery.objects.count()
     assert post(receiver.of("nobody"), payload(), hmac(payload(), SECRET)).status_code == 404
-    assert WebhookDelivery.objects.count() == before
+    logged = WebhookDelivery.objects.filter(seller=None).latest("id")
+    assert (logged.verdict, logged.reason) == ("refused", "webhook_unknown_seller")
     assert requests.get(receiver.of(silent), timeout=5).status_code == 405
 
 
@@ -244,9 +245,14 @@ def test_the_same_delivery_twice_is_one(receiver: Endpoint, norrland: Seller) ->
 def test_the_same_delivery_many_times_at_once_is_one(receiver: Endpoint, norrland: Seller) -> None:
     operation, body = of(norrland)
     answers: list[requests.Response] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(receiver.send(norrland, body))) for _ in range(6)
-    ]
+
+    def until_taken() -> None:
+        """As a sender does: what is not taken because a twin is in progress is sent again."""
+        while (answer := receiver.send(norrland, body)).status_code == 503:
+            assert answer.headers["Retry-After"] == "1"
+        answers.append(answer)
+
+    threads = [threading.Thread(target=until_taken) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -339,7 +345,7 @@ def test_news_and_a_status_of_none(receiver: Endpoint, norrland: Seller) -> None
 @pytest.mark.parametrize(
     ("raw", "status", "code"),
     [
-        (b'{"a":1,"a":2}', 400, "webhook_body_malformed"),
+        (b'{"a":1,"a":2}', 400, "webhook_body_malformed: duplicate_key"),
         (b"[]", 400, "webhook_body_malformed: not_an_object"),
         (b'"x"', 400, "webhook_body_malformed: not_an_object"),
         (b"", 400, "webhook_body_malformed: not_json"),
@@ -381,20 +387,3 @@ def test_a_strange_task_id_is_kept_and_breaks_nothing(
     body = as_bytes(payload(task_id="TASK")).replace(b"TASK", task_id.encode())
 
     assert receiver.send(norrland, body).json() == {"status": "early"}
-
-
-def test_our_secrets_are_stored_nowhere_though_the_seller_repeats_them(
-    receiver: Endpoint, norrland: Seller
-) -> None:
-    operation, body = of(norrland)
-    token = operation.webhook_token
-    body |= {"message": f"{token} {SECRET}", "result": {**body["result"], "echo": [token, {SECRET: token}]}}
-    del body["token"]
-
-    assert receiver.send(norrland, body).status_code == 200
-
-    kept = WebhookDelivery.objects.get(key=body["idempotency_key"])
-    operation = fresh(operation)
-    stored = [kept.body, operation.result, operation.message, operation.observations.get().body]
-    assert not [secret for secret in (token, SECRET) if secret in json.dumps(stored)]
-    assert SECRET not in receiver.log.read_text()

@@ -1,23 +1,24 @@
 """Keys of sellers: from a published JWK to a key that may verify a webhook, and where such keys are
 published.
 
-Sources: AdCP L1/security "Agent key publication", "JWKS discovery", "Transport revocation"; RFC 7517, RFC
-8037. Everything that waits or remembers (caching, the 30 s between refetches, polling of the revocation list)
-belongs to the caller; here are the fetches and the judgements.
+Sources: AdCP L1/security "Agent key publication", "JWKS discovery"; RFC 7517, RFC
+8037. Everything that waits or remembers (caching, the 30 s between refetches) belongs to the caller; here are
+the fetches and the judgements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from .. import http
-from ..envelopes import parse_time
 from ..strict_json import MalformedBody, parse_object
 from . import errors
 from .errors import SignatureError
@@ -26,6 +27,7 @@ from .structured_fields import FieldError, decode_base64url
 MAX_JWKS_BYTES = 64 * 2**10
 MAX_BRAND_BYTES = 256 * 2**10
 FETCH_TIMEOUT_S = 10.0
+_PASSING = frozenset({408, 425, 429})  # come again
 # The older "webhook-signing" is still accepted; AdCP is removing it.
 WEBHOOK_PURPOSES = frozenset({"request-signing", "webhook-signing"})
 # JWK `alg` to the name that Signature-Input uses.
@@ -38,6 +40,10 @@ class KeysError(Exception):
     """A document of keys that cannot be had or used; the text says why and quotes nothing of it."""
 
 
+class NotPublishedError(KeysError):
+    """There is no such document for us: HTTP 4xx, as servers answer to paths they do not know."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class VerificationKey:
     """One public key and the Signature-Input algorithm it is for."""
@@ -45,15 +51,6 @@ class VerificationKey:
     keyid: str
     alg: str
     key: PublicKey
-
-
-@dataclass(frozen=True, kw_only=True)
-class Revocations:
-    """A seller's revocation list as last fetched: revoked key ids, and the time until which it may be relied
-    on."""
-
-    revoked_kids: frozenset[str]
-    good_until: datetime
 
 
 def find_jwk(jwks: Mapping[str, Any], keyid: str) -> Mapping[str, Any] | None:
@@ -73,14 +70,19 @@ def webhook_key(jwk: Mapping[str, Any]) -> VerificationKey:
     Raises SignatureError: key_purpose_invalid for `use`, `key_ops` or `adcp_use` that forbid it, key_unknown
     for a key that is no Ed25519 or P-256 key or whose `alg` does not fit it.
     """
-    operations = jwk.get("key_ops")
-    if (
-        jwk.get("use") != "sig"
-        or not isinstance(operations, list)
-        or "verify" not in operations
-        or jwk.get("adcp_use") not in WEBHOOK_PURPOSES
-    ):
+    if not may_verify(jwk) or jwk.get("adcp_use") not in WEBHOOK_PURPOSES:
         raise SignatureError(errors.KEY_PURPOSE_INVALID, "the key is not for signing webhooks", step=8)
+    return read_key(jwk)
+
+
+def may_verify(jwk: Mapping[str, Any]) -> bool:
+    """Whether a JWK is for verifying signatures at all."""
+    operations = jwk.get("key_ops")
+    return jwk.get("use") == "sig" and isinstance(operations, list) and "verify" in operations
+
+
+def read_key(jwk: Mapping[str, Any]) -> VerificationKey:
+    """The key of a JWK, whatever it is for. Raises SignatureError (key_unknown)."""
     keyid = jwk.get("kid")
     alg = ALGORITHMS.get(str(jwk.get("alg")))
     if not isinstance(keyid, str) or alg is None:
@@ -88,40 +90,9 @@ def webhook_key(jwk: Mapping[str, Any]) -> VerificationKey:
     return VerificationKey(keyid=keyid, alg=alg, key=_public_key(jwk, alg))
 
 
-def check_revocation(keyid: str, revocations: Revocations | None, *, now: datetime) -> None:
-    """Step 9: refuse a revoked key, and any key while the list is overdue.
-
-    None means that the seller publishes no list. Raises SignatureError.
-    """
-    if revocations is None:
-        return
-    if keyid in revocations.revoked_kids:
-        raise SignatureError(errors.KEY_REVOKED, "the key is revoked", step=9)
-    if now > revocations.good_until:
-        raise SignatureError(errors.REVOCATION_STALE, "the revocation list is overdue", step=9)
-
-
-def read_revocations(document: Mapping[str, Any], *, fetched_at: datetime) -> Revocations:
-    """The payload of a revocation list; raises KeysError.
-
-    It may be relied on until `next_update` and four times the interval it announced (AdCP: grace), the
-    interval counted within 1 to 30 minutes.
-    """
-    kids = document.get("revoked_kids")
-    next_update = parse_time(document.get("next_update"))
-    updated = parse_time(document.get("updated")) or fetched_at
-    if not isinstance(kids, list) or next_update is None:
-        raise KeysError("the revocation list has no revoked_kids or no next_update")
-    interval = min(max(next_update - updated, timedelta(minutes=1)), timedelta(minutes=30))
-    due = min(next_update, fetched_at + timedelta(minutes=30))
-    return Revocations(
-        revoked_kids=frozenset(kid for kid in kids if isinstance(kid, str)), good_until=due + 4 * interval
-    )
-
-
 async def fetch_jwks(url: str, *, allow_private: bool = False) -> dict[str, Any]:
     """A JSON Web Key Set, fetched guarded; raises KeysError."""
-    document = await _fetch_object(url, MAX_JWKS_BYTES, allow_private=allow_private)
+    document = await fetch_object(url, MAX_JWKS_BYTES, allow_private=allow_private)
     if not isinstance(document.get("keys"), list):
         raise KeysError("the document is no key set")
     return document
@@ -134,7 +105,7 @@ async def fetch_jwks_uri(agent_url: str, brand_json_url: str, *, allow_private: 
     belong together (same registrable domain, or `authorized_operators`), which is an administrator's decision
     here: the registered brand.json is pinned with the seller.
     """
-    brand = await _fetch_object(brand_json_url, MAX_BRAND_BYTES, allow_private=allow_private)
+    brand = await fetch_object(brand_json_url, MAX_BRAND_BYTES, allow_private=allow_private)
     return jwks_uri_in(brand, agent_url)
 
 
@@ -155,18 +126,39 @@ def _agents(brand: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return (entry for entry in agents if isinstance(entry, dict)) if isinstance(agents, list) else ()
 
 
-async def _fetch_object(url: str, max_bytes: int, *, allow_private: bool) -> dict[str, Any]:
+async def fetch_object(url: str, max_bytes: int, *, allow_private: bool) -> dict[str, Any]:
+    """A JSON object that a seller publishes, fetched guarded; raises KeysError."""
+    try:
+        return parse_object(
+            await fetch_body(url, max_bytes, allow_private=allow_private), max_bytes=max_bytes
+        )
+    except MalformedBody as error:
+        raise KeysError(str(error)) from error
+
+
+async def fetch_body(url: str, max_bytes: int, *, allow_private: bool) -> bytes:
+    """The bytes of what a seller publishes, fetched guarded; raises KeysError."""
     policy = http.Policy(allow_private=allow_private, max_bytes=max_bytes, timeout_s=FETCH_TIMEOUT_S)
     try:
         fetched = await http.fetch(url, policy, headers={"Accept": "application/json"})
     except http.FetchError as error:
         raise KeysError(str(error)) from error
+    if 400 <= fetched.status < 500 and fetched.status not in _PASSING:
+        raise NotPublishedError(f"answered with HTTP {fetched.status}")
     if fetched.status != 200:
         raise KeysError(f"answered with HTTP {fetched.status}")
-    try:
-        return parse_object(fetched.body, max_bytes=max_bytes)
-    except MalformedBody as error:
-        raise KeysError(str(error)) from error
+    return fetched.body
+
+
+def check_raw(key: VerificationKey, signature: bytes, message: bytes) -> None:
+    """Verify one signature; ECDSA comes as r and s side by side (IEEE P1363). Raises InvalidSignature."""
+    if isinstance(key.key, ed25519.Ed25519PublicKey):
+        key.key.verify(signature, message)
+        return
+    if len(signature) != 64:
+        raise InvalidSignature
+    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    key.key.verify(encode_dss_signature(r, s), message, ec.ECDSA(hashes.SHA256()))
 
 
 def _public_key(jwk: Mapping[str, Any], alg: str) -> PublicKey:

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from ..strict_json import MalformedBody, parse_object
 from . import errors
 from .errors import SignatureError
-from .jwks import VerificationKey, webhook_key
+from .jwks import VerificationKey, check_raw, webhook_key
 from .structured_fields import (
     FieldError,
     InnerList,
@@ -40,7 +37,8 @@ MAX_KEYID_CHARS = 255
 
 # keyid -> the JWK published under it, or None. It may refetch; it must not guess.
 KeyLookup = Callable[[str], Mapping[str, Any] | None]
-# keyid -> raises SignatureError when the key is revoked, or the list overdue (`jwks.check_revocation`).
+# keyid -> raises SignatureError when the key is revoked, or the list overdue
+# (`revocations.check_revocation`).
 RevocationCheck = Callable[[str], None]
 
 
@@ -220,14 +218,7 @@ def _key(verified: VerifiedSignature, find_key: KeyLookup) -> VerificationKey:
 def _check_signature(key: VerificationKey, signature: bytes, base: bytes) -> None:
     """Step 10."""
     try:
-        if isinstance(key.key, ed25519.Ed25519PublicKey):
-            key.key.verify(signature, base)
-            return
-        if len(signature) != 64:
-            raise InvalidSignature
-        # ECDSA comes as r and s side by side (IEEE P1363).
-        r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
-        key.key.verify(encode_dss_signature(r, s), base, ec.ECDSA(hashes.SHA256()))
+        check_raw(key, signature, base)
     except InvalidSignature as error:
         raise SignatureError(errors.INVALID, "the signature does not match", step=10) from error
 

@@ -1,0 +1,59 @@
+"""The reference of `bench.operations_webhooks`: a minimal Django project whose one view checks the HMAC and
+does one insert, in one commit. No middleware; pooled connections, as Django's documentation says for ASGI.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import time
+from typing import Any
+
+import django
+import environ
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.db import connection
+from django.http import HttpRequest, JsonResponse
+from django.urls import path
+from django.views.decorators.csrf import csrf_exempt
+
+_INSERT = "insert into bench_delivery (key, body) values (%s, %s)"
+
+
+@csrf_exempt
+def webhook(request: HttpRequest) -> JsonResponse:
+    body, stamp = request.body, request.headers["X-AdCP-Timestamp"]
+    mac = hmac.digest(os.environ["BENCH_SECRET"].encode(), stamp.encode() + b"." + body, hashlib.sha256)
+    signed = hmac.compare_digest(f"sha256={mac.hex()}", request.headers["X-AdCP-Signature"])
+    if not signed or abs(time.time() - int(stamp)) > 300:
+        return JsonResponse({"error": "signature"}, status=401)
+    told = json.loads(body)
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT, [told["idempotency_key"], json.dumps(told)])
+    return JsonResponse({"status": "taken"})
+
+
+urlpatterns = [path("webhooks/adcp/bench/", webhook)]
+
+
+def _configure() -> None:
+    database: dict[str, Any] = environ.Env.db_url_config(os.environ["DATABASE_URL"])
+    database["OPTIONS"] = {
+        **database.get("OPTIONS", {}),
+        "pool": {"min_size": 1, "max_size": 16, "timeout": 10},
+    }
+    settings.configure(
+        DATABASES={"default": database},
+        ROOT_URLCONF=__name__,
+        ALLOWED_HOSTS=["*"],
+        USE_TZ=True,
+        SECRET_KEY=os.environ["BENCH_SECRET"],
+    )
+    django.setup()
+
+
+_configure()
+application = get_asgi_application()

@@ -1,0 +1,258 @@
+"""The one way of proving that was registered, during a rotation too, and the alarm at another."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac as digests
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tasks_app import clock
+from tasks_app.notifications.models import Notification
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.sellers.models import Seller
+from tasks_app.webhooks.answer import Incoming
+from tasks_app.webhooks.models import WebhookDelivery
+from tasks_app.webhooks.receive import delivery_receive
+from tasks_app.webhooks.senders import seller_of
+from tests.factories import make_seller
+from tests.operations.making import answer, fresh, see, stand
+from tests.webhooks.signing import as_bytes, hmac, payload, rfc
+from tests.webhooks.taking import ADDRESS, SECRET, take
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
+OLD = "the-secret-before-0123456789-0123456789-abc"
+
+
+def seller_with(mode: str, **fields: Any) -> Seller:
+    secret = None if mode in ("rfc9421", "none") else SECRET
+    return make_seller(f"Mode {mode}", webhook_mode=mode, webhook_secret=secret, **fields)
+
+
+def submitted(seller: Seller) -> tuple[Operation, dict[str, Any]]:
+    operation = stand(S.SUBMITTED, seller=seller, task_id="task-7")
+    return operation, payload(task_id="task-7", operation_id=str(operation.pk), token=operation.webhook_token)
+
+
+def bearer(secret: str = SECRET) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def event(at: datetime | None = None, **told: Any) -> dict[str, Any]:
+    """The body of document 000."""
+    return {
+        "event_id": "evt-000-1",
+        "timestamp": (at or datetime.now(UTC)).isoformat(),
+        "task_id": "task-7",
+        "current_status": "completed",
+        "result": {"media_buy_id": "mb-1", "packages": []},
+        **told,
+    }
+
+
+def over_body(body: dict[str, Any] | bytes, secret: str = SECRET) -> dict[str, str]:
+    mac = digests.new(secret.encode(), as_bytes(body), hashlib.sha256).hexdigest()
+    return {"x-adcp-signature": f"sha256={mac}"}
+
+
+# --- bearer credentials ---------------------------------------------------------------------------
+
+
+def test_a_bearer_seller_is_told_so_and_believed() -> None:
+    seller = seller_with("bearer")
+    operation, body = submitted(seller)
+
+    sent = operation.request["push_notification_config"]["authentication"]
+    assert sent["schemes"] == ["Bearer"]
+    assert SECRET in operation.request_text
+    assert take(seller, body, bearer()).word == "applied"
+    assert fresh(operation).status == S.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        (bearer(SECRET[:-1] + "!"), "webhook_signature_invalid"),
+        ({"Authorization": "Basic abc"}, "webhook_signature_header_malformed"),
+        ({"Authorization": "Bearer "}, "webhook_signature_invalid"),
+        ({}, "webhook_signature_header_malformed"),
+        ({"X-AdCP-Signature": "sha256=0"}, "webhook_mode_mismatch"),
+    ],
+)
+def test_other_credentials_are_refused(headers: dict[str, str], code: str) -> None:
+    seller = seller_with("bearer")
+    operation, body = submitted(seller)
+
+    told = take(seller, body, headers)
+
+    assert (told.status, told.word) == (401, code)
+    assert told.headers["WWW-Authenticate"] == f'Signature error="{code}"'
+    assert fresh(operation).status == S.SUBMITTED
+
+
+# --- document 000 ---------------------------------------------------------------------------------
+
+
+def test_an_event_of_document_000_is_taken_once() -> None:
+    seller = seller_with("hmac_body")
+    operation, _ = submitted(seller)
+    body = event()
+
+    assert take(seller, body, over_body(body)).word == "applied"
+    assert take(seller, body, over_body(body)).word == "duplicate"
+    assert (fresh(operation).status, fresh(operation).result) == (S.COMPLETED, body["result"])
+    other = event(result={"media_buy_id": "mb-2", "packages": []})
+    assert take(seller, other, over_body(other)).status == 409, "the same event_id, another body"
+
+
+def test_a_failed_event_tells_why() -> None:
+    seller = seller_with("hmac_body")
+    operation, _ = submitted(seller)
+    body = event(current_status="failed", error={"code": "BUDGET_TOO_LOW", "message": "Too low."})
+    del body["result"]
+
+    assert take(seller, body, over_body(body)).word == "applied"
+    assert fresh(operation).status == S.FAILED
+    assert fresh(operation).error["code"] == "BUDGET_TOO_LOW"
+
+
+def test_an_event_waits_for_its_task_too() -> None:
+    seller = seller_with("hmac_body")
+    operation = stand(S.CALLING_ADCP, seller=seller)
+    body = event(current_status="input_required", result=None, message="Which house?")
+
+    assert take(seller, body, over_body(body)).word == "early"
+    see(operation, answer("submitted", task_id="task-7"))
+    assert fresh(operation).status == S.INPUT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("body", "signed", "status", "code"),
+    [
+        (event(datetime.now(UTC) - timedelta(minutes=6)), None, 401, "webhook_signature_window_invalid"),
+        (event(datetime.now(UTC) + timedelta(minutes=6)), None, 401, "webhook_signature_window_invalid"),
+        (event(timestamp="yesterday"), None, 401, "webhook_signature_window_invalid"),
+        (event(), OLD, 401, "webhook_signature_invalid"),
+        (b'{"event_id":1,"event_id":2}', None, 400, "webhook_body_malformed"),
+        (event(event_id=None), None, 400, "webhook_body_malformed: missing_idempotency_key"),
+        (event(current_status="approved"), None, 400, "webhook_body_malformed: invalid_envelope_status"),
+    ],
+)
+def test_other_events_are_refused(body: Any, signed: str | None, status: int, code: str) -> None:
+    seller = seller_with("hmac_body")
+    operation, _ = submitted(seller)
+
+    told = take(seller, body, over_body(body, signed or SECRET))
+
+    assert (told.status, told.word) == (status, code)
+    assert fresh(operation).status == S.SUBMITTED
+
+
+# --- rotation -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["hmac", "hmac_body", "bearer"])
+def test_the_secret_before_is_accepted_while_it_lasts(mode: str) -> None:
+    until = clock.now() + timedelta(hours=1)
+    seller = seller_with(mode, webhook_secret_previous=OLD, webhook_secret_previous_until=until)
+    sign = {"hmac": hmac, "hmac_body": over_body, "bearer": lambda _body, secret: bearer(secret)}[mode]
+    for secret in (SECRET, OLD):
+        body = event(event_id=secret[:9]) if mode == "hmac_body" else payload(task_id="task-9")
+        assert take(seller, body, sign(body, secret)).status == 200
+
+    Seller.objects.update(webhook_secret_previous_until=clock.now())
+    body = event(event_id="evt-2") if mode == "hmac_body" else payload(task_id="task-9")
+    assert take(seller, body, sign(body, OLD)).word == "webhook_signature_invalid"
+    assert take(seller, body, sign(body, SECRET)).status == 200
+
+
+def test_a_secret_that_was_rotated_just_now_refuses_nobody() -> None:
+    """What a process remembers of the seller is a moment old."""
+    seller = seller_with("hmac")
+    assert take(seller, payload(task_id="task-9")).status == 200
+    Seller.objects.filter(pk=seller.pk).update(webhook_secret=OLD)
+
+    body = payload(task_id="task-9")
+    assert seller_of(seller.slug)[0].webhook_secret == SECRET  # type: ignore[union-attr]
+    headers = {"content-type": "application/json", **{k.lower(): v for k, v in hmac(body, OLD).items()}}
+    incoming = Incoming(
+        seller=seller.slug, url=ADDRESS, headers=headers, body=as_bytes(body), source="192.0.2.7"
+    )
+    assert delivery_receive(incoming).status == 200
+
+
+# --- another way ----------------------------------------------------------------------------------
+
+
+def proofs(body: dict[str, Any], url: str) -> Iterator[tuple[str, dict[str, str]]]:
+    yield "rfc9421", rfc(url, body)
+    yield "hmac", hmac(body, SECRET)
+    yield "hmac_body", over_body(body)
+    yield "bearer", bearer()
+
+
+@pytest.mark.parametrize("mode", ["rfc9421", "hmac", "hmac_body", "bearer"])
+def test_another_way_is_refused_and_raises_the_alarm_once_a_day(mode: str) -> None:
+    seller = seller_with(mode, jwks_url="http://127.0.0.1:9/jwks.json")
+    operation, body = submitted(seller)
+    refused = 0
+    for other, headers in proofs(body, ADDRESS.format(seller.slug)):
+        # A bare X-AdCP-Signature without its timestamp is a broken HMAC of either kind.
+        if other != mode and (mode, other) != ("hmac", "hmac_body"):
+            told = take(seller, body, headers)
+            assert (told.status, told.word) == (401, "webhook_mode_mismatch"), other
+            refused += 1
+
+    alarm = Notification.objects.get(kind="webhook_mode_mismatch")
+    assert (alarm.level, alarm.subject_id) == ("alarm", seller.pk)
+    assert alarm.right == "tasks_app.steer_operation"
+    assert SECRET not in alarm.body
+    assert WebhookDelivery.objects.filter(reason="webhook_mode_mismatch").count() == refused
+    assert fresh(operation).status == S.SUBMITTED
+
+
+def test_a_seller_without_webhooks_raises_no_alarm() -> None:
+    seller = seller_with("none")
+
+    assert take(seller, payload(), hmac(payload(), SECRET)).word == "webhook_mode_mismatch"
+    assert not Notification.objects.exists()
+
+
+# --- our token ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["wrong", "", "…", None])
+def test_the_token_of_a_native_notification_stands_in_its_header(given: str | None) -> None:
+    seller = seller_with("hmac")
+    operation = stand(S.SUBMITTED, seller=seller, task_id="task-7")
+    data = {"status": "completed", "task_id": "task-7", "media_buy_id": "mb-1", "packages": []}
+    body = {
+        "task": {
+            "id": "a2a-1",
+            "contextId": "c-1",
+            "status": {"state": "completed"},
+            "artifacts": [{"artifactId": "x", "parts": [{"data": data}]}],
+        }
+    }
+    token = operation.webhook_token if given is None else given
+    told = take(seller, body, {**hmac(body, SECRET), "X-A2A-Notification-Token": token or ""})
+
+    if given is None:
+        assert told.word == "applied"
+        assert fresh(operation).status == S.COMPLETED
+    else:
+        assert (told.status, told.word) == (401, "webhook_token_mismatch")
+        assert fresh(operation).status == S.SUBMITTED
+
+
+def test_a_stored_token_of_another_secret_key_still_counts() -> None:
+    seller = seller_with("hmac")
+    operation, body = submitted(seller)
+    Operation.objects.filter(pk=operation.pk).update(webhook_token="a-token-from-before-the-upgrade")
+
+    assert take(seller, body).word == "webhook_token_mismatch"
+    assert take(seller, {**body, "token": "a-token-from-before-the-upgrade"}).word == "applied"
