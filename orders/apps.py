@@ -10,8 +10,10 @@ class OrdersConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from orders import actions, approvals, changes, guards, outcomes
+        from orders import actions, approvals, changes, finding_actions, guards, mirror, outcomes, reconcile
         from tasks_app.jobs.recipes import recipes_register
+        from tasks_app.operations.sweep import chore_register
+        from tasks_app.reconciliation.runs import reader_register
 
         actions.register()
         recipes_register(Path(__file__).parent / "recipes")
@@ -20,3 +22,6 @@ class OrdersConfig(AppConfig):
         outcomes.register()
         approvals.register()
         changes.register()
+        finding_actions.register()
+        reader_register(reconcile.READER)
+        chore_register("mirrors_woken", mirror.mirrors_wake)

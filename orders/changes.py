@@ -19,11 +19,11 @@ from orders.ask import (
     is_in_reach,
     refuse,
 )
-from orders.booking import deal_refresh
 from orders.evidence import as_text, deal_evidence
 from orders.models import Deal, DealLine, DealStatus
+from orders.seller_state import deal_refresh
 from orders.services import deal_withdraw_held
-from tasks_app import ids, money
+from tasks_app import clock, ids, money
 from tasks_app.adcp import requests
 from tasks_app.adcp.envelopes import parse_time
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
@@ -254,7 +254,8 @@ def _settled(operation: Operation) -> None:
     deal = Deal.objects.select_for_update(of=("self",), no_key=True).get(pk=operation.subject_id)
     _apply(deal, operation.request)
     result = operation.result or {}
-    deal_refresh(deal=deal, buy={**result, "packages": result.get("affected_packages")})
+    told = {**result, "packages": result.get("affected_packages")}
+    deal_refresh(deal_id=deal.pk, buy=told, asked_at=operation.settled_at or clock.now())
 
 
 def _apply(deal: Deal, change: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, Lifecy
 from tasks_app.notifications.models import Notification, NotificationRead
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import Actor, Advertiser, Team, User
+from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.webhooks.models import WebhookDelivery
 
@@ -31,6 +32,8 @@ __all__ = [
     "Observation",
     "Operation",
     "OutboxEvent",
+    "ReconciliationFinding",
+    "ReconciliationRun",
     "Seller",
     "Step",
     "Team",

@@ -19,6 +19,7 @@ _READ = (
     "tasks_app.view_account",
     "tasks_app.view_auditentry",
 )
+_RECONCILIATION = ("tasks_app.view_reconciliationrun", "tasks_app.view_reconciliationfinding")
 SUBMIT_CAMPAIGN = "campaigns.submit_campaign"
 DECIDE = "tasks_app.decide_approval"
 SEND_OPERATION = "tasks_app.send_operation"
@@ -33,6 +34,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         STEER_OPERATION,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
+        *_RECONCILIATION,
         "tasks_app.change_seller",
     ),
     "Finance": _READ,
@@ -40,6 +42,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_READ,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
+        *_RECONCILIATION,
         "tasks_app.view_actor",
     ),
     "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION),
@@ -52,6 +55,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         CANCEL_DEAL,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
+        *_RECONCILIATION,
         "tasks_app.view_actor",
         *(
             f"tasks_app.{verb}_{model}"
