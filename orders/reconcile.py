@@ -178,6 +178,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     if heard.unread:
         return reading
     reading.notes, reading.complete = list(_notes(plan, heard)), not heard.passed_over
+    reading.unnamed = _unnamed(plan.seller)
     if not plan.can_ask:
         return reading
     wanted = [*plan.booked, *heard.buys]
@@ -203,9 +204,14 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield "no account there: it was not asked what was booked"
     if heard.passed_over:
         yield f"{heard.passed_over} more media buys that are no deal's were not looked at"
-    nameless = Deal.objects.filter(seller=plan.seller, status__in=LIVE, media_buy_id="").order_by("id")
-    for reference in nameless.values_list("reference", flat=True):
-        yield f"{reference} is booked without a media_buy_id of the seller's: it cannot be compared"
+
+
+def _unnamed(seller: Seller) -> list[tuple[str, uuid.UUID | None]]:
+    nameless = Deal.objects.filter(seller=seller, status__in=LIVE, media_buy_id="").order_by("id")
+    return [
+        (f"{reference} is booked without a media_buy_id of the seller's: it cannot be compared", team_id)
+        for reference, team_id in nameless.values_list("reference", "team_id")
+    ]
 
 
 def _bought(deal: Deal, buy: Buy, started: datetime) -> Finding:

@@ -6,7 +6,18 @@ from tasks_app.jobs import admin as jobs
 from tasks_app.lifecycle import admin as lifecycle
 from tasks_app.operations import admin as operations
 from tasks_app.people import admin as people
+from tasks_app.reconciliation import admin as reconciliation
 from tasks_app.sellers import admin as sellers
 from tasks_app.webhooks import admin as webhooks
 
-__all__ = ["approvals", "events", "jobs", "lifecycle", "operations", "people", "sellers", "webhooks"]
+__all__ = [
+    "approvals",
+    "events",
+    "jobs",
+    "lifecycle",
+    "operations",
+    "people",
+    "reconciliation",
+    "sellers",
+    "webhooks",
+]

@@ -46,7 +46,6 @@ class Migration(migrations.Migration):
                 ("asked_at", models.DateTimeField(default=django.utils.timezone.now)),
                 ("woken_at", models.DateTimeField(null=True)),
                 ("started_at", models.DateTimeField(null=True)),
-                ("lease_until", models.DateTimeField(null=True)),
                 ("ended_at", models.DateTimeField(null=True)),
                 ("differ", models.PositiveIntegerField(default=0)),
                 ("counts", models.JSONField(default=dict)),

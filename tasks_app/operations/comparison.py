@@ -72,12 +72,14 @@ class Finding:
 @dataclass(kw_only=True)
 class Reading:
     """What one seller was found to know. `unread`: why it could not be asked; there are no findings then.
-    `notes`: what could not be compared. `complete`: everything the seller has was looked at."""
+    `notes`: what could not be compared; `unnamed`: the same of single entities, with the team whose they are.
+    `complete`: everything the seller has was looked at."""
 
     seller: Seller
     findings: list[Finding] = field(default_factory=list)
     unread: str = ""
     notes: list[str] = field(default_factory=list)
+    unnamed: list[tuple[str, uuid.UUID | None]] = field(default_factory=list)
     complete: bool = True
 
 

@@ -159,6 +159,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading.findings = [_pending_here(ours[task_id], heard) for task_id in judged]
     reading.findings += _listed_only(plan, heard, ours, started)
     reading.notes, reading.complete = list(_notes(plan, heard)), not heard.passed_over
+    reading.unnamed = _unnamed(plan.seller)
     return reading
 
 
@@ -278,6 +279,11 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield "lists no tasks: ones unknown here would not be seen"
     if heard.passed_over:
         yield f"{heard.passed_over} pending operations were not listed and not looked up in this run"
-    nameless = Operation.objects.filter(seller=plan.seller, status__in=PENDING, task_id="")
-    for reference in nameless.order_by("id").values_list("reference", flat=True):
-        yield f"{reference} is pending without a task_id of the seller's: it cannot be compared"
+
+
+def _unnamed(seller: Seller) -> list[tuple[str, uuid.UUID | None]]:
+    nameless = Operation.objects.filter(seller=seller, status__in=PENDING, task_id="").order_by("id")
+    return [
+        (f"{reference} is pending without a task_id of the seller's: it cannot be compared", team_id)
+        for reference, team_id in nameless.values_list("reference", "team_id")
+    ]

@@ -33,7 +33,6 @@ class ReconciliationRun(models.Model):
     asked_at = models.DateTimeField(default=timezone.now)
     woken_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     # None: every active seller.
     only = models.ForeignKey(Seller, null=True, on_delete=models.PROTECT, related_name="+")

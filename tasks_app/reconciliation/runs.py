@@ -1,7 +1,8 @@
 """Reconciliation runs: on the worker cluster's start, on schedule, by hand; one at a time.
 
 A run is a row that was asked for; whoever takes it compares with all sellers at once, does what needs no
-person, and keeps the report. A killed worker's run is lost when its lease ends, and the next one begins.
+person, and keeps the report. The database holds a lock for it: a killed worker's connection gives that back,
+and the next run finds the killed one lost.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import IntegrityError, close_old_connections, transaction
+from django.db import (
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    close_old_connections,
+    connection,
+    transaction,
+)
 
 from tasks_app import clock
 from tasks_app.lifecycle.transitions import Who
@@ -31,7 +39,7 @@ WORK = "tasks_app.reconciliation.runs.runs_work"
 ORDER = list(Verdict)
 State, Trigger = ReconciliationRun.State, ReconciliationRun.Trigger
 _WOKEN = timedelta(seconds=30)
-_MARGIN = timedelta(seconds=60)  # to write down what was heard
+_LOCK = 0xF117_4EC0
 _MOST_KEPT = 500  # findings per seller and kind in a kept report
 _readers: list[Reader] = []
 
@@ -43,16 +51,27 @@ class Compared:
     seller: Seller
     kinds: dict[str, tuple[Reading, list[Recorded]]]
 
-    def as_dict(self, *, whole: bool) -> dict[str, Any]:
-        """For a report: what could not be read, notes, and the findings of each kind (`tasks`, …); in step
-        ones only when it is `whole`."""
+    def as_dict(self) -> dict[str, Any]:
+        """For people: what could not be read, notes, and the findings of each kind (`tasks`, …)."""
+        kept = self.as_kept(whole=True)
+        rows = {name: [_without_team(row) for row in kept[name]] for name in self._names()}
+        return {**kept, "notes": [*kept["notes"], *(one["note"] for one in kept.pop("unnamed"))], **rows}
+
+    def as_kept(self, *, whole: bool = False) -> dict[str, Any]:
+        """For the run's row: with the team that each part is for, and without what is in step unless it is
+        `whole`."""
         readings = [reading for reading, _ in self.kinds.values()]
+        unnamed = [pair for reading in readings for pair in reading.unnamed]
         return {
             "seller": self.seller.slug,
             "unread": list(dict.fromkeys(reading.unread for reading in readings if reading.unread)),
             "notes": [note for reading in readings for note in reading.notes],
+            "unnamed": [{"note": note, "team": str(team or "")} for note, team in unnamed],
             **{f"{kind}s": _rows(recorded, whole=whole) for kind, (_, recorded) in self.kinds.items()},
         }
+
+    def _names(self) -> list[str]:
+        return [f"{kind}s" for kind in self.kinds]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,12 +138,9 @@ def runs_wake() -> int:
     Answers 1 when it woke one."""
     now = clock.now()
     asked = ReconciliationRun.objects.filter(state=State.ASKED).first() or _by_schedule()
-    if asked is None or _running() is not None:
+    if asked is None or (asked.woken_at is not None and asked.woken_at > now - _WOKEN):
         return 0
-    woken = ReconciliationRun.objects.filter(pk=asked.pk, state=State.ASKED)
-    if asked.woken_at is not None and asked.woken_at > now - _WOKEN:
-        return 0
-    woken.update(woken_at=now)
+    ReconciliationRun.objects.filter(pk=asked.pk).update(woken_at=now)
     return int(wake_worker(WORK))
 
 
@@ -146,7 +162,16 @@ def run_perform(*, run: ReconciliationRun, limit_s: float) -> Report:
 
     Raises RunsAlreadyError: another run has not ended, or somebody took this one.
     """
-    _begin(run, limit_s)
+    if not _locked():
+        raise RunsAlreadyError("A reconciliation is running.")
+    try:
+        return _perform(run, limit_s)
+    finally:
+        _unlock()
+
+
+def _perform(run: ReconciliationRun, limit_s: float) -> Report:
+    _begin(run)
     sellers = [run.only] if run.only else list(Seller.objects.filter(active=True))
     try:
         read = [(reader, reader.read(sellers, limit_s / max(len(_readers), 1))) for reader in _readers]
@@ -155,18 +180,9 @@ def run_perform(*, run: ReconciliationRun, limit_s: float) -> Report:
         _end(run, error=f"{type(error).__name__}: {error}"[:500])
         raise
     run.differ, run.counts = len(report.differing()), report.counts()
-    run.report = [seller.as_dict(whole=False) for seller in report.sellers]
+    run.report = [seller.as_kept() for seller in report.sellers]
     _end(run)
     return report
-
-
-def running_since() -> ReconciliationRun | None:
-    """The run that sellers are being asked for at this moment."""
-    return _running()
-
-
-def _running() -> ReconciliationRun | None:
-    return ReconciliationRun.objects.filter(state=State.RUNNING, lease_until__gte=clock.now()).first()
 
 
 def _by_schedule() -> ReconciliationRun | None:
@@ -177,22 +193,29 @@ def _by_schedule() -> ReconciliationRun | None:
     return run_ask(trigger=Trigger.SCHEDULE, actor=SYSTEM)
 
 
-def _begin(run: ReconciliationRun, limit_s: float) -> None:
+def _locked() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_try_advisory_lock(%s)", [_LOCK])
+        return bool(cursor.fetchone()[0])
+
+
+def _unlock() -> None:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_advisory_unlock(%s)", [_LOCK])
+    except (OperationalError, InterfaceError):
+        connection.close()  # which gives it back too
+
+
+def _begin(run: ReconciliationRun) -> None:
+    """Take the run that was asked for. Who holds the lock knows that nobody else is running."""
     now = clock.now()
-    ReconciliationRun.objects.filter(state=State.RUNNING, lease_until__lt=now).update(
+    ReconciliationRun.objects.filter(state=State.RUNNING).update(
         state=State.LOST, ended_at=now, error="Its worker was killed before it had ended"
     )
-    try:
-        with transaction.atomic():
-            taken = ReconciliationRun.objects.filter(pk=run.pk, state=State.ASKED).update(
-                state=State.RUNNING, started_at=now, lease_until=now + timedelta(seconds=limit_s) + _MARGIN
-            )
-    except IntegrityError:
-        taken = 0
-    if not taken:
-        other = _running()
-        since = f" since {other.started_at:%H:%M:%S} UTC" if other and other.started_at else ""
-        raise RunsAlreadyError(f"A reconciliation is running{since}.")
+    asked = ReconciliationRun.objects.filter(pk=run.pk, state=State.ASKED)
+    if not asked.update(state=State.RUNNING, started_at=now):
+        raise RunsAlreadyError("Somebody else has taken this reconciliation.")
     run.refresh_from_db()
 
 
@@ -201,7 +224,6 @@ def _end(run: ReconciliationRun, *, error: str = "") -> None:
     ReconciliationRun.objects.filter(pk=run.pk, state=State.RUNNING).update(
         state=State.ENDED,
         ended_at=clock.now(),
-        lease_until=None,
         differ=run.differ,
         counts=run.counts,
         report=run.report,
@@ -230,9 +252,15 @@ def _rows(recorded: list[Recorded], *, whole: bool) -> list[dict[str, str]]:
             **one.finding.as_dict(),
             "handled": one.handled,
             "waits_on": waiting.words(one.row) if one.row is not None else "",
+            "team": str(one.finding.team_id or ""),
+            "finding": str(one.row.pk) if one.row is not None else "",
         }
         for one in told
     ]
+
+
+def _without_team(row: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in row.items() if name != "team"}
 
 
 def _accepted(one: Recorded) -> bool:

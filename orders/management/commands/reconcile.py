@@ -49,7 +49,7 @@ class Command(DeskCommand):
 
     def run(self, **options: Any) -> None:
         report = _performed(_seller(options["seller"]))
-        sellers = [seller.as_dict(whole=True) for seller in report.sellers]
+        sellers = [seller.as_dict() for seller in report.sellers]
         differ = len(report.differing())
         self.answer(
             {
