@@ -1,14 +1,14 @@
 """A media buy that nobody here booked becomes a deal of ours: a recorded import, in its real status.
 
-Nothing is sent and nothing is spent by it: the seller runs it already. From then on it is mirrored,
-compared and cancelled as any other deal. Source: AdCP media-buy/specification "Account Ownership vs. Creation
-Surface".
+Nothing is sent by it: the seller runs it already. But nobody approved what it spends: an approver, somebody
+else, accepts it or has it cancelled. From then on it is mirrored and compared as any other deal.
+Source: AdCP media-buy/specification "Account Ownership vs. Creation Surface".
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,10 +16,12 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from orders.booking import UNAPPROVED
 from orders.confirmation import mirror
 from orders.evidence import as_text
 from orders.mirror import mirror_read_now
-from orders.models import Deal, DealLine, DealStatus
+from orders.models import LIVE, Deal, DealLine, DealStatus
+from orders.questions import ask_booked_differently
 from tasks_app import clock, ids, money
 from tasks_app.adcp.envelopes import parse_time
 from tasks_app.lifecycle.imports import create_imported, import_record
@@ -38,6 +40,14 @@ _STATUSES = {
     "completed": DealStatus.COMPLETED,
 }
 _MOST = Decimal(10) ** 12
+_FACTS = ("media_buy_id", "status", "media_buy_status", "revision", "total_budget", "context")
+_UNAPPROVED = {
+    "line": 0,
+    "product": "The media buy",
+    "field": UNAPPROVED,
+    "approved": "nothing",
+    "confirmed": "runs at the seller",
+}
 
 
 class AdoptionRefusedError(Exception):
@@ -110,6 +120,8 @@ def _adopt(
         status_since=now,
         **columns,
     )
+    if deal.status in LIVE:
+        deal.differs, deal.differences = True, [_UNAPPROVED]
     recorded = import_record(source=f"media buy of {account.seller.slug}", actor=user, rows=1)
     create_imported(
         deal,
@@ -121,7 +133,9 @@ def _adopt(
     DealLine.objects.bulk_create(
         _row(deal, line, position, in_place_of) for position, line in enumerate(lines, start=1)
     )
-    mirror_read_now(deal=deal)
+    if deal.status in LIVE:
+        ask_booked_differently(deal, requested_by=actor_key(user))
+        mirror_read_now(deal=deal)
     return deal
 
 
@@ -210,12 +224,4 @@ def _approved(package: Mapping[str, Any], in_place_of: Deal | None) -> DealLine 
 
 
 def _facts(told: Mapping[str, Any]) -> dict[str, Any]:
-    names: Sequence[str] = (
-        "media_buy_id",
-        "status",
-        "media_buy_status",
-        "revision",
-        "total_budget",
-        "context",
-    )
-    return {name: told[name] for name in names if name in told}
+    return {name: told[name] for name in _FACTS if name in told}

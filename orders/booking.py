@@ -18,6 +18,8 @@ from tasks_app.lifecycle.transitions import create, transition
 from tasks_app.operations.models import Channel, Operation
 from tasks_app.people.actors import SYSTEM
 
+UNAPPROVED = "approval"  # the field of the difference that an adopted media buy begins with
+
 
 def deal_confirm(*, deal: Deal, operation: Operation) -> None:
     """booking → booked with what the seller confirmed; a departure from what was approved is flagged
@@ -52,6 +54,8 @@ def compare(deal: Deal, packages: object) -> None:
     if not deal.media_buy_id:
         unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
         found.append({"line": 0, "product": "The media buy", **unnamed})
+    # That nobody approved an adopted one is no word of the seller's: it stays until it is decided.
+    found += [one for one in deal.differences if one["field"] == UNAPPROVED]
     if found == deal.differences:
         return
     Deal.objects.filter(pk=deal.pk).update(differences=found, differs=bool(found))

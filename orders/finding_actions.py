@@ -26,8 +26,8 @@ def register() -> None:
         Action(
             name="adopt",
             label="Adopt as a deal",
-            does="Makes it a deal of the account's advertiser, in its real status. Nothing is sent; to have "
-            "it cancelled, adopt it and cancel the deal.",
+            does="Makes it a deal of the account's advertiser, in its real status. Nothing is sent. Then an "
+            "approver accepts it, or has it cancelled at the seller.",
             icon="handshake",
             offered=_adoptable,
             apply=_adopt,

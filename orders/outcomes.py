@@ -8,7 +8,7 @@ from typing import Any
 from orders import questions
 from orders.booking import confirmed_by, deal_confirm
 from orders.confirmation import mirror
-from orders.models import Deal, DealStatus
+from orders.models import LIVE, Deal, DealStatus
 from orders.services import deal_locked, deal_withdraw_held, purchase_of
 from tasks_app.jobs.engine import on_job_ended
 from tasks_app.jobs.models import Job, JobStatus
@@ -74,7 +74,7 @@ def _purchase_lost(deal: Deal, operation: Operation) -> None:
 
 def _still_there(deal: Deal) -> None:
     """The seller has not cancelled what we asked it to cancel: the question is open again."""
-    if deal.status == DealStatus.BOOKED and deal.differences:
+    if deal.status in LIVE and deal.differences:
         Deal.objects.filter(pk=deal.pk).update(differs=True)
         questions.ask_booked_differently(deal)
     elif deal.status in (DealStatus.BOOKING, DealStatus.FAILED):

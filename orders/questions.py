@@ -35,7 +35,7 @@ def ask_deal(deal: Deal) -> Approval:
     )
 
 
-def ask_booked_differently(deal: Deal) -> Approval:
+def ask_booked_differently(deal: Deal, *, requested_by: str = SYSTEM) -> Approval:
     """Ask people whether what the seller booked will do."""
     lines = deal.lines.all()
     confirmed = sum((line.confirmed_budget or line.budget for line in lines), Decimal(0))
@@ -57,7 +57,7 @@ def ask_booked_differently(deal: Deal) -> Approval:
             amount=confirmed,
             currency=deal.currency,
         ),
-        requested_by=SYSTEM,
+        requested_by=requested_by,
     )
 
 

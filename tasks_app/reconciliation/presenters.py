@@ -32,7 +32,7 @@ _VERDICTS = {
         word="Bought, unknown here",
         means="The seller runs a media buy that carries our ids, and no deal here is it. Money may be being "
         "spent that nobody counts.",
-        advice="Adopt it, so that it is counted and can be cancelled; then find out how it was lost.",
+        advice="Adopt it: then it is counted, and an approver keeps or cancels it. Find out how it was lost.",
     ),
     Verdict.ORPHANED: VerdictWords(
         glyph="overdue",
@@ -65,6 +65,7 @@ _VERDICTS = {
         advice="Adopt it to follow its delivery here; or leave it.",
     ),
 }
+_LOUDEST_FIRST = [verdict.value for verdict in Verdict]
 _UNKNOWN = VerdictWords(glyph="waiting", word="Told differently", means="", advice="")
 _ENDED = {
     R.OBSERVED: "An operation follows it",
@@ -121,12 +122,15 @@ def report_rows(
                 *part["notes"],
                 *(one["note"] for one in part["unnamed"] if _seen_by(one, teams)),
             ],
-            "rows": [
-                {**row, "kind": label, "words": verdict_words(row["verdict"])}
-                for kind, label in KINDS.items()
-                for row in part.get(f"{kind}s", ())
-                if _seen_by(row, teams)
-            ],
+            "rows": sorted(
+                (
+                    {**row, "kind": label, "words": verdict_words(row["verdict"])}
+                    for kind, label in KINDS.items()
+                    for row in part.get(f"{kind}s", ())
+                    if _seen_by(row, teams)
+                ),
+                key=lambda row: _LOUDEST_FIRST.index(row["verdict"]),
+            ),
         }
         for part in report
     ]

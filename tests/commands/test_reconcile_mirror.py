@@ -1,4 +1,4 @@
-"""Media buys read again from real sellers: what is due, many at once, once by whoever reads, past all faults."""
+"""Media buys read again from real sellers: what is due, many at once, once by whoever reads, past faults."""
 
 from __future__ import annotations
 
