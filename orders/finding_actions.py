@@ -5,7 +5,10 @@ from __future__ import annotations
 from orders.adopt import AdoptionRefusedError, media_buy_adopt
 from orders.mirror import mirror_read_now
 from orders.models import LIVE, Deal
+from orders.services import deal_cancel_at_seller, deal_locked
 from tasks_app.operations.comparison import Verdict
+from tasks_app.operations.models import Operation
+from tasks_app.operations.services import OperationRefusedError
 from tasks_app.reconciliation.actions import (
     Action,
     ActionRefusedError,
@@ -33,6 +36,17 @@ def register() -> None:
             apply=_adopt,
             needs_reason=True,
             needs_account=True,
+        )
+    )
+    action_register(
+        Action(
+            name="cancel",
+            label="Have it cancelled",
+            does="Sends update_media_buy with canceled to the seller: here the deal is over already.",
+            icon="block",
+            offered=lambda finding: finding.subject_type == "deal" and finding.verdict == Verdict.AHEAD,
+            apply=_cancel,
+            needs_reason=True,
         )
     )
     action_register(
@@ -73,6 +87,22 @@ def _adopt(finding: ReconciliationFinding, chosen: Chosen) -> Done:
         raise ActionRefusedError(str(error)) from error
     finding.here, finding.subject_type, finding.subject_id = deal.reference, "deal", deal.pk
     return Done(said=f"{finding.theirs} is {deal.reference} now.", resolution=R.ADOPTED)
+
+
+def _cancel(finding: ReconciliationFinding, chosen: Chosen) -> Done:
+    deal = deal_locked(subject_of(finding))
+    if not deal.is_terminal:
+        raise ActionRefusedError(f"{deal.reference} is {deal.status} meanwhile.")
+    waiting = Operation.objects.filter(
+        subject_type="deal", subject_id=deal.pk, task_type="update_media_buy", settled_at__isnull=True
+    ).first()
+    if waiting is not None:
+        raise ActionRefusedError(f"{waiting.reference} asks the seller for a change already.")
+    try:
+        operation = deal_cancel_at_seller(deal=deal, actor=chosen.user, reason=chosen.reason.strip())
+    except OperationRefusedError as error:
+        raise ActionRefusedError(str(error)) from error
+    return Done(said=f"{operation.reference} asks the seller to cancel it.")
 
 
 def _readable(finding: ReconciliationFinding) -> bool:

@@ -141,7 +141,8 @@ async def _listed(plan: _Plan, heard: _Heard, narrowed: dict[str, Any], owners: 
             media_buy_id = buy.get("media_buy_id")
             if isinstance(media_buy_id, str) and media_buy_id:
                 _keep(plan, heard, media_buy_id, buy)
-                heard.listed_for.setdefault(media_buy_id, []).extend(owners)
+                if media_buy_id in heard.buys:
+                    heard.listed_for.setdefault(media_buy_id, []).extend(owners)
 
 
 def _keep(plan: _Plan, heard: _Heard, media_buy_id: str, buy: Buy) -> None:

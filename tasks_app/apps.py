@@ -11,7 +11,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.operations import overdue, placeholders
+        from tasks_app.operations import overdue
         from tasks_app.operations.sweep import chore_register
         from tasks_app.reconciliation import actions, retention, runs
         from tasks_app.webhooks import early
@@ -20,7 +20,7 @@ class TasksAppConfig(AppConfig):
         metrics.register()
         overdue.register()
         actions.register()
-        runs.reader_register(placeholders.READER)
+        runs.register()
         chore_register("reconciliation_woken", runs.runs_wake)
         chore_register("reports_pruned", retention.reports_prune)
         early.register()

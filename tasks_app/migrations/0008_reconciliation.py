@@ -39,7 +39,13 @@ class Migration(migrations.Migration):
                 (
                     "trigger",
                     models.CharField(
-                        choices=[("start", "Start"), ("schedule", "Schedule"), ("hand", "Hand")], max_length=8
+                        choices=[
+                            ("start", "Start"),
+                            ("schedule", "Schedule"),
+                            ("hand", "Hand"),
+                            ("orphan", "Orphan"),
+                        ],
+                        max_length=8,
                     ),
                 ),
                 ("asked_by", models.CharField(max_length=80)),

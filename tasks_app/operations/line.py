@@ -22,6 +22,7 @@ T = TypeVar("T")
 _NOT_THERE = frozenset({"REFERENCE_NOT_FOUND", "TASK_NOT_FOUND", "MEDIA_BUY_NOT_FOUND", "NOT_FOUND"})
 PAGE_SIZE = 100
 _MAX_PAGES = 500
+_MAX_ROWS = PAGE_SIZE * _MAX_PAGES
 
 
 class UnreadableError(Exception):
@@ -55,12 +56,16 @@ class Line:
         """
         asked_with: set[str] = set()
         cursor: str | None = None
+        rows = 0
         for _ in range(_MAX_PAGES):
             more = {"cursor": cursor} if cursor else {}
             page = await self.ask(tool, {**arguments, "pagination": {"max_results": PAGE_SIZE, **more}})
             found = (page.payload or {}).get(listed)
             if page.error is not None or not isinstance(found, list):
                 raise UnreadableError(f"{tool}: {why(page)}", unknown_there=is_not_there(page))
+            rows += len(found)
+            if rows > _MAX_ROWS:
+                raise UnreadableError(f"{tool}: more than {_MAX_ROWS} rows")
             yield [row for row in found if isinstance(row, dict)]
             cursor = next_cursor(page)
             if cursor is None:

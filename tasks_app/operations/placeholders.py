@@ -130,4 +130,10 @@ def _observe(operation_id: uuid.UUID, seen: Seen, note: str) -> Settled:
     return Settled(how="observed", note=note)
 
 
+def lost_task_ended(operation: Operation) -> bool:
+    """Whether this is a placeholder that ended with a media buy: whose it is, is to be found out at once."""
+    bought = isinstance(operation.result, dict) and "media_buy_id" in operation.result
+    return operation.task_type == UNKNOWN_TYPE and operation.status == S.COMPLETED and bought
+
+
 READER = Reader(kind=TASK, read=tasks_reconcile, settle=task_settle)

@@ -44,6 +44,8 @@ from tasks_app.sellers.models import Account, Seller
 _PENDING_THERE = ["submitted", "working", "input-required", "auth-required"]
 # So many are looked up one by one in one run; a seller without a list is polled for each anyway.
 _MOST_LOOKED_UP = 500
+# So many that nobody here knows are taken up in one run: a seller may list whatever it likes.
+_MOST_UNKNOWN = 200
 _HEAVY = ("request_text", "webhook_token", "request", "result", "error")
 
 
@@ -81,6 +83,7 @@ class _Heard:
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
     looked_up: dict[str, Seen] = field(default_factory=dict)
     passed_over: int = 0
+    left_out: int = 0
     unread: str = ""
 
 
@@ -158,7 +161,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     judged = [task_id for task_id in plan.pending if task_id in heard.items or task_id in heard.looked_up]
     reading.findings = [_pending_here(ours[task_id], heard) for task_id in judged]
     reading.findings += _listed_only(plan, heard, ours, started)
-    reading.notes, reading.complete = list(_notes(plan, heard)), not heard.passed_over
+    reading.notes, reading.complete = list(_notes(plan, heard)), not (heard.passed_over + heard.left_out)
     reading.unnamed = _unnamed(plan.seller)
     return reading
 
@@ -201,13 +204,15 @@ def _listed_only(
     plan: _Plan, heard: _Heard, ours: Mapping[str, Operation], started: datetime
 ) -> Iterator[Finding]:
     """Tasks that the seller lists as pending and that were not pending here when we began."""
-    nameless = _nameless(plan.seller)
+    nameless, unknown = _nameless(plan.seller), 0
     for task_id, item in heard.items.items():
         if task_id in plan.pending or item.status in TERMINAL_STATUSES:
             continue
         operation = ours.get(task_id)
         if operation is None:
-            yield _unknown_here(item, heard.listed_for[task_id], nameless)
+            unknown += 1
+            if unknown <= _MOST_UNKNOWN:
+                yield _unknown_here(item, heard.listed_for[task_id], nameless)
             continue
         ended = operation.settled_at is not None and operation.settled_at < started
         yield Finding(
@@ -216,6 +221,7 @@ def _listed_only(
             status_there=item.raw_status or item.status,
             **_ours(operation),
         )
+    heard.left_out = max(0, unknown - _MOST_UNKNOWN)
 
 
 def _nameless(seller: Seller) -> list[Operation]:
@@ -279,6 +285,8 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield "lists no tasks: ones unknown here would not be seen"
     if heard.passed_over:
         yield f"{heard.passed_over} pending operations were not listed and not looked up in this run"
+    if heard.left_out:
+        yield f"{heard.left_out} more tasks that nobody here knows were not taken up in this run"
 
 
 def _unnamed(seller: Seller) -> list[tuple[str, uuid.UUID | None]]:

@@ -85,7 +85,8 @@ class _Known:
 
     def __init__(self, seller: Seller, kind: str, findings: Iterable[Finding]) -> None:
         digests = {id_digest(finding.theirs) for finding in findings if finding.verdict in KEPT}
-        rows = ReconciliationFinding.objects.filter(seller=seller, kind=kind).select_related("holder")
+        rows = ReconciliationFinding.objects.filter(seller=seller, kind=kind).defer("told")
+        rows = rows.select_related("holder")
         self._open = {(row.digest, row.verdict): row for row in rows.filter(resolved_at__isnull=True)}
         ended = rows.filter(digest__in=digests, resolution__in=(R.SEEN, R.POLLED, R.OBSERVED)).order_by("id")
         self._ended = {(row.digest, row.verdict): row for row in ended}

@@ -25,6 +25,7 @@ class ReconciliationRun(models.Model):
         START = "start"  # the worker cluster started
         SCHEDULE = "schedule"
         HAND = "hand"
+        ORPHAN = "orphan"  # an observed orphan has ended with a media buy
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     state = models.CharField(max_length=8, choices=State.choices, default=State.ASKED)

@@ -26,7 +26,10 @@ from django.db import (
 
 from tasks_app import clock
 from tasks_app.lifecycle.transitions import Who
+from tasks_app.operations import placeholders
 from tasks_app.operations.comparison import Reader, Reading, Verdict
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import on_settled
 from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.reconciliation.findings import Recorded, reading_record
 from tasks_app.reconciliation.models import ReconciliationRun
@@ -113,6 +116,17 @@ def reader_register(reader: Reader) -> None:
     """Compare what `reader` reads in every run."""
     if all(known.kind != reader.kind for known in _readers):
         _readers.append(reader)
+
+
+def register() -> None:
+    """Called when the application starts."""
+    reader_register(placeholders.READER)
+    on_settled(_settled)
+
+
+def _settled(operation: Operation) -> None:
+    if placeholders.lost_task_ended(operation):
+        run_ask(trigger=Trigger.ORPHAN, actor=SYSTEM, only=operation.seller)
 
 
 def run_ask(*, trigger: str, actor: Who, only: Seller | None = None) -> ReconciliationRun:

@@ -17,6 +17,7 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.models import AuditEntry, Import
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of
@@ -339,3 +340,22 @@ def test_a_missing_media_buy_is_read_on_request(faulty: FaultySeller, seller: Se
     assert now is not None
     assert before is not None
     assert now < before
+
+
+def test_what_runs_on_after_its_deal_ended_is_cancelled_there_once(
+    faulty: FaultySeller, seller: Seller, operator: User
+) -> None:
+    deal = booking(seller)
+    settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
+    transition(deal, "cancelled", actor="system")
+    told(faulty, {"media_buy_id": "mb-1", "status": "active"})
+    call("reconcile")
+    finding = ReconciliationFinding.objects.get(verdict="ahead")
+
+    act(finding, operator, "cancel", "Given up last week")
+    with pytest.raises(ActionRefusedError, match="already"):
+        act(finding, operator, "cancel", "Once more")
+
+    asked = Operation.objects.get(task_type="update_media_buy")
+    assert (asked.request["media_buy_id"], asked.request["canceled"]) == ("mb-1", True)
+    assert asked.requested_by == f"human:{operator.pk}"

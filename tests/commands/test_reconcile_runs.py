@@ -53,6 +53,8 @@ def test_an_orphan_is_observed_to_its_end(faulty: FaultySeller, seller: Seller) 
 
     assert placeholder.status == "completed"
     assert placeholder.result is not None
+    again = ReconciliationRun.objects.get(state=State.ASKED)
+    assert (again.trigger, again.only) == ("orphan", seller), "whose media buy it was is asked for at once"
     assert call("reconcile", "--json").json["counts"]["orphaned"] == 0
     assert verify_entity("operation", placeholder.pk).ok
 
@@ -244,6 +246,16 @@ def test_old_reports_are_forgotten_and_what_waits_is_kept(faulty: FaultySeller, 
 
     assert ReconciliationRun.objects.count() == 1
     assert list(ReconciliationFinding.objects.all()) == open_before
+
+
+def test_a_flood_of_tasks_is_taken_up_in_parts(faulty: FaultySeller, seller: Seller) -> None:
+    lists(faulty, *(task(f"task-{number}") for number in range(230)))
+
+    ran = call("reconcile", "--json")
+    assert ran.json["counts"]["orphaned"] == 200
+    assert "30 more tasks that nobody here knows" in ran.json["sellers"][0]["notes"][0]
+    assert call("reconcile", "--json").json["counts"]["orphaned"] == 30
+    assert Operation.objects.filter(task_type="unknown").count() == 230
 
 
 @pytest.mark.usefixtures("seller")
