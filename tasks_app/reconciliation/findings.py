@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import Q
 
 from tasks_app import clock
 from tasks_app.notifications.models import Notification
@@ -85,11 +86,13 @@ class _Known:
 
     def __init__(self, seller: Seller, kind: str, findings: Iterable[Finding]) -> None:
         digests = {id_digest(finding.theirs) for finding in findings if finding.verdict in KEPT}
-        rows = ReconciliationFinding.objects.filter(seller=seller, kind=kind).defer("told")
-        rows = rows.select_related("holder")
-        self._open = {(row.digest, row.verdict): row for row in rows.filter(resolved_at__isnull=True)}
-        ended = rows.filter(digest__in=digests, resolution__in=(R.SEEN, R.POLLED, R.OBSERVED)).order_by("id")
-        self._ended = {(row.digest, row.verdict): row for row in ended}
+        still_holds = Q(digest__in=digests, resolution__in=(R.SEEN, R.POLLED, R.OBSERVED))
+        wanted = Q(resolved_at__isnull=True) | still_holds
+        rows = ReconciliationFinding.objects.filter(wanted, seller=seller, kind=kind).defer("told")
+        # Held until the commit: what a person does about one at this moment is before or after, not lost.
+        held = list(rows.select_for_update(of=("self",), no_key=True).order_by("pk"))
+        self._open = {(row.digest, row.verdict): row for row in held if row.resolved_at is None}
+        self._ended = {(row.digest, row.verdict): row for row in held if row.resolved_at is not None}
 
     def of(self, finding: Finding) -> ReconciliationFinding | None:
         """The row that this finding is found again as."""

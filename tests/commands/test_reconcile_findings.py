@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connections
+from django.db import connection, connections, transaction
 
 from orders.adopt import AdoptionRefusedError, media_buy_adopt
 from orders.models import Deal, DealMirror
@@ -17,7 +17,7 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.models import AuditEntry, Import
-from tasks_app.lifecycle.transitions import transition
+from tasks_app.lifecycle.transitions import transition as moved
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of
@@ -29,9 +29,10 @@ from tasks_app.reconciliation.selectors import findings_of
 from tasks_app.sellers.models import Account, Seller
 from tests.commands.reconciling import booking, bought, lists, pending, settle
 from tests.commands.reconciling import told as told_again
-from tests.commands.running import call
+from tests.commands.running import call, ended, start
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
+from tests.support import wait_until
 
 FLIGHT = {"start_time": "2030-01-01T00:00:00Z", "end_time": "2030-02-01T00:00:00Z"}
 EXTERNAL: dict[str, Any] = {
@@ -314,6 +315,32 @@ def test_it_may_stay_so_until_something_changes(faulty: FaultySeller, seller: Se
     assert ReconciliationFinding.objects.filter(resolved_at__isnull=True).count() == 1
 
 
+def test_what_a_person_does_while_a_run_writes_is_not_lost(
+    faulty: FaultySeller, seller: Seller, operator: User
+) -> None:
+    pending(seller, "gone")
+    lists(faulty)
+    call("reconcile")
+    finding = ReconciliationFinding.objects.get()
+
+    with transaction.atomic():
+        act(finding, operator, "seen", "Known")
+        process = start("reconcile", "--json")
+        wait_until(waits_for_a_lock, 40, "the run wants to write the same row")
+    ran = ended(process)
+
+    finding.refresh_from_db()
+    assert (finding.resolution, finding.reason) == ("seen", "Known")
+    assert ran.code == 0
+    assert ReconciliationFinding.objects.count() == 1
+
+
+def waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("select count(*) from pg_locks where not granted")
+        return bool(cursor.fetchone() != (0,))
+
+
 def test_a_missing_task_is_polled_on_request(faulty: FaultySeller, seller: Seller, operator: User) -> None:
     operation = pending(seller, "gone")
     lists(faulty)
@@ -347,7 +374,7 @@ def test_what_runs_on_after_its_deal_ended_is_cancelled_there_once(
 ) -> None:
     deal = booking(seller)
     settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
-    transition(deal, "cancelled", actor="system")
+    moved(deal, "cancelled", actor="system")
     told(faulty, {"media_buy_id": "mb-1", "status": "active"})
     call("reconcile")
     finding = ReconciliationFinding.objects.get(verdict="ahead")
