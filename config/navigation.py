@@ -22,6 +22,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("Monitor", "monitor_heart", "tasks_app.operation"),
             ("Conflicts", "compare_arrows", "tasks_app.conflict"),
+            ("Reconciliation", "difference", "tasks_app.reconciliationfinding"),
             ("Jobs", "account_tree", "tasks_app.job"),
             ("Webhooks", "webhook", "tasks_app.webhookdelivery"),
             ("Events", "dynamic_feed", "tasks_app.eventdelivery"),

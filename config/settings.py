@@ -291,6 +291,20 @@ OPERATION_DEADLINES = {
 }
 # Where sellers that are allowed a private address may live.
 PRIVATE_NETWORKS = env.list("FLIGHTDECK_PRIVATE_NETWORKS", default=["127.0.0.0/8", "::1/128"])
+# Reconciliation with sellers: how often, how long one seller may take, how long reports are kept.
+RECONCILE_EVERY_S = _positive("FLIGHTDECK_RECONCILE_EVERY_S", 3600)
+RECONCILE_LIMIT_S = _positive("FLIGHTDECK_RECONCILE_LIMIT_S", 80)
+RECONCILE_KEEP = timedelta(days=_positive("FLIGHTDECK_RECONCILE_KEEP_DAYS", 90))
+# Reading media buys again: after booking, usually, after a change; and how long one seller may take.
+MIRROR_FIRST_S = _positive("FLIGHTDECK_MIRROR_FIRST_S", 60)
+MIRROR_EVERY_S = _positive("FLIGHTDECK_MIRROR_EVERY_S", 3600)
+MIRROR_MOVED_S = _positive("FLIGHTDECK_MIRROR_MOVED_S", 600)
+MIRROR_LIMIT_S = _positive("FLIGHTDECK_MIRROR_LIMIT_S", 60)
+# A seller that never calls its figures final: a completed buy is over so long after its flight.
+FINAL_DELIVERY_DAYS = _positive("FLIGHTDECK_FINAL_DELIVERY_DAYS", 30)
+for _limit in (RECONCILE_LIMIT_S, MIRROR_LIMIT_S):
+    if _limit > Q_CLUSTER["timeout"] - 30:
+        raise ImproperlyConfigured("FLIGHTDECK_RECONCILE_LIMIT_S and FLIGHTDECK_MIRROR_LIMIT_S: at most 90")
 ORGANISATION_NAME = env.str("FLIGHTDECK_ORGANISATION", "Halden & Marsh")
 ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "haldenmarsh.com")
 APPROVAL_TTL = timedelta(hours=24)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orders.booking import deal_refresh
 from orders.models import CONFIRMED, Deal
+from orders.seller_state import deal_follow
 from orders.services import deal_book
 from tasks_app.adcp import requests
 from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, WaitForOperation, action_register
@@ -49,8 +49,7 @@ def read_back(run: Run) -> Result:
         return WaitForOperation(operation_id=operation.pk)
     buy = _media_buy(operation, deal)
     if buy is not None:
-        deal_refresh(deal=deal, buy=buy)
-        deal.refresh_from_db()
+        deal = deal_follow(deal_id=deal.pk, buy=buy, asked_at=operation.sent_at or operation.created_at)
     return Done(outputs={"deal_id": str(deal.pk), "status": deal.status, "read": buy is not None})
 
 

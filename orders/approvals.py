@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from orders.models import UNDECIDED, Deal, DealStatus
+from orders.models import LIVE, UNDECIDED, Deal, DealStatus
 from orders.po_numbers import others_of
 from orders.questions import (
     DEAL,
@@ -22,6 +22,8 @@ from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import SYSTEM
+
+_NO_VERSION = -1
 
 
 def register() -> None:
@@ -59,7 +61,7 @@ def register() -> None:
             name=DIFFERENT,
             label="Booked differently",
             apply=_difference_decided,
-            version=_version,
+            version=_differing_version,
             reopen=lambda approval: _again(approval, ask_booked_differently),
             effects={
                 "approve": "Accepts what the seller booked; the flag is taken off.",
@@ -137,6 +139,14 @@ def _undecided_version(approval: Approval) -> int | None:
 
 def _version(approval: Approval) -> int | None:
     return _locked_version(approval)
+
+
+def _differing_version(approval: Approval) -> int | None:
+    """None where the media buy is over; no version where the seller says something else than was shown."""
+    version = _locked_version(approval, status__in=LIVE)
+    shown = approval.evidence.get("differences")
+    same = Deal.objects.filter(pk=approval.subject_id, differences=shown).exists()
+    return version if version is None or same else _NO_VERSION
 
 
 def _locked_version(approval: Approval, **wanted: object) -> int | None:

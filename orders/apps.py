@@ -10,8 +10,21 @@ class OrdersConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from orders import actions, approvals, changes, conflicts, guards, late, outcomes
+        from orders import (
+            actions,
+            approvals,
+            changes,
+            conflicts,
+            finding_actions,
+            guards,
+            late,
+            mirror,
+            outcomes,
+            reconcile,
+        )
         from tasks_app.jobs.recipes import recipes_register
+        from tasks_app.operations.sweep import chore_register
+        from tasks_app.reconciliation.runs import reader_register
 
         actions.register()
         recipes_register(Path(__file__).parent / "recipes")
@@ -22,3 +35,6 @@ class OrdersConfig(AppConfig):
         changes.register()
         late.register()
         conflicts.register()
+        finding_actions.register()
+        reader_register(reconcile.READER)
+        chore_register("mirrors_woken", mirror.mirrors_wake)

@@ -8,14 +8,17 @@ from django.db import transaction
 
 from orders import questions
 from orders.confirmation import differences, mirror, packages_apply, unconfirm
+from orders.mirror_times import mirror_begin
 from orders.models import Deal, DealLine, DealStatus
-from orders.services import deal_locked
 from tasks_app import ids
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.services import approval_void
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import create, transition
 from tasks_app.operations.models import Channel, Operation
 from tasks_app.people.actors import SYSTEM
+
+UNAPPROVED = "approval"  # the field of the difference that an adopted media buy begins with
 
 
 def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | None = None) -> None:
@@ -23,7 +26,7 @@ def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | N
     and asked about. `result`: other than the operation's own. Called in a transaction that holds the deal's
     lock."""
     result = operation.result or {} if result is None else result
-    told = _own(deal, mirror(result))
+    told = own(deal, mirror(result))
     transition(
         deal,
         DealStatus.BOOKED,
@@ -32,20 +35,11 @@ def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | N
         metadata={"operation": operation.reference, "settled_by": operation.settled_by},
         changes=told,
     )
-    _compare(deal, result.get("packages"))
+    mirror_begin(deal)
+    compare(deal, result.get("packages"))
 
 
-@transaction.atomic
-def deal_refresh(*, deal: Deal, buy: dict[str, Any]) -> None:
-    """Bring the mirror up to date with a media buy as get_media_buys told it, and compare again."""
-    deal = deal_locked(deal.pk)
-    told = _own(deal, mirror(buy))
-    Deal.objects.filter(pk=deal.pk).update(**told)
-    deal.media_buy_id = told.get("media_buy_id", deal.media_buy_id)
-    _compare(deal, buy.get("packages"))
-
-
-def _own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
+def own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
     """What is told, without a media_buy_id that another deal has or that contradicts this one's."""
     named = told.get("media_buy_id")
     others = Deal.objects.filter(seller=deal.seller, media_buy_id=named).exclude(pk=deal.pk)
@@ -54,17 +48,31 @@ def _own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
     return {column: value for column, value in told.items() if column != "media_buy_id"}
 
 
-def _compare(deal: Deal, packages: object) -> None:
+def compare(deal: Deal, packages: object) -> None:
+    """Write what the seller says of the packages beside what was approved; a new departure is asked about.
+    Called in a transaction that holds the deal's lock."""
     found = differences(deal, packages_apply(deal, packages))
     if not deal.media_buy_id:
         unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
         found.append({"line": 0, "product": "The media buy", **unnamed})
+    # That nobody approved an adopted one is no word of the seller's: it stays until it is decided.
+    found += [one for one in deal.differences if one["field"] == UNAPPROVED]
     if found == deal.differences:
         return
     Deal.objects.filter(pk=deal.pk).update(differences=found, differs=bool(found))
     deal.differences, deal.differs = found, bool(found)
+    _withdraw_question(deal)
     if found:
         questions.ask_booked_differently(deal)
+
+
+def _withdraw_question(deal: Deal) -> None:
+    """What was asked showed other differences. Who is deciding on it just now is told so by its kind."""
+    asked = Approval.objects.filter(
+        kind=questions.DIFFERENT, subject_type="deal", subject_id=deal.pk, status=ApprovalStatus.OPEN
+    )
+    for approval in asked.select_for_update(no_key=True, skip_locked=True):
+        approval_void(approval=approval, reason="The seller says something else now")
 
 
 @transaction.atomic

@@ -19,12 +19,12 @@ from orders.ask import (
     is_in_reach,
     refuse,
 )
-from orders.booking import deal_refresh
 from orders.evidence import as_text, deal_evidence
 from orders.models import Deal, DealLine, DealStatus
 from orders.questions import deal_question
+from orders.seller_state import deal_refresh
 from orders.services import deal_withdraw_held
-from tasks_app import ids, money
+from tasks_app import clock, ids, money
 from tasks_app.adcp import requests
 from tasks_app.adcp.envelopes import parse_time
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
@@ -263,7 +263,8 @@ def change_take(operation: Operation) -> None:
 def change_compare(deal: Deal, operation: Operation) -> None:
     """Bring the mirror up to date with what a change came to."""
     result = operation.result or {}
-    deal_refresh(deal=deal, buy={**result, "packages": result.get("affected_packages")})
+    told = {**result, "packages": result.get("affected_packages")}
+    deal_refresh(deal_id=deal.pk, buy=told, asked_at=operation.settled_at or clock.now())
 
 
 def _apply(deal: Deal, change: Mapping[str, Any]) -> None:

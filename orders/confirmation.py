@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from orders.evidence import as_text
 from orders.models import Deal, DealLine
 from tasks_app import clock
 from tasks_app.adcp.envelopes import parse_time
@@ -23,14 +24,16 @@ _CONFIRMED = [
     "confirmed_end_at",
     "confirmed_targeting",
 ]
+_MAX_AHEAD = timedelta(minutes=5)  # a clock further ahead would make all later news look old
 
 
-def mirror(buy: Mapping[str, Any]) -> dict[str, Any]:
+def mirror(buy: Mapping[str, Any], *, asked_at: datetime | None = None) -> dict[str, Any]:
     """The Deal's mirror columns out of a media buy as create_media_buy or get_media_buys tells it.
 
-    `media_buy_status` and `status` are the same thing under two names; what is not told is left out.
+    `media_buy_status` and `status` are the same thing under two names; what is not told is left out. As of:
+    the seller's word, else `asked_at` (now).
     """
-    told: dict[str, Any] = {"as_of": parse_time(buy.get("status_as_of")) or clock.now()}
+    told: dict[str, Any] = {"as_of": stated_at(buy) or asked_at or clock.now()}
     identity = buy.get("media_buy_id")
     if isinstance(identity, str) and 0 < len(identity) <= _MAX_IDENTITY:
         told["media_buy_id"] = identity
@@ -47,6 +50,12 @@ def mirror(buy: Mapping[str, Any]) -> dict[str, Any]:
         if moment is not None:
             told[column] = moment
     return told
+
+
+def stated_at(buy: Mapping[str, Any]) -> datetime | None:
+    """The seller's `status_as_of`; None where it states none, or one that lies ahead of us."""
+    moment = parse_time(buy.get("status_as_of"))
+    return moment if moment is not None and moment <= clock.now() + _MAX_AHEAD else None
 
 
 def packages_apply(deal: Deal, packages: object) -> list[DealLine]:
@@ -123,6 +132,8 @@ def _confirm(line: DealLine, package: Mapping[str, Any]) -> None:
     if isinstance(package.get("package_id"), str):
         line.package_id = package["package_id"][:255]
     budget = _amount(package.get("budget"))
+    if package.get("canceled") is True:
+        budget = Decimal(0)  # nothing of it is spent any more: a departure like any other
     if budget is not None:
         line.confirmed_budget = budget
     rate = _amount(package.get("bid_price"))
@@ -146,4 +157,4 @@ def _moment(package: Mapping[str, Any], name: str) -> datetime | None:
 def _text(value: Any) -> Any:
     if isinstance(value, Decimal):
         return format(value.normalize(), "f")
-    return value.isoformat() if isinstance(value, datetime) else value
+    return value.isoformat() if isinstance(value, datetime) else as_text(value)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from orders.booking import deal_adopt, deal_refresh
+from orders.booking import deal_adopt
 from orders.models import CONFIRMED, Deal, DealStatus
+from orders.seller_state import deal_refresh
 from orders.services import deal_cancel_at_seller, deal_locked
 from tasks_app.approvals.kinds import Outcome
 from tasks_app.approvals.models import Approval
@@ -127,7 +128,7 @@ def _take(conflict: Conflict, approval: Approval, outcome: Outcome) -> None:
         return
     value: dict[str, Any] = conflict.second["value"]
     if named == deal.media_buy_id:
-        deal_refresh(deal=deal, buy=value)
+        deal_refresh(deal_id=deal.pk, buy=value, asked_at=conflict.at)
         return
     deal_adopt(lost=deal, operation=conflict.operation, actor=outcome.actor, approval=approval, result=value)
     if deal.status in CONFIRMED and deal.media_buy_id:

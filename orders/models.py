@@ -34,6 +34,7 @@ class DealStatus(models.TextChoices):
 S = DealStatus
 UNDECIDED = (S.QUOTED, S.NEGOTIATING)
 UNSETTLED = (S.QUOTED, S.NEGOTIATING, S.ACCEPTED, S.BOOKING)
+LIVE = (S.BOOKED, S.DELIVERING, S.MAKEGOOD_PENDING, S.PARTIALLY_CANCELED)  # with the seller, and not over
 CONFIRMED = (S.BOOKED, S.DELIVERING, S.COMPLETED, S.MAKEGOOD_PENDING, S.PARTIALLY_CANCELED)
 
 
@@ -197,6 +198,34 @@ class DealLine(models.Model):
 
     def __str__(self) -> str:
         return self.product_name
+
+
+class DealMirror(models.Model):
+    """When a deal's media buy is read from the seller again, and how fresh what we know of it is.
+
+    The mirrored columns themselves are the deal's. `asked_at` is our clock's moment at which the newest
+    answer was asked for, `stated_at` the seller's own `status_as_of` in it: an older snapshot never
+    overwrites a newer one.
+    """
+
+    deal = models.OneToOneField(Deal, primary_key=True, on_delete=models.PROTECT, related_name="mirror")
+    due_at = models.DateTimeField(null=True)  # null: over, nothing more is asked
+    lease_until = models.DateTimeField(null=True)
+    failures = models.PositiveSmallIntegerField(default=0)
+    unread = models.TextField(blank=True)  # why the latest reading told nothing
+    asked_at = models.DateTimeField(null=True)
+    stated_at = models.DateTimeField(null=True)
+    read_at = models.DateTimeField(null=True)
+    # Whether the seller calls its delivery figures final; null: not asked, or it does not say.
+    final = models.BooleanField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["due_at"], name="mirror_due", condition=models.Q(due_at__isnull=False))
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.deal_id} due {self.due_at}"
 
 
 class RequestKey(models.Model):

@@ -9,7 +9,7 @@ from orders import questions
 from orders.booking import confirmed_by, deal_confirm
 from orders.confirmation import mirror
 from orders.conflicts import second_buy
-from orders.models import Deal, DealStatus
+from orders.models import LIVE, Deal, DealStatus
 from orders.services import deal_locked, deal_withdraw_held, purchase_of
 from tasks_app.jobs.engine import on_job_ended
 from tasks_app.jobs.models import Job, JobStatus
@@ -85,7 +85,7 @@ def _still_there(deal: Deal, operation: Operation) -> None:
     """The seller has not cancelled what we asked it to cancel: the question is open again."""
     if _is_anothers(deal, operation):
         _not_cancelled(deal, operation)
-    elif deal.status == DealStatus.BOOKED and deal.differences:
+    elif deal.status in LIVE and deal.differences:
         Deal.objects.filter(pk=deal.pk).update(differs=True)
         questions.ask_booked_differently(deal)
     elif deal.status in (DealStatus.BOOKING, DealStatus.FAILED):

@@ -10,11 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 from orders.confirmation import differences
-from orders.models import CONFIRMED, Deal, DealLine, DealStatus
+from orders.models import CONFIRMED, Deal, DealLine, DealMirror, DealStatus
 from orders.selectors import DealRows, deal_names
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import terms, text
-from tasks_app.desk.items import Item, joined, lowered
+from tasks_app.desk.items import Item, joined, lowered, plural
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
 from tasks_app.operations.models import Operation
@@ -152,8 +152,24 @@ def mirror_facts(deal: Deal) -> list[tuple[str, str]]:
         ("Account", f"{account}, {account.get_status_display()}" if account else "none yet"),
         ("Invoiced to", _invoiced(deal)),
         ("Wire", f"{deal.seller.get_protocol_display()}, webhooks {deal.seller.get_webhook_mode_display()}"),
+        *_reading_facts(deal),
+        ("Adopted", str(deal.reasons.get("adopted", ""))),
+        ("In place of", str(deal.reasons.get("replaces", ""))),
     ]
     return [(label, words) for label, words in facts if words]
+
+
+def _reading_facts(deal: Deal) -> list[tuple[str, str]]:
+    """When the media buy is read again, and why the latest reading told nothing."""
+    kept = DealMirror.objects.filter(pk=deal.pk).first()
+    if kept is None:
+        return []
+    final = {True: "final", False: "not final yet", None: ""}[kept.final]
+    return [
+        ("Delivery", final if deal.media_buy_status == "completed" else ""),
+        ("Not read", f"{kept.unread} ({plural(kept.failures, 'time')})" if kept.failures else kept.unread),
+        ("Read again", text.moment(kept.due_at) if kept.due_at else ""),
+    ]
 
 
 def seller_note(deal: Deal) -> str:

@@ -81,7 +81,7 @@ def ask_po_number(deal: Deal, purchase: Operation, earlier: Sequence[Operation])
     return approval_open(question=question, requested_by=deal.requested_by)
 
 
-def ask_booked_differently(deal: Deal) -> Approval:
+def ask_booked_differently(deal: Deal, *, requested_by: str = SYSTEM) -> Approval:
     """Ask people whether what the seller booked will do."""
     lines = deal.lines.all()
     confirmed = sum((line.confirmed_budget or line.budget for line in lines), Decimal(0))
@@ -98,7 +98,7 @@ def ask_booked_differently(deal: Deal) -> Approval:
         policy="Confirmed differs from approved",
         amount=confirmed,
     )
-    return approval_open(question=question, requested_by=SYSTEM)
+    return approval_open(question=question, requested_by=requested_by)
 
 
 def ask_late_completion(deal: Deal, operation: Operation) -> Approval:

@@ -1,202 +1,301 @@
 """Sellers' media buys beside our deals: bought and unknown here, booked here and unknown there, in step.
 
-A listing, as `tasks_app.operations.reconcile`: it changes nothing. Without ids get_media_buys tells of active
+Reading changes nothing, as in `tasks_app.operations.reconcile`. Without ids get_media_buys tells of active
 buys only: the account, all seven statuses and the cursor are given. It also lists what was bought without us;
-what carries our `context` and is no deal's is the loudest alarm. Source: AdCP media-buy/get-media-buys.
+what carries our `context` and is no deal's is the loudest alarm. Source: AdCP media-buy/get-media-buys
+"Scope of Results"; adcp.md "Traps seen live".
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
-from orders.models import Deal, DealLine, DealStatus
+from orders.models import LIVE, Deal, DealLine, DealStatus
+from orders.seller_state import deal_follow
 from tasks_app import clock
 from tasks_app.adcp.requests import MediaBuyStatus
-from tasks_app.operations.models import OPEN, Operation, OperationStatus
-from tasks_app.operations.reconcile import (
-    Finding,
+from tasks_app.operations.comparison import Finding, Reader, Reading, Settled, Verdict
+from tasks_app.operations.line import (
     Line,
-    Reading,
     UnreadableError,
-    Verdict,
-    account_references,
+    accounts_by_reference,
     line_to,
+    within,
 )
-from tasks_app.sellers.models import Seller
+from tasks_app.operations.models import OPEN, Operation, OperationStatus
+from tasks_app.operations.services import Subject
+from tasks_app.sellers.models import Account, Seller
 
-_TOOL = "get_media_buys"
-_ALL_STATUSES = sorted(get_args(MediaBuyStatus))
+MEDIA_BUY = "media_buy"
+TOOL = "get_media_buys"
+ALL_STATUSES = sorted(get_args(MediaBuyStatus))
 _OVER_THERE = ("rejected", "canceled")
-_LIVE = (DealStatus.BOOKED, DealStatus.DELIVERING, DealStatus.MAKEGOOD_PENDING, DealStatus.PARTIALLY_CANCELED)
+_ENDED_THERE = (*_OVER_THERE, "completed")
 _GIVEN_UP = (DealStatus.FAILED, DealStatus.CANCELLED, DealStatus.EXPIRED)
 _BUYING = (DealStatus.ACCEPTED, DealStatus.BOOKING)
+# Of media buys that are no deal's, so many are kept in one run; a seller may list a decade of them.
+_MOST_KEPT = 1000
+_MOST_KEPT_BYTES = 64 * 2**10
 
 Buy = dict[str, Any]
 
 
-def media_buys_reconcile(*, sellers: Sequence[Seller]) -> list[Reading]:
+def media_buys_reconcile(sellers: Sequence[Seller], limit_s: float) -> list[Reading]:
     """Each seller's media buys against our deals there, all sellers at once.
 
-    What is booked here and not listed there is asked for by its id before any verdict.
+    What is booked here and not listed there is asked for by its id before any verdict. A seller that takes
+    longer than `limit_s` seconds in all is not read.
     """
     started = clock.now()
     plans = [_plan(seller) for seller in sellers]
-    heard = asyncio.run(_hear_all(plans))
+    heard = asyncio.run(_hear_all(plans, limit_s))
     return [_reading(plan, told, started) for plan, told in zip(plans, heard, strict=True)]
+
+
+def media_buy_settle(_seller: Seller, finding: Finding) -> Settled | None:
+    """Let the seller's word of a deal's media buy have its effect: it was read anyway."""
+    if finding.subject is None or finding.told is None or finding.asked_at is None:
+        return None
+    if finding.verdict not in (Verdict.IN_STEP, Verdict.BEHIND):
+        return None
+    deal = deal_follow(deal_id=finding.subject.id, buy=finding.told, asked_at=finding.asked_at)
+    if finding.verdict == Verdict.BEHIND and deal.status not in (*LIVE, *_BUYING):
+        return Settled(how="mirrored", note=f"{deal.reference} is {deal.status} now, as the seller says")
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What to ask one seller: `booked` is media_buy_id to account reference."""
+    """What to ask one seller: `booked` is media_buy_id to account reference, `ours` every media_buy_id that a
+    deal of ours has."""
 
     seller: Seller
     line: Line
-    accounts: list[dict[str, Any]]
+    accounts: list[tuple[dict[str, Any], list[Account]]]
     booked: dict[str, dict[str, Any] | None]
+    ours: frozenset[str]
 
     @property
     def can_ask(self) -> bool:
-        return _TOOL in self.seller.tools
+        return TOOL in self.seller.tools
 
 
 @dataclass(kw_only=True)
 class _Heard:
+    """`buys` by id, with the accounts each was listed for; `passed_over` counts those not kept."""
+
     buys: dict[str, Buy] = field(default_factory=dict)
+    listed_for: dict[str, list[Account]] = field(default_factory=dict)
+    unknown: int = 0
+    passed_over: int = 0
     unread: str = ""
 
 
 def _plan(seller: Seller) -> _Plan:
-    live = Deal.objects.filter(seller=seller, status__in=_LIVE).exclude(media_buy_id="")
+    named = Deal.objects.filter(seller=seller).exclude(media_buy_id="")
+    live = named.filter(status__in=LIVE)
     return _Plan(
         seller=seller,
         line=line_to(seller),
-        accounts=account_references(seller),
+        accounts=[
+            (json.loads(reference), owners) for reference, owners in accounts_by_reference(seller).items()
+        ],
         booked={
             d.media_buy_id: d.account.reference if d.account else None for d in live.select_related("account")
         },
+        ours=frozenset(named.values_list("media_buy_id", flat=True)),
     )
 
 
-async def _hear_all(plans: Iterable[_Plan]) -> list[_Heard]:
-    return list(await asyncio.gather(*map(_hear, plans)))
+async def _hear_all(plans: Iterable[_Plan], limit_s: float) -> list[_Heard]:
+    return list(await asyncio.gather(*(_hear(plan, limit_s) for plan in plans)))
 
 
-async def _hear(plan: _Plan) -> _Heard:
+async def _hear(plan: _Plan, limit_s: float) -> _Heard:
     heard = _Heard()
-    if not plan.can_ask:
-        return heard
     try:
-        for account in plan.accounts:
-            heard.buys |= await _listed(plan, {"account": account})
-        for media_buy_id in plan.booked.keys() - heard.buys.keys():
-            heard.buys |= await _looked_up(plan, media_buy_id)
+        if plan.can_ask:
+            await within(limit_s, _ask(plan, heard))
     except UnreadableError as error:
         heard.unread = str(error)
     return heard
 
 
-async def _listed(plan: _Plan, narrowed: dict[str, Any]) -> dict[str, Buy]:
-    asked = {"status_filter": _ALL_STATUSES, **narrowed}
-    pages = await plan.line.pages(_TOOL, asked, listed="media_buys")
-    every = [buy for page in pages for buy in (page.payload or {})["media_buys"] if isinstance(buy, dict)]
-    return {str(buy["media_buy_id"]): buy for buy in every if buy.get("media_buy_id")}
+async def _ask(plan: _Plan, heard: _Heard) -> None:
+    for reference, owners in plan.accounts:
+        await _listed(plan, heard, {"account": reference}, owners)
+    for media_buy_id in [one for one in plan.booked if one not in heard.buys]:
+        await _looked_up(plan, heard, media_buy_id)
 
 
-async def _looked_up(plan: _Plan, media_buy_id: str) -> dict[str, Buy]:
+async def _listed(plan: _Plan, heard: _Heard, narrowed: dict[str, Any], owners: list[Account]) -> None:
+    asked = {"status_filter": ALL_STATUSES, **narrowed}
+    async for buys in plan.line.rows(TOOL, asked, listed="media_buys"):
+        for buy in buys:
+            media_buy_id = buy.get("media_buy_id")
+            if isinstance(media_buy_id, str) and media_buy_id:
+                _keep(plan, heard, media_buy_id, buy)
+                if media_buy_id in heard.buys:
+                    heard.listed_for.setdefault(media_buy_id, []).extend(owners)
+
+
+def _keep(plan: _Plan, heard: _Heard, media_buy_id: str, buy: Buy) -> None:
+    """Ours whole; of the others what is still running, or carries our ids, as many as can be looked at."""
+    if media_buy_id in plan.ours or media_buy_id in heard.buys:
+        heard.buys[media_buy_id] = buy
+    elif _status(buy) not in _ENDED_THERE or _ids_in(buy) != (None, []):
+        if heard.unknown < _MOST_KEPT:
+            heard.buys[media_buy_id] = buy
+            heard.unknown += 1
+        else:
+            heard.passed_over += 1
+
+
+async def _looked_up(plan: _Plan, heard: _Heard, media_buy_id: str) -> None:
     """The media buy by its id; nothing where the seller does not know it."""
     account = plan.booked[media_buy_id]
     narrowed: dict[str, Any] = {"media_buy_ids": [media_buy_id]}
     if account is not None:
         narrowed["account"] = account
+    found = _Heard()
     try:
-        found = await _listed(plan, narrowed)
+        await _listed(plan, found, narrowed, [])
     except UnreadableError as error:
-        if error.unknown_there:
-            return {}
-        raise
-    return {id_: buy for id_, buy in found.items() if id_ == media_buy_id}
+        if not error.unknown_there:
+            raise
+    if media_buy_id in found.buys:
+        heard.buys[media_buy_id] = found.buys[media_buy_id]
+        heard.listed_for.setdefault(media_buy_id, [])
 
 
 def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading = Reading(seller=plan.seller, unread=heard.unread)
     if heard.unread:
         return reading
-    reading.notes = list(_notes(plan))
-    if plan.can_ask:
-        wanted = [*plan.booked, *heard.buys]
-        ours = {d.media_buy_id: d for d in Deal.objects.filter(seller=plan.seller, media_buy_id__in=wanted)}
-        reading.findings = [
-            _bought(buy_id, buy, ours.get(buy_id), started) for buy_id, buy in heard.buys.items()
-        ]
-        gone = [ours[buy_id] for buy_id in plan.booked if buy_id not in heard.buys]
-        reading.findings += [_missing(deal, started) for deal in gone]
+    reading.notes, reading.complete = list(_notes(plan, heard)), not heard.passed_over
+    reading.unnamed = _unnamed(plan.seller)
+    if not plan.can_ask:
+        return reading
+    wanted = [*plan.booked, *heard.buys]
+    ours = {d.media_buy_id: d for d in Deal.objects.filter(seller=plan.seller, media_buy_id__in=wanted)}
+    unknown = {buy_id: buy for buy_id, buy in heard.buys.items() if buy_id not in ours}
+    deals = _deals_named(unknown)
+    for buy_id, buy in heard.buys.items():
+        if buy_id in ours:
+            reading.findings.append(_bought(ours[buy_id], buy, started))
+        else:
+            reading.findings.append(
+                _unknown_here(plan.seller, buy_id, buy, deals.get(buy_id), heard.listed_for[buy_id], started)
+            )
+    gone = [ours[buy_id] for buy_id in plan.booked if buy_id not in heard.buys and buy_id in ours]
+    reading.findings += [_missing(deal, started) for deal in gone]
     return reading
 
 
-def _notes(plan: _Plan) -> Iterator[str]:
+def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
     if not plan.can_ask:
         yield "cannot be asked what was booked"
     elif not plan.accounts:
         yield "no account there: it was not asked what was booked"
-    nameless = Deal.objects.filter(seller=plan.seller, status__in=_LIVE, media_buy_id="").order_by("id")
-    for reference in nameless.values_list("reference", flat=True):
-        yield f"{reference} is booked without a media_buy_id of the seller's: it cannot be compared"
+    if heard.passed_over:
+        yield f"{heard.passed_over} more media buys that are no deal's were not looked at"
 
 
-def _bought(media_buy_id: str, buy: Buy, deal: Deal | None, started: datetime) -> Finding:
-    there = str(buy.get("media_buy_status") or buy.get("status") or "")
-    if deal is None:
-        return _unknown_here(media_buy_id, buy, there)
+def _unnamed(seller: Seller) -> list[tuple[str, uuid.UUID | None]]:
+    nameless = Deal.objects.filter(seller=seller, status__in=LIVE, media_buy_id="").order_by("id")
+    return [
+        (f"{reference} is booked without a media_buy_id of the seller's: it cannot be compared", team_id)
+        for reference, team_id in nameless.values_list("reference", "team_id")
+    ]
+
+
+def _bought(deal: Deal, buy: Buy, started: datetime) -> Finding:
+    there = _status(buy)
     verdict = Verdict.IN_STEP
-    if deal.status in _LIVE and there in _OVER_THERE:
+    if deal.status in LIVE and there in _OVER_THERE:
         verdict = Verdict.BEHIND
-    elif deal.status in _GIVEN_UP and there not in (*_OVER_THERE, "completed"):
+    elif deal.status in _GIVEN_UP and there not in _ENDED_THERE:
         verdict = Verdict.AHEAD
     return Finding(
         verdict=verdict if deal.status_since < started else Verdict.IN_STEP,
-        theirs=media_buy_id,
-        here=deal.reference,
+        theirs=deal.media_buy_id,
         status_there=there,
-        status_here=deal.status,
+        told=buy,
+        asked_at=started,
+        **_ours(deal),
     )
 
 
 def _missing(deal: Deal, started: datetime) -> Finding:
-    ended_meanwhile = deal.status not in _LIVE and deal.status_since >= started
+    ended_meanwhile = deal.status not in LIVE and deal.status_since >= started
     return Finding(
         verdict=Verdict.IN_STEP if ended_meanwhile else Verdict.MISSING,
         theirs=deal.media_buy_id,
-        here=deal.reference,
-        status_here=deal.status,
+        **_ours(deal),
     )
 
 
-def _unknown_here(media_buy_id: str, buy: Buy, there: str) -> Finding:
+def _ours(deal: Deal) -> dict[str, Any]:
+    return {
+        "here": deal.reference,
+        "status_here": deal.status,
+        "subject": Subject(type="deal", id=deal.pk),
+        "team_id": deal.team_id,
+        "account_id": deal.account_id,
+    }
+
+
+def _unknown_here(
+    seller: Seller,
+    media_buy_id: str,
+    buy: Buy,
+    named: tuple[uuid.UUID, Deal | None] | None,
+    owners: Sequence[Account],
+    started: datetime,
+) -> Finding:
     """A media buy that is none of our deals': made without us, on its way to us, or lost by us."""
-    deal_id = _our_deal_id(buy)
-    if deal_id is None:
-        return Finding(verdict=Verdict.EXTERNAL, theirs=media_buy_id, status_there=there)
-    deal = Deal.objects.filter(pk=deal_id).first()
+    account = owners[0] if len({owner.pk for owner in owners}) == 1 else None
+    whose: dict[str, Any] = {
+        "team_id": account.advertiser.team_id if account else None,
+        "account_id": account.pk if account else None,
+    }
+    there, told = _status(buy), _told(buy)
+    if named is None:
+        return Finding(verdict=Verdict.EXTERNAL, theirs=media_buy_id, status_there=there, told=told, **whose)
+    deal_id, deal = named
+    if deal is None or deal.seller_id != seller.pk:
+        # Another seller's word has no weight for a deal, and its reader may be of another team.
+        note = f"it names the deal {deal_id}, which does not exist with {seller.name}"
+        return Finding(
+            verdict=Verdict.BOUGHT_UNKNOWN,
+            theirs=media_buy_id,
+            status_there=there,
+            note=note,
+            told=told,
+            **whose,
+        )
     verdict, note = _judge(media_buy_id, deal, there)
     return Finding(
         verdict=verdict,
         theirs=media_buy_id,
-        here=deal.reference if deal else "",
         status_there=there,
-        status_here=deal.status if deal else "",
-        note=note or f"it names the deal {deal_id}, which does not exist here",
+        note=note,
+        told=told,
+        asked_at=started if verdict == Verdict.BEHIND and there in _OVER_THERE else None,
+        **_ours(deal),
     )
 
 
-def _judge(media_buy_id: str, deal: Deal | None, there: str) -> tuple[Verdict, str]:
-    if deal is None:
-        return Verdict.BOUGHT_UNKNOWN, ""
-    if there in _OVER_THERE and deal.status not in _LIVE:
+def _judge(media_buy_id: str, deal: Deal, there: str) -> tuple[Verdict, str]:
+    if there in _OVER_THERE and deal.status == DealStatus.BOOKING:
+        return Verdict.BEHIND, "came to nothing at the seller"
+    if there in _OVER_THERE and deal.status not in LIVE:
         return Verdict.IN_STEP, "came to nothing on either side"
     if deal.media_buy_id and deal.media_buy_id != media_buy_id:
         return Verdict.BOUGHT_UNKNOWN, f"bought twice: the deal is booked as {deal.media_buy_id}"
@@ -212,18 +311,37 @@ def _being_bought(deal: Deal) -> tuple[Verdict, str]:
     return Verdict.UNANSWERED, f"{purchase.reference if purchase else 'the purchase'} is not confirmed yet"
 
 
-def _our_deal_id(buy: Buy) -> uuid.UUID | None:
-    """The deal in the `context` that we send with a purchase, or in a package's; None: made without us."""
-    deal_id = _context_id(buy, "deal_id")
-    if deal_id is not None:
-        return deal_id
+def _status(buy: Buy) -> str:
+    return str(buy.get("media_buy_status") or buy.get("status") or "")
+
+
+def _told(buy: Buy) -> Buy:
+    """The seller's record, to adopt it from; without its packages where it is beyond all measure."""
+    if len(json.dumps(buy, default=str)) <= _MOST_KEPT_BYTES:
+        return buy
+    names = ("media_buy_id", "status", "media_buy_status", "revision", "currency", "total_budget")
+    return {name: buy[name] for name in names if isinstance(buy.get(name), str | int | float)}
+
+
+def _deals_named(buys: dict[str, Buy]) -> dict[str, tuple[uuid.UUID, Deal | None]]:
+    """media_buy_id to the deal that its `context`, or a package's, names; absent: made without us."""
+    found = {buy_id: _ids_in(buy) for buy_id, buy in buys.items()}
+    lines = {line_id for _, line_ids in found.values() for line_id in line_ids}
+    by_line = dict(DealLine.objects.filter(pk__in=lines).values_list("pk", "deal_id")) if lines else {}
+    named: dict[str, uuid.UUID] = {}
+    for buy_id, (deal_id, line_ids) in found.items():
+        known = deal_id or next((by_line[line_id] for line_id in line_ids if line_id in by_line), None)
+        if known is not None:
+            named[buy_id] = known
+    deals = Deal.objects.in_bulk(list(set(named.values()))) if named else {}
+    return {buy_id: (deal_id, deals.get(deal_id)) for buy_id, deal_id in named.items()}
+
+
+def _ids_in(buy: Buy) -> tuple[uuid.UUID | None, list[uuid.UUID]]:
+    """The deal in the `context` that we send with a purchase, and the lines in its packages'."""
     packages = buy.get("packages")
-    for package in packages if isinstance(packages, list) else []:
-        line_id = _context_id(package, "line_id")
-        line = DealLine.objects.filter(pk=line_id).first() if line_id else None
-        if line is not None:
-            return line.deal_id
-    return None
+    lines = [_context_id(p, "line_id") for p in packages] if isinstance(packages, list) else []
+    return _context_id(buy, "deal_id"), [line_id for line_id in lines if line_id is not None]
 
 
 def _context_id(part: object, name: str) -> uuid.UUID | None:
@@ -232,3 +350,6 @@ def _context_id(part: object, name: str) -> uuid.UUID | None:
         return uuid.UUID(str(context.get(name))) if isinstance(context, dict) else None
     except ValueError:
         return None
+
+
+READER = Reader(kind=MEDIA_BUY, read=media_buys_reconcile, settle=media_buy_settle)

@@ -8,6 +8,7 @@ from tasks_app.notifications import admin as notifications
 from tasks_app.operations import admin as operations
 from tasks_app.operations import conflict_admin as conflicts
 from tasks_app.people import admin as people
+from tasks_app.reconciliation import admin as reconciliation
 from tasks_app.sellers import admin as sellers
 from tasks_app.webhooks import admin as webhooks
 
@@ -20,6 +21,7 @@ __all__ = [
     "notifications",
     "operations",
     "people",
+    "reconciliation",
     "sellers",
     "webhooks",
 ]

@@ -27,6 +27,8 @@ class TasksAppConfig(AppConfig):
             webhook_health,
         )
         from tasks_app.operations import metrics as operation_metrics
+        from tasks_app.operations.sweep import chore_register
+        from tasks_app.reconciliation import actions, retention, runs
         from tasks_app.webhooks import early
 
         private_networks_set(settings.PRIVATE_NETWORKS)
@@ -43,5 +45,9 @@ class TasksAppConfig(AppConfig):
         health.register()
         webhook_health.register()
         operation_metrics.register()
+        actions.register()
+        runs.register()
+        chore_register("reconciliation_woken", runs.runs_wake)
+        chore_register("reports_pruned", retention.reports_prune)
         early.register()
         handlers.register()

@@ -9,6 +9,7 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import Actor, Advertiser, Team, User
+from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
 from tasks_app.webhooks.models import SellerRevocations, SenderTally, WebhookDelivery
 
@@ -36,6 +37,8 @@ __all__ = [
     "Observation",
     "Operation",
     "OutboxEvent",
+    "ReconciliationFinding",
+    "ReconciliationRun",
     "Seller",
     "SellerBreaker",
     "SellerRevocations",

@@ -97,7 +97,8 @@ def seen_of_status_reply(seen: Seen) -> Seen:
 def task_items(seen: Seen) -> tuple[TaskItem, ...]:
     """The tasks in the reply of a list tool; items without an id are left out."""
     listed = (seen.payload or {}).get("tasks")
-    found = (_item(entry) for entry in listed if isinstance(entry, dict)) if isinstance(listed, list) else ()
+    entries = listed if isinstance(listed, list) else []
+    found = (task_item(entry) for entry in entries if isinstance(entry, dict))
     return tuple(item for item in found if item is not None)
 
 
@@ -145,7 +146,8 @@ def _associated_buy(objects: object) -> Json | None:
     return None
 
 
-def _item(entry: Json) -> TaskItem | None:
+def task_item(entry: Json) -> TaskItem | None:
+    """One entry of a list tool's `tasks`; None without a task_id."""
     task_id = entry.get("task_id")
     if not isinstance(task_id, str) or not task_id:
         return None

@@ -24,6 +24,9 @@ from django_q.tasks import async_task
 
 from tasks_app import stopping
 from tasks_app.jobs.worker import SWEEP
+from tasks_app.people.actors import SYSTEM
+from tasks_app.reconciliation.models import ReconciliationRun
+from tasks_app.reconciliation.runs import run_ask
 
 _PR_SET_PDEATHSIG = 1
 _TIMER_LOCK_S = 1.0
@@ -140,7 +143,12 @@ class Sentinel(stock.Sentinel):
 
 def cluster_run() -> None:
     """Run the cluster until SIGTERM or SIGINT; returns when everything has stopped. Raises SystemExit(1) when
-    its sentinel died instead."""
+    its sentinel died instead. What happened while it was away is compared with the sellers first."""
+    try:
+        run_ask(trigger=ReconciliationRun.Trigger.START, actor=SYSTEM)
+    except db.Error:
+        logger.exception("no reconciliation was asked for at the start; the schedule does")
+    db.connections.close_all()  # the cluster's processes are forked from this one
     stock.Sentinel = Sentinel
     cluster = stock.Cluster()
     cluster.start()

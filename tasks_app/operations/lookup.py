@@ -17,13 +17,13 @@ from django.conf import settings
 
 from tasks_app import clock
 from tasks_app.adcp.requests import MediaBuyStatus
-from tasks_app.adcp.tasks import STATUS_TOOL_NAMES, task_items, task_list_tool, task_status_arguments
+from tasks_app.adcp.tasks import STATUS_TOOL_NAMES, task_item, task_list_tool, task_status_arguments
 from tasks_app.adcp.tasks import task_status_tool as status_tool_of
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.operations import policy
+from tasks_app.operations.line import Line, UnreadableError, line_to
 from tasks_app.operations.models import Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.reconcile import Line, UnreadableError, line_to
 from tasks_app.operations.resend import resend_is_safe
 
 NOT_FOUND = "not_found"  # Seen.raw_status
@@ -85,9 +85,9 @@ async def _task(lookup: Lookup) -> Seen | None:
     if lookup.list_tool is None:
         return None
     wanted = {"filters": {"task_type": lookup.task_type, "created_after": lookup.since}}
-    for page in await lookup.line.pages(lookup.list_tool, _scoped(lookup, wanted), listed="tasks"):
-        for item in task_items(page):
-            if _is_ours(lookup, item.context):
+    async for entries in lookup.line.rows(lookup.list_tool, _scoped(lookup, wanted), listed="tasks"):
+        for item in map(task_item, entries):
+            if item is not None and _is_ours(lookup, item.context):
                 return await _status(lookup, item.task_id)
     return None
 
@@ -103,9 +103,9 @@ async def _media_buy(lookup: Lookup) -> Seen | None:
     if not lookup.can_list_buys:
         return None
     asked = _scoped(lookup, {"status_filter": _ALL_STATUSES})
-    for page in await lookup.line.pages(_BUYS, asked, listed="media_buys"):
-        for buy in (page.payload or {})["media_buys"]:
-            if isinstance(buy, dict) and _is_ours(lookup, buy.get("context")):
+    async for buys in lookup.line.rows(_BUYS, asked, listed="media_buys"):
+        for buy in buys:
+            if _is_ours(lookup, buy.get("context")):
                 return _bought(buy)
     return None
 

@@ -10,18 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks_app.adcp.types import Seen
-from tasks_app.operations.models import Operation
+from tasks_app.operations.models import UNKNOWN_TYPE, Operation
 
 MAX_IDENTITY = 255
-# The type of what was found at a seller and never asked for by us: it is learned, not compared.
-_ANY_TYPE = "unknown"
 
 
 def mismatch(operation: Operation, seen: Seen) -> str:
     """Why `seen` cannot be about `operation`; empty when nothing speaks against it."""
     if operation.task_id and seen.task_id and seen.task_id != operation.task_id:
         return f"task_id changed from {operation.task_id} to {seen.task_id}"
-    if seen.task_type and operation.task_type not in (seen.task_type, _ANY_TYPE):
+    if seen.task_type and operation.task_type not in (seen.task_type, UNKNOWN_TYPE):
         return f"tells of {seen.task_type}, not {operation.task_type}"
     ours, echoed = _named(operation.request, "context", "operation_id"), _named(seen.context, "operation_id")
     if ours and echoed and ours != echoed:

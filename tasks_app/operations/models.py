@@ -37,6 +37,8 @@ S = OperationStatus
 PENDING = (S.SUBMITTED, S.WORKING, S.INPUT_REQUIRED, S.AUTH_REQUIRED)
 OPEN = (S.REQUESTED, S.CALLING_ADCP, *PENDING, S.TIMED_OUT)
 SETTLED = (S.COMPLETED, S.FAILED, S.CANCELED, S.REJECTED)
+# The type of what was found at a seller and never asked for by us (document 000): observed, never sent.
+UNKNOWN_TYPE = "unknown"
 READS = frozenset(
     {
         "get_adcp_capabilities",

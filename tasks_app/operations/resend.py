@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from tasks_app import clock
-from tasks_app.operations.models import Channel, Operation
+from tasks_app.operations.models import UNKNOWN_TYPE, Channel, Operation
 
 NOT_SENT, GARBLED = "not_sent", "garbled"  # Observation.kind
 
@@ -35,6 +35,8 @@ def may_have_acted(operation: Operation, *, observing: bool = False) -> bool:
 def resend_is_safe(operation: Operation) -> bool:
     """Whether sending the same bytes and key (again) cannot buy twice: always for reads and for what
     certainly had no effect; else within the replay window the seller declares, less one call."""
+    if operation.task_type == UNKNOWN_TYPE:
+        return False  # there is nothing of ours to send
     if not operation.is_mutation or operation.sent_at is None:
         return True
     if not operation.task_id and not may_have_acted(operation):

@@ -103,6 +103,11 @@ def operation_withdraw(*, operation: Operation, actor: Who, reason: str, tell: b
     )
 
 
+def operation_poll_now(*, operation_id: uuid.UUID) -> None:
+    """Make a pending operation due at once; harmless when it is not looked at."""
+    Operation.objects.filter(pk=operation_id, next_poll_at__isnull=False).update(next_poll_at=clock.now())
+
+
 def _new(
     purpose: str,
     task_type: str,

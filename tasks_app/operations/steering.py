@@ -23,7 +23,7 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import conflict_asked
 from tasks_app.operations.converge import observe
-from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
+from tasks_app.operations.models import PENDING, SETTLED, UNKNOWN_TYPE, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import overdue_ask, overdue_withdraw, wait_on
 from tasks_app.operations.publish import publish_or_leave
@@ -185,6 +185,8 @@ def resend_refusal(operation: Operation) -> str:
         return "It was not sent yet."
     if _is_out(operation):
         return "A call is out at this moment."
+    if operation.task_type == UNKNOWN_TYPE:
+        return "It was found at the seller: there is nothing of ours to send."
     if operation.is_mutation and not _is_replayed(operation):
         return "The seller no longer recognises its key: the same again could buy twice."
     return ""

@@ -19,6 +19,7 @@ _READ = (
     "tasks_app.view_account",
     "tasks_app.view_auditentry",
 )
+_RECONCILIATION = ("tasks_app.view_reconciliationrun", "tasks_app.view_reconciliationfinding")
 SUBMIT_CAMPAIGN = "campaigns.submit_campaign"
 DECIDE = "tasks_app.decide_approval"
 SEND_OPERATION = "tasks_app.send_operation"
@@ -36,6 +37,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         STEER_JOB,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
+        *_RECONCILIATION,
         "tasks_app.change_seller",
     ),
     "Finance": _READ,
@@ -43,6 +45,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_READ,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
+        *_RECONCILIATION,
         "tasks_app.view_actor",
     ),
     "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION),
@@ -56,6 +59,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         CANCEL_DEAL,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
+        *_RECONCILIATION,
         "tasks_app.view_actor",
         *(
             f"tasks_app.{verb}_{model}"

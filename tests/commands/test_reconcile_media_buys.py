@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 from tasks_app.sellers.models import Seller
 from tests.commands.reconciling import booking, bought, lists, settle, task, verdicts
 from tests.commands.running import call, run
-from tests.factories import make_account, make_advertiser
+from tests.factories import make_account, make_advertiser, make_seller, make_user
 from tests.faulty_seller import FaultySeller
 
 
@@ -39,7 +40,7 @@ def test_external_ones_alone_are_no_difference(faulty: FaultySeller, seller: Sel
     assert ran.json["counts"]["external"] == 2
 
 
-def test_a_booked_deal_is_in_step_then_cancelled_there_then_missing(
+def test_a_booked_deal_is_in_step_then_missing_then_cancelled_there(
     faulty: FaultySeller, seller: Seller
 ) -> None:
     deal = booking(seller)
@@ -48,18 +49,52 @@ def test_a_booked_deal_is_in_step_then_cancelled_there_then_missing(
     assert deal.status == "booked"
 
     in_step = call("reconcile", "--json")
+    faulty.fault("get_media_buys", "merge", 2, answer={"media_buys": []})
+    missing = call("reconcile", "--json")
     faulty.fault(
         "get_media_buys",
         "merge",
-        answer={"media_buys": [{"media_buy_id": media_buy_id, "status": "canceled"}]},
+        answer={"media_buys": [{"media_buy_id": media_buy_id, "status": "canceled", "revision": 2}]},
     )
     cancelled = call("reconcile", "--json")
-    faulty.fault("get_media_buys", "merge", 2, answer={"media_buys": []})
-    missing = call("reconcile", "--json")
 
     assert (in_step.code, verdicts(in_step, "media_buys")) == (0, {media_buy_id: "in_step"})
-    assert (cancelled.code, verdicts(cancelled, "media_buys")) == (1, {media_buy_id: "behind"})
     assert (missing.code, verdicts(missing, "media_buys")) == (1, {media_buy_id: "missing"})
+    assert (cancelled.code, verdicts(cancelled, "media_buys")) == (1, {media_buy_id: "behind"})
+    deal.refresh_from_db()
+    assert deal.status == "cancelled"
+    assert cancelled.json["unattended"] == 0
+    assert "is cancelled now" in cancelled.json["sellers"][0]["media_buys"][0]["handled"]
+
+
+def test_a_purchase_rejected_at_the_seller_fails_its_deal(faulty: FaultySeller, seller: Seller) -> None:
+    deal = booking(seller)
+    refused = {"media_buy_id": "mb-1", "status": "rejected", "context": {"deal_id": str(deal.pk)}}
+    faulty.fault("get_media_buys", "merge", answer={"media_buys": [refused]})
+
+    ran = call("reconcile", "--json")
+
+    deal.refresh_from_db()
+    assert (ran.code, verdicts(ran, "media_buys")) == (1, {"mb-1": "behind"})
+    assert (deal.status, deal.media_buy_id) == ("failed", "mb-1")
+
+
+def test_another_sellers_word_moves_no_deal(faulty: FaultySeller, seller: Seller, tmp_path: Path) -> None:
+    make_user("Ad Ops")
+    with FaultySeller(tmp_path) as elsewhere:
+        other = make_seller("Elsewhere", url=elsewhere.url, token=elsewhere.token)
+        deal = booking(other)
+        make_account(deal.advertiser, seller)
+        forged = {"media_buy_id": "mb-1", "status": "rejected", "context": {"deal_id": str(deal.pk)}}
+        faulty.fault("get_media_buys", "merge", answer={"media_buys": [forged]})
+
+        ran = call("reconcile", "--json", "--seller", "faulty")
+
+    deal.refresh_from_db()
+    assert deal.status == "booking"
+    (found,) = ran.json["sellers"][0]["media_buys"]
+    assert (found["verdict"], found["here"]) == ("bought_unknown", "")
+    assert "does not exist with Faulty" in found["note"]
 
 
 def test_all_statuses_and_the_account_are_asked_for_and_the_missing_by_id(

@@ -172,10 +172,20 @@ def test_a_seller_that_lists_no_tasks_is_asked_for_each(faulty: FaultySeller, se
     assert any("lists no tasks" in note for note in ran.json["sellers"][0]["notes"])
 
 
-def test_it_changes_nothing(faulty: FaultySeller, seller: Seller) -> None:
+def test_it_asks_and_changes_nothing_at_the_seller(faulty: FaultySeller, seller: Seller) -> None:
     pending(seller, "ended-there")
     booking(seller)
     lists(faulty, task("ended-there", "completed"), task("orphan"))
+
+    call("reconcile")
+
+    assert {asked["tool"] for asked in faulty.requests()} == {"list_tasks", "get_media_buys"}
+
+
+def test_what_is_in_step_is_left_alone(faulty: FaultySeller, seller: Seller) -> None:
+    pending(seller, "task-1")
+    booking(seller)
+    lists(faulty, task("task-1", "working"))
     before = snapshot()
 
     call("reconcile")

@@ -18,6 +18,7 @@ TOOLS = (
     "sync_accounts",
     "create_media_buy",
     "get_media_buys",
+    "get_media_buy_delivery",
     "get_task_status",
     "list_tasks",
 )
@@ -194,8 +195,14 @@ class Shop:
         records = [
             {"status": "pending_creatives", **{k: v for k, v in buy.items() if k not in hidden}}
             for buy in state["buys"]
+            if buy["media_buy_id"] in arguments.get("media_buy_ids", [buy["media_buy_id"]])
         ]
         return {"status": "completed", "media_buys": records, "pagination": {"has_more": False}}
+
+    def _get_media_buy_delivery(self, state: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+        wanted = arguments.get("media_buy_ids", ())
+        rows = [{"media_buy_id": wanted_id, "status": "completed", "is_final": False} for wanted_id in wanted]
+        return {"status": "completed", "media_buy_deliveries": rows, "pagination": {"has_more": False}}
 
     def _get_task_status(self, state: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
         """A submitted task is done the first time somebody asks."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.db.models import Q
 
-from orders.reconcile import media_buys_reconcile
 from tasks_app.management.base import DeskCommand, refuse, table
-from tasks_app.operations.reconcile import Finding, Reading, Verdict, tasks_reconcile
+from tasks_app.operations.comparison import Verdict
+from tasks_app.people.actors import SYSTEM
+from tasks_app.reconciliation.models import ReconciliationRun
+from tasks_app.reconciliation.runs import ORDER, Report, RunsAlreadyError, run_ask, run_perform
 from tasks_app.sellers.models import Seller
 
 _WORDS = {
@@ -24,17 +26,20 @@ _WORDS = {
     Verdict.EXTERNAL: "external",
     Verdict.IN_STEP: "in step",
 }
-_ORDER = list(_WORDS)
+_KINDS = {"tasks": "task", "media_buys": "media buy"}
+_LIMIT_S = 600  # by hand there is more time than in a worker
+_LOOK_AGAIN_S = 0.5
 
 
 class Command(DeskCommand):
     help = (
-        "Lists what differs between us and the sellers: orphaned (known there alone), missing (known here "
-        "alone), in step. Tasks and media buys; it only reads."
+        "Compares our tasks and media buys with the sellers' and keeps the report. Tasks that only a seller "
+        "knows are observed from now on, deals go where the seller's word leads; nothing that is sent "
+        "changes anything at a seller. Waits for a reconciliation that is running."
     )
     exit_codes = (
         "Exit code 0: in step; 1: something differs; 2: a seller could not be read (whatever the others "
-        "said), or there is no such seller."
+        "said), or there is no such seller, or another reconciliation did not end."
     )
 
     def arguments(self, parser: CommandParser) -> None:
@@ -43,67 +48,82 @@ class Command(DeskCommand):
         )
 
     def run(self, **options: Any) -> None:
-        sellers = _sellers(options["seller"])
-        tasks = tasks_reconcile(sellers=sellers)
-        buys = media_buys_reconcile(sellers=sellers)
-        counts = Counter(finding.verdict for reading in (*tasks, *buys) for finding in reading.findings)
-        unread = [reading for reading in (*tasks, *buys) if reading.unread]
-        differ = sum(f.differs for reading in (*tasks, *buys) for f in reading.findings)
+        report = _performed(_seller(options["seller"]))
+        sellers = [seller.as_dict() for seller in report.sellers]
+        differ = len(report.differing())
         self.answer(
             {
+                "run": str(report.run.pk),
                 "differ": differ,
-                "counts": {verdict.value: counts[verdict] for verdict in Verdict},
-                "sellers": [_seller_data(*pair) for pair in zip(tasks, buys, strict=True)],
+                "unattended": len(report.unattended()),
+                "counts": report.counts(),
+                "sellers": sellers,
             },
-            _lines(tasks, buys, counts),
+            _lines(report, sellers),
         )
-        if unread:
-            names = ", ".join(dict.fromkeys(reading.seller.name for reading in unread))
-            refuse(f"Could not be read: {names}.")
+        if report.unread():
+            refuse(f"Could not be read: {', '.join(report.unread())}.")
         if differ:
             self.found(f"{differ} differ." if differ > 1 else "1 differs.")
 
 
-def _sellers(named: str | None) -> list[Seller]:
+def _performed(only: Seller | None) -> Report:
+    """A run of our own, after the one that is running has ended, or was lost."""
+    until = time.monotonic() + _LIMIT_S
+    while True:
+        run = run_ask(trigger=ReconciliationRun.Trigger.HAND, actor=SYSTEM, only=only)
+        try:
+            return run_perform(run=run, limit_s=_LIMIT_S)
+        except RunsAlreadyError as error:
+            if time.monotonic() >= until:
+                refuse(str(error))
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _seller(named: str | None) -> Seller | None:
     if named is None:
-        return list(Seller.objects.filter(active=True))
-    found = list(Seller.objects.filter(Q(slug=named) | Q(name__iexact=named)))
-    if not found:
+        return None
+    found = Seller.objects.filter(Q(slug=named) | Q(name__iexact=named)).first()
+    if found is None:
         known = ", ".join(Seller.objects.values_list("slug", flat=True)) or "none"
         refuse(f"There is no seller {named!r}. Known: {known}.")
     return found
 
 
-def _seller_data(tasks: Reading, buys: Reading) -> dict[str, Any]:
-    return {
-        "seller": tasks.seller.slug,
-        "unread": list(dict.fromkeys(reading.unread for reading in (tasks, buys) if reading.unread)),
-        "notes": [*tasks.notes, *buys.notes],
-        "tasks": [finding.as_dict() for finding in _sorted(tasks)],
-        "media_buys": [finding.as_dict() for finding in _sorted(buys)],
-    }
-
-
-def _sorted(reading: Reading) -> list[Finding]:
-    return sorted(reading.findings, key=lambda f: (_ORDER.index(f.verdict), f.here, f.theirs))
-
-
-def _lines(tasks: list[Reading], buys: list[Reading], counts: Counter[Verdict]) -> Iterator[str]:
+def _lines(report: Report, sellers: list[dict[str, Any]]) -> Iterator[str]:
     rows = [
-        (_WORDS[f.verdict], reading.seller.name, kind, f.theirs, f.here or "—", f.status_there or "—",
-         f.status_here or "—", f.note)
-        for kind, readings in (("task", tasks), ("media buy", buys))
-        for reading in readings
-        for f in _sorted(reading)
-    ]  # fmt: skip
+        (
+            _WORDS[Verdict(found["verdict"])],
+            compared.seller.name,
+            kind,
+            found["theirs"],
+            found["here"] or "—",
+            found["status_there"] or "—",
+            found["status_here"] or "—",
+            found["note"],
+            found["handled"] or found["waits_on"],
+        )
+        for compared, told in zip(report.sellers, sellers, strict=True)
+        for name, kind in _KINDS.items()
+        for found in told.get(name, ())
+    ]
     rows.sort(key=lambda row: list(_WORDS.values()).index(row[0]))
     if rows:
-        yield from table(
-            ("verdict", "seller", "kind", "id there", "here", "there it is", "here it is", ""), rows
+        heads = (
+            "verdict",
+            "seller",
+            "kind",
+            "id there",
+            "here",
+            "there it is",
+            "here it is",
+            "",
+            "who has it",
         )
-    for reading in (*tasks, *buys):
-        if reading.unread:
-            yield f"{reading.seller.name} could not be read: {reading.unread}"
-        yield from (f"{reading.seller.name}: {note}" for note in reading.notes)
-    told = [f"{counts[verdict]} {words}" for verdict, words in _WORDS.items() if counts[verdict]]
-    yield ", ".join(told) or "Nothing is open at any seller."
+        yield from table(heads, rows)
+    for compared, told in zip(report.sellers, sellers, strict=True):
+        yield from (f"{compared.seller.name} could not be read: {why}" for why in told["unread"])
+        yield from (f"{compared.seller.name}: {note}" for note in told["notes"])
+    counts = report.counts()
+    told_counts = [f"{counts[verdict]} {_WORDS[verdict]}" for verdict in ORDER if counts[verdict]]
+    yield ", ".join(told_counts) or "Nothing is open at any seller."

@@ -1,0 +1,272 @@
+"""Reading media buys from their sellers again when they are due: many in one question per seller and account.
+
+A pass costs what is due. Rows are claimed with a lease, so any number of workers may run; a killed one's are
+due again. No transaction is open while a seller is waited for; a hanging seller delays only itself.
+Source: AdCP media-buy/get-media-buys, media-buy/get-media-buy-delivery "Final vs provisional numbers".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from asgiref.sync import async_to_sync, sync_to_async
+from django.conf import settings
+from django.db import close_old_connections, connection, transaction
+
+from orders.confirmation import mirror, stated_at
+from orders.mirror_times import next_attempt
+from orders.models import LIVE, Deal, DealMirror
+from orders.reconcile import ALL_STATUSES, TOOL
+from orders.seller_state import Freshness, deal_follow, is_older
+from tasks_app import clock
+from tasks_app.operations.line import Line, UnreadableError, line_to, within
+from tasks_app.sellers.models import Seller
+from tasks_app.waking import wake_worker
+
+log = structlog.get_logger(__name__)
+REFRESH = "orders.mirror.mirrors_refresh_due"
+_DELIVERY_TOOL = "get_media_buy_delivery"
+_IDS_AT_ONCE = 50  # media buys named in one question
+_CLAIM = 1000
+_SLICE_S = 20  # a task of the queue takes no more rows after so long; the next one does
+_CLAIM_LOCK = 0xF117_D41B
+# Beyond its limit a claim is kept so long, so that what was heard in the last moment is still written.
+_MARGIN = timedelta(seconds=30)
+Buy = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Due:
+    """One media buy to be read."""
+
+    deal_id: uuid.UUID
+    media_buy_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """The media buys of one account, as one question (the ids) or a few."""
+
+    account: dict[str, Any] | None
+    due: list[_Due]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Errand:
+    """All that is due with one seller, and how to ask it without the database."""
+
+    seller: str
+    can_ask: bool
+    tells_delivery: bool
+    line: Line
+    batches: list[_Batch] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """What was heard of one media buy: the seller's record, or why there is none."""
+
+    due: _Due
+    asked_at: datetime
+    buy: Buy | None = None
+    final: bool | None = None
+    unread: str = ""
+
+
+def mirrors_wake() -> int:
+    """A chore of the sweep: wake a worker where a reading is due. Answers 1 when it did."""
+    if not _claimable().exists():
+        return 0
+    return int(wake_worker(REFRESH))
+
+
+def mirrors_refresh_due() -> int:
+    """Read what is due, for a while; answers how many media buys were read. A task of the queue."""
+    close_old_connections()
+    until, read = time.monotonic() + _SLICE_S, 0
+    while time.monotonic() < until:
+        taken = async_to_sync(_pass)()
+        if not taken:
+            break
+        read += taken
+    return read
+
+
+def mirror_read_now(*, deal: Deal) -> None:
+    """Make a live deal's reading due at once. Harmless when repeated; rows only."""
+    if deal.status in LIVE and deal.media_buy_id:
+        mirror_row, _ = DealMirror.objects.get_or_create(deal=deal)
+        DealMirror.objects.filter(pk=mirror_row.pk).update(due_at=clock.now())
+
+
+async def _pass() -> int:
+    errands = await sync_to_async(_claim)()
+    await asyncio.gather(*(_run(errand) for errand in errands))
+    return sum(len(batch.due) for errand in errands for batch in errand.batches)
+
+
+def _claimable() -> Any:
+    """Due with an active seller that nobody is asking."""
+    now = clock.now()
+    asked = DealMirror.objects.filter(lease_until__gte=now)
+    due = DealMirror.objects.filter(due_at__lte=now, deal__seller__active=True)
+    return due.exclude(deal__seller__in=asked.values("deal__seller"))
+
+
+@transaction.atomic
+def _claim() -> list[_Errand]:
+    """Take what is due; one claims at a time, for a moment."""
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
+    due = _claimable().select_related("deal__account", "deal__seller")
+    rows = list(due.order_by("due_at")[:_CLAIM])
+    lease = clock.now() + timedelta(seconds=settings.MIRROR_LIMIT_S) + _MARGIN
+    DealMirror.objects.filter(pk__in=[row.pk for row in rows]).update(lease_until=lease)
+    return _errands(row.deal for row in rows)
+
+
+def _errands(deals: Iterable[Deal]) -> list[_Errand]:
+    by_seller: dict[Seller, dict[str, _Batch]] = {}
+    for deal in deals:
+        batches = by_seller.setdefault(deal.seller, {})
+        reference = deal.account.reference if deal.account else None
+        batch = batches.setdefault(str(deal.account_id), _Batch(account=reference, due=[]))
+        batch.due.append(_Due(deal_id=deal.pk, media_buy_id=deal.media_buy_id))
+    return [
+        _Errand(
+            seller=seller.slug,
+            can_ask=TOOL in seller.tools,
+            tells_delivery=_DELIVERY_TOOL in seller.tools,
+            line=line_to(seller),
+            batches=list(batches.values()),
+        )
+        for seller, batches in by_seller.items()
+    ]
+
+
+async def _run(errand: _Errand) -> None:
+    """Ask one seller, account by account; what is heard is written before the next question."""
+    until = time.monotonic() + settings.MIRROR_LIMIT_S
+    for batch in errand.batches:
+        for first in range(0, len(batch.due), _IDS_AT_ONCE):
+            due = batch.due[first : first + _IDS_AT_ONCE]
+            told = await _heard(errand, batch.account, due, until)
+            await sync_to_async(_write_all)(told, errand.seller)
+
+
+async def _heard(
+    errand: _Errand, account: dict[str, Any] | None, due: list[_Due], until: float
+) -> list[_Told]:
+    """What the seller says of each; `until` (monotonic seconds) everything must have been said."""
+    asked_at = clock.now()
+    try:
+        if not errand.can_ask:
+            raise UnreadableError("It cannot be asked what was booked")
+        buys, final = await within(max(until - time.monotonic(), 0), _buys_and_finals(errand, account, due))
+    except UnreadableError as error:
+        return [_Told(due=one, asked_at=asked_at, unread=str(error)) for one in due]
+    return [
+        _Told(
+            due=one,
+            asked_at=asked_at,
+            buy=buys.get(one.media_buy_id),
+            final=final.get(one.media_buy_id),
+            unread="" if one.media_buy_id in buys else "The seller did not tell of it",
+        )
+        for one in due
+    ]
+
+
+async def _buys_and_finals(
+    errand: _Errand, account: dict[str, Any] | None, due: list[_Due]
+) -> tuple[dict[str, Buy], dict[str, bool]]:
+    buys = await _ask(errand.line, account, due)
+    ended = [id_ for id_, buy in buys.items() if mirror(buy).get("media_buy_status") == "completed"]
+    asks = ended and errand.tells_delivery
+    return buys, await _finals(errand.line, account, ended) if asks else {}
+
+
+async def _ask(line: Line, account: dict[str, Any] | None, due: list[_Due]) -> dict[str, Buy]:
+    """The asked media buys by id. Where one unknown id spoils the question they are asked for one by one."""
+    try:
+        return await _listed(line, account, [one.media_buy_id for one in due])
+    except UnreadableError as error:
+        if not error.unknown_there:
+            raise
+    if len(due) == 1:
+        return {}
+    found: dict[str, Buy] = {}
+    for one in due:
+        found |= await _ask(line, account, [one])
+    return found
+
+
+async def _listed(line: Line, account: dict[str, Any] | None, wanted: list[str]) -> dict[str, Buy]:
+    arguments: dict[str, Any] = {"media_buy_ids": wanted, "status_filter": ALL_STATUSES}
+    if account is not None:
+        arguments["account"] = account
+    found: dict[str, Buy] = {}
+    async for rows in line.rows(TOOL, arguments, listed="media_buys"):
+        for buy in rows:
+            media_buy_id = buy.get("media_buy_id")
+            if media_buy_id not in wanted:
+                continue  # nobody asked for it
+            earlier = found.get(media_buy_id)
+            if earlier is None or not is_older(_freshness(buy), _freshness(earlier)):
+                found[media_buy_id] = buy
+    return found
+
+
+def _freshness(buy: Buy) -> Freshness:
+    return Freshness(revision=mirror(buy).get("revision"), stated_at=stated_at(buy), asked_at=None)
+
+
+async def _finals(line: Line, account: dict[str, Any] | None, wanted: list[str]) -> dict[str, bool]:
+    """Media buy to whether its delivery figures are final: its row says so, or every package in it."""
+    arguments: dict[str, Any] = {"media_buy_ids": wanted}
+    if account is not None:
+        arguments["account"] = account
+    found: dict[str, bool] = {}
+    async for rows in line.rows(_DELIVERY_TOOL, arguments, listed="media_buy_deliveries"):
+        for row in rows:
+            media_buy_id = row.get("media_buy_id")
+            if isinstance(media_buy_id, str) and media_buy_id in wanted:
+                found[media_buy_id] = _row_is_final(row)
+    return found
+
+
+def _row_is_final(row: Mapping[str, Any]) -> bool:
+    if isinstance(row.get("is_final"), bool):
+        return bool(row["is_final"])
+    packages = row.get("by_package")
+    if not isinstance(packages, list) or not packages:
+        return False
+    return all(isinstance(package, dict) and package.get("is_final") is True for package in packages)
+
+
+def _write_all(told: list[_Told], seller: str) -> None:
+    for one in told:
+        try:
+            _write(one)
+        except Exception:  # one media buy's trouble stops no other; it is due again when its lease ends
+            log.exception("mirror_failed", seller=seller, deal=str(one.due.deal_id))
+
+
+def _write(told: _Told) -> None:
+    if told.buy is not None:
+        deal_follow(deal_id=told.due.deal_id, buy=told.buy, asked_at=told.asked_at, final=told.final)
+        DealMirror.objects.filter(pk=told.due.deal_id).update(lease_until=None)
+        return
+    with transaction.atomic():
+        kept = DealMirror.objects.select_for_update(no_key=True).get(pk=told.due.deal_id)
+        kept.failures += 1
+        kept.unread, kept.lease_until = told.unread[:500], None
+        kept.due_at = next_attempt(kept.failures, now=clock.now()) if kept.due_at else None
+        kept.save()

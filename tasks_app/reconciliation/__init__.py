@@ -1,0 +1,1 @@
+"""Comparing ourselves with sellers: runs, what they found, and who has it."""

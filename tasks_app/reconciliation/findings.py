@@ -1,0 +1,210 @@
+"""What a run found, kept until it is resolved: found again it is the same row, not found again it is over."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import Q
+
+from tasks_app import clock
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.services import About, notify
+from tasks_app.operations.comparison import Finding, Reader, Reading, Settled, Verdict
+from tasks_app.people.actors import SYSTEM
+from tasks_app.people.models import Team
+from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
+from tasks_app.sellers.models import Seller
+
+log = structlog.get_logger(__name__)
+R = ReconciliationFinding.Resolution
+KEPT = frozenset(
+    {
+        Verdict.BOUGHT_UNKNOWN,
+        Verdict.ORPHANED,
+        Verdict.MISSING,
+        Verdict.BEHIND,
+        Verdict.AHEAD,
+        Verdict.EXTERNAL,
+    }
+)
+# What was asked for its result so long ago, and is still behind, is a person's.
+_POLL_TAKES = timedelta(minutes=15)
+_MOST_ALARMS = 100  # notifications of one seller in one run; the rows say the rest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A finding, what was done about it without a person, and its row, where it has one."""
+
+    finding: Finding
+    row: ReconciliationFinding | None
+    handled: str = ""
+
+
+def reading_record(*, run: ReconciliationRun, reader: Reader, reading: Reading) -> list[Recorded]:
+    """Do what needs no person, then keep what was found of one seller; tell people what is new.
+
+    Harmless when repeated. What was open and is not found any more is over, unless the seller could not be
+    read whole.
+    """
+    done = [(finding, _settled(reader, reading.seller, finding)) for finding in reading.findings]
+    with transaction.atomic():
+        # Two runs never write at once; a run that lost its lease and this one might.
+        Seller.objects.select_for_update(no_key=True).get(pk=reading.seller.pk)
+        known = _Known(reading.seller, reader.kind, [finding for finding, _ in done])
+        recorded = [_record(run, reading.seller, reader.kind, finding, s, known) for finding, s in done]
+        if not reading.unread and reading.complete:
+            known.close_others(recorded)
+        _tell(run, reading.seller, [one.row for one in recorded if one.row is not None and _is_new(one.row)])
+    return recorded
+
+
+def id_digest(theirs: str) -> str:
+    """SHA-256 (hex) of a seller's id of any length."""
+    return hashlib.sha256(theirs.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _settled(reader: Reader, seller: Seller, finding: Finding) -> Settled | None:
+    try:
+        return reader.settle(seller, finding)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # one finding's trouble stops no other: it is a person's then
+        log.exception("finding_not_settled", seller=seller.slug, verdict=finding.verdict)
+        return None
+
+
+class _Known:
+    """The rows of what one seller told, of one kind: open, or ended in a way that still holds."""
+
+    def __init__(self, seller: Seller, kind: str, findings: Iterable[Finding]) -> None:
+        digests = {id_digest(finding.theirs) for finding in findings if finding.verdict in KEPT}
+        still_holds = Q(digest__in=digests, resolution__in=(R.SEEN, R.POLLED, R.OBSERVED))
+        wanted = Q(resolved_at__isnull=True) | still_holds
+        rows = ReconciliationFinding.objects.filter(wanted, seller=seller, kind=kind).defer("told")
+        # Held until the commit: what a person does about one at this moment is before or after, not lost.
+        held = list(rows.select_for_update(of=("self",), no_key=True).order_by("pk"))
+        self._open = {(row.digest, row.verdict): row for row in held if row.resolved_at is None}
+        self._ended = {(row.digest, row.verdict): row for row in held if row.resolved_at is not None}
+
+    def of(self, finding: Finding) -> ReconciliationFinding | None:
+        """The row that this finding is found again as."""
+        key = (id_digest(finding.theirs), finding.verdict.value)
+        row = self._open.get(key) or self._ended.get(key)
+        if row is None or row.resolution != R.SEEN:
+            return row
+        as_seen = (row.status_there, row.status_here) == _statuses(finding)
+        return row if as_seen else None  # a person accepted something else
+
+    def close_others(self, recorded: Iterable[Recorded]) -> None:
+        """End what was open and was not found any more."""
+        found = {one.row.pk for one in recorded if one.row is not None}
+        gone = [row.pk for row in self._open.values() if row.pk not in found]
+        ReconciliationFinding.objects.filter(pk__in=gone, resolved_at__isnull=True).update(
+            resolution=R.GONE, resolved_at=clock.now(), resolved_by=SYSTEM, reason="Not found any more"
+        )
+
+
+def _record(
+    run: ReconciliationRun,
+    seller: Seller,
+    kind: str,
+    finding: Finding,
+    settled: Settled | None,
+    known: _Known,
+) -> Recorded:
+    if finding.verdict not in KEPT:
+        return Recorded(finding=finding, row=None, handled=settled.note if settled else "")
+    now, row = clock.now(), known.of(finding)
+    if settled is not None and settled.how == R.POLLED and row is not None and _still_behind(row):
+        row, settled = (row if row.is_open else None), None
+    row = row or ReconciliationFinding(
+        seller=seller,
+        kind=kind,
+        verdict=finding.verdict.value,
+        theirs=finding.theirs[:255],
+        digest=id_digest(finding.theirs),
+        first_seen_at=now,
+    )
+    _describe(row, finding)
+    row.run, row.last_seen_at = run, now
+    if settled is not None and row.is_open:
+        row.resolution, row.reason = settled.how, settled.note
+        row.resolved_at, row.resolved_by = now, SYSTEM
+    row.save()
+    return Recorded(finding=finding, row=row, handled="" if row.is_open else row.reason or row.resolution)
+
+
+def _describe(row: ReconciliationFinding, finding: Finding) -> None:
+    row.here, row.note = finding.here, finding.note
+    row.status_there, row.status_here = _statuses(finding)
+    row.subject_type = finding.subject.type if finding.subject else ""
+    row.subject_id = finding.subject.id if finding.subject else None
+    row.team_id, row.account_id = finding.team_id, finding.account_id
+    row.told = finding.told
+
+
+def _statuses(finding: Finding) -> tuple[str, str]:
+    return finding.status_there[:80], finding.status_here[:32]
+
+
+def _still_behind(row: ReconciliationFinding) -> bool:
+    """Whether it was asked for its result before, long enough ago."""
+    if row.is_open:
+        return True
+    return (
+        row.resolution == R.POLLED
+        and row.resolved_at is not None
+        and (row.resolved_at < clock.now() - _POLL_TAKES)
+    )
+
+
+def _is_new(row: ReconciliationFinding) -> bool:
+    return row.first_seen_at == row.last_seen_at and row.differs
+
+
+def _tell(run: ReconciliationRun, seller: Seller, rows: list[ReconciliationFinding]) -> None:
+    """Each media buy that nobody here knows is an alarm of its own; the rest is told per team, at once."""
+    lost = [row for row in rows if row.verdict == Verdict.BOUGHT_UNKNOWN and row.is_open]
+    for row in lost[:_MOST_ALARMS]:
+        notify(
+            kind="bought_unknown",
+            title=f"{seller.name} runs a media buy of ours that nobody here knows",
+            body=f"{row.theirs} is {row.status_there or 'there'}: {row.note}. Money may be being spent. "
+            "Adopt it or have it cancelled.",
+            level=Notification.Level.ALARM,
+            about=About(type="finding", id=row.pk),
+            right=STEER_OPERATION,
+            key=f"bought_unknown:{seller.pk}:{row.digest}",
+        )
+    by_team: dict[uuid.UUID | None, list[ReconciliationFinding]] = {}
+    for row in rows:
+        if row.verdict != Verdict.BOUGHT_UNKNOWN:
+            by_team.setdefault(row.team_id, []).append(row)
+    for team_id, told in by_team.items():
+        _tell_team(run, seller, team_id, told)
+
+
+def _tell_team(
+    run: ReconciliationRun, seller: Seller, team_id: uuid.UUID | None, rows: list[ReconciliationFinding]
+) -> None:
+    waiting = [row for row in rows if row.is_open]
+    said = [f"{row.theirs}: {row.verdict}{f', {row.here}' if row.here else ''}" for row in rows[:10]]
+    more = f" and {len(rows) - 10} more" if len(rows) > 10 else ""
+    notify(
+        kind="reconciliation",
+        title=f"{seller.name} and we differ on {len(rows)} {'thing' if len(rows) == 1 else 'things'}",
+        body=f"{'; '.join(said)}{more}. {len(waiting)} of them wait for a person.",
+        level=Notification.Level.WARNING if waiting else Notification.Level.INFO,
+        about=About(type="reconciliation", id=run.pk),
+        team=Team.objects.get(pk=team_id) if team_id else None,
+        right="" if team_id else STEER_OPERATION,
+        key=f"reconciliation:{run.pk}:{seller.pk}:{rows[0].kind}:{team_id or ''}",
+    )

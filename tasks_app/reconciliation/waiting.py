@@ -1,0 +1,64 @@
+"""Who has a finding: whoever took it, an open question about its subject, or all who may steer operations."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from django.db.models import Q, QuerySet
+
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.people.models import User
+from tasks_app.people.roles import DECIDE, STEER_OPERATION
+from tasks_app.reconciliation.models import ReconciliationFinding
+
+_NAMED = 3
+
+
+class Waiting:
+    """On whom open findings wait, by name: one query for their questions, one for each team's people."""
+
+    def __init__(self, findings: Iterable[ReconciliationFinding]) -> None:
+        subjects = [one.subject_id for one in findings if one.subject_id and one.resolved_at is None]
+        asked = Approval.objects.filter(subject_id__in=subjects, status=ApprovalStatus.OPEN)
+        # The most urgent one stands: later rows are written over.
+        self._questions = {
+            (approval.subject_type, approval.subject_id): approval
+            for approval in asked.defer("evidence").order_by("-due_at")
+        }
+        self._people: dict[tuple[str, uuid.UUID | None], str] = {}
+
+    def question(self, finding: ReconciliationFinding) -> Approval | None:
+        """The open approval about what the finding is about."""
+        if finding.subject_id is None:
+            return None
+        return self._questions.get((finding.subject_type, finding.subject_id))
+
+    def words(self, finding: ReconciliationFinding) -> str:
+        """Names; empty where nobody may do anything about it, or nothing is to be done."""
+        if finding.resolved_at is not None or not finding.differs:
+            return ""
+        if finding.holder is not None:
+            return str(finding.holder)
+        question = self.question(finding)
+        if question is not None and (deciders := self._with(DECIDE, finding.team_id)):
+            return f"{question.reference}: {deciders}"
+        return self._with(STEER_OPERATION, finding.team_id)
+
+    def _with(self, right: str, team_id: uuid.UUID | None) -> str:
+        key = (right, team_id)
+        if key not in self._people:
+            people = list(people_with(right, team_id)[: _NAMED + 1])
+            named = ", ".join(str(person) for person in people[:_NAMED])
+            self._people[key] = f"{named} and others" if len(people) > _NAMED else named
+        return self._people[key]
+
+
+def people_with(right: str, team_id: uuid.UUID | None) -> QuerySet[User]:
+    """People who hold `right` in the team; in any where it is nobody's for certain."""
+    app, _, codename = right.partition(".")
+    held = Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
+    people = User.objects.filter(held | Q(is_superuser=True), is_active=True, is_service=False)
+    if team_id is not None:
+        people = people.filter(Q(teams=team_id) | Q(is_superuser=True))
+    return people.distinct().order_by("is_superuser", "pk")
