@@ -125,5 +125,5 @@ def seller_breaker(seller: Seller) -> Breaker:
 
 def calls_out(seller: Seller) -> int:
     """How many calls to a seller are out now, in all processes."""
-    count: int = seller.operations.filter(lease_until__gt=clock.now()).count()  # type: ignore[attr-defined]
+    count: int = seller.operations.filter(lease_until__gt=clock.now()).count()
     return count
