@@ -178,6 +178,7 @@ def fill(ports: list[str], due: int) -> dict[str, float]:
             idempotency_ttl_s=86_400,
             tools=["create_media_buy", "get_task_status"],
             slots=slots,
+            timing={"submitted_s": 3600},  # what was polled is not due again before the end
         )
         for port in ports
     ]

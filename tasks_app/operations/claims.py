@@ -26,7 +26,7 @@ from tasks_app.sellers.models import Seller, SellerBreaker
 Column = Literal["send_at", "next_poll_at"]
 
 _DUE = """
-select o.id from unnest(%s::uuid[], %s::int[]) s (seller_id, free)
+select o.id, s.seller_id from unnest(%s::uuid[], %s::int[]) s (seller_id, free)
  cross join lateral (
    select t.id, t.{column} as due from tasks_app_operation t
     where t.seller_id = s.seller_id and t.{column} <= %s and t.status = any(%s)
@@ -39,10 +39,22 @@ select o.id from unnest(%s::uuid[], %s::int[]) s (seller_id, free)
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Operations locked for a call, the longest due first, and their sellers' breakers."""
+    """Ids of operations locked for a call, the longest due first, with their sellers and breakers by id."""
 
-    operations: Sequence[Operation]
+    ids: Sequence[uuid.UUID]
+    sellers: Mapping[uuid.UUID, Seller]
     breakers: Mapping[uuid.UUID, SellerBreaker]
+
+    def operations(self, ids: Sequence[uuid.UUID] | None = None) -> list[Operation]:
+        """All of them, or those named, in their order, each with its seller."""
+        wanted = self.ids if ids is None else ids
+        found = Operation.objects.select_related("account").in_bulk(wanted) if wanted else {}
+        for operation in found.values():
+            operation.seller = self.sellers[operation.seller_id]
+        return [found[pk] for pk in wanted]
+
+
+_NOTHING = Claimed(ids=[], sellers={}, breakers={})
 
 
 def lease() -> datetime:
@@ -66,7 +78,7 @@ def claim_due(
     """
     sellers = _sellers(column, statuses, due_by, only)
     if not sellers:
-        return Claimed(operations=[], breakers={})
+        return _NOTHING
     breakers = {row.pk: row for row in SellerBreaker.objects.filter(pk__in=sellers)}
     rooms = _rooms(sellers, breakers, out or Counter())
     if column == "send_at":
@@ -74,19 +86,11 @@ def claim_due(
         rooms |= {pk: limit for pk, seller in sellers.items() if not seller.active}
     free = {pk: min(room, limit) for pk, room in rooms.items() if room > 0}
     if not free:
-        return Claimed(operations=[], breakers={})
-    ids = _locked(column, statuses, due_by, limit, free, only)
-    found = Operation.objects.filter(pk__in=ids).select_related("account")
-    if column == "next_poll_at":
-        # A look needs nothing of what was sent or came back.
-        found = found.defer("request_text", "request", "result", "error", "message")
-    by_id = {operation.pk: operation for operation in found}
-    operations = [by_id[pk] for pk in ids]
-    for operation in operations:
-        operation.seller = sellers[operation.seller_id]
-    for seller_id in {operation.seller_id for operation in operations} & breakers.keys():
+        return _NOTHING
+    taken = _locked(column, statuses, due_by, limit, free, only)
+    for seller_id in set(taken.values()) & breakers.keys():
         breaker_probe(breakers[seller_id], until=lease())
-    return Claimed(operations=operations, breakers=breakers)
+    return Claimed(ids=list(taken), sellers=sellers, breakers=breakers)
 
 
 def _sellers(
@@ -128,10 +132,11 @@ def _locked(
     limit: int,
     free: Mapping[uuid.UUID, int],
     only: uuid.UUID | None,
-) -> list[uuid.UUID]:
+) -> dict[uuid.UUID, uuid.UUID]:
+    """Operation to seller, the longest due first."""
     with connection.cursor() as cursor:
         cursor.execute(
             _DUE.format(column=column),  # one of two names of ours
             [list(free), list(free.values()), due_by, list(statuses), clock.now(), only, only, limit],
         )
-        return [row[0] for row in cursor.fetchall()]
+        return dict(cursor.fetchall())

@@ -76,10 +76,15 @@ def claim_polls(
     claimed = claims.claim_due(
         column="next_poll_at", statuses=_WATCHED, due_by=due_by or clock.now(), limit=limit, out=out
     )
-    ids = [operation.pk for operation in claimed.operations]
-    if ids:
-        Operation.objects.filter(pk__in=ids).update(polls=F("polls") + 1, lease_until=claims.lease())
-    return [_poll(operation, claimed) for operation in claimed.operations]
+    if not claimed.ids:
+        return []
+    rows = Operation.objects.filter(pk__in=claimed.ids)
+    rows.update(polls=F("polls") + 1, lease_until=claims.lease())
+    # Columns, not operations: a look needs little, and there may be many.
+    told = rows.values_list("pk", "seller_id", "task_id", "webhook_token", "account__reference")
+    known = {pk: _poll(pk, claimed, *rest) for pk, *rest in told.exclude(task_id="")}
+    nameless = claimed.operations([pk for pk in claimed.ids if pk not in known])
+    return [*known.values(), *(_look_up(operation, claimed) for operation in nameless)]
 
 
 def claim_one(*, operation_id: uuid.UUID) -> Call | None:
@@ -100,7 +105,7 @@ def _claim_sends(
     claimed = claims.claim_due(
         column="send_at", statuses=statuses, due_by=due_by or clock.now(), limit=limit, out=out, only=only
     )
-    calls = (_take_send(operation, claimed) for operation in claimed.operations)
+    calls = (_take_send(operation, claimed) for operation in claimed.operations())
     return [call for call in calls if call is not None]
 
 
@@ -137,14 +142,32 @@ def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
     return _call(operation, claimed, Channel.REPLY, operation.task_type, json.loads(operation.request_text))
 
 
-def _poll(operation: Operation, claimed: claims.Claimed) -> Call:
+def _poll(
+    operation_id: uuid.UUID,
+    claimed: claims.Claimed,
+    seller_id: uuid.UUID,
+    task_id: str,
+    webhook_token: str | None,
+    account: dict[str, Any] | None,
+) -> Call:
+    seller = claimed.sellers[seller_id]
     # A seller that lists neither name is asked by the present one: its error then says so.
-    tool = task_status_tool(operation.seller.tools) or STATUS_TOOL_NAMES[0]
-    if not operation.task_id:
-        call = _call(operation, claimed, Channel.RECONCILE, "get_media_buys", {})
-        return replace(call, lookup=lookup_of(operation))
-    account = operation.account.reference if operation.account else None
-    return _call(operation, claimed, Channel.POLL, tool, task_status_arguments(operation.task_id, account))
+    tool = task_status_tool(seller.tools) or STATUS_TOOL_NAMES[0]
+    return Call(
+        operation_id=operation_id,
+        seller_id=seller_id,
+        channel=Channel.POLL,
+        endpoint=seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
+        tool=tool,
+        arguments=task_status_arguments(task_id, account),
+        secrets=tuple(s for s in (webhook_token, seller.webhook_secret, seller.token) if s),
+        calm=breaker_is_clean(claimed.breakers.get(seller_id)),
+    )
+
+
+def _look_up(operation: Operation, claimed: claims.Claimed) -> Call:
+    call = _call(operation, claimed, Channel.RECONCILE, "get_media_buys", {})
+    return replace(call, lookup=lookup_of(operation))
 
 
 def renew_leases(operation_ids: list[uuid.UUID]) -> None:

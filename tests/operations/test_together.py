@@ -1,0 +1,131 @@
+"""What comes of many calls is observed together, with the same ends as one by one, and nothing is lost."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tasks_app.adcp.types import Endpoint, Seen
+from tasks_app.operations import converge, dispatch
+from tasks_app.operations.converge import observe_many
+from tasks_app.operations.dispatch import Call, finish
+from tasks_app.operations.models import Channel, Observation, Operation
+from tasks_app.operations.models import OperationStatus as S
+from tests.adcp.raw_server import Request, serve
+from tests.factories import make_seller
+from tests.operations.making import answer, ask, failed, fresh, garbled, not_sent, see, silent, stand, unknown
+from tests.operations.sweeping import answering, arguments, sweep
+
+pytestmark = pytest.mark.django_db
+
+_SEEN = (
+    answer("submitted", message="queued"),
+    answer("working"),
+    answer("input-required", message="which flight?"),
+    answer("completed"),
+    answer("rejected"),
+    failed("PRODUCT_UNAVAILABLE"),
+    unknown(),
+    silent(),
+    garbled(),
+    not_sent(),
+)
+_KEPT = ("status", "message", "result", "error", "settled_by", "task_id", "send_at", "lease_until", "polls")
+
+
+def told(number: int, seen: Seen) -> Seen:
+    return replace(seen, task_id=f"t-{number}") if seen.kind == "answer" else seen
+
+
+def pending(number: int) -> Operation:
+    return stand(S.SUBMITTED, task_id=f"t-{number}")
+
+
+def as_kept(operation: Operation) -> list[Any]:
+    stored = fresh(operation)
+    seen = list(stored.observations.values_list("channel", "outcome", "status", "note"))
+    return [*(getattr(stored, name) for name in _KEPT if name != "task_id"), bool(stored.next_poll_at), seen]
+
+
+def test_together_they_end_as_one_by_one() -> None:
+    alone = [(pending(number), told(number, seen)) for number, seen in enumerate(_SEEN)]
+    shared = [(pending(number), told(number, seen)) for number, seen in enumerate(_SEEN, start=100)]
+
+    for operation, seen in alone:
+        see(operation, seen, Channel.POLL)
+    observed = observe_many({operation.pk: (seen, Channel.POLL) for operation, seen in shared})
+
+    assert len(observed) == len(_SEEN)
+    assert [as_kept(operation) for operation, _ in shared] == [as_kept(operation) for operation, _ in alone]
+
+
+def test_listeners_hear_of_every_task_that_was_bound(monkeypatch: Any) -> None:
+    heard: list[Operation] = []
+    monkeypatch.setattr(converge, "_bound", [heard.append])
+    operations = [stand(S.CALLING_ADCP) for _ in range(3)]
+
+    observe_many(
+        {o.pk: (answer("submitted", task_id=f"t-{n}"), Channel.REPLY) for n, o in enumerate(operations)}
+    )
+
+    assert sorted(o.pk for o in heard) == sorted(o.pk for o in operations)
+
+
+def _call(operation: Operation) -> Call:
+    return Call(
+        operation_id=operation.pk,
+        seller_id=operation.seller_id,
+        channel=Channel.POLL,
+        endpoint=Endpoint(url="http://127.0.0.1:9/", protocol="mcp"),
+        tool="get_task_status",
+        arguments={},
+        secrets=(),
+    )
+
+
+def test_one_that_cannot_be_observed_takes_no_other_with_it(monkeypatch: Any) -> None:
+    bad, good = pending(1), pending(2)
+    judge = converge._judge
+
+    def judged(operation: Operation, *rest: Any) -> Any:
+        if operation.pk == bad.pk:
+            raise RuntimeError("no")
+        return judge(operation, *rest)
+
+    monkeypatch.setattr(converge, "_judge", judged)
+    finish(
+        [(_call(bad), answer("completed", task_id="t-1")), (_call(good), answer("completed", task_id="t-2"))]
+    )
+
+    assert (fresh(bad).status, fresh(good).status) == (S.SUBMITTED, S.COMPLETED)
+    assert Observation.objects.get().operation == good
+
+
+def test_no_answer_of_many_at_once_is_lost(settings: Any, monkeypatch: Any) -> None:
+    """Answers that come while others are being observed wait for the next time, and for no longer."""
+    settings.SWEEP_BATCH = 16
+    numbers, together = itertools.count(), []
+    monkeypatch.setattr(
+        dispatch, "observe_many", lambda seen: together.append(len(seen)) or observe_many(seen)
+    )
+
+    def bought(request: Request) -> dict[str, Any]:
+        return {
+            "status": "completed",
+            "media_buy_id": f"mb-{next(numbers)}",
+            "context": arguments(request).get("context"),
+            "packages": [],
+        }
+
+    with serve(answering(bought)) as server:
+        seller = make_seller(url=f"{server.url}/mcp", slots=16)
+        operations = [ask(seller=seller) for _ in range(48)]
+        swept = sweep()
+
+    assert swept.sent == len(operations)
+    assert {fresh(o).status for o in operations} == {S.COMPLETED}
+    assert {fresh(o).observations.count() for o in operations} == {1}
+    assert max(together, default=0) > 1, "some were observed together"
