@@ -2,7 +2,9 @@
 
 import structlog
 
-renderer = structlog.dev.ConsoleRenderer(colors=False)
+# Plain tracebacks: where `rich` is installed the library's own would print the variables of every frame, secrets
+# among them.
+renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 
 
 def configure() -> None:

@@ -1,0 +1,98 @@
+"""The run itself: deals in, kills among them, until nothing moves any more; then the verdict."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+from django.db import InterfaceError, OperationalError, connections
+
+from bench.chaos import judge, report
+from bench.chaos.drive import Desk
+from bench.chaos.kills import Killer
+from bench.chaos.plan import SELLERS, Script
+from bench.chaos.stage import Stage
+
+LIMIT_S = 13 * 60  # of the run's 15 minutes; the rest is for starting and judging
+_TICK_S = 0.1
+_TOLD_EVERY_S = 15
+_WINDOW = 120
+_READ_AGAIN = 10
+
+
+def play(stage: Stage, scripts: Sequence[Script], *, seed: int, rounds: int) -> int:
+    """The exit code: 0 when every invariant holds. Raises DiscoveryError when a seller cannot be asked."""
+    desk = Desk(scripts, window=_WINDOW)
+    desk.prepare(stage)
+    killer = Killer(stage, seed=seed, operations=len(scripts), rounds=rounds)
+    _Watch(stage, desk, killer, len(scripts)).until_rest()
+    books = {name: stage.books(name) for name in SELLERS}
+    found = judge.gather(scripts, books, approver=desk.approver)
+    rows = _differences(stage, found)
+    told = report.summary(found, rows, killer.kills, seed=seed)
+    wrong = report.broken(told, found, trail_holds=judge.trail_holds())
+    for line in (*report.trails(found, rows, books), "", *report.table(found)):
+        print(line)
+    print("killed: " + ", ".join(f"{n} {kind}" for kind, n in sorted(killer.kills.items())))
+    for words in wrong:
+        print(f"BROKEN: {words}")
+    print(json.dumps(told), flush=True)
+    return 1 if wrong else 0
+
+
+class _Watch:
+    """Puts deals forward and kills, until everything is at rest or the time is over."""
+
+    def __init__(self, stage: Stage, desk: Desk, killer: Killer, operations: int) -> None:
+        self._stage, self._desk, self._killer, self._operations = stage, desk, killer, operations
+        self._began = time.monotonic()
+        self._tell_at = 0.0
+        self._done = 0
+
+    def until_rest(self) -> None:
+        while time.monotonic() < self._began + LIMIT_S:
+            self._stage.group.wait(timeout_s=_TICK_S)
+            try:
+                self._desk.step()
+                self._done = self._desk.done()
+                if self._killer.over and self._desk.at_rest() and self._sellers_at_rest():
+                    return
+            except (OperationalError, InterfaceError):
+                connections.close_all()  # the database was killed: what was asked is asked again
+            self._kill()
+            self._tell()
+        self._say("the time is over")
+
+    def _kill(self) -> None:
+        killed = self._killer.step(self._done)
+        if killed:
+            self._say(f"killed: {killed}")
+
+    def _tell(self) -> None:
+        if time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + _TOLD_EVERY_S
+            self._say(f"{self._done} of {self._operations} done")
+
+    def _say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._began:5.0f} s] {text}", flush=True)
+
+    def _sellers_at_rest(self) -> bool:
+        """No task of theirs ends any more by itself, no webhook is still to be delivered."""
+        due = "select 1 from {} where due_at is not null limit 1"
+        return not any(
+            judge.seller_rows(self._stage.books(name), due.format(table))
+            for name in SELLERS
+            for table in ("tasks", "posts")
+        )
+
+
+def _differences(stage: Stage, found: Sequence[judge.Purchase]) -> list[dict[str, str]]:
+    """What reconcile finds; asked again while a seller that was killed is coming back."""
+    rows = judge.differences(found)
+    for _ in range(_READ_AGAIN):
+        if not any(row["verdict"] == "unread" for row in rows):
+            break
+        stage.group.wait(timeout_s=1.0)
+        rows = judge.differences(found)
+    return rows
