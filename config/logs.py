@@ -2,8 +2,8 @@
 
 import structlog
 
-# Plain tracebacks: where `rich` is installed the library's own would print the variables of every frame, secrets
-# among them.
+# Plain tracebacks: where `rich` is installed the library's own would print the variables of every frame,
+# secrets among them.
 renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 
 

@@ -264,10 +264,10 @@ OPERATION_LEASE_S = _positive("FLIGHTDECK_OPERATION_LEASE_S", 20)
 CALL_TIMEOUT_S = _positive("FLIGHTDECK_CALL_TIMEOUT_S", 60)
 WORKING_TIMEOUT_S = _positive("FLIGHTDECK_WORKING_TIMEOUT_S", 300)
 OPERATION_DEADLINES = {
-    "create_media_buy": timedelta(seconds=_positive("FLIGHTDECK_DEADLINE_BUY_S", 24 * 3600)),
-    "update_media_buy": timedelta(seconds=_positive("FLIGHTDECK_DEADLINE_CHANGE_S", 12 * 3600)),
+    "create_media_buy": timedelta(hours=24),
+    "update_media_buy": timedelta(hours=12),
     "creative_approval": timedelta(hours=48),
-    "read": timedelta(seconds=_positive("FLIGHTDECK_DEADLINE_READ_S", 600)),
+    "read": timedelta(minutes=10),
 }
 ORGANISATION_NAME = env.str("FLIGHTDECK_ORGANISATION", "Halden & Marsh")
 ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "haldenmarsh.com")

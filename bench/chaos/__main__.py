@@ -17,15 +17,12 @@ from config.processes import ProcessError, interruptible
 from config.supervisor import BASE_DIR
 
 _LARGE = 1000
-# When a purchase is overdue: beyond what its resends take, with a restart of everything in between.
-_DEADLINE_S, _DEADLINE_SMALL_S = 120.0, 40.0
 
 
 def main() -> int:
     operations, seed = _number("OPERATIONS", 2000), _number("SEED", 1)
     home = Path(os.environ.get("CHAOS_HOME") or BASE_DIR / "var" / "chaos").resolve()
-    deadline_s = _DEADLINE_S if operations >= _LARGE else _DEADLINE_SMALL_S
-    stage = Stage(home, seed=seed, operations=operations, deadline_s=deadline_s)
+    stage = Stage(home, seed=seed, operations=operations)
     try:
         with interruptible(), stage:
             stage.start()

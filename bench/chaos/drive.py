@@ -91,6 +91,17 @@ class Desk:
         over = Q(published_at__isnull=False) | Q(status=OperationStatus.TIMED_OUT)
         return Operation.objects.filter(purchases(), over).count()
 
+    def time_passes(self) -> None:
+        """The deadline comes of what was sent and no seller will ever answer. Nothing else is hurried: how fast
+        the machine is decides about no purchase."""
+        names = [script.product_id for script in self._scripts if script.endless]
+        deals = DealLine.objects.filter(product_id__in=names).values("deal_id")
+        waiting = Operation.objects.filter(purchases(), subject_id__in=deals, sent_at__isnull=False)
+        now = clock.now()
+        waiting.filter(settled_at__isnull=True, deadline_at__gt=now).exclude(
+            status=OperationStatus.TIMED_OUT
+        ).update(deadline_at=now)
+
     def at_rest(self) -> bool:
         """Nothing moves any more but by a person or a seller."""
         if self._next < len(self._scripts) or self.done() < len(self._scripts):
@@ -99,7 +110,7 @@ class Desk:
         return Job.objects.filter(status__in=JOB_OPEN).count() <= waiting.count()
 
     def _put_forward(self, script: Script) -> None:
-        """Its deal and the question to people, in one commit; once, also when that commit's answer was lost."""
+        """Its deal and the question to people, in one commit; once, also when the answer to it was lost."""
         if DealLine.objects.filter(product_id=script.product_id).exists():
             return
         with transaction.atomic():

@@ -26,6 +26,8 @@ UNDONE = ("drop_before", "http_503_before", "busy")
 DONE = ("drop", "truncated", "html", "http_500")
 POLL_TROUBLE = ("http_500", "html", "drop", "truncated", "stale", "odd", "missing")
 POST_TROUBLE = ("bad_signature", "cut", "not_json")
+# Kinds that no seller ever brings to an end: only their deadline does.
+ENDLESS = ("bought, never says so", "never takes the call", "never ends", "asks and waits")
 ODD = ("pending_manual", "requires_approval", "approved")
 
 
@@ -52,6 +54,10 @@ class Script:
     post: tuple[str, ...] = ()
     told: str = "once"
     parked: bool = False
+
+    @property
+    def endless(self) -> bool:
+        return self.kind in ENDLESS
 
     @property
     def product_id(self) -> str:
@@ -181,13 +187,10 @@ SHARES: dict[str, tuple[int, Callable[[Random, Script], Script]]] = {
 
 
 def plan(*, seed: int, operations: int) -> list[Script]:
-    """The scripts of purchases 1 to `operations`. Those that end at their deadline come first, so that its
-    time runs from the beginning."""
+    """The scripts of purchases 1 to `operations`."""
     rng = Random(f"{seed}:{operations}")  # noqa: S311 - a plan, no secret
     kinds = _kinds(operations)
     rng.shuffle(kinds)
-    kinds.sort(key=lambda kind: kind not in ("bought, never says so", "never takes the call", "never ends",
-                                             "asks and waits"))  # fmt: skip
     return [_script(seed, number, kind) for number, kind in enumerate(kinds, start=1)]
 
 

@@ -42,9 +42,9 @@ class StageError(Exception):
 
 
 class Stage:
-    """Use as a context manager. `deadline_s`: when a purchase is overdue."""
+    """Use as a context manager: leaving it ends every process and drops the database."""
 
-    def __init__(self, home: Path, *, seed: int, operations: int, deadline_s: float) -> None:
+    def __init__(self, home: Path, *, seed: int, operations: int) -> None:
         self.home = home
         self.port = _port()
         self.token = secrets.token_urlsafe(24)
@@ -55,7 +55,6 @@ class Stage:
             "FLIGHTDECK_VAR": str(home / "var"),
             "FLIGHTDECK_PUBLIC_URL": f"http://{HOST}:{self.port}",
             "FLIGHTDECK_HOSTS": HOST,
-            "FLIGHTDECK_DEADLINE_BUY_S": str(deadline_s),
             # What a user set for real use must not leak into the run.
             "DATABASE_URL": "",
             "MIGRATE_DATABASE_URL": "",

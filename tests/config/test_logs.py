@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from config.logs import renderer
 from structlog.stdlib import ProcessorFormatter
+
+from config.logs import renderer
 
 
 def test_a_traceback_names_lines_and_never_what_variables_held() -> None:
