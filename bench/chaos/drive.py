@@ -92,8 +92,8 @@ class Desk:
         return Operation.objects.filter(purchases(), over).count()
 
     def time_passes(self) -> None:
-        """The deadline comes of what was sent and no seller will ever answer. Nothing else is hurried: how fast
-        the machine is decides about no purchase."""
+        """The deadline comes of what was sent and no seller will ever answer. Only of that: how fast the
+        machine is decides about no purchase."""
         names = [script.product_id for script in self._scripts if script.endless]
         deals = DealLine.objects.filter(product_id__in=names).values("deal_id")
         waiting = Operation.objects.filter(purchases(), subject_id__in=deals, sent_at__isnull=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from django.db import InterfaceError, OperationalError, connections
 
@@ -15,6 +15,7 @@ from bench.chaos.plan import SELLERS, Script
 from bench.chaos.stage import Stage
 
 LIMIT_S = 13 * 60  # of the run's 15 minutes; the rest is for starting and judging
+_PATIENCE_S = 120  # without any purchase getting done
 _TICK_S = 0.1
 _TOLD_EVERY_S = 15
 _WINDOW = 120
@@ -27,9 +28,13 @@ def play(stage: Stage, scripts: Sequence[Script], *, seed: int, rounds: int) -> 
     desk = Desk(scripts, window=_WINDOW)
     desk.prepare(stage)
     killer = Killer(stage, seed=seed, operations=len(scripts), rounds=rounds)
-    _Watch(stage, desk, killer, len(scripts)).until_rest()
     books = {name: stage.books(name) for name in SELLERS}
-    found = judge.gather(scripts, books, approver=desk.approver)
+
+    def gather() -> list[judge.Purchase]:
+        return judge.gather(scripts, books, approver=desk.approver)
+
+    _Watch(stage, desk, killer, len(scripts), gather).until_rest()
+    found = gather()
     rows = _differences(stage, found)
     told = report.summary(found, rows, killer.kills, seed=seed)
     wrong = report.broken(told, found, trail_holds=judge.trail_holds())
@@ -45,27 +50,46 @@ def play(stage: Stage, scripts: Sequence[Script], *, seed: int, rounds: int) -> 
 class _Watch:
     """Puts deals forward and kills, until everything is at rest or the time is over."""
 
-    def __init__(self, stage: Stage, desk: Desk, killer: Killer, operations: int) -> None:
-        self._stage, self._desk, self._killer, self._operations = stage, desk, killer, operations
-        self._began = time.monotonic()
+    def __init__(
+        self,
+        stage: Stage,
+        desk: Desk,
+        killer: Killer,
+        operations: int,
+        gather: Callable[[], list[judge.Purchase]],
+    ) -> None:
+        self._stage, self._desk, self._killer = stage, desk, killer
+        self._operations, self._gather = operations, gather
+        self._began = self._moved_at = time.monotonic()
         self._tell_at = 0.0
         self._done = 0
 
     def until_rest(self) -> None:
-        while time.monotonic() < self._began + LIMIT_S:
+        while time.monotonic() < min(self._began + LIMIT_S, self._moved_at + _PATIENCE_S):
             self._stage.group.wait(timeout_s=_TICK_S)
             try:
-                self._desk.step()
-                self._done = self._desk.done()
-                if self._done >= _DEADLINES_FROM * self._operations:
-                    self._desk.time_passes()
-                if self._killer.over and self._desk.at_rest() and self._sellers_at_rest():
+                self._step()
+                if self._at_rest():
                     return
             except (OperationalError, InterfaceError):
                 connections.close_all()  # the database was killed: what was asked is asked again
             self._kill()
             self._tell()
-        self._say("the time is over")
+        self._say("the time is over: what is not done now is judged as it stands")
+
+    def _step(self) -> None:
+        self._desk.step()
+        done = self._desk.done()
+        if done != self._done:
+            self._done, self._moved_at = done, time.monotonic()
+        if done >= _DEADLINES_FROM * self._operations:
+            self._desk.time_passes()
+
+    def _at_rest(self) -> bool:
+        """Everybody was killed who was to be, nothing moves by itself, and what follows has followed."""
+        if not (self._killer.over and self._desk.at_rest() and self._sellers_at_rest()):
+            return False
+        return not any(purchase.problems() for purchase in self._gather())
 
     def _kill(self) -> None:
         killed = self._killer.step(self._done)
