@@ -45,7 +45,7 @@ class Killer:
         if not victims:
             return ""  # being started at this moment: at the next step
         victim = self._rng.choice(victims)
-        told = f"{kind} {_words(victim)}".rstrip()
+        told = f"{kind} {victim.pid}"
         try:
             os.kill(victim.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -80,17 +80,18 @@ class Killer:
         return [server] if kind == "postmaster" else [p for p in server.children() if _serves(p)]
 
 
-def _runs(process: psutil.Process, program: str) -> bool:
-    return any(program in part for part in process.cmdline())
-
-
 def _serves(process: psutil.Process) -> bool:
     """A backend of the application's role."""
-    return any(postgres.APP_ROLE in part for part in process.cmdline())
+    return _runs(process, postgres.APP_ROLE)
+
+
+def _runs(process: psutil.Process, program: str) -> bool:
+    return program in _words(process)
 
 
 def _words(process: psutil.Process) -> str:
+    """Its command line; nothing for one that has ended."""
     try:
-        return " ".join(process.cmdline())[-60:].strip()
+        return " ".join(process.cmdline())
     except psutil.Error:
         return ""

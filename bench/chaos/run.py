@@ -16,7 +16,7 @@ from bench.chaos.stage import Stage
 
 LIMIT_S = 13 * 60  # of the run's 15 minutes; the rest is for starting and judging
 _PATIENCE_S = 120  # without any purchase getting done
-_TICK_S = 0.1
+_TICK_S = 0.2
 _TOLD_EVERY_S = 15
 _WINDOW = 120
 _DEADLINES_FROM = 0.4  # of all purchases: so many are done when the first deadlines come
@@ -78,8 +78,8 @@ class _Watch:
         self._say("the time is over: what is not done now is judged as it stands")
 
     def _step(self) -> None:
-        self._desk.step()
         done = self._desk.done()
+        self._desk.step(done)
         if done != self._done:
             self._done, self._moved_at = done, time.monotonic()
         if done >= _DEADLINES_FROM * self._operations:
@@ -87,7 +87,7 @@ class _Watch:
 
     def _at_rest(self) -> bool:
         """Everybody was killed who was to be, nothing moves by itself, and what follows has followed."""
-        if not (self._killer.over and self._desk.at_rest() and self._sellers_at_rest()):
+        if not (self._killer.over and self._desk.at_rest(self._done) and self._sellers_at_rest()):
             return False
         return not any(purchase.problems() for purchase in self._gather())
 
