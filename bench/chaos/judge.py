@@ -32,14 +32,16 @@ _REFERENCE = re.compile(r"(?:OP|DEAL)-\d{4}-\d+")
 
 @dataclass(kw_only=True)
 class Purchase:
-    """One purchase as both sides know it. `person`: whom it waits for, in words. `times`: how often the deal
-    was booked, the operation settled, the step that bought completed, by the trail."""
+    """One purchase as both sides know it. `confirmed`: what the deal's lines say was booked, in its currency.
+    `person`: whom it waits for, in words. `times`: how often the deal was booked, the operation settled, the
+    step that bought completed, by the trail."""
 
     script: Script
     deals: list[Deal] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     job_status: str = ""
     bought: list[dict[str, Any]] = field(default_factory=list)
+    confirmed: Decimal = Decimal(0)
     person: str = ""
     times: dict[str, int] = field(default_factory=dict)
 
@@ -89,9 +91,8 @@ class Purchase:
             yield f"bought, and the deal is {deal.status}"
         if deal.media_buy_id != bought["media_buy_id"]:
             yield f"the deal holds {deal.media_buy_id or 'no media buy'}, the seller {bought['media_buy_id']}"
-        confirmed = sum((line.confirmed_budget or Decimal(0) for line in deal.lines.all()), Decimal(0))
-        if confirmed != BUDGET + self.script.number:
-            yield f"{confirmed} confirmed, {BUDGET + self.script.number} approved"
+        if self.confirmed != BUDGET + self.script.number:
+            yield f"{self.confirmed} confirmed, {BUDGET + self.script.number} approved"
         for what in ("deal booked", "operation settled", "step completed"):
             if self.times.get(what) != 1:
                 yield f"{what} {self.times.get(what, 0)} times"
@@ -102,9 +103,11 @@ def gather(scripts: Sequence[Script], books: Mapping[str, Path], *, approver: Us
     found = {script.number: Purchase(script=script) for script in scripts}
     by_deal = {}
     for deal in Deal.objects.prefetch_related("lines"):
-        number = int(deal.lines.all()[0].product_id.removeprefix("chaos-"))
-        found[number].deals.append(deal)
-        by_deal[deal.pk] = found[number]
+        line = deal.lines.all()[0]
+        purchase = found[int(line.product_id.removeprefix("chaos-"))]
+        purchase.deals.append(deal)
+        purchase.confirmed = line.confirmed_budget or Decimal(0)
+        by_deal[deal.pk] = purchase
     for operation in Operation.objects.filter(purchases()).select_related("seller"):
         _of(by_deal, operation).operations.append(operation)
     for job in Job.objects.filter(recipe="book_deal"):
