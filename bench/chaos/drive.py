@@ -28,7 +28,7 @@ from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.sellers.models import Account
 from tasks_app.sellers.services import account_record, seller_add
 
-SLOTS = 8
+SLOTS = 16
 BUDGET = Decimal(1000)
 _AT_ONCE = 8
 

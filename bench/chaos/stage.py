@@ -27,7 +27,6 @@ _PORTS = range(20_000, 32_000)  # below what systems use for outgoing connection
 # The documents' times, shortened: leases and limits, so that kills are healed within seconds; polls.
 PACES = {
     "FLIGHTDECK_POLL_SCALE": "0.05",
-    "FLIGHTDECK_SWEEP_TICK_S": "0.4",
     "FLIGHTDECK_EVENT_TICK_S": "1",
     "FLIGHTDECK_STEP_LEASE_S": "4",
     "FLIGHTDECK_OPERATION_LEASE_S": "4",
