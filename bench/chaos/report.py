@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -84,8 +83,6 @@ def trails(
 ) -> Iterator[str]:
     """Each broken purchase with everything that was seen of it, here and at the seller; after them some that
     came to people unplanned."""
-    for row in rows:
-        yield f"difference: {json.dumps(row)}"
     named = {value for row in rows for value in row.values()}
     shown = [p for p in found if p.problems() or named.intersection(names_of(p))]
     for purchase in (*shown[:_TRAILS], *unplanned(found)[:_FEW]):

@@ -41,6 +41,8 @@ def play(stage: Stage, scripts: Sequence[Script], *, seed: int, rounds: int) -> 
     for line in (*report.trails(found, rows, books), "", *report.table(found)):
         print(line)
     print("killed: " + ", ".join(f"{n} {kind}" for kind, n in sorted(killer.kills.items())))
+    for row in rows:
+        print(f"difference: {json.dumps(row)}")
     for words in wrong:
         print(f"BROKEN: {words}")
     print(json.dumps(told), flush=True)

@@ -87,7 +87,8 @@ class Stage:
         env = {**self._env, **child_environment(postgres.database_urls(self.home, {}))}
         worker = [sys.executable, "manage.py", "worker"]
         self.group.start("more", worker, env=env, cwd=BASE_DIR, restart=True)
-        os.environ.update(env)
+        # This process reads the sellers at the end, and is in no hurry then.
+        os.environ.update({**env, "FLIGHTDECK_CALL_TIMEOUT_S": str(START_S)})
 
     def seller_url(self, name: str) -> str:
         """Where the product reaches it."""
