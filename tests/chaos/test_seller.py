@@ -96,3 +96,15 @@ def test_books_outlive_their_process(tmp_path: Path) -> None:
     assert Shop(after, {SLOW.product_id: SLOW}, tells=True).finish_due() == 1
     assert len(after.rows("select * from buys where number = ?", SLOW.number)) == 1
     assert after.rows("select * from posts where due_at <= ?", time.time())
+
+
+def test_tasks_are_listed_with_our_context_since_a_moment(shop: Shop) -> None:
+    shop.answer("create_media_buy", order(SLOW, "key-1"))
+
+    def listed(**filters: Any) -> list[dict[str, Any]]:
+        return shop.answer("list_tasks", {"account": ACCOUNT, "filters": filters})["tasks"]
+
+    assert [task["context"] for task in listed(statuses=["submitted"])] == [{"deal_id": "deal-2"}]
+    assert len(listed(created_after="2020-01-01T00:00:00Z")) == 1
+    assert listed(created_after="2090-01-01T00:00:00Z") == []
+    assert listed(statuses=["working"]) == []

@@ -20,7 +20,7 @@ create table if not exists buys (
 );
 create table if not exists tasks (
     task_id text primary key, number integer not null, status text not null, result text not null,
-    push text, account text not null, created_at real not null, updated_at real not null, due_at real
+    push text, account text not null, context text, created_at real not null, updated_at real not null, due_at real
 );
 create table if not exists posts (
     id integer primary key, number integer not null, url text not null, secret text, body text not null,

@@ -130,10 +130,11 @@ class Shop:
         task_id, now = f"task-{script.number:05d}-{uuid.uuid4().hex[:8]}", time.time()
         push = arguments.get("push_notification_config") if self._tells else None
         due = None if script.pace_s == NEVER else now + script.pace_s
+        account, context = text(arguments.get("account")), text(arguments.get("context"))
         db.execute(
-            "insert into tasks values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "insert into tasks values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (task_id, script.number, script.first, text({"buy": _buy(arguments), "key": key}),
-             text(push) if push else None, text(arguments.get("account")), now, now, due),
+             text(push) if push else None, account, context, now, now, due),
         )  # fmt: skip
         if push and script.first == "working":
             news.progress(db, script, push, task_id, at=now)
@@ -171,11 +172,13 @@ class Shop:
     def _tasks(self, arguments: Json) -> Json:
         filters = arguments.get("filters") or {}
         statuses, account = filters.get("statuses"), arguments.get("account")
+        since = datetime.fromisoformat(filters.get("created_after") or stamp(0)).timestamp()
         listed = [
-            {**_head(row), "domain": "media-buy"}
+            {**_head(row), "domain": "media-buy", "context": json.loads(row["context"])}
             for row in self._books.rows("select * from tasks order by created_at, task_id")
             if (not statuses or row["status"] in statuses)
             and (account is None or row["account"] == text(account))
+            and row["created_at"] >= since
         ]
         page = _page(listed, "tasks", arguments)
         summary = {"total_matching": len(listed), "returned": len(page["tasks"])}
