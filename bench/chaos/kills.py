@@ -32,6 +32,11 @@ class Killer:
         self.kills: Counter[str] = Counter()
 
     @property
+    def planned(self) -> Sequence[tuple[float, str]]:
+        """The kills still to come: after how many purchases, and of which kind."""
+        return tuple(self._due)
+
+    @property
     def over(self) -> bool:
         """Whether everybody was killed who was to be."""
         return not self._due

@@ -12,7 +12,8 @@ from bench.chaos import judge, report
 from bench.chaos.drive import Desk
 from bench.chaos.kills import Killer
 from bench.chaos.plan import SELLERS, Script
-from bench.chaos.stage import Stage
+from bench.chaos.stage import Stage, StageError
+from tasks_app.adcp.types import DiscoveryError
 
 LIMIT_S = 13 * 60  # of the run's 15 minutes; the rest is for starting and judging
 _PATIENCE_S = 180  # without any purchase getting done
@@ -24,9 +25,12 @@ _READ_AGAIN = 10
 
 
 def play(stage: Stage, scripts: Sequence[Script], *, seed: int, rounds: int) -> int:
-    """The exit code: 0 when every invariant holds. Raises DiscoveryError when a seller cannot be asked."""
+    """The exit code: 0 when every invariant holds. Raises StageError when a seller cannot be asked."""
     desk = Desk(scripts, window=_WINDOW)
-    desk.prepare(stage)
+    try:
+        desk.prepare(stage)
+    except DiscoveryError as error:
+        raise StageError(f"a seller could not be asked what it can do: {error}") from error
     killer = Killer(stage, seed=seed, operations=len(scripts), rounds=rounds)
     books = {name: stage.books(name) for name in SELLERS}
 
