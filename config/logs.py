@@ -2,7 +2,8 @@
 
 import structlog
 
-# Tracebacks without the frames' variables: secrets are among them.
+# Plain tracebacks: where `rich` is installed the library's own would print the variables of every frame,
+# secrets among them.
 renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 
 

@@ -22,6 +22,7 @@ from config.processes import ProcessError, ProcessGroup, interruptible
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DEFAULT_PORT = 8000
+DATABASE_LOOK_S = 1.0
 
 
 class MigrationError(RuntimeError):
@@ -67,22 +68,32 @@ def require_free_port(port: int) -> None:
             ) from error
 
 
-def run(port: int, *, base_dir: Path = BASE_DIR) -> None:
-    """Serve until interrupted (KeyboardInterrupt); whatever dies is started again."""
-    with ProcessGroup(state_file=base_dir / "var" / "run" / "run.json") as group:
+def run(port: int, *, base_dir: Path = BASE_DIR, home: Path | None = None) -> None:
+    """Serve until interrupted (KeyboardInterrupt); whatever dies is started again, the database too.
+
+    `home`: where the embedded database and the processes' ids are kept; the project by default.
+    """
+    home = home or base_dir
+    with ProcessGroup(state_file=home / "var" / "run" / "run.json") as group:
         require_free_port(port)
         _say("opening the database")
-        with database(base_dir) as env:
+        with database(home) as env:
             _say("migrating")
             migrate(env, base_dir=base_dir)
             try:
                 for name, command in procfile(base_dir).items():
                     group.start(name, command, env={**env, "PORT": str(port)}, cwd=base_dir, restart=True)
                 _say(f"http://127.0.0.1:{port}/ (Ctrl-C stops)")
-                group.wait()
+                _look_after(group, home)
             finally:
                 _say("stopping")
                 group.stop()
+
+
+def _look_after(group: ProcessGroup, home: Path) -> None:
+    while not group.wait(timeout_s=DATABASE_LOOK_S):
+        if postgres.revive(home):
+            _say("the database had died: it runs again")
 
 
 def execute(command: list[str], *, base_dir: Path = BASE_DIR) -> int:
@@ -100,6 +111,7 @@ def main(arguments: list[str] | None = None, *, base_dir: Path = BASE_DIR) -> in
     commands = parser.add_subparsers(dest="action", required=True)
     runs = commands.add_parser("run", help="migrate, then serve until Ctrl-C")
     runs.add_argument("--port", type=int, default=int(os.environ.get("PORT") or DEFAULT_PORT))
+    runs.add_argument("--home", type=Path, help="where the embedded database is kept (default: the project)")
     executes = commands.add_parser("exec", help="run one command while the database is open")
     executes.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
@@ -107,7 +119,7 @@ def main(arguments: list[str] | None = None, *, base_dir: Path = BASE_DIR) -> in
         with interruptible():
             if options.action == "exec":
                 return execute(options.command, base_dir=base_dir)
-            run(options.port, base_dir=base_dir)
+            run(options.port, base_dir=base_dir, home=options.home)
     except KeyboardInterrupt:
         return 0 if options.action == "run" else 130
     except (postgres.PostgresError, ProcessError, MigrationError) as error:

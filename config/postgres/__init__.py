@@ -6,7 +6,7 @@ session) calls `opened` or `start`; whatever ran before, killed or not, needs no
 
 from .addresses import APP_ROLE, DATABASE, OWNER_ROLE, Address, DatabaseUrls, data_dir, database_urls
 from .engine import PostgresError
-from .server import RunningPostgres, connection_hint, erase, opened, start
+from .server import RunningPostgres, connection_hint, erase, opened, revive, start
 
 __all__ = [
     "APP_ROLE",
@@ -21,5 +21,6 @@ __all__ = [
     "database_urls",
     "erase",
     "opened",
+    "revive",
     "start",
 ]

@@ -111,6 +111,21 @@ def opened(base_dir: Path, environ: Mapping[str, str] = os.environ) -> Iterator[
         yield running.urls
 
 
+def revive(base_dir: Path, environ: Mapping[str, str] = os.environ) -> bool:
+    """Start the embedded server again where it died (killed, out of memory) under those who hold it open.
+
+    True when that was needed; never with ``DATABASE_URL`` set. Raises PostgresError.
+    """
+    if environ.get("DATABASE_URL", "").strip():
+        return False
+    data = data_dir(base_dir)
+    if engine.postmaster(data) is not None:
+        return False
+    with _start_lock(data):
+        _, process = _ensure_running(data, {})
+    return process is not None
+
+
 def erase(base_dir: Path) -> bool:
     """Stop the embedded server and delete its data; False when there is none.
 

@@ -24,7 +24,7 @@ from tasks_app.operations import claims, policy
 from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
 from tasks_app.operations.converge import observe, observe_many
 from tasks_app.operations.lookup import Lookup, look_up, lookup_of
-from tasks_app.operations.models import PENDING, Channel, Operation
+from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pauses import resume_take
 from tasks_app.operations.publish import publish_or_leave
@@ -51,8 +51,8 @@ class Call:
     continuation: dict[str, str] | None = field(default=None, repr=False)
 
 
-# A look may be due in any of these: overdue too.
-_WATCHED = (S.CALLING_ADCP, *PENDING, S.TIMED_OUT)
+# A look may be due in any of these: overdue, and ended without the result (`partial.py`), too.
+_WATCHED = (S.CALLING_ADCP, *PENDING, S.TIMED_OUT, *SETTLED)
 # Pending without a task is sent again too: what waits for credentials, or a person said to keep waiting for.
 _SENDABLE = (S.REQUESTED, S.CALLING_ADCP, *PENDING)
 

@@ -116,6 +116,32 @@ def test_a_process_that_dies_is_started_again(supervised: Supervised) -> None:
     supervised.wait_for("worker    | ready", times=2)
 
 
+def test_a_database_that_dies_is_started_again(supervised: Supervised, product: Path) -> None:
+    supervised.wait_for("ready", times=2)
+    died = engine.postmaster(postgres.data_dir(product))
+    assert died is not None
+    died.kill()
+    supervised.wait_for("the database had died: it runs again")
+    revived = engine.postmaster(postgres.data_dir(product))
+    assert revived is not None
+    assert revived.pid != died.pid
+    line = next(line for line in supervised.output.splitlines() if line.endswith("worker"))
+    os.kill(int(line.split()[-2]), signal.SIGKILL)
+    supervised.wait_for("worker    | ready", times=2)
+    supervised.process.terminate()
+    assert supervised.finish() == 0, supervised.output
+    assert engine.postmaster(postgres.data_dir(product)) is None
+
+
+def test_the_database_can_live_elsewhere(product: Path, empty_project: Path, port: int) -> None:
+    apart = Supervised(product, "run", "--port", str(port), "--home", str(empty_project))
+    apart.wait_for("ready", times=2)
+    assert engine.postmaster(postgres.data_dir(empty_project)) is not None
+    assert engine.postmaster(postgres.data_dir(product)) is None
+    apart.process.terminate()
+    assert apart.finish() == 0, apart.output
+
+
 def test_after_a_kill_the_next_run_needs_no_clean_up(
     supervised: Supervised, product: Path, port: int
 ) -> None:

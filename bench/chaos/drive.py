@@ -1,0 +1,149 @@
+"""The people of the run: deals are put forward, and one approver books them, as the product has it done.
+
+Every step may meet a database that was just killed (OperationalError, InterfaceError) and is made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.db.models import Q
+
+from bench.chaos.plan import SELLERS, Script
+from bench.chaos.stage import Stage
+from orders.models import Deal, DealLine
+from orders.questions import DEAL, ask_deal
+from orders.services import DealDraft, LineDraft, deal_quote
+from tasks_app import clock
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.services import approval_decide
+from tasks_app.jobs.models import JOB_OPEN, Job
+from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.people.actors import actor_ensure
+from tasks_app.people.models import Advertiser, Team, User
+from tasks_app.sellers.models import Account
+from tasks_app.sellers.services import account_record, seller_add
+
+SLOTS = 16
+BUDGET = Decimal(1000)
+_AT_ONCE = 8
+
+
+def purchases() -> Q:
+    """The operations that the run is about."""
+    return Q(task_type="create_media_buy", subject_type="deal")
+
+
+class Desk:
+    """Puts the scripts' deals forward, at most `window` unfinished at a time, and approves them."""
+
+    def __init__(self, scripts: Sequence[Script], *, window: int) -> None:
+        self._scripts = scripts
+        self._window = window
+        self._next = 0
+        self._accounts: dict[str, Account] = {}
+
+    def prepare(self, stage: Stage) -> None:
+        """People, sellers and accounts. Raises DiscoveryError."""
+        team = Team.objects.create(name="Chaos")
+        self.approver = User.objects.create(username="maya", first_name="Maya", last_name="Lindgren")
+        self.approver.groups.add(Group.objects.get(name="Approver"))
+        self.approver.teams.add(team)
+        actor_ensure(user=self.approver)
+        self._advertiser = Advertiser.objects.create(
+            team=team, name="Lindqvist", brand_domain="lindqvist.com"
+        )
+        for name, (protocol, signed) in SELLERS.items():
+            seller, _ = seller_add(
+                name=name,
+                url=stage.seller_url(name),
+                protocol=protocol,
+                token=stage.token,
+                webhooks=signed,
+                jwks_url=stage.jwks_url(name) if signed == "rfc9421" else "",
+                allow_private=True,
+                slots=SLOTS,
+            )
+            answer = {"account_id": f"acc-{name}", "status": "active"}
+            self._accounts[name] = account_record(advertiser=self._advertiser, seller=seller, answer=answer)
+
+    def step(self, done: int) -> None:
+        """Some more deals, as far as there is room, and a decision on each that waits for one."""
+        room = min(self._window - (self._next - done), _AT_ONCE)
+        for script in self._scripts[self._next : self._next + max(room, 0)]:
+            self._put_forward(script)
+            self._next += 1
+        for approval in Approval.objects.filter(kind=DEAL, status=ApprovalStatus.OPEN):
+            approval_decide(
+                approval_id=approval.pk,
+                user=self.approver,
+                verdict="approve",
+                comment="Go.",
+                expected_digest=approval.evidence_digest,
+            )
+
+    def done(self) -> int:
+        """Purchases that are over, or overdue and with a person."""
+        over = Q(published_at__isnull=False) | Q(status=OperationStatus.TIMED_OUT)
+        return Operation.objects.filter(purchases(), over).count()
+
+    def time_passes(self) -> None:
+        """The deadline comes of what was sent and no seller will ever answer. Only of that: how fast the
+        machine is decides about no purchase."""
+        names = [script.product_id for script in self._scripts if script.endless]
+        deals = DealLine.objects.filter(product_id__in=names).values("deal_id")
+        waiting = Operation.objects.filter(purchases(), subject_id__in=deals, sent_at__isnull=False)
+        now = clock.now()
+        waiting.filter(settled_at__isnull=True, deadline_at__gt=now).exclude(
+            status=OperationStatus.TIMED_OUT
+        ).update(deadline_at=now)
+
+    def at_rest(self, done: int) -> bool:
+        """Nothing moves any more but by a person or a seller."""
+        if done < len(self._scripts):
+            return False
+        waiting = Operation.objects.filter(purchases(), published_at__isnull=True)
+        return Job.objects.filter(status__in=JOB_OPEN).count() <= waiting.count()
+
+    def _put_forward(self, script: Script) -> None:
+        """Its deal and the question to people, in one commit; once, also when the answer to it was lost."""
+        if DealLine.objects.filter(product_id=script.product_id).exists():
+            return
+        with transaction.atomic():
+            ask_deal(self._quote(script))
+
+    def _quote(self, script: Script) -> Deal:
+        start = clock.now().replace(microsecond=0) + timedelta(days=10)
+        account = self._accounts[script.seller]
+        line = LineDraft(
+            channel="display",
+            product_id=script.product_id,
+            product_name=script.kind,
+            pricing_option_id="cpm",
+            pricing_model="cpm",
+            is_fixed=True,
+            guaranteed=True,
+            rate=Decimal(10),
+            ceiling=Decimal(20),
+            budget=BUDGET + script.number,
+            minimum=None,
+            units=None,
+        )
+        draft = DealDraft(
+            team=self._advertiser.team,
+            advertiser=self._advertiser,
+            seller=account.seller,
+            account=account,
+            currency="USD",
+            start_at=start,
+            end_at=start + timedelta(days=28),
+            zone="UTC",
+            lines=(line,),
+            terms={},
+            reasons={"script": script.kind},
+        )
+        return deal_quote(draft=draft, actor="system", requested_by="system", reason="The chaos run")

@@ -1,0 +1,49 @@
+"""A short chaos run: what `make chaos` does with 2,000 purchases, with 200."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config.supervisor import BASE_DIR
+from tests.database import PREFIX
+
+OPERATIONS = 200
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """With the prefix of test servers, so that the next session removes what a killed one left."""
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_every_purchase_is_made_once_and_settled_or_with_a_person(home: Path) -> None:
+    env = {**os.environ, "OPERATIONS": str(OPERATIONS), "SEED": "1", "CHAOS_HOME": str(home)}
+
+    run = subprocess.run(
+        [sys.executable, "-m", "bench.chaos"],
+        check=False,
+        cwd=BASE_DIR,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+    assert run.returncode == 0, run.stdout
+    told = json.loads(run.stdout.splitlines()[-1])
+    assert told["operations"] == OPERATIONS
+    assert (told["bought_twice"], told["lost"], told["differences"]) == (0, 0, 0)
+    assert told["settled"] + told["waiting_on_person"] == OPERATIONS
+    assert told["waiting_on_person"] <= OPERATIONS / 10
+    assert told["kills"] >= 3
