@@ -88,14 +88,14 @@ def _call(operation: Operation) -> Call:
 
 def test_one_that_cannot_be_observed_takes_no_other_with_it(monkeypatch: Any) -> None:
     bad, good = pending(1), pending(2)
-    judge = converge._judge
+    judge = converge.judge
 
     def judged(operation: Operation, *rest: Any) -> Any:
         if operation.pk == bad.pk:
             raise RuntimeError("no")
         return judge(operation, *rest)
 
-    monkeypatch.setattr(converge, "_judge", judged)
+    monkeypatch.setattr(converge, "judge", judged)
     finish(
         [(_call(bad), answer("completed", task_id="t-1")), (_call(good), answer("completed", task_id="t-2"))]
     )
