@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test lint types check bench-footprint bench-transitions chaos screenshots clean
+.PHONY: help setup demo demo-reset run test lint types check bench-footprint bench-transitions bench-operations chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -48,6 +48,9 @@ bench-footprint: $(VENV)/.setup-demo ## time to start and memory of web and work
 
 bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg and django-fsm-log
 	@$(BIN)/python -m bench.transitions
+
+bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled
+	@$(BIN)/python -m bench.operations
 
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=2000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos

@@ -1,0 +1,22 @@
+"""`make bench-operations`: webhooks taken and operations polled, each beside its reference, and one line of JSON.
+
+Source of the conventions: bench.transitions. Each half also runs alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from bench.operations_polls import polls
+from bench.operations_webhooks import webhooks
+
+
+def main() -> int:
+    """Both halves, one after the other: they want the whole machine."""
+    print(json.dumps({**webhooks(), **polls()}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
