@@ -1,4 +1,4 @@
-"""`make bench-operations`: webhooks taken and operations polled, each beside its reference, and one line of JSON.
+"""`make bench-operations`: webhooks taken and operations polled, each beside its reference; one line of JSON.
 
 Source of the conventions: bench.transitions. Each half also runs alone.
 """
