@@ -22,7 +22,7 @@ from orders.models import Deal, DealStatus
 from tasks_app.approvals.selectors import approvals_waiting_for
 from tasks_app.jobs.models import JOB_ENDED, Job, Step, StepStatus
 from tasks_app.lifecycle.models import AuditEntry
-from tasks_app.operations.models import SETTLED, Observation, Operation, OperationStatus
+from tasks_app.operations.models import SETTLED, Operation, OperationStatus
 from tasks_app.people.models import User
 
 _HELD = (DealStatus.BOOKED, DealStatus.DELIVERING, DealStatus.COMPLETED)
@@ -203,17 +203,13 @@ def _count(found: Iterable[Purchase]) -> None:
 
 
 def _with_people(found: Iterable[Purchase], approver: User) -> None:
-    """Whom each waits for: an open question that the approver can decide on, or a contradiction on record."""
+    """Whom each waits for: an open question that the approver can decide on."""
     asked: dict[Any, str] = {}
     for approval in approvals_waiting_for(approver):
         words = f"{approval.kind}, {approver}"
         asked[approval.subject_id] = words
         asked |= dict.fromkeys(_REFERENCE.findall(json.dumps(approval.evidence)), words)
-    contradicted = Observation.objects.filter(outcome=Observation.Outcome.CONFLICT)
-    conflicts = set(contradicted.values_list("operation_id", flat=True))
     for purchase in found:
         ids = [row.pk for rows in (purchase.deals, purchase.operations) for row in rows]
         names = (asked.get(name, "") for name in (*ids, *names_of(purchase)))
         purchase.person = next(filter(None, names), "")
-        if not purchase.person and any(operation.pk in conflicts for operation in purchase.operations):
-            purchase.person = "conflict"
