@@ -14,6 +14,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
 from tests.database import Database, TestServer, migrate_as_owner, opened_server, point_django_at
+from tests.support import forget_sellers
 
 
 @pytest.fixture(scope="session")
@@ -48,11 +49,8 @@ def django_db_setup(
 
 @pytest.fixture(autouse=True)
 def _no_sellers_remembered() -> None:
-    """Webhooks remember sellers for a second, by name: each test has its own."""
-    from tasks_app.webhooks import rates, senders
-
-    senders._known.clear()
-    rates._shares.clear()
+    """Each test has its own."""
+    forget_sellers()
 
 
 @pytest.fixture

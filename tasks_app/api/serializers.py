@@ -90,7 +90,7 @@ class JobDetailSerializer(JobSerializer):
 class ReasonSerializer(StrictSerializer):
     """Why something is done: it stands in the trail."""
 
-    reason = serializers.CharField(max_length=400)
+    reason = serializers.CharField(max_length=500)
 
 
 class RetrySerializer(ReasonSerializer):

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from tasks_app.api.base import RoomViewSet, StrictSerializer
 from tasks_app.api.problems import ConflictError
+from tasks_app.api.serializers import ReasonSerializer
 from tasks_app.operations import steering
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.conflict import Conflict
@@ -28,12 +29,6 @@ from tasks_app.people.roles import STEER_OPERATION
 STEERING_RIGHTS = dict.fromkeys(("poll", "resend", "stop", "settle", "answer"), STEER_OPERATION)
 _REFUSED = OpenApiResponse(description="The operation’s state does not allow it; the title says why")
 _FIELDS = {"reason": "reason", "evidence": "evidence", "answer": "text"}
-
-
-class ReasonSerializer(StrictSerializer):
-    """Why."""
-
-    reason = serializers.CharField(max_length=500)
 
 
 class SettleSerializer(StrictSerializer):

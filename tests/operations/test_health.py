@@ -154,8 +154,10 @@ def test_sellers_are_told_apart_in_as_many_queries_as_one(django_assert_num_quer
 
 def test_a_breaker_is_shown_once_the_seller_has_failed(seller: Seller) -> None:
     assert health_of(seller).breaker is None
-    row = SellerBreaker.objects.create(seller=seller, state="open", failures=5)
-    assert health_of(seller).breaker == Breaker(state="open", failures=5, since=row.since)
+    row = SellerBreaker.objects.create(seller=seller, state="open", failures=5, probe_at=clock.now())
+    assert health_of(seller).breaker == Breaker(
+        state="open", failures=5, since=row.since, next_probe_at=row.probe_at
+    )
 
 
 def test_real_calls_leave_how_long_they_took_whose_they_were_and_their_error() -> None:

@@ -75,8 +75,10 @@ def race(database_url: str, racers: int, acts: Sequence[Act]) -> list[str]:
     from django.db import connections
 
     from tests.database import point_django_at
+    from tests.support import forget_sellers
 
     point_django_at(database_url)
+    forget_sellers()
     try:
         return [_begin_together(racers, act) for act in acts]
     finally:

@@ -113,7 +113,7 @@ def test_a_circuit_breaker_is_shown_where_there_is_one(
     seller, client = agency.sellers["cobalt"], client_of("Buyer")
     assert "Circuit" not in read(client, page_of(seller))
     failed = {"failures": 5, "reason": "timed out"} if state != "closed" else {}
-    SellerBreaker.objects.create(seller=seller, state=state, **failed)
+    SellerBreaker.objects.create(seller=seller, state=state, probe_at=clock.now(), **failed)
     assert said in read(client, page_of(seller))
 
 
