@@ -9,7 +9,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import F, Sum
+from django.db.models import Count, F, QuerySet, Sum, Value
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -64,11 +64,19 @@ def badges(request: HttpRequest) -> dict[str, tuple[int, str]]:
     who = viewer(request)
     if not who.has_perm("tasks_app.view_approval"):
         return {}
-    return {
-        "tasks_app.approval": (selectors.approvals_waiting_for(who).count(), "primary"),
-        "tasks_app.operation": (_operations(who).filter(status=O.TIMED_OUT).count(), "warning"),
-        "tasks_app.conflict": (conflicts_of(who).filter(resolved_at__isnull=True).count(), "danger"),
+    waiting = {
+        "tasks_app.approval": (selectors.approvals_waiting_for(who), "primary"),
+        "tasks_app.operation": (_operations(who).filter(status=O.TIMED_OUT), "warning"),
+        "tasks_app.conflict": (conflicts_of(who).filter(resolved_at__isnull=True), "danger"),
     }
+    first, *others = (_counted(label, rows) for label, (rows, _) in waiting.items())
+    return {label: (count, waiting[label][1]) for label, count in first.union(*others, all=True)}
+
+
+def _counted(label: str, rows: QuerySet[Any]) -> QuerySet[Any, Any]:
+    """(label, how many), or nothing where there are none: one query counts them all, as every page does."""
+    counted = rows.order_by().annotate(label=Value(label)).values("label").annotate(count=Count("pk"))
+    return counted.values_list("label", "count")
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:

@@ -58,9 +58,9 @@ def campaign_rows(campaign: Campaign) -> CampaignRows:
     job = campaign_job(campaign)
     deals = deals_with_rows(Deal.objects.filter(campaign_id=campaign.pk))
     named = {str(deal.pk): deal_name(deal, campaign.name) for deal in deals.deals}
-    graph = job_rows(job, named) if job else None
-    operations = _operations(deals, graph)
     approvals = [approval for asked in deals.asked.values() for approval in asked]
+    graph = job_rows(job, named, approvals) if job else None
+    operations = _operations(deals, graph)
     entities: list[Stateful] = [campaign, *deals.deals, *approvals, *operations]
     entries = entries_of_many(
         {

@@ -34,10 +34,12 @@ class JobRows:
         return [one for one in self.steps if one.fan_out_id == step.pk]
 
 
-def job_rows(job: Job, known: Mapping[str, EntityName] | None = None) -> JobRows:
+def job_rows(
+    job: Job, known: Mapping[str, EntityName] | None = None, asked: Iterable[Approval] = ()
+) -> JobRows:
     """Everything the graph and the table of steps need, in at most nine queries whatever the job's size.
 
-    `known`: names of items, by the item's own text, for who has them already.
+    `known`: names of items, by the item's own text, and `asked`: approvals, for who has them already.
     """
     steps = list(Step.objects.filter(job=job))
     steps.sort(key=lambda step: (step.item_index or 0, str(step.pk)))
@@ -63,7 +65,7 @@ def job_rows(job: Job, known: Mapping[str, EntityName] | None = None) -> JobRows
         children=children,
         child_steps=child_steps,
         operations=_operations(waits),
-        approvals=_approvals(waits),
+        approvals=_approvals(waits, {str(one.pk): one for one in asked}),
         items=_item_names(steps, known or {}),
     )
 
@@ -93,9 +95,11 @@ def _operations(waits: Iterable[dict[str, Any]]) -> dict[str, Operation]:
     )
 
 
-def _approvals(waits: Iterable[dict[str, Any]]) -> dict[str, Approval]:
+def _approvals(waits: Iterable[dict[str, Any]], known: Mapping[str, Approval]) -> dict[str, Approval]:
     ids = {pk for wait in waits if wait.get("type") == "approvals" for pk in wait["ids"]}
-    return {str(a.pk): a for a in Approval.objects.filter(pk__in=ids)} if ids else {}
+    missing = ids - known.keys()
+    found = {str(a.pk): a for a in Approval.objects.filter(pk__in=missing)} if missing else {}
+    return found | {pk: known[pk] for pk in ids & known.keys()}
 
 
 def _item_names(steps: Iterable[Step], known: Mapping[str, EntityName]) -> dict[str, EntityName]:
