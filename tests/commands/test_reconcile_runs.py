@@ -35,6 +35,8 @@ State = ReconciliationRun.State
 def test_an_orphan_is_observed_to_its_end(faulty: FaultySeller, seller: Seller) -> None:
     make_user("Ad Ops", name="omar")
     account = make_account(make_advertiser(), seller)
+    account.reference = {"account_id": "faulty-faulty-buyer.example"}  # the one it is bought for
+    account.save()
     task_id = task_at(faulty, seller)
     lists(faulty, task(task_id, "working", "create_media_buy"))
 

@@ -174,8 +174,26 @@ def test_a_refused_purchase_fails_its_deal_and_tells_why(stage: Stage) -> None:
     sound()
 
 
-def test_a_purchase_nobody_answers_goes_to_a_person_and_the_campaign_waits_for_it(stage: Stage) -> None:
+def test_a_purchase_nobody_answers_is_found_at_the_seller(stage: Stage) -> None:
     stage.broken.fault("create_media_buy", "drop", times=0)
+    stage.run(until=stage.asked)
+    stage.decide()
+    stage.run(until=lambda: stage.deals()["Well"] in CONFIRMED)
+
+    stage.passes.ahead += timedelta(hours=25)
+    stage.run(until=stage.ended)
+
+    assert stage.deals()["Broken"] in CONFIRMED
+    assert (
+        Operation.objects.get(seller__name="Broken", task_type="create_media_buy").settled_by == "reconcile"
+    )
+    assert len(stage.broken.books()) == 1
+    sound()
+
+
+def test_a_purchase_nobody_answers_goes_to_a_person_and_the_campaign_waits_for_it(stage: Stage) -> None:
+    for tool in ("create_media_buy", "get_media_buys", "list_tasks"):
+        stage.broken.fault(tool, "drop", times=0)
     stage.run(until=stage.asked)
     stage.decide()
     stage.run(until=lambda: stage.deals()["Well"] in CONFIRMED)
