@@ -104,8 +104,6 @@ def _observed(operation: Operation, seen: Seen, observation: Observation) -> Non
         _pause(operation, seen)
     elif applied and operation.status in (S.SUBMITTED, S.WORKING):
         _went_on(operation, current)
-    if applied and operation.status == S.AUTH_REQUIRED:
-        _ask_ad_ops(operation)
 
 
 def _went_on(operation: Operation, current: Continuation | None) -> None:
@@ -219,15 +217,3 @@ def _withdraw_question(operation: Operation) -> None:
     # Who is deciding at this moment finds the pause gone and changes nothing.
     for approval in asked.select_for_update(no_key=True, skip_locked=True):
         approval_void(approval=approval, reason="The seller went on without the answer")
-
-
-def _ask_ad_ops(operation: Operation) -> None:
-    notify(
-        kind="auth_required",
-        title=f"{operation.seller} wants other credentials for {operation.reference}",
-        body=f"{operation.message} Renew its token: what waits goes on by itself.".strip(),
-        level="warning",
-        about=About(type="operation", id=operation.pk),
-        right=STEER_OPERATION,
-        key=f"auth_required:{operation.pk}:{operation.version}",
-    )

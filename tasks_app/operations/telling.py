@@ -17,13 +17,14 @@ from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notifications_forget, notify
 from tasks_app.operations.estimates import estimate_of, estimate_words
-from tasks_app.operations.models import PENDING, Operation
+from tasks_app.operations.models import PENDING, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import chore_register
 from tasks_app.people.roles import STEER_OPERATION
 
 _SAID_CHARS = 500
 _ID_CHARS = 255
+_BUYS = frozenset({"create_media_buy", "update_media_buy"})
 _Level = Notification.Level
 
 
@@ -52,6 +53,8 @@ def operation_tell(event: Event) -> None:
         return
     if status in (*PENDING, S.TIMED_OUT) and operation.status != status:
         return
+    if status == S.COMPLETED and operation.task_type not in _BUYS and operation.settled_by == Channel.REPLY:
+        return  # nobody was told that it is awaited
     told = _WORDS[status](operation, event.at)
     operators = told.operators or operation.team is None
     notify(
@@ -116,6 +119,7 @@ def _locked_out(operation: Operation, since: datetime) -> Told:
         title=f"{operation.seller.name} wants credentials for {_what(operation)}",
         sentences=(
             f"Awaited: credentials for {operation.seller.name}, from Ad Ops, since {_at(since)}.",
+            "Renew its token on its page: what waits goes on by itself.",
             _said(operation),
             _overdue_then(operation),
         ),
@@ -143,14 +147,15 @@ def _overdue(operation: Operation, since: datetime) -> Told:
 
 
 def _approved(operation: Operation, at: datetime) -> Told:
-    bought = media_buy_id(operation)
-    named = f"media buy {bought}" if bought else "the seller named no media buy"
-    new = operation.task_type == "create_media_buy"
+    bought, new = media_buy_id(operation), operation.task_type == "create_media_buy"
+    named = f": media buy {bought}" if bought else ""
+    unnamed = operation.task_type in _BUYS and not bought
     late = "It came after its deadline: a person decides whether it is kept." if operation.overdue_at else ""
+    done = f"{operation.seller.name} {'approved' if new else 'completed'} {_what(operation)}"
     return Told(
-        title=f"{operation.seller.name} {'approved' if new else 'completed'} {_what(operation)}: {named}",
+        title=f"{done}: the seller named no media buy" if unnamed else f"{done}{named}",
         sentences=(_ended("Approved" if new else "Completed", operation, at), late, _said(operation)),
-        level=_Level.WARNING if late or not bought else _Level.INFO,
+        level=_Level.WARNING if late or unnamed else _Level.INFO,
     )
 
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from tasks_app import clock
-from tasks_app.notifications.models import Notification
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -32,9 +31,6 @@ def test_new_credentials_answer_a_pause_that_asked_for_them(ops: User) -> None:
     with serve(answering(paused("Log in.", state="AUTH_REQUIRED"), done())) as server:
         operation = paused_purchase(server, token="old")
         assert operation.status == S.AUTH_REQUIRED
-        note = Notification.objects.get(kind="auth_required")
-        assert (note.right, note.subject_id) == ("tasks_app.steer_operation", operation.pk)
-
         _renew(operation, ops)
         sweep()
 

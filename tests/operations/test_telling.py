@@ -223,6 +223,21 @@ def test_failed_and_canceled() -> None:
     assert lines(note) == [f"Canceled {AT_NOON}; it was never sent.", "No reason was given."]
 
 
+def test_an_account_that_was_opened_at_once_is_no_news() -> None:
+    operation = stand(S.SUBMITTED, "sync_accounts")
+    see(operation, answer("completed", task_id="task-1", payload={"accounts": []}), "reply")
+    tell(operation)
+    assert not Notification.objects.exists()
+
+
+def test_an_account_that_was_waited_for_is_told_without_a_media_buy() -> None:
+    operation = stand(S.SUBMITTED, "sync_accounts")
+    see(operation, answer("completed", task_id="task-1", payload={"accounts": []}), "poll")
+    note = told(operation)
+    assert note.title == f"Norrland Digital completed sync_accounts ({operation.reference})"
+    assert note.level == "info"
+
+
 def test_reads_are_not_told_of() -> None:
     tell(stand(S.SUBMITTED, "get_products"))
     assert not Notification.objects.exists()
