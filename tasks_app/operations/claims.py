@@ -24,6 +24,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller, SellerBreaker
 
 Column = Literal["send_at", "next_poll_at"]
+_CLOCKS_APART = timedelta(minutes=1)
 
 _DUE = """
 select o.id, s.seller_id from unnest(%s::uuid[], %s::int[]) s (seller_id, free)
@@ -115,7 +116,11 @@ def _rooms(
 ) -> dict[uuid.UUID, int]:
     """How many more calls each seller may get. Counted after its lock, so that no other claim is missed."""
     now = clock.now()
-    leased = Operation.objects.filter(seller__in=sellers, lease_until__gt=now).order_by()
+    # A call that is out stays due until it is observed: only what is due is looked at (by any process's
+    # clock). Leases have no index of their own, which every claim would have to write.
+    soon = now + _CLOCKS_APART
+    due = Q(send_at__lte=soon) | Q(next_poll_at__lte=soon)
+    leased = Operation.objects.filter(due, seller__in=sellers, lease_until__gt=now).order_by()
     taken = dict(leased.values_list("seller").annotate(Count("pk")))
     rooms: dict[uuid.UUID, int] = {}
     for pk, seller in sellers.items():

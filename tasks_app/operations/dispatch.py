@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from asgiref.sync import sync_to_async
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import F
+from django.db.models import F, TextField
+from django.db.models.functions import Cast
+from encrypted_fields.fields import EncryptedCharField
 
 from tasks_app import clock
 from tasks_app.adcp import client
@@ -46,6 +48,7 @@ class Call:
     tool: str
     arguments: dict[str, Any] = field(repr=False)  # our webhook credentials among them
     secrets: tuple[str, ...] = field(repr=False)
+    sealed_token: str | None = field(default=None, repr=False)  # one secret more, still encrypted
     calm: bool = True  # the seller's breaker had nothing to remember when this was claimed
     lookup: Lookup | None = field(default=None, repr=False)
     continuation: dict[str, str] | None = field(default=None, repr=False)
@@ -81,8 +84,9 @@ def claim_polls(
     rows = Operation.objects.filter(pk__in=claimed.ids)
     rows.update(polls=F("polls") + 1, lease_until=claims.lease())
     # Columns, not operations: a look needs little, and there may be many.
-    told = rows.values_list("pk", "seller_id", "task_id", "webhook_token", "account__reference")
-    known = {pk: _poll(pk, claimed, *rest) for pk, *rest in told.exclude(task_id="")}
+    told = rows.annotate(sealed=Cast("webhook_token", TextField())).exclude(task_id="")
+    columns = told.values_list("pk", "seller_id", "task_id", "sealed", "account__reference")
+    known = {pk: _poll(pk, claimed, *rest) for pk, *rest in columns}
     nameless = claimed.operations([pk for pk in claimed.ids if pk not in known])
     return [*known.values(), *(_look_up(operation, claimed) for operation in nameless)]
 
@@ -147,7 +151,7 @@ def _poll(
     claimed: claims.Claimed,
     seller_id: uuid.UUID,
     task_id: str,
-    webhook_token: str | None,
+    sealed_token: str | None,
     account: dict[str, Any] | None,
 ) -> Call:
     seller = claimed.sellers[seller_id]
@@ -160,7 +164,8 @@ def _poll(
         endpoint=seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
         tool=tool,
         arguments=task_status_arguments(task_id, account),
-        secrets=tuple(s for s in (webhook_token, seller.webhook_secret, seller.token) if s),
+        secrets=tuple(seller.known_secrets),
+        sealed_token=sealed_token,
         calm=breaker_is_clean(claimed.breakers.get(seller_id)),
     )
 
@@ -229,8 +234,12 @@ async def make(call: Call) -> Seen:
     """Make the call; whatever comes back. No database."""
     if call.lookup is not None:
         return await look_up(call.lookup)
+    secrets = call.secrets
+    if call.sealed_token is not None:  # opened here and not while the claim holds its rows
+        sealed = cast(EncryptedCharField, Operation._meta.get_field("webhook_token"))
+        secrets = (*secrets, str(sealed.to_python(call.sealed_token)))
     return await client.call(
-        call.endpoint, call.tool, call.arguments, secrets=call.secrets, continuation=call.continuation
+        call.endpoint, call.tool, call.arguments, secrets=secrets, continuation=call.continuation
     )
 
 

@@ -164,11 +164,6 @@ class Operation(Stateful):
                 ),
             ),
             models.Index(
-                fields=["seller"],
-                name="operation_out",
-                condition=models.Q(lease_until__isnull=False),
-            ),
-            models.Index(
                 fields=["overdue_at"],
                 name="operation_to_tell",
                 condition=models.Q(status="timed_out", overdue_told_at__isnull=True),

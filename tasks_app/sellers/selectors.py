@@ -10,7 +10,6 @@ from typing import Any
 
 from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
 
-from tasks_app import clock
 from tasks_app.ids import first_id_at
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
@@ -96,9 +95,3 @@ def seller_names(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
 def seller_breaker(seller: Seller) -> Breaker:
     """The circuit breaker of a seller as it stands."""
     return breakers_of([seller]).get(seller.pk, Breaker(state=SellerBreaker.State.CLOSED))
-
-
-def calls_out(seller: Seller) -> int:
-    """How many calls to a seller are out now, in all processes."""
-    count: int = seller.operations.filter(lease_until__gt=clock.now()).count()
-    return count
