@@ -17,7 +17,6 @@ import asyncio
 import json
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -27,8 +26,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from bench import server
 from config import postgres
-from config.supervisor import BASE_DIR, child_environment, migrate
+from config.supervisor import BASE_DIR
 
 ROUNDS = 3
 SELLERS = 3
@@ -37,7 +37,6 @@ CLAIMS = 5
 DUE = 10_000
 SETTLED = 1_000_000
 DELAY_S = 0.02
-_BASE = BASE_DIR / "var" / "bench-polls"
 _KEYS = ("poll_overhead", "claim_ms", "poller_rss_mb")
 # What tells a settled operation, there to be in the way, from the first due one; `n` is its number.
 _SETTLED_COLUMNS = {
@@ -58,7 +57,9 @@ def polls(*, due: int = DUE, settled: int = SETTLED, rounds: int = ROUNDS) -> di
     """Run the bench; answers the medians of poll_overhead, claim_ms and poller_rss_mb, and our polls per
     second beside them."""
     figures: Figures = {}
-    with _stage() as (running, env), ExitStack() as closing:
+    wanted = {"FLIGHTDECK_SWEEP_BATCH": str(IN_FLIGHT)}
+    with server.opened("bench-polls", **wanted) as on, ExitStack() as closing:
+        running, env = on.running, on.env
         ports = [str(closing.enter_context(_seller())) for _ in range(SELLERS)]
         print(f"== making {due:,} due and {settled:,} settled operations", flush=True)
         _child(env, "fill", *ports, "--due", str(due))
@@ -69,36 +70,6 @@ def polls(*, due: int = DUE, settled: int = SETTLED, rounds: int = ROUNDS) -> di
         print(f"{name:<16}{min(values):>12,.2f}{statistics.median(values):>12,.2f}{max(values):>12,.2f}")
     medians = {key: round(statistics.median(figures[key]), 2) for key in _KEYS}
     return {**medians, "polls_per_s": round(due / statistics.median(figures["ours_s"]))}
-
-
-@contextmanager
-def _stage() -> Iterator[tuple[postgres.RunningPostgres, dict[str, str]]]:
-    """A server of its own, migrated; erased afterwards, and before if a killed run left one."""
-    _erase()
-    _BASE.mkdir(parents=True)
-    _BASE.chmod(0o755)  # run as root, the service account must get through
-    try:
-        with postgres.start(_BASE) as running:
-            env = {
-                **os.environ,
-                **child_environment(running.urls),
-                "FLIGHTDECK_VAR": str(_BASE / "var"),
-                "FLIGHTDECK_LOG_LEVEL": "WARNING",
-                "FLIGHTDECK_SWEEP_BATCH": str(IN_FLIGHT),
-            }
-            print("== migrating", flush=True)
-            migrate(env)
-            yield running, env
-    finally:
-        _erase()
-
-
-def _erase() -> None:
-    if _BASE.exists():
-        data = postgres.data_dir(_BASE)
-        postgres.erase(_BASE)
-        shutil.rmtree(data.parent, ignore_errors=True)
-        shutil.rmtree(_BASE, ignore_errors=True)
 
 
 def _settle(running: postgres.RunningPostgres, count: int) -> None:

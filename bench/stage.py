@@ -4,8 +4,6 @@ synchronous_commit on), and in it the deals of each party. `python -m bench.stag
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,13 +14,12 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from bench import parties
+from bench import parties, server
 from config import postgres
 from config.postgres import roles
-from config.supervisor import BASE_DIR, child_environment, migrate
+from config.supervisor import BASE_DIR
 
 PROCESSES = 4
-_BASE = BASE_DIR / "var" / "bench"
 _PEER = "fsm_log"
 
 # The same tables without triggers, foreign keys and checks of entries, filled with the same rows.
@@ -50,32 +47,18 @@ class Stage:
 
 @contextmanager
 def opened() -> Iterator[Stage]:
-    """The server with everybody's deals; erased afterwards, and before if a killed run left one."""
-    _erase()
-    _BASE.mkdir(parents=True)
-    _BASE.chmod(0o755)  # run as root, the service account must get through
-    try:
-        with postgres.start(_BASE) as running:
-            env = {
-                **os.environ,
-                **child_environment(running.urls),
-                "FLIGHTDECK_VAR": str(_BASE / "var"),
-                "FLIGHTDECK_LOG_LEVEL": "WARNING",
-                "PEER_DATABASE_URL": urlsplit(running.urls.owner)._replace(path=f"/{_PEER}").geturl(),
-            }
-            print("== migrating", flush=True)
-            migrate(env)
-            for whose in ("ours", "peer"):
-                print(f"== making the deals ({whose})", flush=True)
-                if whose == "peer":
-                    _make_peer_database(running)
-                subprocess.run(
-                    [sys.executable, "-m", "bench.stage", whose], check=True, cwd=BASE_DIR, env=env
-                )
-            _make_reference(running.urls.owner)
-            yield Stage(env, _server(running.urls.app))
-    finally:
-        _erase()
+    """The server with everybody's deals."""
+    with server.opened("bench") as on:
+        running = on.running
+        peer = urlsplit(running.urls.owner)._replace(path=f"/{_PEER}").geturl()
+        env = {**on.env, "PEER_DATABASE_URL": peer}
+        for whose in ("ours", "peer"):
+            print(f"== making the deals ({whose})", flush=True)
+            if whose == "peer":
+                _make_peer_database(running)
+            subprocess.run([sys.executable, "-m", "bench.stage", whose], check=True, cwd=BASE_DIR, env=env)
+        _make_reference(running.urls.owner)
+        yield Stage(env, on.words())
 
 
 def _make_peer_database(running: postgres.RunningPostgres) -> None:
@@ -90,22 +73,6 @@ def _make_reference(url: str) -> None:
         owner.execute(_REFERENCE)
     with psycopg.connect(url, autocommit=True) as owner:
         owner.execute("vacuum analyze")
-
-
-def _server(url: str) -> str:
-    names = ("server_version", "fsync", "synchronous_commit", "full_page_writes")
-    with psycopg.connect(url) as app:
-        told = {name: app.execute(f"show {name}").fetchone() for name in names}
-    return ", ".join(f"{name} {row[0]}" for name, row in told.items() if row)
-
-
-def _erase() -> None:
-    if not _BASE.exists():
-        return
-    data = postgres.data_dir(_BASE)
-    postgres.erase(_BASE)
-    shutil.rmtree(data.parent, ignore_errors=True)
-    shutil.rmtree(_BASE, ignore_errors=True)
 
 
 def fill_ours() -> None:

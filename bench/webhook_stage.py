@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -22,14 +21,12 @@ import psycopg
 import requests
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from bench import webhook_load
+from bench import server, webhook_load
 from bench.webhook_load import Target
-from config import postgres
 from config.processes import ProcessGroup
-from config.supervisor import BASE_DIR, child_environment, migrate
+from config.supervisor import BASE_DIR
 from demo.run import bindable
 
-_BASE = BASE_DIR / "var" / "bench-webhooks"
 _SELLERS = ("bench", "bench-signed")
 _UVICORN = "exec uvicorn {app} --host 127.0.0.1 --port {port} --timeout-graceful-shutdown 3 --no-access-log"
 _LIMIT_S = 60
@@ -58,29 +55,20 @@ class Stage:
 @contextmanager
 def opened(*, count: int, signed: int) -> Iterator[Stage]:
     """Both servers on one database, with `count` purchases of the seller with a secret and `signed` of the
-    other; erased afterwards, and before if a killed run left one."""
-    _erase()
-    _BASE.mkdir(parents=True)
-    _BASE.chmod(0o755)  # run as root, the service account must get through
+    other."""
     key = ed25519.Ed25519PrivateKey.generate()
+    ports = [bindable(0), bindable(0)]
+    more = {
+        "FLIGHTDECK_PUBLIC_URL": f"http://127.0.0.1:{ports[0]}",
+        # Counted as ever, but one seller sends more here than a seller ever does.
+        "FLIGHTDECK_WEBHOOK_SELLER_CAP": "1000000000",
+        "FLIGHTDECK_WEBHOOK_NONCES_PER_KEY": "1000000",
+        "BENCH_SECRET": webhook_load.SECRET,
+    }
     with ExitStack() as closing:
-        closing.callback(_erase)
-        running = closing.enter_context(postgres.start(_BASE))
+        on = closing.enter_context(server.opened("bench-webhooks", **more))
+        running, env = on.running, on.env
         jwks = closing.enter_context(_published(key))
-        ports = [bindable(0), bindable(0)]
-        env = {
-            **os.environ,
-            **child_environment(running.urls),
-            "FLIGHTDECK_VAR": str(_BASE / "var"),
-            "FLIGHTDECK_LOG_LEVEL": "WARNING",
-            "FLIGHTDECK_PUBLIC_URL": f"http://127.0.0.1:{ports[0]}",
-            # Counted as ever, but one seller sends more here than a seller ever does.
-            "FLIGHTDECK_WEBHOOK_SELLER_CAP": "1000000000",
-            "FLIGHTDECK_WEBHOOK_NONCES_PER_KEY": "1000000",
-            "BENCH_SECRET": webhook_load.SECRET,
-        }
-        print("== migrating", flush=True)
-        migrate(env)
         targets = _filled(env, jwks, count, signed)
         with psycopg.connect(running.urls.owner, autocommit=True) as owner:
             owner.execute(_REFERENCE_TABLE)
@@ -96,7 +84,7 @@ def opened(*, count: int, signed: int) -> Iterator[Stage]:
             _until_answers(group, url.format("bench"))
         yield Stage(
             env=env,
-            server=_server(running.urls.app),
+            server=on.words(),
             ours=urls[0].format(_SELLERS[0]),
             signed=urls[0].format(_SELLERS[1]),
             reference=urls[1].format("bench"),
@@ -154,22 +142,6 @@ def _until_answers(group: ProcessGroup, url: str) -> None:
         except requests.ConnectionError:
             threading.Event().wait(0.1)
     raise SystemExit(f"{url} does not answer")
-
-
-def _server(url: str) -> str:
-    names = ("server_version", "fsync", "synchronous_commit", "full_page_writes")
-    with psycopg.connect(url) as app:
-        told = {name: app.execute(f"show {name}").fetchone() for name in names}
-    return ", ".join(f"{name} {row[0]}" for name, row in told.items() if row)
-
-
-def _erase() -> None:
-    if not _BASE.exists():
-        return
-    data = postgres.data_dir(_BASE)
-    postgres.erase(_BASE)
-    shutil.rmtree(data.parent, ignore_errors=True)
-    shutil.rmtree(_BASE, ignore_errors=True)
 
 
 def fill(jwks: str, counts: dict[str, int]) -> dict[str, list[list[str]]]:

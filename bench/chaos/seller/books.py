@@ -51,7 +51,7 @@ class Books:
             self._db.execute("begin immediate")
             try:
                 yield self._db
-            except BaseException:
+            except BaseException:  # whatever ends the block, nothing of it stays
                 self._db.execute("rollback")
                 raise
             self._db.execute("commit")
