@@ -28,7 +28,7 @@ from orders.seller_state import Freshness, deal_follow, is_older
 from tasks_app import clock
 from tasks_app.operations.line import Line, UnreadableError, line_to, within
 from tasks_app.sellers.models import Seller
-from tasks_app.waking import wake_worker
+from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
 REFRESH = "orders.mirror.mirrors_refresh_due"
@@ -84,7 +84,7 @@ def mirrors_wake() -> int:
     """A chore of the sweep: wake a worker where a reading is due. Answers 1 when it did."""
     if not _claimable().exists():
         return 0
-    return int(wake_worker(REFRESH))
+    return wake_workers(REFRESH)
 
 
 def mirrors_refresh_due() -> int:

@@ -306,7 +306,7 @@ def start(
     try:
         if wait_for(lambda: process.poll() is not None or answers(), START_S) and process.poll() is None:
             return process
-    except BaseException:
+    except BaseException:  # an interrupt too must leave no server behind
         _quit(process)
         raise
     _quit(process)

@@ -57,7 +57,7 @@ class Books:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
-        except BaseException:
+        except BaseException:  # whatever ends the block, nothing of it stays
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")

@@ -134,7 +134,7 @@ class Desk:
                 task = self._books.task(step["task_id"])
                 if task is not None and task["status"] not in TERMINAL:
                     self._advance(task, step["action"])
-        except Exception:
+        except Exception:  # whatever it was, the step is due again; who called is told
             self._books.put_off_step(step["number"], due_at=time.time() + _PUT_OFF_SECONDS)
             raise
         return True

@@ -180,7 +180,7 @@ def _become(child: _Child, *, pace: float, parent: int, writing: int) -> None:
         status = leaving.code if isinstance(leaving.code, int) else 1
     except KeyboardInterrupt:
         status = 0
-    except BaseException:
+    except BaseException:  # a forked child must not run on in its parent's code
         traceback.print_exc()
     finally:
         sys.stdout.flush()

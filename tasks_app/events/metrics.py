@@ -6,40 +6,19 @@ loses nothing. Transitions are counted in the commit that publishes them: each e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-import structlog
-from django.db import DatabaseError
 from django.db.models import Count
-from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from tasks_app.events.bus import subscribers
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
-
-log = structlog.get_logger(__name__)
-
-
-class EventMetrics(Collector):
-    """flightdeck_transitions_total{type}, flightdeck_events_behind{subscriber},
-    flightdeck_event_deliveries_gave_up{subscriber}."""
-
-    def describe(self) -> Iterable[Metric]:
-        # Without it, registering would collect, and ask a database that is not there yet.
-        return []
-
-    def collect(self) -> Iterable[Metric]:
-        try:
-            return list(_families())
-        except DatabaseError as error:  # the other metrics are answered all the same
-            log.warning("event_metrics_not_read", error=str(error))
-            return []
+from tasks_app.metrics import metrics_register
 
 
 def register() -> None:
     """Called when the application starts."""
-    REGISTRY.register(EventMetrics())
+    metrics_register("event", _families)
 
 
 def _families() -> Iterator[Metric]:

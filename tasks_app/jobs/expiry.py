@@ -81,11 +81,7 @@ def _steps_of(job: Job) -> list[Step]:
 def _holds_clock(step: Step) -> bool:
     """Whether it waits for a person, or for an operation that is still out."""
     wait = step.waiting_for or {}
-    if wait.get("type") == "operation":
-        return Operation.objects.filter(pk=wait["id"], published_at__isnull=True).exists()
-    if wait.get("type") == "approvals":
-        return Approval.objects.filter(pk__in=wait["ids"], status=ApprovalStatus.OPEN).exists()
-    return False
+    return wait.get("type") in _OTHERS and not _has_come(wait)
 
 
 def _spans(steps: Iterable[Step], now: datetime) -> list[tuple[datetime, datetime]]:

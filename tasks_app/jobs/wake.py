@@ -10,14 +10,12 @@ from functools import partial
 
 from django.db import transaction
 from django.db.models import Q
-from django_q.brokers import get_broker
-from django_q.tasks import async_task
 
 from tasks_app import clock
 from tasks_app.jobs.models import Step, StepStatus
+from tasks_app.waking import wake_workers
 
 DRAIN = "tasks_app.jobs.worker.drain"
-_ENOUGH = 8  # wake-ups waiting: a drain takes everything there is, more of them change nothing
 _MISSED = timedelta(seconds=1)
 _here = threading.local()
 
@@ -35,7 +33,7 @@ def wake_if_missed() -> int:
     orphaned = Q(status=StepStatus.EXECUTING, lease_until__lt=now)
     if not Step.objects.filter(Q(ready_at__lte=now - _MISSED) | orphaned).exists():
         return 0
-    _enqueue(1)
+    wake_workers(DRAIN)
     return 1
 
 
@@ -46,24 +44,18 @@ def taking_next() -> Iterator[None]:
     _here.owed = 0
     try:
         yield
-    except BaseException:
-        _enqueue(1)
+    except BaseException:  # whatever it was, what became ready is for others
+        wake_workers(DRAIN)
         raise
     finally:
         others, _here.owed = _here.owed - 1, None
     if others > 0:
-        _enqueue(others)
+        wake_workers(DRAIN, others)
 
 
 def _owe(ready: int) -> None:
     owed: int | None = getattr(_here, "owed", None)
     if owed is None:
-        _enqueue(ready)
+        wake_workers(DRAIN, ready)
     else:
         _here.owed = owed + ready
-
-
-def _enqueue(ready: int) -> None:
-    # Locked ones were taken by a worker, maybe one that was killed: only those still waiting count.
-    for _ in range(min(ready, _ENOUGH - get_broker().queue_size())):
-        async_task(DRAIN, save=False)

@@ -82,7 +82,7 @@ def anchor_write(heads: Iterable[Head], *, path: Path, key: Ed25519PrivateKey) -
     with path.open("x", encoding="utf-8") as file:
         try:
             statement = _write(heads, file, key)
-        except BaseException:
+        except BaseException:  # half an anchor is none
             path.unlink()
             raise
     return statement

@@ -253,7 +253,7 @@ def finish(done: Sequence[tuple[Call, Seen]]) -> None:
         observed = {o.operation_id: o.operation for o in observe_many(seen)} if len(done) > 1 else {}
     except (OperationalError, InterfaceError):
         raise
-    except Exception:
+    except Exception:  # one of them is wrong: each is tried by itself
         log.exception("not_observed_together", operations=len(done))
         observed = {}
     for call, what in done:
@@ -261,7 +261,7 @@ def finish(done: Sequence[tuple[Call, Seen]]) -> None:
             _finish(call, what, observed.get(call.operation_id))
         except (OperationalError, InterfaceError):
             raise
-        except Exception:
+        except Exception:  # it stops no other; its lease runs out and it is due again
             log.exception("call_not_observed", operation=str(call.operation_id), tool=call.tool)
 
 

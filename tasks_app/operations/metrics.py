@@ -7,42 +7,23 @@ process answers for all, and a restart loses nothing; each seller's latest rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-import structlog
-from django.db import DatabaseError
 from django.db.models import Count
-from prometheus_client import REGISTRY
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
+from tasks_app.metrics import metrics_register
 from tasks_app.operations.health import sellers_health
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.health import SellerHealth, WebhookState
 from tasks_app.sellers.models import Seller
 
-log = structlog.get_logger(__name__)
 Told = list[tuple[str, SellerHealth]]
-
-
-class OperationMetrics(Collector):
-    """The families named in docs/operating.md."""
-
-    def describe(self) -> Iterable[Metric]:
-        # Without it, registering would collect, and ask a database that is not there yet.
-        return []
-
-    def collect(self) -> Iterable[Metric]:
-        try:
-            return list(_families())
-        except DatabaseError as error:  # the other metrics are answered all the same
-            log.warning("operation_metrics_not_read", error=str(error))
-            return []
 
 
 def register() -> None:
     """Called when the application starts."""
-    REGISTRY.register(OperationMetrics())
+    metrics_register("operation", _families)
 
 
 def _families() -> Iterator[Metric]:

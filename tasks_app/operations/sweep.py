@@ -22,6 +22,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from tasks_app import clock, stopping
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import deadlines, dispatch, publish
+from tasks_app.session_locks import session_lock, session_unlock
 
 log = structlog.get_logger(__name__)
 # What else a sweep looks after, registered by the rooms above: each answers how many rows it handled.
@@ -79,7 +80,7 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
     sweeper = _Sweeper()
     # In the thread that the work is done in: a connection that broke under the last slice is replaced.
     await sync_to_async(close_old_connections)()
-    if not await sync_to_async(_lock)():
+    if not await sync_to_async(session_lock)(_LOCK):
         return sweeper.swept
     until = time.monotonic() + seconds
     try:
@@ -87,7 +88,7 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
             await sweeper.safely(sweeper.tick)
             await sweeper.refill(seconds=settings.SWEEP_TICK_S)
     finally:
-        await sync_to_async(_unlock)()
+        await sync_to_async(session_unlock)(_LOCK)
     await sync_to_async(handover)()
     await sweeper.drain(seconds=_LAST_CALLS_S)
     return sweeper.swept
@@ -113,7 +114,7 @@ class _Sweeper:
             # claimed with skip locked.
             log.warning("sweep_database_lost", error=str(error))
             await sync_to_async(_disconnect)()
-        except Exception:
+        except Exception:  # the calls that are out are not given up for it
             log.exception("sweep_tick_failed")
 
     async def tick(self) -> None:
@@ -229,20 +230,6 @@ def _run(name: str, chore: Callable[[], int]) -> int:
         return 0
 
 
-def _lock() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("select pg_try_advisory_lock(%s)", [_LOCK])
-        return bool(cursor.fetchone()[0])
-
-
 def _disconnect() -> None:
     """A function, so that the connection is that of the thread it runs in; the next query opens another."""
     connection.close()
-
-
-def _unlock() -> None:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("select pg_advisory_unlock(%s)", [_LOCK])
-    except (OperationalError, InterfaceError):
-        connection.close()  # which gives it back too

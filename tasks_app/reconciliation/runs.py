@@ -17,10 +17,7 @@ import structlog
 from django.conf import settings
 from django.db import (
     IntegrityError,
-    InterfaceError,
-    OperationalError,
     close_old_connections,
-    connection,
     transaction,
 )
 
@@ -35,7 +32,8 @@ from tasks_app.reconciliation.findings import Recorded, reading_record
 from tasks_app.reconciliation.models import ReconciliationRun
 from tasks_app.reconciliation.waiting import Waiting
 from tasks_app.sellers.models import Seller
-from tasks_app.waking import wake_worker
+from tasks_app.session_locks import session_lock, session_unlock
+from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
 WORK = "tasks_app.reconciliation.runs.runs_work"
@@ -155,7 +153,7 @@ def runs_wake() -> int:
     if asked is None or (asked.woken_at is not None and asked.woken_at > now - _WOKEN):
         return 0
     ReconciliationRun.objects.filter(pk=asked.pk).update(woken_at=now)
-    return int(wake_worker(WORK))
+    return wake_workers(WORK)
 
 
 def runs_work() -> int:
@@ -176,12 +174,12 @@ def run_perform(*, run: ReconciliationRun, limit_s: float) -> Report:
 
     Raises RunsAlreadyError: another run has not ended, or somebody took this one.
     """
-    if not _locked():
+    if not session_lock(_LOCK):
         raise RunsAlreadyError("A reconciliation is running.")
     try:
         return _perform(run, limit_s)
     finally:
-        _unlock()
+        session_unlock(_LOCK)
 
 
 def _perform(run: ReconciliationRun, limit_s: float) -> Report:
@@ -190,7 +188,7 @@ def _perform(run: ReconciliationRun, limit_s: float) -> Report:
     try:
         read = [(reader, reader.read(sellers, limit_s / max(len(_readers), 1))) for reader in _readers]
         report = Report(run=run, sellers=_recorded(run, sellers, read))
-    except Exception as error:
+    except Exception as error:  # whatever it was stands in the run's report
         _end(run, error=f"{type(error).__name__}: {error}"[:500])
         raise
     run.differ, run.counts = len(report.differing()), report.counts()
@@ -205,20 +203,6 @@ def _by_schedule() -> ReconciliationRun | None:
     if latest is not None and latest.asked_at + every > clock.now():
         return None
     return run_ask(trigger=Trigger.SCHEDULE, actor=SYSTEM)
-
-
-def _locked() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("select pg_try_advisory_lock(%s)", [_LOCK])
-        return bool(cursor.fetchone()[0])
-
-
-def _unlock() -> None:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("select pg_advisory_unlock(%s)", [_LOCK])
-    except (OperationalError, InterfaceError):
-        connection.close()  # which gives it back too
 
 
 def _begin(run: ReconciliationRun) -> None:

@@ -90,7 +90,7 @@ def _guarded(work: Callable[[], Answer]) -> Answer:
     except (OperationalError, InterfaceError) as error:
         log.warning("webhook_database_lost", error=type(error).__name__)
         connection.close()
-    except Exception:
+    except Exception:  # ours to mend; the sender is asked to come again
         log.exception("webhook_failed")
         connection.close()
     return _LATER

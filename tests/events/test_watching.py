@@ -70,7 +70,7 @@ def test_without_the_database_the_other_metrics_are_answered(
     def away() -> None:
         raise DatabaseError("away")
 
-    monkeypatch.setattr(metrics, "_families", away)
+    monkeypatch.setattr(metrics, "subscribers", away)
     answer = client.get("/metrics")
     assert answer.status_code == 200
     assert b"python_info" in answer.content

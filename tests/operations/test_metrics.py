@@ -125,10 +125,10 @@ def test_no_secret_and_nothing_of_a_purchase_is_in_them(time: Clock) -> None:
 def test_without_the_database_the_other_metrics_are_answered(
     monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
-    def away() -> None:
+    def away(_sellers: object) -> None:
         raise DatabaseError("away")
 
-    monkeypatch.setattr(metrics, "_families", away)
+    monkeypatch.setattr(metrics, "sellers_health", away)
     answered = client.get("/metrics")
     assert answered.status_code == 200
     assert b"python_info" in answered.content
