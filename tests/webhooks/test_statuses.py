@@ -214,9 +214,10 @@ def test_a_database_that_was_restarted_is_noticed(
         assert web.send(norrland, payload(task_id="t-1")).status_code == 200
         with connection.cursor() as cursor:
             cursor.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
                 " where pid <> pg_backend_pid() and datname = current_database() and usename = current_user"
             )
+            assert all(ended for (ended,) in cursor.fetchall()), "each is gone, not only told to go"
         body = payload(task_id="t-2")
         told = [web.send(norrland, body) for _ in range(40)]
 
