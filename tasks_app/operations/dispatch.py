@@ -13,7 +13,7 @@ from typing import Any, cast
 import structlog
 from asgiref.sync import sync_to_async
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import F, TextField
+from django.db.models import TextField
 from django.db.models.functions import Cast
 from encrypted_fields.fields import EncryptedCharField
 
@@ -25,6 +25,7 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import claims, policy
 from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
 from tasks_app.operations.converge import observe, observe_many
+from tasks_app.operations.leases import leases_release
 from tasks_app.operations.lookup import Lookup, look_up, lookup_of
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -82,7 +83,6 @@ def claim_polls(
     if not claimed.ids:
         return []
     rows = Operation.objects.filter(pk__in=claimed.ids)
-    rows.update(polls=F("polls") + 1, lease_until=claims.lease())
     # Columns, not operations: a look needs little, and there may be many.
     told = rows.annotate(sealed=Cast("webhook_token", TextField())).exclude(task_id="")
     columns = told.values_list("pk", "seller_id", "task_id", "sealed", "account__reference")
@@ -109,8 +109,10 @@ def _claim_sends(
     claimed = claims.claim_due(
         column="send_at", statuses=statuses, due_by=due_by or clock.now(), limit=limit, out=out, only=only
     )
-    calls = (_take_send(operation, claimed) for operation in claimed.operations())
-    return [call for call in calls if call is not None]
+    taken = [_take_send(operation, claimed) for operation in claimed.operations()]
+    calls = [call for call in taken if call is not None]
+    leases_release(set(claimed.ids) - {call.operation_id for call in calls})
+    return calls
 
 
 def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
@@ -123,9 +125,7 @@ def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
         return None
     resume = resume_take(operation) if operation.seller.protocol == Seller.Protocol.A2A else None
     if resume is not None:
-        Operation.objects.filter(pk=operation.pk).update(
-            attempts=operation.attempts + 1, lease_until=claims.lease()
-        )
+        Operation.objects.filter(pk=operation.pk).update(attempts=operation.attempts + 1)
         call = _call(operation, claimed, Channel.REPLY, operation.task_type, resume.arguments)
         return replace(call, continuation=resume.continuation)
     if not resend_is_safe(operation):
@@ -135,7 +135,6 @@ def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
     changes: dict[str, Any] = {
         "attempts": operation.attempts + 1,
         "sent_at": operation.sent_at or clock.now(),
-        "lease_until": claims.lease(),
     }
     if operation.status == S.REQUESTED:
         # The time it was held for people, or queued for the seller, is not the seller's.
@@ -173,18 +172,6 @@ def _poll(
 def _look_up(operation: Operation, claimed: claims.Claimed) -> Call:
     call = _call(operation, claimed, Channel.RECONCILE, "get_media_buys", {})
     return replace(call, lookup=lookup_of(operation))
-
-
-def renew_leases(operation_ids: list[uuid.UUID]) -> None:
-    """Keep the operations whose calls are still out."""
-    Operation.objects.filter(pk__in=operation_ids, lease_until__isnull=False).update(
-        lease_until=claims.lease()
-    )
-
-
-def release_leases(operation_ids: list[uuid.UUID]) -> None:
-    """Give back operations whose calls were cut off: due again at once, the same bytes and key."""
-    Operation.objects.filter(pk__in=operation_ids, lease_until__isnull=False).update(lease_until=None)
 
 
 def _call(
@@ -268,8 +255,6 @@ def finish(done: Sequence[tuple[Call, Seen]]) -> None:
 def _finish(call: Call, seen: Seen, operation: Operation | None) -> None:
     if operation is None:
         operation = observe(operation_id=call.operation_id, seen=seen, channel=call.channel).operation
-    if operation.lease_until is not None:
-        release_leases([call.operation_id])  # nothing followed from it: its slot is free all the same
     if not call.calm or is_failure(seen):
         breaker_record(seller_id=call.seller_id, seen=seen)
     if operation.settled_at is not None:
