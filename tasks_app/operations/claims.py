@@ -12,40 +12,47 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q
 
 from tasks_app import clock
 from tasks_app.operations.breaker import breaker_probe, breaker_room
-from tasks_app.operations.leases import is_out, lease_end, leases_count
+from tasks_app.operations.leases import lease_end, leases_count
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller, SellerBreaker
 
 Column = Literal["send_at", "next_poll_at"]
-
-_TAKE = """
+# A send moves its operation; a look may as well find that somebody has moved it.
+_LOCK: dict[Column, str] = {"send_at": "for no key update skip locked", "next_poll_at": ""}
+_DUE = """t.{column} <= %(by)s and t.status = any(%(statuses)s)
+        and not exists (select from tasks_app_calllease l where l.id = t.id and l.until >= %(now)s)
+        and (%(only)s::uuid is null or t.id = %(only)s)"""
+_SELLER = ", ".join(f"s.{f.column}" for f in Seller._meta.concrete_fields if f.name != "capabilities")
+# Lateral with a limit: one look into the index for each seller, however much is due.
+_SELLERS = f"""
+select {_SELLER} from tasks_app_seller s cross join lateral (
+    select from tasks_app_operation t where t.seller_id = s.id and {_DUE} limit 1) o
+ order by s.id for no key update of s {{skip}}
+"""  # noqa: S608 - names of ours
+_TAKE = f"""
 with due as (
   select o.id, s.seller_id, o.due from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
    cross join lateral (
-     select t.id, t.{column} as due from tasks_app_operation t
-      where t.seller_id = s.seller_id and t.{column} <= %(by)s and t.status = any(%(statuses)s)
-        and not exists (select from tasks_app_calllease l where l.id = t.id and l.until >= %(now)s)
-        and (%(only)s::uuid is null or t.id = %(only)s)
-      order by t.{column} limit s.free
-      for no key update skip locked) o
+     select t.id, t.{{column}} as due from tasks_app_operation t
+      where t.seller_id = s.seller_id and {_DUE}
+      order by t.{{column}} limit s.free {{lock}}) o
    order by o.due limit %(limit)s),
 leased as (
   insert into tasks_app_calllease (id, seller_id, until) select id, seller_id, %(until)s from due
       on conflict (id) do update set until = excluded.until)
 select id, seller_id from due order by due
-"""
+"""  # noqa: S608
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Ids of operations locked for a call, the longest due first, with their sellers and breakers by id."""
+    """Ids of operations leased for a call, the longest due first, with their sellers and breakers by id."""
 
     ids: Sequence[uuid.UUID]
     sellers: Mapping[uuid.UUID, Seller]
@@ -72,13 +79,14 @@ def claim_due(
     out: Counter[uuid.UUID] | None = None,
     only: uuid.UUID | None = None,
 ) -> Claimed:
-    """Lease what is due by `column` in one of `statuses`, and lock it, within slots and breakers; in a
-    transaction.
+    """Lease what is due by `column` in one of `statuses`, within slots and breakers; in a transaction. What
+    is due to be sent is locked too.
 
     `out`: calls of this process by seller, which count even where their lease has run out. With `only` that
     operation alone is taken, and its seller waited for; else a seller that somebody claims from is left out.
     """
-    sellers = _sellers(column, statuses, due_by, only)
+    due = {"by": due_by, "statuses": list(statuses), "now": clock.now(), "only": only}
+    sellers = _sellers(column, due)
     if not sellers:
         return _NOTHING
     breakers = {row.pk: row for row in SellerBreaker.objects.filter(pk__in=sellers)}
@@ -89,24 +97,19 @@ def claim_due(
     free = {pk: min(room, limit) for pk, room in rooms.items() if room > 0}
     if not free:
         return _NOTHING
-    taken = _taken(column, statuses, due_by, limit, free, only)
+    rooms_left = {"sellers": list(free), "free": list(free.values()), "limit": limit, "until": lease_end()}
+    taken = _taken(column, {**due, **rooms_left})
     for seller_id in set(taken.values()) & breakers.keys():
         breaker_probe(breakers[seller_id], until=lease_end())
     return Claimed(ids=list(taken), sellers=sellers, breakers=breakers)
 
 
-def _sellers(
-    column: Column, statuses: Sequence[str], due_by: datetime, only: uuid.UUID | None
-) -> dict[uuid.UUID, Seller]:
+def _sellers(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, Seller]:
     """The sellers with something due, locked until the claim's commit."""
-    due = Operation.objects.filter(
-        ~Q(is_out()), seller=OuterRef("pk"), status__in=statuses, **{f"{column}__lte": due_by}
-    )
-    if only is not None:
-        due = due.filter(pk=only)
-    wanted = Seller.objects.filter(Exists(due)).order_by("pk")
-    rows = wanted.defer("capabilities").select_for_update(no_key=True, skip_locked=only is None)
-    return {seller.pk: seller for seller in rows}
+    skip = "skip locked" if due["only"] is None else ""
+    return {
+        seller.pk: seller for seller in Seller.objects.raw(_SELLERS.format(column=column, skip=skip), due)
+    }
 
 
 def _rooms(
@@ -125,27 +128,8 @@ def _rooms(
     return rooms
 
 
-def _taken(
-    column: Column,
-    statuses: Sequence[str],
-    due_by: datetime,
-    limit: int,
-    free: Mapping[uuid.UUID, int],
-    only: uuid.UUID | None,
-) -> dict[uuid.UUID, uuid.UUID]:
+def _taken(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, uuid.UUID]:
     """Operation to seller, the longest due first."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            _TAKE.format(column=column),  # one of two names of ours
-            {
-                "sellers": list(free),
-                "free": list(free.values()),
-                "by": due_by,
-                "statuses": list(statuses),
-                "now": clock.now(),
-                "only": only,
-                "limit": limit,
-                "until": lease_end(),
-            },
-        )
+        cursor.execute(_TAKE.format(column=column, lock=_LOCK[column]), due)  # names of ours
         return dict(cursor.fetchall())
