@@ -44,5 +44,11 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(_CHURN, migrations.RunSQL.noop),
         migrations.RunSQL(_MOVED, migrations.RunSQL.noop),
+        # Who may decide is told, and never the one who asked.
+        migrations.AddField(model_name="approval", name="told_at", field=models.DateTimeField(null=True)),
+        migrations.AddField(model_name="approval", name="reminded_at", field=models.DateTimeField(null=True)),
+        migrations.AddField(
+            model_name="notification", name="not_for", field=models.CharField(blank=True, max_length=80)
+        ),
         migrations.RemoveField(model_name="operation", name="lease_until"),
     ]
