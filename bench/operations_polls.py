@@ -183,6 +183,7 @@ def poll(due: int) -> dict[str, float]:
 
     from tasks_app import clock
     from tasks_app.operations.dispatch import claim_polls
+    from tasks_app.operations.lease import CallLease
     from tasks_app.operations.models import Operation
     from tasks_app.operations.sweep import sweep_once
     from tasks_app.sellers.models import Seller
@@ -200,7 +201,8 @@ def poll(due: int) -> dict[str, float]:
         return took
 
     pending = Operation.objects.filter(status="submitted")
-    pending.update(next_poll_at=clock.now(), lease_until=None)
+    pending.update(next_poll_at=clock.now())
+    CallLease.objects.all().delete()
     claim_ms = statistics.median(claims())
     began = time.perf_counter()
     swept = asyncio.run(sweep_once())

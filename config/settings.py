@@ -308,6 +308,8 @@ for _limit in (RECONCILE_LIMIT_S, MIRROR_LIMIT_S):
 ORGANISATION_NAME = env.str("FLIGHTDECK_ORGANISATION", "Halden & Marsh")
 ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "haldenmarsh.com")
 APPROVAL_TTL = timedelta(hours=24)
+# Who may decide is reminded so long before the deadline, of short ones when a quarter of the time is left.
+APPROVAL_REMIND = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_REMIND_S", 4 * 3600))
 MAX_BRIEF_BYTES = 1 * 2**20
 # Signs the anchors of the trail; kept outside the database.
 ANCHOR_KEY = Path(env.str("FLIGHTDECK_ANCHOR_KEY", str(VAR_DIR / "anchor_key.pem")))

@@ -11,6 +11,7 @@ class TasksAppConfig(AppConfig):
         from django.conf import settings
 
         from tasks_app.adcp.addresses import private_networks_set
+        from tasks_app.approvals import telling as approvals_telling
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
@@ -35,6 +36,7 @@ class TasksAppConfig(AppConfig):
         log_lines.register()
         metrics.register()
         mail.register()
+        approvals_telling.register()
         overdue.register()
         corrections.register()
         conflicts.register()

@@ -7,6 +7,7 @@ from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, Lifecy
 from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import Actor, Advertiser, Team, User
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
@@ -19,6 +20,7 @@ __all__ = [
     "Advertiser",
     "Approval",
     "AuditEntry",
+    "CallLease",
     "Conflict",
     "Continuation",
     "Decision",

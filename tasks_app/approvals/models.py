@@ -44,6 +44,9 @@ class Approval(Stateful):
     evidence = models.JSONField()
     evidence_digest = models.CharField(max_length=64)
     due_at = models.DateTimeField()
+    # Who may decide was told that it waits, and reminded, in the commits that set these.
+    told_at = models.DateTimeField(null=True)
+    reminded_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["due_at", "id"]

@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tasks_app.lifecycle.names import names_of
 from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
+from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import User
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -17,11 +18,12 @@ RECENT, UNREAD_LATEST = 200, 1000
 _UNREAD = """
 select count(*) from (
   select n.id from tasks_app_user_teams t cross join lateral (
-    select id from tasks_app_notification where team_id = t.team_id order by id desc limit %s) n
+    select id from tasks_app_notification where team_id = t.team_id and "right" = any(%s) and not_for <> %s
+     order by id desc limit %s) n
    where t.user_id = %s
   union all
   select n.id from unnest(%s::text[]) held(name) cross join lateral (
-    select id from tasks_app_notification where team_id is null and "right" = held.name
+    select id from tasks_app_notification where team_id is null and "right" = held.name and not_for <> %s
      order by id desc limit %s) n
 ) told where not exists (
   select from tasks_app_notificationread r where r.notification_id = told.id and r.user_id = %s)
@@ -32,8 +34,10 @@ def notifications_of(viewer: User) -> QuerySet[Notification]:
     """What `viewer` is told, newest first."""
     if viewer.is_superuser:
         return Notification.objects.all()
-    for_operators = Q(team__isnull=True, right__in=viewer.get_all_permissions())
-    return Notification.objects.filter(Q(team__in=viewer.teams.all()) | for_operators)
+    held = viewer.get_all_permissions()
+    for_operators = Q(team__isnull=True, right__in=held)
+    for_members = Q(team__in=viewer.teams.all(), right__in={"", *held})
+    return Notification.objects.filter(for_members | for_operators).exclude(not_for=actor_key(viewer))
 
 
 def notifications_unread(rows: QuerySet[Notification], viewer: User) -> QuerySet[Notification]:
@@ -62,9 +66,9 @@ def unread_count(viewer: User) -> int:
     if viewer.is_superuser:
         recent = Notification.objects.order_by("-pk").values("pk")[:RECENT]
         return notifications_unread(Notification.objects.filter(pk__in=recent), viewer).count()
-    rights = sorted(viewer.get_all_permissions())
+    rights, actor = sorted(viewer.get_all_permissions()), actor_key(viewer)
     with connection.cursor() as cursor:
-        cursor.execute(_UNREAD, [RECENT, viewer.pk, rights, RECENT, viewer.pk])
+        cursor.execute(_UNREAD, [["", *rights], actor, RECENT, viewer.pk, rights, actor, RECENT, viewer.pk])
         return int(cursor.fetchone()[0])
 
 
@@ -82,10 +86,14 @@ def subject_links(notes: Iterable[Notification]) -> dict[uuid.UUID, str]:
 
 def mail_recipients(note: Notification) -> QuerySet[User]:
     """Who asked to be mailed, is told this, and was not mailed it yet."""
-    if note.team_id is not None:
-        people = User.objects.filter(teams=note.team_id, is_active=True)
-    else:
+    people = User.objects.filter(is_active=True)
+    if note.right:
         people = User.objects.with_perm(note.right, backend=_BACKEND)
+    if note.team_id is not None:
+        people = people.filter(teams=note.team_id)
     mailed = NotificationMail.objects.filter(notification=note, user=OuterRef("pk"))
     wanted = people.filter(mail_notifications=True, is_service=False).exclude(email="")
+    asker = actor_user(note.not_for) if note.not_for else None
+    if asker is not None:
+        wanted = wanted.exclude(pk=asker.pk)
     return wanted.filter(~Exists(mailed)).distinct().order_by("pk")

@@ -40,9 +40,11 @@ def notify(
     about: About | None = None,
     team: Team | None = None,
     right: str = "",
+    not_for: str = "",
     key: str | None = None,
 ) -> bool:
-    """Tell a team, or those who hold `right`, in the caller's transaction. With a `key` it is told once,
+    """Tell a team, those of it who hold `right`, or all who do, in the caller's transaction; never the actor
+    `not_for` (a key). With a `key` it is told once,
     however often it is said; answers whether it was told now. The event `notification.told` is written with
     it. A title is one line. Raises ValueError when it is for nobody."""
     if team is None and not right:
@@ -56,6 +58,7 @@ def notify(
         subject_id=about.id if about else None,
         team=team,
         right=right,
+        not_for=not_for,
         key=key,
         at=clock.now(),
     )

@@ -1,8 +1,8 @@
 """Which calls may go out now: what is due, within each seller's slots, which all processes share.
 
-A lease on an operation is a call that is out; a killed worker's lease ends, and with it its call and its
-slot. Claims of one seller follow one another (its row is locked while its leases are counted), those of
-different sellers do not wait for each other. No row is looked at that is not due.
+A lease is a call that is out (`leases.py`). Claims of one seller follow one another (its row is locked while
+its leases are counted), those of different sellers do not wait for each other. No row is looked at that is
+not due, and none but leases is written: what is claimed is known to be so by its lease.
 """
 
 from __future__ import annotations
@@ -11,36 +11,48 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
-from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Q
 
 from tasks_app import clock
 from tasks_app.operations.breaker import breaker_probe, breaker_room
+from tasks_app.operations.leases import lease_end, leases_count
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller, SellerBreaker
 
 Column = Literal["send_at", "next_poll_at"]
-_CLOCKS_APART = timedelta(minutes=1)
-
-_DUE = """
-select o.id, s.seller_id from unnest(%s::uuid[], %s::int[]) s (seller_id, free)
- cross join lateral (
-   select t.id, t.{column} as due from tasks_app_operation t
-    where t.seller_id = s.seller_id and t.{column} <= %s and t.status = any(%s)
-      and (t.lease_until is null or t.lease_until < %s) and (%s::uuid is null or t.id = %s)
-    order by t.{column} limit s.free
-    for no key update skip locked) o
- order by o.due limit %s
-"""
+# A send moves its operation; a look may as well find that somebody has moved it.
+_LOCK: dict[Column, str] = {"send_at": "for no key update skip locked", "next_poll_at": ""}
+_DUE = """t.{column} <= %(by)s and t.status = any(%(statuses)s)
+        and not exists (select from tasks_app_calllease l where l.id = t.id and l.until >= %(now)s)
+        and (%(only)s::uuid is null or t.id = %(only)s)"""
+_SELLER = ", ".join(f"s.{f.column}" for f in Seller._meta.concrete_fields if f.name != "capabilities")
+# Lateral with a limit: one look into the index for each seller, however much is due.
+_SELLERS = f"""
+select {_SELLER} from tasks_app_seller s cross join lateral (
+    select from tasks_app_operation t where t.seller_id = s.id and {_DUE} limit 1) o
+ order by s.id for no key update of s {{skip}}
+"""  # noqa: S608 - names of ours
+_TAKE = f"""
+with due as (
+  select o.id, s.seller_id, o.due from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
+   cross join lateral (
+     select t.id, t.{{column}} as due from tasks_app_operation t
+      where t.seller_id = s.seller_id and {_DUE}
+      order by t.{{column}} limit s.free {{lock}}) o
+   order by o.due limit %(limit)s),
+leased as (
+  insert into tasks_app_calllease (id, seller_id, until) select id, seller_id, %(until)s from due
+      on conflict (id) do update set until = excluded.until)
+select id, seller_id from due order by due
+"""  # noqa: S608
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Ids of operations locked for a call, the longest due first, with their sellers and breakers by id."""
+    """Ids of operations leased for a call, the longest due first, with their sellers and breakers by id."""
 
     ids: Sequence[uuid.UUID]
     sellers: Mapping[uuid.UUID, Seller]
@@ -58,11 +70,6 @@ class Claimed:
 _NOTHING = Claimed(ids=[], sellers={}, breakers={})
 
 
-def lease() -> datetime:
-    """Until when a call that begins now, or is still out, is taken."""
-    return clock.now() + timedelta(seconds=settings.OPERATION_LEASE_S)
-
-
 def claim_due(
     *,
     column: Column,
@@ -72,12 +79,14 @@ def claim_due(
     out: Counter[uuid.UUID] | None = None,
     only: uuid.UUID | None = None,
 ) -> Claimed:
-    """Lock what is due by `column` in one of `statuses`, within slots and breakers; in a transaction.
+    """Lease what is due by `column` in one of `statuses`, within slots and breakers; in a transaction. What
+    is due to be sent is locked too.
 
     `out`: calls of this process by seller, which count even where their lease has run out. With `only` that
     operation alone is taken, and its seller waited for; else a seller that somebody claims from is left out.
     """
-    sellers = _sellers(column, statuses, due_by, only)
+    due = {"by": due_by, "statuses": list(statuses), "now": clock.now(), "only": only}
+    sellers = _sellers(column, due)
     if not sellers:
         return _NOTHING
     breakers = {row.pk: row for row in SellerBreaker.objects.filter(pk__in=sellers)}
@@ -88,25 +97,19 @@ def claim_due(
     free = {pk: min(room, limit) for pk, room in rooms.items() if room > 0}
     if not free:
         return _NOTHING
-    taken = _locked(column, statuses, due_by, limit, free, only)
+    rooms_left = {"sellers": list(free), "free": list(free.values()), "limit": limit, "until": lease_end()}
+    taken = _taken(column, {**due, **rooms_left})
     for seller_id in set(taken.values()) & breakers.keys():
-        breaker_probe(breakers[seller_id], until=lease())
+        breaker_probe(breakers[seller_id], until=lease_end())
     return Claimed(ids=list(taken), sellers=sellers, breakers=breakers)
 
 
-def _sellers(
-    column: Column, statuses: Sequence[str], due_by: datetime, only: uuid.UUID | None
-) -> dict[uuid.UUID, Seller]:
+def _sellers(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, Seller]:
     """The sellers with something due, locked until the claim's commit."""
-    idle = Q(lease_until__isnull=True) | Q(lease_until__lt=clock.now())
-    due = Operation.objects.filter(
-        idle, seller=OuterRef("pk"), status__in=statuses, **{f"{column}__lte": due_by}
-    )
-    if only is not None:
-        due = due.filter(pk=only)
-    wanted = Seller.objects.filter(Exists(due)).order_by("pk")
-    rows = wanted.defer("capabilities").select_for_update(no_key=True, skip_locked=only is None)
-    return {seller.pk: seller for seller in rows}
+    skip = "skip locked" if due["only"] is None else ""
+    return {
+        seller.pk: seller for seller in Seller.objects.raw(_SELLERS.format(column=column, skip=skip), due)
+    }
 
 
 def _rooms(
@@ -116,12 +119,7 @@ def _rooms(
 ) -> dict[uuid.UUID, int]:
     """How many more calls each seller may get. Counted after its lock, so that no other claim is missed."""
     now = clock.now()
-    # A call that is out stays due until it is observed: only what is due is looked at (by any process's
-    # clock). Leases have no index of their own, which every claim would have to write.
-    soon = now + _CLOCKS_APART
-    due = Q(send_at__lte=soon) | Q(next_poll_at__lte=soon)
-    leased = Operation.objects.filter(due, seller__in=sellers, lease_until__gt=now).order_by()
-    taken = dict(leased.values_list("seller").annotate(Count("pk")))
+    taken = leases_count(sellers)
     rooms: dict[uuid.UUID, int] = {}
     for pk, seller in sellers.items():
         busy = max(taken.get(pk, 0), out[pk])
@@ -130,18 +128,8 @@ def _rooms(
     return rooms
 
 
-def _locked(
-    column: Column,
-    statuses: Sequence[str],
-    due_by: datetime,
-    limit: int,
-    free: Mapping[uuid.UUID, int],
-    only: uuid.UUID | None,
-) -> dict[uuid.UUID, uuid.UUID]:
+def _taken(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, uuid.UUID]:
     """Operation to seller, the longest due first."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            _DUE.format(column=column),  # one of two names of ours
-            [list(free), list(free.values()), due_by, list(statuses), clock.now(), only, only, limit],
-        )
+        cursor.execute(_TAKE.format(column=column, lock=_LOCK[column]), due)  # names of ours
         return dict(cursor.fetchall())

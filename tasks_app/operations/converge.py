@@ -22,10 +22,13 @@ from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations import partial
 from tasks_app.operations.canonical import observation_digest
 from tasks_app.operations.judging import Verdict, judge, kind_of, why_of
-from tasks_app.operations.models import Observation, Operation
+from tasks_app.operations.leases import leases_release
+from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
 from tasks_app.operations.writes import Writes
 
 _EARLIEST, _MAX_AHEAD = datetime(2000, 1, 1, tzinfo=UTC), timedelta(minutes=5)
+# What comes by these ends a call of ours, and with it its lease; other news comes beside a call.
+_ENDS_A_CALL = frozenset({Channel.REPLY, Channel.POLL, Channel.RECONCILE})
 _bound: list[Callable[[Operation], object]] = []
 _observed: list[Callable[[Operation, Seen, Observation], object]] = []
 
@@ -54,6 +57,8 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str, actor: Who = "
         seen = _credible(seen)
         with Writes() as writes:
             observation = _observe(operation, seen, channel, writes, actor)
+        if channel in _ENDS_A_CALL:
+            leases_release([operation_id])
         _tell_observed(operation, seen, observation)
     if operation.task_id and not was_bound:
         _tell_bound(operation)
@@ -72,6 +77,7 @@ def observe_many(sights: Mapping[uuid.UUID, tuple[Seen, str]]) -> list[Observati
         unbound = [operation for operation in operations if not operation.task_id]
         with Writes() as writes:
             observations = [_observe(o, *credible[o.pk], writes) for o in operations]
+        leases_release([o.pk for o in operations if credible[o.pk][1] in _ENDS_A_CALL])
         for operation, observation in zip(operations, observations, strict=True):
             _tell_observed(operation, credible[operation.pk][0], observation)
     for operation in unbound:
@@ -89,6 +95,8 @@ def _held(*, skip_locked: bool = False) -> QuerySet[Operation]:
 
 
 def _observe(operation: Operation, seen: Seen, channel: str, writes: Writes, actor: Who = "") -> Observation:
+    if _counts(operation, channel):
+        operation.polls += 1  # written with what follows from it
     digest = _digest(operation, seen)
     verdict = judge(operation, seen, channel, digest)
     observation = _record(operation, seen, channel, digest, verdict)
@@ -142,11 +150,17 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
     )
 
 
+def _counts(operation: Operation, channel: str) -> bool:
+    """Whether this is a poll by whose number the next one is timed."""
+    return channel == Channel.POLL and operation.status not in SETTLED
+
+
 def _apply(
     operation: Operation, seen: Seen, channel: str, verdict: Verdict, writes: Writes, actor: Who
 ) -> None:
+    polled = {"polls": operation.polls} if _counts(operation, channel) else {}
     if verdict.to is None:
-        changes = {**partial.look_again(operation), **(verdict.changes or {})}
+        changes = {**polled, **partial.look_again(operation), **(verdict.changes or {})}
         if changes:
             writes.columns(operation, changes)
         return
@@ -157,5 +171,5 @@ def _apply(
         actor=actor or ("system" if by_us else f"agent:{operation.seller.slug}"),
         reason=f"Seen by {channel}: {seen.message or why_of(seen) or seen.raw_status or seen.status}"[:500],
         metadata={"channel": channel, "note": verdict.note},
-        changes=verdict.changes,
+        changes={**polled, **(verdict.changes or {})},
     )

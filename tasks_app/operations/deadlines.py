@@ -18,6 +18,7 @@ from django.db.models import Q, QuerySet
 from tasks_app import clock
 from tasks_app.lifecycle.transitions import transition_many
 from tasks_app.operations import policy
+from tasks_app.operations.leases import is_out
 from tasks_app.operations.models import PENDING, READS, Operation
 from tasks_app.operations.models import OperationStatus as S
 
@@ -58,7 +59,6 @@ def mark_overdue(*, limit: int) -> int:
         overdue_told_at=None,
         next_poll_at=None,
         send_at=None,
-        lease_until=None,
     )
 
 
@@ -98,7 +98,7 @@ def _due(which: Q, limit: int) -> QuerySet[Operation]:
 
 
 def _idle() -> Q:
-    return Q(lease_until__isnull=True) | Q(lease_until__lt=clock.now())
+    return ~Q(is_out())
 
 
 def _move(due: QuerySet[Operation], to: str, **changes: Any) -> int:

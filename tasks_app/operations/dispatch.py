@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
 import structlog
 from asgiref.sync import sync_to_async
-from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import F, TextField
-from django.db.models.functions import Cast
+from django.db import InterfaceError, OperationalError, connection, transaction
 from encrypted_fields.fields import EncryptedCharField
 
 from tasks_app import clock
@@ -25,6 +23,7 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import claims, policy
 from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
 from tasks_app.operations.converge import observe, observe_many
+from tasks_app.operations.leases import leases_release
 from tasks_app.operations.lookup import Lookup, look_up, lookup_of
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -32,7 +31,7 @@ from tasks_app.operations.pauses import resume_take
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.models import Seller, SellerBreaker
 
 log = structlog.get_logger(__name__)
 
@@ -54,6 +53,12 @@ class Call:
     continuation: dict[str, str] | None = field(default=None, repr=False)
 
 
+_TASKS = """
+select o.id, o.seller_id, o.task_id, o.webhook_token, a.reference::text
+  from unnest(%s::uuid[]) with ordinality claimed (id, place)
+  join tasks_app_operation o using (id) left join tasks_app_account a on a.id = o.account_id
+ where o.task_id <> '' order by claimed.place
+"""
 # A look may be due in any of these: overdue, and ended without the result (`partial.py`), too.
 _WATCHED = (S.CALLING_ADCP, *PENDING, S.TIMED_OUT, *SETTLED)
 # Pending without a task is sent again too: what waits for credentials, or a person said to keep waiting for.
@@ -81,12 +86,7 @@ def claim_polls(
     )
     if not claimed.ids:
         return []
-    rows = Operation.objects.filter(pk__in=claimed.ids)
-    rows.update(polls=F("polls") + 1, lease_until=claims.lease())
-    # Columns, not operations: a look needs little, and there may be many.
-    told = rows.annotate(sealed=Cast("webhook_token", TextField())).exclude(task_id="")
-    columns = told.values_list("pk", "seller_id", "task_id", "sealed", "account__reference")
-    known = {pk: _poll(pk, claimed, *rest) for pk, *rest in columns}
+    known = {call.operation_id: call for call in _polls(claimed)}
     nameless = claimed.operations([pk for pk in claimed.ids if pk not in known])
     return [*known.values(), *(_look_up(operation, claimed) for operation in nameless)]
 
@@ -109,8 +109,10 @@ def _claim_sends(
     claimed = claims.claim_due(
         column="send_at", statuses=statuses, due_by=due_by or clock.now(), limit=limit, out=out, only=only
     )
-    calls = (_take_send(operation, claimed) for operation in claimed.operations())
-    return [call for call in calls if call is not None]
+    taken = [_take_send(operation, claimed) for operation in claimed.operations()]
+    calls = [call for call in taken if call is not None]
+    leases_release(set(claimed.ids) - {call.operation_id for call in calls})
+    return calls
 
 
 def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
@@ -123,9 +125,7 @@ def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
         return None
     resume = resume_take(operation) if operation.seller.protocol == Seller.Protocol.A2A else None
     if resume is not None:
-        Operation.objects.filter(pk=operation.pk).update(
-            attempts=operation.attempts + 1, lease_until=claims.lease()
-        )
+        Operation.objects.filter(pk=operation.pk).update(attempts=operation.attempts + 1)
         call = _call(operation, claimed, Channel.REPLY, operation.task_type, resume.arguments)
         return replace(call, continuation=resume.continuation)
     if not resend_is_safe(operation):
@@ -135,7 +135,6 @@ def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
     changes: dict[str, Any] = {
         "attempts": operation.attempts + 1,
         "sent_at": operation.sent_at or clock.now(),
-        "lease_until": claims.lease(),
     }
     if operation.status == S.REQUESTED:
         # The time it was held for people, or queued for the seller, is not the seller's.
@@ -146,45 +145,38 @@ def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
     return _call(operation, claimed, Channel.REPLY, operation.task_type, json.loads(operation.request_text))
 
 
-def _poll(
-    operation_id: uuid.UUID,
-    claimed: claims.Claimed,
-    seller_id: uuid.UUID,
-    task_id: str,
-    sealed_token: str | None,
-    account: dict[str, Any] | None,
-) -> Call:
-    seller = claimed.sellers[seller_id]
+def _polls(claimed: claims.Claimed) -> Iterator[Call]:
+    """The looks at what has a task. From columns, not operations: a look needs little, there may be many."""
+    lines = {pk: _poll_line(seller, claimed.breakers.get(pk)) for pk, seller in claimed.sellers.items()}
+    with connection.cursor() as cursor:
+        cursor.execute(_TASKS, [list(claimed.ids)])
+        tasks = cursor.fetchall()
+    for operation_id, seller_id, task_id, sealed_token, account in tasks:
+        yield Call(
+            operation_id=operation_id,
+            seller_id=seller_id,
+            channel=Channel.POLL,
+            arguments=task_status_arguments(task_id, json.loads(account) if account else None),
+            sealed_token=sealed_token,
+            **lines[seller_id],
+        )
+
+
+def _poll_line(seller: Seller, breaker: SellerBreaker | None) -> dict[str, Any]:
+    """What all looks at one seller have in common."""
     # A seller that lists neither name is asked by the present one: its error then says so.
     tool = task_status_tool(seller.tools) or STATUS_TOOL_NAMES[0]
-    return Call(
-        operation_id=operation_id,
-        seller_id=seller_id,
-        channel=Channel.POLL,
-        endpoint=seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
-        tool=tool,
-        arguments=task_status_arguments(task_id, account),
-        secrets=tuple(seller.known_secrets),
-        sealed_token=sealed_token,
-        calm=breaker_is_clean(claimed.breakers.get(seller_id)),
-    )
+    return {
+        "endpoint": seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
+        "tool": tool,
+        "secrets": tuple(seller.known_secrets),
+        "calm": breaker_is_clean(breaker),
+    }
 
 
 def _look_up(operation: Operation, claimed: claims.Claimed) -> Call:
     call = _call(operation, claimed, Channel.RECONCILE, "get_media_buys", {})
     return replace(call, lookup=lookup_of(operation))
-
-
-def renew_leases(operation_ids: list[uuid.UUID]) -> None:
-    """Keep the operations whose calls are still out."""
-    Operation.objects.filter(pk__in=operation_ids, lease_until__isnull=False).update(
-        lease_until=claims.lease()
-    )
-
-
-def release_leases(operation_ids: list[uuid.UUID]) -> None:
-    """Give back operations whose calls were cut off: due again at once, the same bytes and key."""
-    Operation.objects.filter(pk__in=operation_ids, lease_until__isnull=False).update(lease_until=None)
 
 
 def _call(
@@ -268,8 +260,6 @@ def finish(done: Sequence[tuple[Call, Seen]]) -> None:
 def _finish(call: Call, seen: Seen, operation: Operation | None) -> None:
     if operation is None:
         operation = observe(operation_id=call.operation_id, seen=seen, channel=call.channel).operation
-    if operation.lease_until is not None:
-        release_leases([call.operation_id])  # nothing followed from it: its slot is free all the same
     if not call.calm or is_failure(seen):
         breaker_record(seller_id=call.seller_id, seen=seen)
     if operation.settled_at is not None:

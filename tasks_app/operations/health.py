@@ -57,9 +57,10 @@ select s.id, c.* from unnest(%(sellers)s::uuid[]) s(id) cross join lateral (
 """
 _OUT = """
 select seller_id as id, count(*) as open, count(*) filter (where status = 'timed_out') as overdue,
-       count(*) filter (where lease_until > %(now)s) as calling,
+       (select count(*) from tasks_app_calllease l where l.seller_id = o.seller_id and l.until >= %(now)s)
+         as calling,
        min(coalesce(sent_at, created_at)) as oldest_at
-  from tasks_app_operation where settled_at is null and seller_id = any(%(sellers)s) group by seller_id
+  from tasks_app_operation o where settled_at is null and seller_id = any(%(sellers)s) group by seller_id
 """
 
 

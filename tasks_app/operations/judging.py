@@ -120,7 +120,6 @@ def _news(operation: Operation, seen: Seen, channel: str) -> Verdict:
         **identities(operation, seen),
         "message": _said(seen) or operation.message,
         "send_at": _after_auth(operation, seen) if to == S.AUTH_REQUIRED else None,
-        "lease_until": None,
         **_keep_looking(operation, seen, status=to),
     }
     if seen.at:
@@ -184,7 +183,7 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
     why = why or why_of(seen)
     if operation.task_id or operation.status == S.TIMED_OUT:
         # A webhook was faster, or the deadline: it is looked at, or a person's, not sent again.
-        changes = {"send_at": None, "lease_until": None, **_keep_looking(operation, seen)}
+        changes = {"send_at": None, **_keep_looking(operation, seen)}
         return Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=changes)
     in_flight = seen.error is not None and seen.error.code == "IDEMPOTENCY_IN_FLIGHT"
     harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
@@ -200,13 +199,13 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
     return Verdict(
         outcome=_Outcome.INDETERMINATE,
         note=why,
-        changes={"send_at": again, "lease_until": None, "message": why[:_MAX_MESSAGE]},
+        changes={"send_at": again, "message": why[:_MAX_MESSAGE]},
     )
 
 
 def _to_a_person(why: str) -> dict[str, Any]:
     """Overdue at once: sending again cannot help, and money may be committed."""
-    return {"send_at": None, "lease_until": None, "deadline_at": clock.now(), "message": why[:_MAX_MESSAGE]}
+    return {"send_at": None, "deadline_at": clock.now(), "message": why[:_MAX_MESSAGE]}
 
 
 def _unclear(operation: Operation, seen: Seen, channel: str) -> Verdict:
@@ -218,7 +217,6 @@ def _unclear(operation: Operation, seen: Seen, channel: str) -> Verdict:
         **identities(operation, seen),
         "message": _said(seen) or operation.message or note,
         "send_at": None,
-        "lease_until": None,
     }
     if operation.status == S.CALLING_ADCP:
         changes |= _keep_looking(operation, seen, status=S.SUBMITTED)
@@ -236,7 +234,7 @@ def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None
     due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=_retry_after(seen))
     if seen.replayed:
         due = clock.now()  # as old as the first answer: what holds now is read at once
-    return {"next_poll_at": due, "lease_until": None}
+    return {"next_poll_at": due}
 
 
 def _settled(operation: Operation, seen: Seen, channel: str, *, message: str = "") -> dict[str, Any]:
@@ -246,7 +244,6 @@ def _settled(operation: Operation, seen: Seen, channel: str, *, message: str = "
         "settled_at": clock.now(),
         "message": (message or _said(seen) or why_of(seen))[:_MAX_MESSAGE],
         "send_at": None,
-        "lease_until": None,
         **_result(seen),
         **partial.held(operation, seen),
     }

@@ -155,7 +155,7 @@ def is_fruitless(operation: Operation, seen: Seen, channel: str) -> bool:
 def after_lookup(operation: Operation, seen: Seen) -> tuple[str, dict[str, Any]]:
     """A note, and the columns to write, after a look-up that found nothing."""
     if operation.status == S.TIMED_OUT:
-        return "nothing was found", {"next_poll_at": None, "lease_until": None}
+        return "nothing was found", {"next_poll_at": None}
     if seen.kind != "answer":
         return _unanswered(operation, seen)
     if resend_is_safe(operation) and not _lookups(operation, answered=True):
@@ -185,7 +185,7 @@ def _to_a_person(why: str) -> tuple[str, dict[str, Any]]:
 
 
 def _next(**columns: Any) -> dict[str, Any]:
-    return {"next_poll_at": None, "send_at": None, "lease_until": None, **columns}
+    return {"next_poll_at": None, "send_at": None, **columns}
 
 
 def _lookups(operation: Operation, *, answered: bool) -> int:

@@ -132,7 +132,6 @@ class Operation(Stateful):
     deadline_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
     polls = models.PositiveIntegerField(default=0)
-    lease_until = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-id"]

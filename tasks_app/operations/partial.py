@@ -36,7 +36,7 @@ def look_again(operation: Operation) -> dict[str, Any]:
     if operation.status not in SETTLED or operation.next_poll_at is None:
         return {}
     waiting = operation.publish_at is not None and clock.now() < operation.publish_at
-    return {"next_poll_at": _next_look() if waiting else None, "lease_until": None}
+    return {"next_poll_at": _next_look() if waiting else None}
 
 
 def agrees(operation: Operation, seen: Seen) -> bool:

@@ -23,6 +23,7 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import conflict_asked
 from tasks_app.operations.converge import observe
+from tasks_app.operations.leases import operation_is_out
 from tasks_app.operations.models import PENDING, SETTLED, UNKNOWN_TYPE, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import overdue_ask, overdue_withdraw, wait_on
@@ -110,7 +111,6 @@ def operation_stop(*, operation_id: uuid.UUID, user: User, reason: str) -> Opera
             "overdue_at": clock.now(),
             "overdue_told_at": clock.now(),  # it is asked about here
             "send_at": None,
-            "lease_until": None,
         },
     )
     steered_note(operation, user, "stop waiting", reason)
@@ -183,7 +183,7 @@ def resend_refusal(operation: Operation) -> str:
         return "It has ended: nothing is sent again."
     if operation.sent_at is None or operation.status == S.REQUESTED:
         return "It was not sent yet."
-    if _is_out(operation):
+    if operation_is_out(operation.pk):
         return "A call is out at this moment."
     if operation.task_type == UNKNOWN_TYPE:
         return "It was found at the seller: there is nothing of ours to send."
@@ -198,7 +198,7 @@ def stop_refusal(operation: Operation) -> str:
         return "It was given up." if operation.settled_at else "It is overdue: the open question decides."
     if operation.status not in (*PENDING, S.CALLING_ADCP):
         return "It is not waiting for the seller."
-    return "A call is out at this moment." if _is_out(operation) else ""
+    return "A call is out at this moment." if operation_is_out(operation.pk) else ""
 
 
 def settle_refusal(operation: Operation) -> str:
@@ -207,11 +207,7 @@ def settle_refusal(operation: Operation) -> str:
         return "It has ended by the seller’s word."
     if operation.status == S.REQUESTED:
         return "It was not sent yet."
-    return "A call is out at this moment." if _is_out(operation) else ""
-
-
-def _is_out(operation: Operation) -> bool:
-    return operation.lease_until is not None and operation.lease_until > clock.now()
+    return "A call is out at this moment." if operation_is_out(operation.pk) else ""
 
 
 def _is_replayed(operation: Operation) -> bool:

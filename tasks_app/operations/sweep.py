@@ -22,6 +22,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from tasks_app import clock, stopping
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import deadlines, dispatch, publish
+from tasks_app.operations.leases import leases_forget, leases_release, leases_renew
 from tasks_app.session_locks import session_lock, session_unlock
 
 log = structlog.get_logger(__name__)
@@ -202,7 +203,7 @@ class _Sweeper:
     async def _renew_leases(self) -> None:
         """Leases are short, so that a killed worker's calls are soon made again; it renews them meanwhile."""
         if self._out and time.monotonic() >= self._renew_at:
-            await sync_to_async(dispatch.renew_leases)(list(self._out.values()))
+            await sync_to_async(leases_renew)(list(self._out.values()))
             self._renew_at = time.monotonic() + settings.OPERATION_LEASE_S / 3
 
     async def _hand_back(self) -> None:
@@ -210,10 +211,11 @@ class _Sweeper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await sync_to_async(dispatch.release_leases)(operations)
+        await sync_to_async(leases_release)(operations)
 
     def _rows(self) -> None:
         """What needs no seller."""
+        leases_forget()
         self.swept.overdue += deadlines.time_out_due(limit=settings.SWEEP_BATCH)
         self.swept.published += publish.publish_due(limit=settings.SWEEP_BATCH)
         for name, chore in _chores.items():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from tasks_app import clock
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.converge import observe
+from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import operation_ensure
@@ -37,8 +38,12 @@ def ask(task_type: str = "create_media_buy", *, seller: Seller | None = None, **
 
 
 def stand(status: str, task_type: str = "create_media_buy", **columns: Any) -> Operation:
-    """An operation in `status`; whatever is pending is known to the seller as TASK, unless told otherwise."""
+    """An operation in `status`; whatever is pending is known to the seller as TASK, unless told otherwise.
+    `out_until`: a call of it is out, leased until then."""
     operation = ask(task_type, seller=columns.pop("seller", None))
+    out_until = columns.pop("out_until", None)
+    if out_until is not None:
+        CallLease.objects.create(id=operation.pk, seller=operation.seller, until=out_until)
     if status == S.REQUESTED:
         return operation
     transition(operation, S.CALLING_ADCP, actor="system", changes={"attempts": 1, "sent_at": clock.now()})
@@ -63,6 +68,11 @@ def _move(operation: Operation, status: str, task_id: str) -> None:
 
 def see(operation: Operation, seen: Seen, channel: str = "reply") -> Any:
     return observe(operation_id=operation.pk, seen=seen, channel=channel)
+
+
+def leased_until(operation: Operation) -> datetime | None:
+    """The end of the lease of a call that is out; None where none is."""
+    return CallLease.objects.filter(pk=operation.pk).values_list("until", flat=True).first()
 
 
 def fresh(operation: Operation) -> Operation:

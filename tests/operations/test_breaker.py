@@ -17,7 +17,7 @@ from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of
 from tasks_app.operations.breaker import breaker_record, is_failure
 from tasks_app.operations.dispatch import claim_polls, claim_sends
-from tasks_app.operations.models import Operation
+from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.selectors import seller_breaker
@@ -146,7 +146,7 @@ class TestStates:
         for _ in range(2):
             time.now += timedelta(seconds=30)
             claim_sends(limit=1)
-            Operation.objects.update(lease_until=None)
+            CallLease.objects.all().delete()
             record(seller, silent())
         time.now += timedelta(seconds=30)
         claim_sends(limit=1)

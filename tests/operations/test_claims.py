@@ -10,9 +10,9 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.db import connection, transaction
@@ -22,16 +22,16 @@ from tasks_app.operations.dispatch import (
     claim_one,
     claim_polls,
     claim_sends,
-    release_leases,
-    renew_leases,
 )
+from tasks_app.operations.lease import CallLease
+from tasks_app.operations.leases import leases_release, leases_renew
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import Request, serve
 from tests.database import Database
 from tests.factories import make_seller
-from tests.operations.making import ask, fresh, stand
+from tests.operations.making import ask, fresh, leased_until, stand
 from tests.operations.sweeping import answering, calls, sweep
 from tests.support import wait_until
 
@@ -92,7 +92,7 @@ def test_slots_are_those_of_all_processes_and_a_killed_ones_return(committed_db:
     assert len(taken) == len(set(taken)) == 3
     assert claim_sends(limit=10) == []
     # Both processes are gone, and nobody heard of their calls: the leases end.
-    ends = max(fresh(operation).lease_until for operation in Operation.objects.filter(pk__in=taken))
+    ends = max(CallLease.objects.values_list("until", flat=True))
     with clock.injected(lambda: ends + timedelta(seconds=1)):
         assert len(claim_sends(limit=10)) == 3
 
@@ -137,9 +137,9 @@ def test_a_worker_killed_in_the_call_is_followed_by_another_with_the_same_bytes(
             assert sweep().calls == 0, "somebody has it"
             worker.kill()
             worker.wait()
-        left = fresh(operation)
+        left, ends = fresh(operation), cast(datetime, leased_until(operation))
         release.set()
-        with clock.injected(lambda: left.lease_until + timedelta(seconds=1)):
+        with clock.injected(lambda: ends + timedelta(seconds=1)):
             assert sweep().sent == 1
 
     first, second = calls(server)
@@ -188,7 +188,7 @@ class TestClaims:
     def test_a_seller_that_no_longer_declares_idempotency_is_sent_no_purchase(self) -> None:
         new, tried, read = ask(), ask(), ask("get_products")
         claim_one(operation_id=tried.pk)
-        Operation.objects.update(lease_until=None)
+        CallLease.objects.all().delete()
         Seller.objects.update(idempotency_ttl_s=None, slots=10)
 
         assert [call.operation_id for call in claim_sends(limit=5)] == [read.pk]
@@ -220,7 +220,7 @@ class TestClaims:
             assert len(claim_sends(limit=5, out=Counter())) == 1
             assert claim_one(operation_id=operation.pk) is None
         with clock.injected(lambda: now + lease / 2):
-            renew_leases([operation.pk])
+            leases_renew([operation.pk])
         with clock.injected(lambda: now + lease + timedelta(seconds=1)):
             assert claim_sends(limit=5, out=Counter()) == [], "it was renewed"
         with clock.injected(lambda: now + 2 * lease):
@@ -232,7 +232,7 @@ class TestClaims:
         operation, answered = ask(), stand(S.SUBMITTED)
         claim_one(operation_id=operation.pk)
 
-        release_leases([operation.pk, answered.pk])
+        leases_release([operation.pk, answered.pk])
 
         assert [call.operation_id for call in claim_sends(limit=5, out=Counter())] == [operation.pk]
 
@@ -253,7 +253,7 @@ class TestClaims:
         seller = fresh_one.seller
         seller.active = False
         seller.save()
-        Operation.objects.update(lease_until=None)
+        CallLease.objects.all().delete()
 
         assert claim_sends(limit=5, out=Counter()) == []
         assert (fresh(fresh_one).status, fresh(fresh_one).error["code"]) == (S.FAILED, "SELLER_OFF")

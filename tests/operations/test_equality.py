@@ -14,10 +14,11 @@ import pytest
 from tasks_app import clock
 from tasks_app.operations import publish
 from tasks_app.operations.canonical import canonical_digest
+from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tests.factories import make_account, make_advertiser, make_seller
-from tests.operations.making import TASK, fresh, see, stand, unknown
+from tests.operations.making import TASK, fresh, leased_until, see, stand, unknown
 from tests.operations.wire import WAYS, arrive, as_floats, deliver, mcp, poll_seen, webhook_body
 
 pytestmark = pytest.mark.django_db
@@ -263,11 +264,12 @@ def test_another_end_than_that_of_the_summary_is_a_conflict() -> None:
 def test_what_cannot_be_read_does_not_end_the_asking() -> None:
     operation = stand(S.WORKING)
     legacy_poll(operation, "completed", None)
-    Operation.objects.update(next_poll_at=clock.now(), lease_until=clock.now())
+    Operation.objects.update(next_poll_at=clock.now())
+    CallLease.objects.create(id=operation.pk, seller=operation.seller, until=clock.now())
 
     assert see(operation, unknown(task_id=TASK), "poll").outcome == "stale"
     assert fresh(operation).next_poll_at > clock.now()
-    assert fresh(operation).lease_until is None
+    assert leased_until(operation) is None
     assert arrive("poll mcp", operation, "completed", BOUGHT).outcome == "applied"
     assert fresh(operation).result["media_buy_id"] == "mb-1"
 

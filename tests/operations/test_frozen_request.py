@@ -12,6 +12,7 @@ from django.db import connection
 from psycopg import sql
 
 from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import HIDDEN, OperationRefusedError, operation_ensure
@@ -120,7 +121,7 @@ def test_no_secret_stands_anywhere_in_clear(caplog: pytest.LogCaptureFixture) ->
         sweep()
         Operation.objects.filter(pk=operation.pk).update(send_at=operation.created_at)
         call = claim_one(operation_id=operation.pk)
-        Operation.objects.filter(pk=operation.pk).update(lease_until=None)
+        CallLease.objects.all().delete()
         sweep()
 
     operation = fresh(operation)

@@ -133,8 +133,8 @@ def test_what_never_left_is_no_outcome_of_the_seller(seller: Seller) -> None:
 def test_what_is_out_now(seller: Seller, time: Clock) -> None:
     oldest = stand(S.SUBMITTED, seller=seller, task_id="a")
     time.now = NOON + hours(1)
-    stand(S.CALLING_ADCP, seller=seller, lease_until=time.now + timedelta(seconds=5))
-    stand(S.CALLING_ADCP, seller=seller, lease_until=time.now - timedelta(seconds=5))
+    stand(S.CALLING_ADCP, seller=seller, out_until=time.now + timedelta(seconds=5))
+    stand(S.CALLING_ADCP, seller=seller, out_until=time.now - timedelta(seconds=5))
     stand(S.TIMED_OUT, seller=seller, task_id="b")
     stand(S.COMPLETED, seller=seller, task_id="c")
     stand(S.SUBMITTED, seller=make_seller("Other"), task_id="d")

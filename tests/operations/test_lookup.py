@@ -183,11 +183,9 @@ def test_a_change_of_a_media_buy_is_not_taken_for_its_purchase(time: Moved) -> N
 
 
 def test_a_call_that_is_out_at_its_deadline_is_waited_for(time: Moved) -> None:
-    operation = stand(S.CALLING_ADCP)
-    time.now += hours(25)
-    Operation.objects.filter(pk=operation.pk).update(
-        lease_until=time.now + timedelta(seconds=10), send_at=None
-    )
+    end = time.now + hours(25)
+    operation = stand(S.CALLING_ADCP, out_until=end + timedelta(seconds=10), send_at=None)
+    time.now = end
 
     sweep()
 

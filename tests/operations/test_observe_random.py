@@ -20,7 +20,7 @@ from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tests.operations.making import TASK, ask, fresh, see, stand
+from tests.operations.making import TASK, ask, fresh, leased_until, see, stand
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -130,7 +130,7 @@ def _nothing_is_forgotten(operation: Operation) -> None:
         assert looked_at == bool(operation.task_id), "a known task is looked at, no other is"
         assert operation.send_at is None or not looked_at, "and no longer sent"
     elif operation.status in SETTLED:
-        assert (operation.send_at, operation.next_poll_at, operation.lease_until) == (None, None, None)
+        assert (operation.send_at, operation.next_poll_at, leased_until(operation)) == (None, None, None)
 
 
 def _trail_is_declared(operation: Operation) -> None:

@@ -22,7 +22,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.models import Seller
 from tests.factories import make_user
-from tests.operations.making import TASK, answer, ask, fresh, hours, see, silent, stand, unknown
+from tests.operations.making import TASK, answer, ask, fresh, hours, leased_until, see, silent, stand, unknown
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,7 @@ def test_overdue_at_the_deadline_and_not_before(status: str, time: Clock) -> Non
     assert (operation.status, operation.overdue_at) == (S.TIMED_OUT, time.now)
     assert operation.published_at is None
     assert bool(operation.next_poll_at) == (status != S.CALLING_ADCP), "a late answer is still taken"
-    assert (operation.send_at, operation.lease_until) == (None, None)
+    assert (operation.send_at, leased_until(operation)) == (None, None)
     assert Approval.objects.get().subject_id == operation.pk
     assert verify_entity("operation", operation.pk).ok
 

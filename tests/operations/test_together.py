@@ -33,7 +33,7 @@ _SEEN = (
     garbled(),
     not_sent(),
 )
-_KEPT = ("status", "message", "result", "error", "settled_by", "task_id", "send_at", "lease_until", "polls")
+_KEPT = ("status", "message", "result", "error", "settled_by", "task_id", "send_at", "polls")
 
 
 def told(number: int, seen: Seen) -> Seen:

@@ -77,7 +77,7 @@ def say(
 def overdue(operation: Operation) -> None:
     # Looked up in vain, where its call has no answer, and nobody waits for one.
     now = clock.now()
-    Operation.objects.filter(pk=operation.pk).update(deadline_at=now, looked_up_at=now, lease_until=None)
+    Operation.objects.filter(pk=operation.pk).update(deadline_at=now, looked_up_at=now)
     assert time_out_due(limit=10) == 1
 
 

@@ -18,7 +18,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.models import Seller
-from tests.operations.making import fresh, garbled, silent, stand, unknown
+from tests.operations.making import fresh, garbled, leased_until, silent, stand, unknown
 from tests.races.conftest import Races, effects
 from tests.races.racer import Act, Sight
 from tests.races.sights import BOUGHT, OTHER, pending, poll, reply, webhook
@@ -107,7 +107,7 @@ def _ended_once(operation: Operation, story: Story) -> None:
     assert effects(operation) == 1
     moves = AuditEntry.objects.filter(entity_type="operation", entity_id=operation.pk)
     assert moves.filter(to_status__in=ENDS).count() == 1
-    assert (operation.next_poll_at, operation.send_at, operation.lease_until) == (None, None, None)
+    assert (operation.next_poll_at, operation.send_at, leased_until(operation)) == (None, None, None)
     ends = operation.observations.filter(status__in=ENDS)
     winner = ends.get(outcome="applied")
     for seen in ends.exclude(pk=winner.pk):

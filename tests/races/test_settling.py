@@ -13,7 +13,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import WebhookDelivery
-from tests.operations.making import fresh, stand
+from tests.operations.making import fresh, leased_until, stand
 from tests.operations.sweeping import sweep
 from tests.races.conftest import Races, effects, outcomes
 from tests.races.racer import Act
@@ -33,7 +33,7 @@ def settled_once(operation: Operation) -> Operation:
     ends = AuditEntry.objects.filter(entity_type="operation", entity_id=operation.pk, to_status="completed")
     assert (operation.status, ends.count(), effects(operation)) == (S.COMPLETED, 1, 1)
     assert operation.observations.filter(outcome="applied", status="completed").count() == 1
-    assert (operation.next_poll_at, operation.send_at, operation.lease_until) == (None, None, None)
+    assert (operation.next_poll_at, operation.send_at, leased_until(operation)) == (None, None, None)
     assert verify_entity("operation", operation.pk).ok
     return operation
 

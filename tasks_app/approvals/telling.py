@@ -1,0 +1,103 @@
+"""Telling those who may decide that something waits for them, and reminding them before its deadline.
+
+Chores of the sweep, not part of asking: what one actor asks of a team at once, about one thing or many, is
+one digest. A crash in between tells nobody twice: what was told is marked in the commit that tells.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import DurationField, ExpressionWrapper, F, Value
+from django.db.models.functions import Least
+from django.urls import reverse
+
+from tasks_app import clock
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.desk import text
+from tasks_app.lifecycle.names import EntityName, namer_register
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.services import About, notify
+from tasks_app.people.actors import actor_names
+from tasks_app.people.roles import DECIDE
+
+_QUEUE = "approval_queue"  # as a notification's subject: the id is the team's
+_LISTED = 20  # titles in one digest
+_QUARTER = 4
+_Told = Literal["told_at", "reminded_at"]
+
+
+def register() -> None:
+    """Called when the application starts."""
+    namer_register(_QUEUE, _queues)
+
+
+@transaction.atomic
+def approvals_tell(*, limit: int = 500) -> int:
+    """Tell of what was asked since the last time; answers of how many questions."""
+    new = Approval.objects.filter(status=ApprovalStatus.OPEN, told_at__isnull=True)
+    asked = list(new.select_for_update(skip_locked=True, no_key=True).order_by("pk")[:limit])
+    for group in _groups(asked):
+        _tell(group, "told_at")
+    return len(asked)
+
+
+@transaction.atomic
+def approvals_remind(*, limit: int = 500) -> int:
+    """Remind of what nobody has decided and soon ends, once; answers of how many questions."""
+    quarter = ExpressionWrapper((F("due_at") - F("created_at")) / _QUARTER, output_field=DurationField())
+    before = Least(Value(settings.APPROVAL_REMIND, output_field=DurationField()), quarter)
+    due = Approval.objects.filter(
+        status=ApprovalStatus.OPEN, told_at__isnull=False, reminded_at__isnull=True, due_at__gt=clock.now()
+    ).filter(due_at__lte=clock.now() + before)
+    late = list(due.select_for_update(skip_locked=True, no_key=True).order_by("pk")[:limit])
+    for group in _groups(late):
+        _tell(group, "reminded_at")
+    return len(late)
+
+
+def _groups(approvals: Sequence[Approval]) -> Collection[list[Approval]]:
+    """Those of one team that one actor asked for: the same people may decide on them."""
+    groups: dict[tuple[uuid.UUID, str], list[Approval]] = defaultdict(list)
+    for approval in approvals:
+        groups[approval.team_id, approval.requested_by].append(approval)
+    return groups.values()
+
+
+def _tell(group: list[Approval], column: _Told) -> None:
+    first, many = group[0], len(group)
+    again = column == "reminded_at"
+    what = first.title if many == 1 else f"{many} questions"
+    waits = "waits" if many == 1 else "wait"
+    ends = min(approval.due_at for approval in group)
+    notify(
+        kind="approval_reminder" if again else "approval_waits",
+        title=f"{what}: {'still ' if again else ''}{waits} for a decision",
+        body=_body(group),
+        level=Notification.Level.WARNING if again else Notification.Level.INFO,
+        about=About(type="approval", id=first.pk) if many == 1 else About(type=_QUEUE, id=first.team_id),
+        team=first.team,
+        right=DECIDE,
+        not_for=first.requested_by,
+        key=f"approval_{column}:{first.pk}:{many}:{ends:%Y%m%d%H%M}",
+    )
+    Approval.objects.filter(pk__in=[approval.pk for approval in group]).update(**{column: clock.now()})
+
+
+def _body(group: list[Approval]) -> str:
+    asker = actor_names({group[0].requested_by})[group[0].requested_by]
+    lines = [f"{a.reference}: {a.title}. By {text.moment(a.due_at)}." for a in group[:_LISTED]]
+    if len(group) > _LISTED:
+        lines.append(f"And {len(group) - _LISTED} more.")
+    queue = settings.PUBLIC_URL.rstrip("/") + reverse("admin:tasks_app_approval_changelist")
+    return "\n".join([f"Asked by {asker}.", *lines, f"The queue: {queue}"])
+
+
+def _queues(teams: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
+    link = reverse("admin:tasks_app_approval_changelist")
+    return {team: EntityName(reference="Approvals", link=link) for team in teams}

@@ -1,0 +1,28 @@
+"""A call that is out with a seller."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from tasks_app.sellers.models import Seller
+
+
+class CallLease(models.Model):
+    """One of its seller's slots, taken until the call ends or its worker no longer renews it.
+
+    A narrow table of its own: claims write hundreds at once, and an operation is a row of many columns.
+    `id` is the operation's; a reading that is no operation has an id of its own.
+    """
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    # Unchecked: the check would lock the seller's row once more for each, which the claim holds anyway.
+    seller = models.ForeignKey(
+        Seller, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    until = models.DateTimeField()  # in no index, so that renewing it writes none
+
+    class Meta:
+        indexes = [models.Index(fields=["seller"], name="lease_by_seller")]
+
+    def __str__(self) -> str:
+        return f"{self.id} until {self.until:%Y-%m-%d %H:%M:%S}"
