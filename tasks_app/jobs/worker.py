@@ -35,6 +35,7 @@ from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.wake import taking_next, wake
 from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_for
+from tasks_app.operations.turns import sharing
 
 log = structlog.get_logger(__name__)
 SWEEP = "tasks_app.jobs.worker.sweep_slice"
@@ -77,7 +78,9 @@ def run_step(step: Step) -> None:
     """Execute one claimed step and record its result, whatever it is."""
     with structlog.contextvars.bound_contextvars(trace_id=f"step:{step.pk}", job=step.job.reference):
         try:
-            _settle(step, _execute(step))
+            with sharing(step.job.subject_id or step.job_id):
+                result = _execute(step)
+            _settle(step, result)
         except (StepFailedError, RecipeError, TemplateFailedError) as error:
             engine.mark_failed(step=step, error=str(error))
         except Exception as error:  # an action may raise anything; it costs a failure, never the worker

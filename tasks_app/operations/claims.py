@@ -24,15 +24,17 @@ from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller, SellerBreaker
 
 Column = Literal["send_at", "next_poll_at"]
+# What is sent takes turns (turns.py); a look puts an operation behind all others that are due.
+_ORDER: dict[Column, str] = {"send_at": "turn_at", "next_poll_at": "next_poll_at"}
 _CLOCKS_APART = timedelta(minutes=1)
 
 _DUE = """
 select o.id, s.seller_id from unnest(%s::uuid[], %s::int[]) s (seller_id, free)
  cross join lateral (
-   select t.id, t.{column} as due from tasks_app_operation t
+   select t.id, t.{order} as due from tasks_app_operation t
     where t.seller_id = s.seller_id and t.{column} <= %s and t.status = any(%s)
       and (t.lease_until is null or t.lease_until < %s) and (%s::uuid is null or t.id = %s)
-    order by t.{column} limit s.free
+    order by t.{order}, t.id limit s.free
     for no key update skip locked) o
  order by o.due limit %s
 """
@@ -141,7 +143,7 @@ def _locked(
     """Operation to seller, the longest due first."""
     with connection.cursor() as cursor:
         cursor.execute(
-            _DUE.format(column=column),  # one of two names of ours
+            _DUE.format(column=column, order=_ORDER[column]),  # names of ours
             [list(free), list(free.values()), due_by, list(statuses), clock.now(), only, only, limit],
         )
         return dict(cursor.fetchall())

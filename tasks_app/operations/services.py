@@ -20,6 +20,7 @@ from tasks_app.operations import policy
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.tokens import webhook_token_of
+from tasks_app.operations.turns import turn_take
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team
 from tasks_app.sellers.models import Account, Seller
@@ -71,6 +72,7 @@ def operation_ensure(
     operation.request_text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     operation.request = _for_eyes(sent)
     operation.send_at = None if held else clock.now()
+    operation.share, operation.turn_at = turn_take(seller)
     try:
         with transaction.atomic():
             create(operation, actor=actor, reason=f"{task_type} asked for", metadata={"purpose": purpose})
@@ -84,7 +86,7 @@ def operation_release(*, operation: Operation) -> None:
     """Let a held operation be sent, its deadline counting from now; harmless when it was already."""
     now = clock.now()
     Operation.objects.filter(pk=operation.pk, status=S.REQUESTED, send_at__isnull=True).update(
-        send_at=now, deadline_at=now + policy.deadline(operation.task_type, operation.seller)
+        send_at=now, turn_at=now, deadline_at=now + policy.deadline(operation.task_type, operation.seller)
     )
 
 
