@@ -11,6 +11,7 @@ class TasksAppConfig(AppConfig):
         from django.conf import settings
 
         from tasks_app.adcp.addresses import private_networks_set
+        from tasks_app.commands import kill_switch, messages, questions, seller_gate
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
@@ -19,6 +20,7 @@ class TasksAppConfig(AppConfig):
             answers,
             conflicts,
             corrections,
+            execution,
             health,
             overdue,
             pauses,
@@ -35,6 +37,11 @@ class TasksAppConfig(AppConfig):
         log_lines.register()
         metrics.register()
         mail.register()
+        kill_switch.register()
+        seller_gate.register()
+        questions.register()
+        messages.register()
+        execution.register()
         overdue.register()
         corrections.register()
         conflicts.register()
@@ -47,6 +54,7 @@ class TasksAppConfig(AppConfig):
         operation_metrics.register()
         actions.register()
         runs.register()
+        chore_register("gates_opened", questions.gates_ask_again)
         chore_register("reconciliation_woken", runs.runs_wake)
         chore_register("reports_pruned", retention.reports_prune)
         early.register()

@@ -1,5 +1,5 @@
-"""Whose turn it is at a seller: what was asked for together (a job, or all jobs about one subject) takes turns
-with the rest, so that one job with 500 operations does not keep another with one waiting.
+"""Whose turn it is at a seller: what was asked for together (a job, or all jobs about one subject) takes
+turns with the rest, so that one job with 500 operations does not keep another with one waiting.
 
 Start-time fair queueing: each operation is given a moment of its own when it is asked for, those of one share
 apart from each other; the earliest is sent first. Nothing is computed or written when it is claimed.
