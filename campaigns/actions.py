@@ -20,6 +20,7 @@ from orders.offers import Offer, offers
 from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.adcp import requests
+from tasks_app.commands.services import CommandRefusedError
 from tasks_app.jobs.actions import (
     Done,
     Result,
@@ -34,7 +35,9 @@ from tasks_app.jobs.retrying import on_retried
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
-from tasks_app.operations.services import OperationRefusedError, operation_ensure
+from tasks_app.operations.ordering import ACCOUNT, Order, order_question, order_run
+from tasks_app.operations.reads import read_ensure
+from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import SYSTEM
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.services import account_record
@@ -44,8 +47,9 @@ def register() -> None:
     """Called when the application starts."""
     on_job_ended(campaign_job_ended)
     on_retried(campaign_job_retried)
-    for action in (validate, allocate, research, recommend, approve, complete):
-        action_register(f"campaigns.{action.__name__}", action)
+    for action in (validate, allocate, recommend, approve, complete):
+        action_register(f"campaigns.{action.__name__}", action, kind="idempotent")
+    action_register("campaigns.research", research, kind="command")  # it may open an account
 
 
 def validate(run: Run) -> Result:
@@ -89,9 +93,9 @@ def research(run: Run) -> Result:
     try:
         waiting = _account_operation(run, campaign, seller)
         if waiting is not None:
-            return WaitForOperation(operation_id=waiting.pk)
+            return _until(waiting)
         operation = _products_operation(run, campaign, seller)
-    except OperationRefusedError as error:
+    except (OperationRefusedError, CommandRefusedError) as error:
         return Done(outputs={"seller": str(seller.pk), "operation": None, "products": 0, "error": str(error)})
     if operation.published_at is None:
         return WaitForOperation(operation_id=operation.pk)
@@ -162,6 +166,14 @@ def complete(run: Run) -> Result:
     return Done(outputs={"status": campaign.status, "outcome": campaign.outcome})
 
 
+def _until(operation: Operation) -> Result:
+    """Until a command's operation has ended; at a gate, until people have decided."""
+    asked = order_question(operation)
+    return (
+        WaitForApprovals(approval_ids=(asked.pk,)) if asked else WaitForOperation(operation_id=operation.pk)
+    )
+
+
 def _campaign(run: Run) -> Campaign:
     return Campaign.objects.select_related("team", "advertiser").get(pk=run.job.inputs["campaign_id"])
 
@@ -174,14 +186,14 @@ def _account_operation(run: Run, campaign: Campaign, seller: Seller) -> Operatio
         return None
     brand = {"domain": campaign.buyer.brand_domain}
     wanted = {"brand": brand, "operator": settings.ORGANISATION_DOMAIN, "billing": "operator"}
-    operation = operation_ensure(
+    opening = Order(
+        kind=ACCOUNT,
         purpose=run.purpose("sync_accounts"),
-        task_type="sync_accounts",
         seller=seller,
         arguments={"accounts": [wanted]},
-        actor=SYSTEM,
         team=campaign.team,
     )
+    operation = order_run(order=opening, actor=SYSTEM, awaited=True)
     if operation.published_at is None:
         return operation
     opened = (operation.result or {}).get("accounts")
@@ -211,7 +223,7 @@ def _products_operation(run: Run, campaign: Campaign, seller: Seller) -> Operati
             delivery_type=brief.constraints.delivery_type,
         ),
     )
-    return operation_ensure(
+    return read_ensure(
         purpose=run.purpose("get_products"),
         task_type="get_products",
         seller=seller,

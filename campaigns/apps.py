@@ -10,9 +10,10 @@ class CampaignsConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from campaigns import actions, surroundings
+        from campaigns import actions, gates, surroundings
         from tasks_app.jobs.recipes import recipes_register
 
         actions.register()
+        gates.register()
         surroundings.register()
         recipes_register(Path(__file__).parent / "recipes")

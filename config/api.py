@@ -14,9 +14,10 @@ from rest_framework.views import exception_handler
 
 from tasks_app.api.problems import problem
 from tasks_app.approvals.services import DecisionRefusedError
+from tasks_app.commands.services import CommandRefusedError, IdempotencyKeyConflictError
 from tasks_app.lifecycle.refusals import refusal_of
-from tasks_app.lifecycle.transitions import trace_id
 from tasks_app.operations.services import OperationRefusedError
+from tasks_app.tracing import trace_id
 
 log = structlog.get_logger(__name__)
 _DECISION_STATUS = {"not_found": 404, "no_right": 403, "own_request": 403, "comment": 400}
@@ -77,6 +78,8 @@ def _refusal(error: Exception) -> Response | None:
         )
     if isinstance(error, DecisionRefusedError):
         return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)
-    if isinstance(error, OperationRefusedError):
+    if isinstance(error, IdempotencyKeyConflictError):
+        return problem(409, str(error), code=error.code)
+    if isinstance(error, OperationRefusedError | CommandRefusedError):
         return problem(409, str(error))
     return None

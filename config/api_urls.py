@@ -4,6 +4,7 @@ from rest_framework.routers import SimpleRouter
 
 from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
+from tasks_app.api.commands import CommandViewSet, KillSwitchViewSet
 from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.steering import ConflictViewSet
 from tasks_app.api.views import ApprovalViewSet, JobViewSet
@@ -13,6 +14,8 @@ router.register("campaigns", CampaignViewSet, basename="campaign")
 router.register("deals", DealViewSet, basename="deal")
 router.register("operations", OperationViewSet, basename="operation")
 router.register("conflicts", ConflictViewSet, basename="conflict")
+router.register("commands", CommandViewSet, basename="command")
+router.register("kill-switch", KillSwitchViewSet, basename="kill-switch")
 router.register("jobs", JobViewSet, basename="job")
 router.register("approvals", ApprovalViewSet, basename="approval")
 router.register("notifications", NotificationViewSet, basename="notification")

@@ -24,6 +24,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Conflicts", "compare_arrows", "tasks_app.conflict"),
             ("Reconciliation", "difference", "tasks_app.reconciliationfinding"),
             ("Jobs", "account_tree", "tasks_app.job"),
+            ("Commands", "bolt", "tasks_app.command"),
             ("Webhooks", "webhook", "tasks_app.webhookdelivery"),
             ("Events", "dynamic_feed", "tasks_app.eventdelivery"),
         ),
@@ -32,6 +33,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Administration",
         (
+            ("Kill switch", "emergency_home", "tasks_app.killswitch"),
             ("People", "person", "tasks_app.user"),
             ("Teams", "groups", "tasks_app.team"),
             ("Advertisers", "sell", "tasks_app.advertiser"),

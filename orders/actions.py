@@ -6,27 +6,42 @@ from orders.models import CONFIRMED, Deal
 from orders.seller_state import deal_follow
 from orders.services import deal_book
 from tasks_app.adcp import requests
-from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, WaitForOperation, action_register
+from tasks_app.commands.services import CommandRefusedError
+from tasks_app.jobs.actions import (
+    Done,
+    Result,
+    Run,
+    StepFailedError,
+    WaitForApprovals,
+    WaitForOperation,
+    action_register,
+)
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
-from tasks_app.operations.services import OperationRefusedError, operation_ensure
+from tasks_app.operations.ordering import order_question
+from tasks_app.operations.reads import read_ensure
+from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import SYSTEM
 
 
 def register() -> None:
     """Called when the application starts."""
-    action_register("orders.book", book)
-    action_register("orders.read_back", read_back)
+    action_register("orders.book", book, kind="command")
+    action_register("orders.read_back", read_back, kind="idempotent")
 
 
 def book(run: Run) -> Result:
-    """Send create_media_buy and wait for its end, however long; outputs {deal_id, status, booked}."""
+    """Send create_media_buy and wait for its end, however long; at a risk gate, first for people. Outputs
+    {deal_id, status, booked}."""
     deal = _deal(run)
     try:
         operation = deal_book(deal=deal)
-    except (OperationRefusedError, InvalidTransitionError) as error:
+    except (OperationRefusedError, InvalidTransitionError, CommandRefusedError) as error:
         raise StepFailedError(str(error)) from error
+    asked = order_question(operation)
+    if asked is not None:
+        return WaitForApprovals(approval_ids=(asked.pk,))
     if operation.published_at is None:
         return WaitForOperation(operation_id=operation.pk)
     deal.refresh_from_db()
@@ -36,7 +51,7 @@ def book(run: Run) -> Result:
 def read_back(run: Run) -> Result:
     """Read the media buy from the seller: its own status, deadlines, packages; outputs {deal_id, status}."""
     deal = _deal(run)
-    operation = operation_ensure(
+    operation = read_ensure(
         purpose=run.purpose("get_media_buys"),
         task_type="get_media_buys",
         seller=deal.seller,

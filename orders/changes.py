@@ -34,8 +34,10 @@ from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.lifecycle.transitions import allowed_transitions
 from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.operations.ordering import CHANGE as CHANGE_BUY
+from tasks_app.operations.ordering import Order, order_propose, order_release
 from tasks_app.operations.publish import on_settled
-from tasks_app.operations.services import Subject, operation_ensure, operation_release
+from tasks_app.operations.services import Subject
 from tasks_app.people.scope import visible
 
 CHANGE = "deal_change"
@@ -91,17 +93,16 @@ def change_ask(ask: Ask) -> Operation:
     if deal.revision:
         sent.setdefault("revision", deal.revision)
     sent["context"] = {**sent.get("context", {}), "deal_id": str(deal.pk), "deal": deal.reference}
-    operation = operation_ensure(
+    order = Order(
+        kind=CHANGE_BUY,
         purpose=f"deal:{deal.pk}:change:{ids.new_id()}",
-        task_type=ask.task,
         seller=ask.seller,
         arguments=sent,
-        actor=ask.user,
         team=deal.team,
         account=account,
         subject=Subject(type="deal", id=deal.pk),
-        held=True,
     )
+    operation = order_propose(order=order, actor=ask.user)
     _ask(deal, operation)
     return operation
 
@@ -197,7 +198,7 @@ def _decided(approval: Approval, outcome: Outcome) -> None:
     if operation is None:
         return
     if outcome.answer == "approved":
-        operation_release(operation=operation)
+        order_release(operation=operation)
     else:
         deal = Deal.objects.get(pk=approval.subject_id)
         deal_withdraw_held(deal=deal, reason=outcome.comment or outcome.answer)

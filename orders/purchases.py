@@ -25,11 +25,12 @@ from orders.models import Deal, DealLine
 from orders.offers import Offer, forecast_of, offers, terms_of
 from orders.po_numbers import orders_under, the_same_order
 from orders.questions import ask_deal, ask_po_number
-from orders.services import DealDraft, LineDraft, deal_quote
+from orders.services import DealDraft, LineDraft, deal_quote, purchase_purpose
 from tasks_app import clock, money
 from tasks_app.adcp import requests
 from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.services import Subject, operation_ensure
+from tasks_app.operations.ordering import PLACE, Order, order_propose
+from tasks_app.operations.services import Subject
 from tasks_app.people.scope import visible
 from tasks_app.sellers.models import Account
 
@@ -63,17 +64,16 @@ def purchase_ask(ask: Ask) -> Operation:
     if same is not None:
         return same
     deal = _deal(ask, account, wire, known, currency, start=_start(wire))
-    operation = operation_ensure(
-        purpose=f"deal:{deal.pk}:create_media_buy",  # the booking finds it by this, and releases it
-        task_type=ask.task,
+    order = Order(
+        kind=PLACE,
+        purpose=purchase_purpose(deal),  # the booking finds it by this, and releases it
         seller=ask.seller,
         arguments=_arguments(deal, account, wire),
-        actor=ask.user,
         team=deal.team,
         account=account,
         subject=Subject(type="deal", id=deal.pk),
-        held=True,
     )
+    operation = order_propose(order=order, actor=ask.user)
     if earlier:
         ask_po_number(deal, operation, earlier)
     else:

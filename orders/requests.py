@@ -11,7 +11,6 @@ from django.db import IntegrityError, connection, transaction
 
 from orders.ask import (
     Ask,
-    AskConflictError,
     account_of,
     advertisers_of,
     arguments_read,
@@ -23,10 +22,12 @@ from orders.changes import change_ask
 from orders.models import RequestKey
 from orders.purchases import purchase_ask
 from tasks_app import ids
-from tasks_app.adcp import client, reads, requests
+from tasks_app.adcp import reads, requests
+from tasks_app.commands.services import IdempotencyKeyConflictError
 from tasks_app.operations import dispatch
 from tasks_app.operations.models import Operation
-from tasks_app.operations.services import OperationRefusedError, operation_ensure
+from tasks_app.operations.reads import read_ensure
+from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team, User
 from tasks_app.people.roles import SEND_OPERATION
@@ -49,6 +50,7 @@ _MUTATIONS: dict[str, Callable[[Ask], Operation]] = {
     "update_media_buy": change_ask,
 }
 TASKS = (*READ_TASKS, *_MUTATIONS)
+_CAPABILITIES = "get_adcp_capabilities"  # what every seller answers, named or not
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -65,7 +67,8 @@ def operation_ask(
     yet, the sweep goes on. A mutation makes its operation, held, and the approval it waits for, in one
     commit. The same `key` (the caller's own) with the same request answers the operation it made before.
     Never call it inside a transaction: a read waits for the seller. Raises AskForbiddenError,
-    AskRefusedError, AskConflictError, InvalidTransitionError, OperationRefusedError.
+    AskRefusedError, AskConflictError, IdempotencyKeyConflictError, InvalidTransitionError,
+    OperationRefusedError.
     """
     if not user.is_active or not user.has_perm(SEND_OPERATION):
         raise AskForbiddenError("You have no right to ask for operations.")
@@ -93,7 +96,7 @@ def _ask(user: User, task: str, seller: str, arguments: Mapping[str, Any], accou
     found = Seller.objects.filter(slug=seller).first()
     if found is None:
         refuse("seller", "there is no such seller")
-    if found.tools and task not in found.tools and task != client.CAPABILITIES_TOOL:
+    if found.tools and task not in found.tools and task != _CAPABILITIES:
         refuse("task", f"{found} does not offer it")
     if key and not _KEY.fullmatch(key):
         refuse("Idempotency-Key", "has 1 to 255 printable characters without spaces")
@@ -102,7 +105,7 @@ def _ask(user: User, task: str, seller: str, arguments: Mapping[str, Any], accou
 
 
 def _known(ask: Ask, key: str) -> Operation | None:
-    """The operation that this key made. Raises AskConflictError where it was used for another request."""
+    """The operation that this key made. Raises IdempotencyKeyConflictError: it made another request's."""
     if not key:
         return None
     found = (
@@ -113,7 +116,7 @@ def _known(ask: Ask, key: str) -> Operation | None:
     if found is None:
         return None
     if found.digest != ask.digest:
-        raise AskConflictError("This Idempotency-Key was used for another request.")
+        raise IdempotencyKeyConflictError("This Idempotency-Key was used for another request.")
     return found.operation
 
 
@@ -131,7 +134,7 @@ def _read(ask: Ask) -> Operation:
     wire = arguments_read(READ_TASKS[ask.task], ask.arguments)
     account = account_of(ask) if ask.task in _BY_ACCOUNT or names_account(ask) else None
     known = {"account": account.reference} if account else {}
-    return operation_ensure(
+    return read_ensure(
         purpose=f"api:{ids.new_id()}",
         task_type=ask.task,
         seller=ask.seller,

@@ -18,16 +18,20 @@ from tasks_app.adcp import requests
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, transition
 from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.services import (
-    OperationRefusedError,
-    Subject,
-    operation_ensure,
-    operation_release,
-    operation_withdraw,
+from tasks_app.operations.ordering import (
+    PLACE,
+    STOP,
+    Order,
+    order_question,
+    order_release,
+    order_run,
 )
+from tasks_app.operations.services import OperationRefusedError, Subject, operation_withdraw
 from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import Advertiser, Team
 from tasks_app.sellers.models import Account, Seller
+
+_UNSENT = OperationStatus.REQUESTED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,20 +113,22 @@ def deal_locked(deal_id: uuid.UUID) -> Deal:
 def deal_book(*, deal: Deal) -> Operation:
     """Begin the purchase: accepted → booking, and its operation, durable before anything is sent.
 
-    Harmless when repeated. Raises InvalidTransitionError (a guard says no), OperationRefusedError.
+    Harmless when repeated. Where a risk gate is closed the deal stays accepted and the operation held, and
+    `order_question` is what people are asked. Raises InvalidTransitionError (a guard says no),
+    OperationRefusedError, CommandRefusedError (a person said no at the gate).
     """
     deal = deal_locked(deal.pk)
-    operation = operation_ensure(
-        purpose=f"deal:{deal.pk}:create_media_buy",
-        task_type="create_media_buy",
-        seller=deal.seller,
-        arguments=_create_media_buy(deal),
-        actor=SYSTEM,
-        team=deal.team,
-        account=deal.account,
-        subject=Subject(type="deal", id=deal.pk),
-    )
-    if deal.status == DealStatus.ACCEPTED:
+    proposed = Operation.objects.filter(purpose=purchase_purpose(deal)).first()
+    if deal.status != DealStatus.ACCEPTED:
+        # A deal that nobody accepted buys nothing; what was commanded is answered.
+        if proposed is None or (deal.status != DealStatus.BOOKING and proposed.status == _UNSENT):
+            raise OperationRefusedError(f"{deal.reference} is {deal.status}, not accepted")
+        return proposed
+    if proposed is None:
+        operation = order_run(order=_purchase(deal), actor=SYSTEM, awaited=True)
+    else:
+        operation = order_release(operation=proposed, awaited=True)
+    if order_question(operation) is None:
         transition(
             deal,
             DealStatus.BOOKING,
@@ -130,10 +136,6 @@ def deal_book(*, deal: Deal) -> Operation:
             reason="create_media_buy sent",
             metadata={"operation": operation.reference},
         )
-    elif deal.status != DealStatus.BOOKING and operation.status == OperationStatus.REQUESTED:
-        # Raising takes the operation back with it: a deal that nobody accepted buys nothing.
-        raise OperationRefusedError(f"{deal.reference} is {deal.status}, not accepted")
-    operation_release(operation=operation)
     return operation
 
 
@@ -156,12 +158,29 @@ def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str, media_buy_id: 
         cancellation_reason=reason[:500],
         context={"deal_id": str(deal.pk)},
     )
-    return operation_ensure(
+    order = Order(
+        kind=STOP,
         purpose=f"deal:{deal.pk}:cancel:{tried + 1}",
-        task_type="update_media_buy",
         seller=deal.seller,
         arguments=arguments.model_dump(mode="json", exclude_none=True),
-        actor=actor,
+        team=deal.team,
+        account=deal.account,
+        subject=Subject(type="deal", id=deal.pk),
+    )
+    return order_run(order=order, actor=actor)
+
+
+def purchase_purpose(deal: Deal) -> str:
+    """The key of a deal's purchase: one deal, one media buy."""
+    return f"deal:{deal.pk}:create_media_buy"
+
+
+def _purchase(deal: Deal) -> Order:
+    return Order(
+        kind=PLACE,
+        purpose=purchase_purpose(deal),
+        seller=deal.seller,
+        arguments=_create_media_buy(deal),
         team=deal.team,
         account=deal.account,
         subject=Subject(type="deal", id=deal.pk),

@@ -1,6 +1,7 @@
 """Django looks here for the admin of one app; each room registers its own."""
 
 from tasks_app.approvals import admin as approvals
+from tasks_app.commands import admin as commands
 from tasks_app.events import admin as events
 from tasks_app.jobs import admin as jobs
 from tasks_app.lifecycle import admin as lifecycle
@@ -14,6 +15,7 @@ from tasks_app.webhooks import admin as webhooks
 
 __all__ = [
     "approvals",
+    "commands",
     "conflicts",
     "events",
     "jobs",

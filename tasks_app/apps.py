@@ -12,6 +12,7 @@ class TasksAppConfig(AppConfig):
 
         from tasks_app.adcp.addresses import private_networks_set
         from tasks_app.approvals import telling as approvals_telling
+        from tasks_app.commands import kill_switch, messages, questions, seller_gate
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
@@ -20,6 +21,7 @@ class TasksAppConfig(AppConfig):
             answers,
             conflicts,
             corrections,
+            execution,
             health,
             overdue,
             pauses,
@@ -37,6 +39,11 @@ class TasksAppConfig(AppConfig):
         metrics.register()
         mail.register()
         approvals_telling.register()
+        kill_switch.register()
+        seller_gate.register()
+        questions.register()
+        messages.register()
+        execution.register()
         overdue.register()
         corrections.register()
         conflicts.register()
@@ -49,6 +56,7 @@ class TasksAppConfig(AppConfig):
         operation_metrics.register()
         actions.register()
         runs.register()
+        chore_register("gates_opened", questions.gates_ask_again)
         chore_register("reconciliation_woken", runs.runs_wake)
         chore_register("reports_pruned", retention.reports_prune)
         early.register()

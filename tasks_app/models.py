@@ -1,6 +1,7 @@
 """One Django app, one migration history: the rooms' models, imported here."""
 
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.commands.models import Command, CommandDecision, KillSwitch, OutgoingMessage
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
 from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
 from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, LifecycleRule, OutboxEvent
@@ -21,6 +22,8 @@ __all__ = [
     "Approval",
     "AuditEntry",
     "CallLease",
+    "Command",
+    "CommandDecision",
     "Conflict",
     "Continuation",
     "Decision",
@@ -31,6 +34,7 @@ __all__ = [
     "EventSubscription",
     "Import",
     "Job",
+    "KillSwitch",
     "LifecycleEdge",
     "LifecycleRule",
     "Notification",
@@ -39,6 +43,7 @@ __all__ = [
     "Observation",
     "Operation",
     "OutboxEvent",
+    "OutgoingMessage",
     "ReconciliationFinding",
     "ReconciliationRun",
     "Seller",

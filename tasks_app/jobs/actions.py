@@ -1,7 +1,8 @@
 """Actions: what a step does. Registered by the storeys above; run outside any transaction of the engine.
 
 An action may run again after a crash: it finds what it made before (an operation by its purpose, an
-approval by its subject) instead of making it twice.
+approval by its subject) instead of making it twice. It is declared `pure`, `idempotent` or `command`: only a
+command has effects outside, which is enforced while it runs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from typing import Any
 
 from django.db.models import Q
 
+from tasks_app.commands.boundary import Acting, ActionKind, acting
+from tasks_app.commands.models import Command
+from tasks_app.commands.services import command_stands
+from tasks_app.jobs import claims
 from tasks_app.jobs.models import Job, Step
-from tasks_app.operations.models import READS, Operation
-from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.turns import sharing
+from tasks_app.tracing import caused_by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +33,8 @@ class Run:
     inputs: dict[str, Any]
 
     def purpose(self, what: str) -> str:
-        """A purpose for an operation of this step. In a retried job it is that of what the step asked for
-        before, where that changes something at the seller and did not fail: it is not done twice."""
+        """The key of an operation or command of this step. In a retried job it is that of the command which
+        the step ran before, where its effect stands: it is not had twice. A read is made anew."""
         return self._asked_before(what) or f"step:{self.step.pk}:{what}"
 
     def _asked_before(self, what: str) -> str | None:
@@ -37,9 +42,8 @@ class Run:
             return None
         chain = Q(pk=self.step.lineage) | Q(lineage=self.step.lineage)
         earlier = Step.objects.filter(chain).exclude(pk=self.step.pk).values_list("pk", flat=True)
-        asked = Operation.objects.filter(purpose__in=[f"step:{pk}:{what}" for pk in earlier])
-        stands = asked.exclude(task_type__in=READS).exclude(status__in=(O.FAILED, O.REJECTED, O.CANCELED))
-        return stands.order_by("-id").values_list("purpose", flat=True).first()
+        asked = Command.objects.filter(key__in=[f"step:{pk}:{what}" for pk in earlier]).order_by("-id")
+        return next((command.key for command in asked if command_stands(command)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +82,39 @@ class StepFailedError(Exception):
     """The step failed and trying again cannot help; the text says why, for people."""
 
 
-_actions: dict[str, Action] = {}
+_actions: dict[str, tuple[Action, ActionKind]] = {}
 
 
-def action_register(name: str, action: Action) -> None:
-    """Make `action` known. Raises ValueError for a name that is taken by another."""
-    if _actions.setdefault(name, action) is not action:
+def action_register(name: str, action: Action, *, kind: str) -> None:
+    """Make `action` known, declared `pure` (nothing but its outputs), `idempotent` (rows of ours, reads at
+    sellers) or `command` (effects outside, each under a key). Raises ValueError for another kind, or a name
+    that is taken by another."""
+    registered = (action, ActionKind(kind))
+    if _actions.setdefault(name, registered) != registered:
         raise ValueError(f"action {name} is registered already")
 
 
-def action_named(name: str) -> Action:
-    """The registered action. Raises StepFailedError."""
-    try:
-        return _actions[name]
-    except KeyError:
-        raise StepFailedError(f"there is no action {name!r}") from None
+def action_perform(name: str, run: Run) -> Result:
+    """Run an action, within what it is declared for; what it decides and asks for goes back to its job.
+
+    Raises StepFailedError where nobody registered it, EffectRefusedError where it does more than it declared,
+    and whatever it raises.
+    """
+    if name not in _actions:
+        raise StepFailedError(f"there is no action {name!r}")
+    action, kind = _actions[name]
+    now = Acting(action=name, kind=kind, repeated=kind == ActionKind.COMMAND and _is_repeated(run))
+    job = run.job
+    with (
+        acting(now),
+        sharing(job.subject_id or job.pk),
+        caused_by(request=job.request_id, team=job.team_id, user=job.requested_by),
+    ):
+        return action(run)
+
+
+def _is_repeated(run: Run) -> bool:
+    """Whether it was tried before: by this step, in an error or with its worker, or by the one it retries."""
+    if run.step.failures or run.job.retry_of_id is not None:
+        return True
+    return run.step.attempts > 1 and claims.lost_attempts(run.step) > 0

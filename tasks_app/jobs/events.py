@@ -6,7 +6,8 @@ from typing import Any
 
 from tasks_app import clock
 from tasks_app.jobs.models import Job, Step, WorkflowEvent
-from tasks_app.lifecycle.transitions import exact, trace_id
+from tasks_app.lifecycle.transitions import exact
+from tasks_app.tracing import trace
 
 
 def record(
@@ -21,7 +22,8 @@ def record(
     """Append an event; its key names the row version it belongs to, so it cannot be written twice, unless
     `occurrence` tells apart what may happen more than once to one version."""
     subject = step or job
-    correlation = {"trace_id": trace_id(), "team": str(job.team_id), "user": job.requested_by}
+    back = trace(request=job.request_id, team=job.team_id, user=job.requested_by)
+    correlation = back.as_dict()
     if step is not None:
         correlation |= {"step_id": str(step.pk), "step": step.key, "attempt": str(step.attempts)}
     attempt = step.attempts if step else 0

@@ -63,6 +63,7 @@ class Job(Stateful):
     error = models.TextField(blank=True)
     team = models.ForeignKey(Team, on_delete=models.PROTECT)
     requested_by = models.CharField(max_length=80)
+    request_id = models.CharField(max_length=64, blank=True)  # the request (or task) that began it all
     subject_type = models.CharField(max_length=32, blank=True)
     subject_id = models.UUIDField(null=True)
     priority = models.PositiveSmallIntegerField(default=100)

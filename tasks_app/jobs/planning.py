@@ -18,6 +18,7 @@ from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, create_many, transition
 from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import Team
+from tasks_app.tracing import origin
 
 
 @transaction.atomic
@@ -44,6 +45,7 @@ def job_start(
         inputs=inputs,
         team=team,
         requested_by=actor_key(actor),
+        request_id=parent_step.job.request_id if parent_step else origin(),
         subject_type=subject_type,
         subject_id=subject_id,
         parent_step=parent_step,

@@ -22,6 +22,7 @@ from tasks_app.jobs.recipes import Recipe
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create
 from tasks_app.people.actors import SYSTEM
+from tasks_app.tracing import origin
 
 _TAKEN_OVER = (
     "recipe",
@@ -93,6 +94,7 @@ def _retry(
         retry_of=old,
         parent_step=parent_step,
         requested_by=old.requested_by,
+        request_id=parent_step.job.request_id if parent_step else origin(),
         expires_at=clock.now() + timedelta(hours=plan.ttl_hours),
         **{name: getattr(old, name) for name in _TAKEN_OVER},
     )

@@ -14,8 +14,9 @@ from django_q.tasks import async_task
 
 from tasks_app import clock, stopping
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.commands.boundary import EffectRefusedError
 from tasks_app.events.relay import Relay
-from tasks_app.jobs import claims, engine
+from tasks_app.jobs import claims, engine, events
 from tasks_app.jobs.actions import (
     Done,
     Result,
@@ -23,7 +24,7 @@ from tasks_app.jobs.actions import (
     StepFailedError,
     WaitForApprovals,
     WaitForOperation,
-    action_named,
+    action_perform,
 )
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.planning import job_start
@@ -78,7 +79,7 @@ def run_step(step: Step) -> None:
     with structlog.contextvars.bound_contextvars(trace_id=f"step:{step.pk}", job=step.job.reference):
         try:
             _settle(step, _execute(step))
-        except (StepFailedError, RecipeError, TemplateFailedError) as error:
+        except (StepFailedError, RecipeError, TemplateFailedError, EffectRefusedError) as error:
             engine.mark_failed(step=step, error=str(error))
         except Exception as error:  # an action may raise anything; it costs a failure, never the worker
             log.exception("step_failed", step=step.key)
@@ -102,7 +103,7 @@ def _execute(step: Step) -> Result | None:
     if spec.recipe:
         return _nested(step, spec, inputs)
     with _LeaseKeeper(step):
-        return action_named(spec.action)(Run(job=step.job, step=step, inputs=inputs))
+        return action_perform(spec.action, Run(job=step.job, step=step, inputs=inputs))
 
 
 def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None:
@@ -209,6 +210,7 @@ def _retry_or_fail(step: Step, error: str) -> None:
         failures=failures,
         budget=_budget(StepSpec.stored(step.spec)),
     )
+    events.record(step.job, decision.code, step=step, payload={"failures": failures, "error": error[:500]})
     if not decision.again:
         engine.mark_failed(step=step, error=f"{decision.code} after {failures}: {error}")
         return

@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, cast
 from uuid import UUID
 
-import structlog
 from django.db import connection, models, transaction
 from django_fsm import FSMField
 from django_fsm import Transition as FsmTransition
@@ -32,6 +31,7 @@ from tasks_app.lifecycle.models import Stateful
 from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import Actor, User
+from tasks_app.tracing import trace_id
 
 Who = str | User | Actor
 
@@ -39,12 +39,6 @@ Who = str | User | Actor
 _OWN = frozenset({"id", "status", "version", "status_since", "created_at"})
 # PostgreSQL stores neither NUL nor halves of surrogate pairs; an error's text may hold both.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-def trace_id() -> str:
-    """The id that ties an entry to the request or task that caused it; empty outside both."""
-    bound = structlog.contextvars.get_contextvars()
-    return str(bound.get("request_id") or bound.get("trace_id") or "")[:64]
 
 
 def transition(

@@ -18,11 +18,15 @@ from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.services import Question, approval_open
+from tasks_app.commands.questions import GateUnaskedError
+from tasks_app.commands.services import Wanted, command_run
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.execution import ANSWER as SEND
+from tasks_app.operations.execution import NAME
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.pauses import ANSWER, continuation_current
+from tasks_app.operations.pauses import ANSWER, answer_take_back, continuation_current
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
 from tasks_app.people.actors import actor_key
@@ -80,7 +84,7 @@ def operation_answer(
     if operation.is_mutation and operation.team is not None:
         _ask(operation, operation.team, current)
     else:
-        _release(operation, current)
+        _release(operation, current, actor_key(user))
     return current
 
 
@@ -127,10 +131,26 @@ def _freeze(
     current.save(update_fields=["request_text", "answer", "answered_by", "answered_at"])
 
 
-def _release(operation: Operation, current: Continuation) -> None:
-    current.released_at = clock.now()
-    current.save(update_fields=["released_at"])
-    Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+def _release(operation: Operation, current: Continuation, actor: str) -> None:
+    """The answer is a command of its own: sent once, or waiting at a gate. Raises SteeringRefusedError."""
+    answered_at = int((current.answered_at or clock.now()).timestamp() * 1_000_000)
+    wanted = Wanted(
+        kind=SEND,
+        adapter=NAME,
+        payload={
+            "operation": str(operation.pk),
+            "continuation": str(current.pk),
+            "answer": exact(current.answer, floats=True),
+        },
+        team=operation.team,
+        seller=operation.seller,
+        subject_type="operation",
+        subject_id=operation.pk,
+    )
+    try:
+        command_run(key=f"answer:{current.pk}:{answered_at}", wanted=wanted, actor=actor)
+    except GateUnaskedError as error:
+        raise SteeringRefusedError("state", str(error)) from error
 
 
 def _ask(operation: Operation, team: Team, current: Continuation) -> None:
@@ -164,15 +184,9 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
     if current is None or current.released_at is not None:
         return
     if outcome.answer == "approved":
-        _release(operation, current)
+        _release(operation, current, current.answered_by)
         return
-    _take_back(current)
-
-
-def _take_back(current: Continuation) -> None:
-    """It is not answered: another answer may be given."""
-    current.request_text, current.answer, current.answered_by, current.answered_at = None, None, "", None
-    current.save(update_fields=["request_text", "answer", "answered_by", "answered_at"])
+    answer_take_back(current.pk)
 
 
 def _closed(approval: Approval) -> None:
@@ -182,7 +196,7 @@ def _closed(approval: Approval) -> None:
     current = continuation_current(Operation.objects.get(pk=approval.subject_id))
     waits = current is not None and current.generation == approval.subject_version
     if current is not None and waits and current.released_at is None:
-        _take_back(current)
+        answer_take_back(current.pk)
 
 
 def _version(approval: Approval) -> int | None:
@@ -201,7 +215,7 @@ def _renewed(seller: Seller, actor: str) -> None:
         current = continuation_current(operation)
         if current is not None and current.answered_at is None and current.expires_at > clock.now():
             _freeze(current, operation, actor=actor, text="", changes={})
-            _release(operation, current)
+            _release(operation, current, actor)
         elif operation.task_id:
             Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now())
         elif resend_is_safe(operation):

@@ -1,33 +1,19 @@
-"""Equality of JSON values and of what sellers say: SHA-256 of RFC 8785.
+"""Equality of what sellers say, whichever channel brought it.
 
 Source: AdCP L3/async-identity-and-convergence, "Terminal identity and equivalence".
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict
 from typing import Any
-
-import rfc8785
 
 from tasks_app.adcp.errors import read_error
 from tasks_app.adcp.hygiene import integral
 from tasks_app.adcp.types import Seen
+from tasks_app.canonical import canonical_digest
 
 _ENDED_BADLY = frozenset({"failed", "rejected", "canceled"})
-
-
-def canonical_digest(value: Any) -> str:
-    """SHA-256 (hex) of `value` in RFC 8785 form; numbers outside I-JSON fall back to sorted JSON."""
-    try:
-        canonical = rfc8785.dumps(value)
-    except (rfc8785.CanonicalizationError, TypeError):
-        # Still deterministic.
-        text = json.dumps(integral(value), sort_keys=True, separators=(",", ":"), default=str)
-        canonical = text.encode("utf-8", "surrogatepass")
-    return hashlib.sha256(canonical).hexdigest()
 
 
 def observation_digest(seen: Seen, *, task_type: str, sent_context: Any) -> str:

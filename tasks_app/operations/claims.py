@@ -23,6 +23,8 @@ from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller, SellerBreaker
 
 Column = Literal["send_at", "next_poll_at"]
+# What is sent takes turns (turns.py); a look puts an operation behind all others that are due.
+_ORDER: dict[Column, str] = {"send_at": "turn_at", "next_poll_at": "next_poll_at"}
 # A send moves its operation; a look may as well find that somebody has moved it.
 _LOCK: dict[Column, str] = {"send_at": "for no key update skip locked", "next_poll_at": ""}
 _DUE = """t.{column} <= %(by)s and t.status = any(%(statuses)s)
@@ -39,9 +41,9 @@ _TAKE = f"""
 with due as (
   select o.id, s.seller_id, o.due from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
    cross join lateral (
-     select t.id, t.{{column}} as due from tasks_app_operation t
+     select t.id, t.{{order}} as due from tasks_app_operation t
       where t.seller_id = s.seller_id and {_DUE}
-      order by t.{{column}} limit s.free {{lock}}) o
+      order by t.{{order}}, t.id limit s.free {{lock}}) o
    order by o.due limit %(limit)s),
 leased as (
   insert into tasks_app_calllease (id, seller_id, until) select id, seller_id, %(until)s from due
@@ -131,5 +133,5 @@ def _rooms(
 def _taken(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, uuid.UUID]:
     """Operation to seller, the longest due first."""
     with connection.cursor() as cursor:
-        cursor.execute(_TAKE.format(column=column, lock=_LOCK[column]), due)  # names of ours
+        cursor.execute(_TAKE.format(column=column, order=_ORDER[column], lock=_LOCK[column]), due)
         return dict(cursor.fetchall())

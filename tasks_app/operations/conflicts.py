@@ -19,10 +19,10 @@ from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.services import DecisionRefusedError, Question, approval_open
+from tasks_app.canonical import canonical_digest
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.notifications.services import About, notify
-from tasks_app.operations.canonical import canonical_digest
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.converge import on_observed
 from tasks_app.operations.matching import mismatch

@@ -19,15 +19,17 @@ from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.tasks import STATUS_TOOL_NAMES, task_status_arguments, task_status_tool
 from tasks_app.adcp.types import Endpoint, Seen
+from tasks_app.commands.kill_switch import NO_STOPS, Stops, stops
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import claims, policy
 from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
 from tasks_app.operations.converge import observe, observe_many
 from tasks_app.operations.leases import leases_release
+from tasks_app.operations.leaving import may_leave, passes_though_off
 from tasks_app.operations.lookup import Lookup, look_up, lookup_of
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.pauses import resume_take
+from tasks_app.operations.pauses import answer_waits, resume_take
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
@@ -109,21 +111,27 @@ def _claim_sends(
     claimed = claims.claim_due(
         column="send_at", statuses=statuses, due_by=due_by or clock.now(), limit=limit, out=out, only=only
     )
-    taken = [_take_send(operation, claimed) for operation in claimed.operations()]
+    operations = claimed.operations()
+    stopped = stops() if any(operation.is_mutation for operation in operations) else NO_STOPS
+    taken = (_take_send(operation, claimed, stopped) for operation in operations)
     calls = [call for call in taken if call is not None]
     leases_release(set(claimed.ids) - {call.operation_id for call in calls})
     return calls
 
 
-def _take_send(operation: Operation, claimed: claims.Claimed) -> Call | None:
-    if not operation.seller.active:
+def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) -> Call | None:
+    answers = operation.seller.protocol == Seller.Protocol.A2A and answer_waits(operation)
+    repeated = operation.attempts > 0 and operation.is_mutation and not answers
+    if not may_leave(operation, stopped, repeated=repeated):
+        return None
+    if not operation.seller.active and not repeated and not passes_though_off(operation):
         _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")
         return None
     if operation.is_mutation and not operation.seller.may_be_sent_mutations:
         why = f"{operation.seller.name} declares no idempotency: an administrator must accept the risk first"
         _refuse(operation, "NO_IDEMPOTENCY", why)
         return None
-    resume = resume_take(operation) if operation.seller.protocol == Seller.Protocol.A2A else None
+    resume = resume_take(operation) if answers else None
     if resume is not None:
         Operation.objects.filter(pk=operation.pk).update(attempts=operation.attempts + 1)
         call = _call(operation, claimed, Channel.REPLY, operation.task_type, resume.arguments)

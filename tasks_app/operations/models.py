@@ -128,6 +128,8 @@ class Operation(Stateful):
 
     # What happens next.
     send_at = models.DateTimeField(null=True)  # due to be sent (again); null: held or already answered
+    share = models.UUIDField(null=True)  # what was asked for together; takes turns with the rest (turns.py)
+    turn_at = models.DateTimeField(default=timezone.now)  # of what is due to be sent, the earliest goes first
     next_poll_at = models.DateTimeField(null=True)
     deadline_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
@@ -149,6 +151,11 @@ class Operation(Stateful):
                 fields=["seller", "send_at"],
                 name="operation_to_send",
                 condition=models.Q(send_at__isnull=False),
+            ),
+            models.Index(
+                fields=["seller", "share", "turn_at"],
+                name="operation_turns",
+                condition=models.Q(send_at__isnull=False, share__isnull=False),
             ),
             models.Index(
                 fields=["seller", "next_poll_at"],

@@ -10,6 +10,7 @@ operation first makes what was not dispatched stale. Source: AdCP L3/async-ident
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -56,6 +57,23 @@ def answer_waits(operation: Operation) -> bool:
     """Whether a released answer is still to be sent."""
     current = continuation_current(operation)
     return current is not None and current.released_at is not None and current.dispatched_at is None
+
+
+def answer_release(operation: Operation, continuation_id: uuid.UUID) -> None:
+    """Let the frozen answer of a pause be sent, where the pause still waits for it."""
+    current = continuation_current(operation)
+    if current is None or current.pk != continuation_id or current.released_at or not current.answered_at:
+        return
+    current.released_at = clock.now()
+    current.save(update_fields=["released_at"])
+    Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+
+
+def answer_take_back(continuation_id: uuid.UUID) -> None:
+    """An answer that was not released is none: another may be given."""
+    Continuation.objects.filter(pk=continuation_id, released_at__isnull=True).update(
+        request_text=None, answer=None, answered_by="", answered_at=None
+    )
 
 
 def resume_take(operation: Operation) -> Resume | None:

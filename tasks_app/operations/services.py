@@ -1,30 +1,14 @@
-"""Asking for an operation: everything is durable before the first byte leaves."""
+"""What is done to operations that there are. They come about in `asking`, through `reads` and `ordering`."""
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from django.conf import settings
-from django.db import IntegrityError, transaction
-from django.urls import reverse
-
-from tasks_app import clock, ids
-from tasks_app.adcp.client import version_fields
-from tasks_app.lifecycle.references import next_reference
-from tasks_app.lifecycle.transitions import Who, create, transition
-from tasks_app.operations import policy
-from tasks_app.operations.models import READS, Operation
+from tasks_app import clock
+from tasks_app.lifecycle.transitions import Who, transition
+from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.tokens import webhook_token_of
-from tasks_app.people.actors import actor_key
-from tasks_app.people.models import Team
-from tasks_app.sellers.models import Account, Seller
-
-HIDDEN = "(hidden)"
 
 
 class OperationRefusedError(Exception):
@@ -37,55 +21,6 @@ class Subject:
 
     type: str
     id: uuid.UUID
-
-
-def operation_ensure(
-    *,
-    purpose: str,
-    task_type: str,
-    seller: Seller,
-    arguments: Mapping[str, Any],
-    actor: Who,
-    team: Team | None,
-    account: Account | None = None,
-    subject: Subject | None = None,
-    held: bool = False,
-) -> Operation:
-    """The operation of `purpose`, made on first use with frozen request bytes and a UUIDv4 key.
-
-    Asked again with the same purpose it answers the one there is, so a step that runs twice buys once.
-    `held` ones are not sent before `operation_release`. Raises OperationRefusedError.
-    """
-    existing = Operation.objects.filter(purpose=purpose).select_related("seller", "account").first()
-    if existing is not None:
-        return existing
-    if not seller.active:
-        raise OperationRefusedError(f"{seller.name} is switched off")
-    mutation = task_type not in READS
-    if mutation and not seller.may_be_sent_mutations:
-        raise OperationRefusedError(
-            f"{seller.name} declares no idempotency: an administrator must accept the risk first"
-        )
-    operation = _new(purpose, task_type, seller, actor, team, account, subject)
-    sent = _wire_arguments(operation, arguments, mutation=mutation)
-    operation.request_text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    operation.request = _for_eyes(sent)
-    operation.send_at = None if held else clock.now()
-    try:
-        with transaction.atomic():
-            create(operation, actor=actor, reason=f"{task_type} asked for", metadata={"purpose": purpose})
-    except IntegrityError:
-        # Another worker runs the same step: its operation is the one.
-        return Operation.objects.select_related("seller", "account").get(purpose=purpose)
-    return operation
-
-
-def operation_release(*, operation: Operation) -> None:
-    """Let a held operation be sent, its deadline counting from now; harmless when it was already."""
-    now = clock.now()
-    Operation.objects.filter(pk=operation.pk, status=S.REQUESTED, send_at__isnull=True).update(
-        send_at=now, deadline_at=now + policy.deadline(operation.task_type, operation.seller)
-    )
 
 
 def operation_withdraw(*, operation: Operation, actor: Who, reason: str, tell: bool = False) -> None:
@@ -106,73 +41,6 @@ def operation_withdraw(*, operation: Operation, actor: Who, reason: str, tell: b
 def operation_poll_now(*, operation_id: uuid.UUID) -> None:
     """Make a pending operation due at once; harmless when it is not looked at."""
     Operation.objects.filter(pk=operation_id, next_poll_at__isnull=False).update(next_poll_at=clock.now())
-
-
-def _new(
-    purpose: str,
-    task_type: str,
-    seller: Seller,
-    actor: Who,
-    team: Team | None,
-    account: Account | None,
-    subject: Subject | None,
-) -> Operation:
-    return Operation(
-        id=ids.new_id(),
-        reference=next_reference("OP"),
-        purpose=purpose,
-        task_type=task_type,
-        seller=seller,
-        account=account,
-        team=team,
-        requested_by=actor_key(actor),
-        subject_type=subject.type if subject else "",
-        subject_id=subject.id if subject else None,
-        deadline_at=clock.now() + policy.deadline(task_type, seller),
-    )
-
-
-def _wire_arguments(operation: Operation, arguments: Mapping[str, Any], *, mutation: bool) -> dict[str, Any]:
-    seller = operation.seller
-    sent = {**version_fields(seller.adcp_version or None), **arguments}
-    if not mutation:
-        return sent
-    operation.idempotency_key = str(uuid.uuid4())
-    sent["idempotency_key"] = operation.idempotency_key
-    if isinstance(sent.get("context"), dict):
-        # Echoed by the seller, also where it echoes no operation_id.
-        sent["context"] = {**sent["context"], "operation_id": str(operation.pk)}
-    if seller.uses_webhooks:
-        operation.webhook_token = webhook_token_of(operation.pk)
-        sent["push_notification_config"] = _push_config(operation)
-    return sent
-
-
-def _push_config(operation: Operation) -> dict[str, Any]:
-    seller = operation.seller
-    path = reverse("adcp_webhook", args=[seller.slug])
-    config: dict[str, Any] = {
-        "url": f"{settings.PUBLIC_URL}{path}",
-        "operation_id": str(operation.pk),
-        "token": operation.webhook_token,
-    }
-    if seller.shares_webhook_secret:
-        # Its presence asks for HMAC or bearer credentials, its absence for RFC 9421 (AdCP L3/webhooks).
-        bearer = seller.webhook_mode == Seller.WebhookMode.BEARER
-        scheme = "Bearer" if bearer else "HMAC-SHA256"
-        config["authentication"] = {"schemes": [scheme], "credentials": seller.webhook_secret}
-    return config
-
-
-def _for_eyes(sent: Mapping[str, Any]) -> dict[str, Any]:
-    shown = dict(sent)
-    config = shown.get("push_notification_config")
-    if config:
-        config = {**config, "token": HIDDEN}
-        if "authentication" in config:
-            config["authentication"] = {**config["authentication"], "credentials": HIDDEN}
-        shown["push_notification_config"] = config
-    return shown
 
 
 def operation_secrets(operation: Operation) -> list[str]:

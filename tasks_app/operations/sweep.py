@@ -99,6 +99,7 @@ class _Sweeper:
     def __init__(self, *, due_by: datetime | None = None) -> None:
         self.swept = Swept()
         self._due_by = due_by
+        self._polls_first = False
         self._out: dict[asyncio.Task[None], uuid.UUID] = {}
         self._renew_at = 0.0
         self._per_seller: Counter[uuid.UUID] = Counter()
@@ -128,8 +129,14 @@ class _Sweeper:
         self._ended = 0
         self._room.clear()
         room = settings.SWEEP_BATCH - len(self._out)
-        sends = await self._start(dispatch.claim_sends, room)
-        polls = await self._start(dispatch.claim_polls, room - sends)
+        if self._polls_first:
+            polls = await self._start(dispatch.claim_polls, room)
+            sends = await self._start(dispatch.claim_sends, room - polls)
+        else:
+            sends = await self._start(dispatch.claim_sends, room)
+            polls = await self._start(dispatch.claim_polls, room - sends)
+        # In turns: a seller with one slot and many sends is still asked for news, and the other way round.
+        self._polls_first = not self._polls_first
         self.swept.sent += sends
         self.swept.polled += polls
         self._enough = max(1, len(self._out) // _PART)

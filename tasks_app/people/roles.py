@@ -27,6 +27,8 @@ STEER_OPERATION = "tasks_app.steer_operation"
 STEER_JOB = "tasks_app.steer_job"
 CANCEL_DEAL = "orders.cancel_deal"
 ADD_SELLER = "tasks_app.add_seller"
+TURN_KILL_SWITCH = "tasks_app.turn_kill_switch"
+_COMMANDS = ("tasks_app.view_command", "tasks_app.view_killswitch")
 
 ROLES: dict[str, tuple[str, ...]] = {
     "Buyer": (*_READ, SUBMIT_CAMPAIGN, CANCEL_DEAL),
@@ -38,6 +40,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
         *_RECONCILIATION,
+        *_COMMANDS,
         "tasks_app.change_seller",
     ),
     "Finance": _READ,
@@ -46,6 +49,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
         *_RECONCILIATION,
+        *_COMMANDS,
         "tasks_app.view_actor",
     ),
     "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION),
@@ -57,6 +61,8 @@ ROLES: dict[str, tuple[str, ...]] = {
         STEER_OPERATION,
         STEER_JOB,
         CANCEL_DEAL,
+        TURN_KILL_SWITCH,
+        *_COMMANDS,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
         *_RECONCILIATION,

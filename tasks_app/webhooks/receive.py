@@ -30,7 +30,7 @@ from tasks_app.adcp.webhook_body import (
     read_identity,
     read_webhook,
 )
-from tasks_app.operations.canonical import canonical_digest
+from tasks_app.canonical import canonical_digest
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.services import operation_secrets

@@ -10,11 +10,11 @@ from orders.models import Deal
 from orders.services import deal_book
 from tasks_app.adcp import client
 from tasks_app.adcp.types import Seen
+from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
-from tasks_app.operations.services import operation_ensure
 from tasks_app.sellers.models import Account, Seller
 from tests.commands.running import Ran
 from tests.factories import approve_deal, make_deal

@@ -12,8 +12,8 @@ from knox.models import AuthToken
 from orders.models import Deal, DealStatus
 from orders.questions import ask_deal
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation
-from tasks_app.operations.services import operation_ensure
 from tests.commands.running import call
 from tests.database import Database
 from tests.factories import make_deal, make_seller, make_team, make_user

@@ -25,12 +25,12 @@ class Bench:
         self.ran: list[str] = []
         self.action("note", lambda run: Done(outputs={"key": run.step.key, "inputs": run.inputs}))
 
-    def action(self, name: str, action: Action) -> None:
+    def action(self, name: str, action: Action, *, kind: str = "command") -> None:
         def recorded(run: Run) -> Result:
             self.ran.append(run.step.key)
             return action(run)
 
-        actions.action_register(name, recorded)
+        actions.action_register(name, recorded, kind=kind)
 
     def recipe(self, *steps: dict[str, Any], name: str = "test", **fields: Any) -> None:
         """Steps that name neither action nor recipe only note that they ran."""

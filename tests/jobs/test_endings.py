@@ -18,8 +18,8 @@ from tasks_app.jobs.worker import drain, run_step
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.services import operation_ensure
 from tests.factories import make_deal, make_seller, make_team, make_user
 from tests.jobs.conftest import Bench, statuses, steps_of
 

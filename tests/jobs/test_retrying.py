@@ -14,7 +14,8 @@ from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
-from tasks_app.operations.services import operation_ensure
+from tasks_app.operations.ordering import PLACE, Order, order_run
+from tasks_app.operations.reads import read_ensure
 from tests.factories import make_seller, make_team, make_user
 from tests.jobs.conftest import Bench, failing, statuses, steps_of
 
@@ -126,14 +127,11 @@ def test_what_stands_at_the_seller_is_not_asked_twice(
     seller, asked = make_seller(), []
 
     def ask(run: Run) -> Result:
-        operation = operation_ensure(
-            purpose=run.purpose("ask"),
-            task_type=task_type,
-            seller=seller,
-            arguments={},
-            actor="system",
-            team=make_team(),
-        )
+        wanted = {"purpose": run.purpose("ask"), "seller": seller, "arguments": {}, "team": make_team()}
+        if task_type == "create_media_buy":
+            operation = order_run(order=Order(kind=PLACE, **wanted), actor="system", awaited=True)
+        else:
+            operation = read_ensure(task_type=task_type, actor="system", **wanted)
         asked.append(operation.pk)
         if len(asked) == 1:
             _walk(operation, status)

@@ -12,8 +12,8 @@ from tasks_app.jobs.models import Job, Step
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent, Stateful
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import create
+from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation
-from tasks_app.operations.services import operation_ensure
 from tests.factories import make_deal, make_seller, make_team
 
 

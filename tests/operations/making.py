@@ -9,11 +9,11 @@ from typing import Any
 from tasks_app import clock
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.converge import observe
 from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.services import operation_ensure
 from tasks_app.sellers.models import Seller
 from tests.factories import make_seller, make_team
 

@@ -13,9 +13,9 @@ from tasks_app import clock
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations import deadlines, publish
+from tasks_app.operations.asking import operation_release
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.services import operation_release
 from tests.factories import make_seller
 from tests.operations.making import answer, ask, fresh, see, stand
 

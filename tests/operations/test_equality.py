@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tasks_app import clock
+from tasks_app.canonical import canonical_digest
 from tasks_app.operations import publish
-from tasks_app.operations.canonical import canonical_digest
 from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S

@@ -14,9 +14,9 @@ from tasks_app.desk.text import SPACE
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of
 from tasks_app.operations import policy
+from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.services import operation_ensure
 from tasks_app.operations.webhook_health import rates, webhook_state, webhooks_judge
 from tasks_app.sellers.health import WebhookState
 from tasks_app.sellers.models import Seller

@@ -15,12 +15,13 @@ from tasks_app.approvals.services import DecisionRefusedError, approvals_expire_
 from tasks_app.jobs.models import Job, StepStatus
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish
-from tasks_app.operations.services import Subject, operation_ensure
+from tasks_app.operations.services import Subject
 from tests.orders.late import (
     BUY,
     booking,

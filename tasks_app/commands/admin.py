@@ -1,0 +1,185 @@
+"""Commands in the admin, with every decision about them; and the kill switch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+
+from tasks_app.commands.gates import gate_label
+from tasks_app.commands.kill_switch import KillSwitchRefusedError, kill_switch_refusal, kill_switch_set
+from tasks_app.commands.models import Command, KillSwitch
+from tasks_app.commands.selectors import kill_switch_turns
+from tasks_app.desk import text
+from tasks_app.desk.listing import ListPage, named
+from tasks_app.desk.page import viewer
+from tasks_app.people.actors import actor_names
+from tasks_app.people.models import Team
+from tasks_app.people.roles import TURN_KILL_SWITCH
+from tasks_app.people.scope import visible
+
+
+@admin.register(Command)
+class CommandAdmin(ListPage):
+    """Every effect outside: what was asked for, under which key, and how it was decided."""
+
+    head = "Commands"
+    subhead = "Every effect outside, newest first: purchases, changes, cancellations, answers, messages"
+    views = {
+        "": ("All", {}),
+        "waiting": ("At a gate", {"waiting_since__isnull": False}),
+        "refused": ("Refused", {"refused_at__isnull": False}),
+    }
+    list_display = ["show_at", "show_kind", "show_seller", "team", "show_asked_by", "show_stands", "replays"]
+    list_filter = ["kind", "seller"]
+    search_fields = ["=key"]
+    search_help_text = "A key, whole"
+    ordering = ["-id"]
+    list_select_related = ["seller", "team"]
+    fields = [
+        "key",
+        "show_kind",
+        "show_seller",
+        "team",
+        "show_asked_by",
+        "show_stands",
+        "digest",
+        "replays",
+        "show_decisions",
+    ]
+    readonly_fields = fields
+
+    def name_rows(self, rows: list[Any]) -> None:
+        names = actor_names({command.requested_by for command in rows})
+        for command in rows:
+            command.asked_by = names[command.requested_by]
+
+    @display(description="When")
+    def show_at(self, command: Command) -> str:
+        return text.moment(command.at)
+
+    @display(description="What")
+    def show_kind(self, command: Command) -> str:
+        return command.kind.replace("_", " ").capitalize()
+
+    @display(description="Seller")
+    def show_seller(self, command: Command) -> str:
+        return command.seller.name if command.seller else text.DASH
+
+    @display(description="Asked by")
+    def show_asked_by(self, command: Command) -> str:
+        if not hasattr(command, "asked_by"):
+            self.name_rows([command])
+        return named(command, "asked_by")
+
+    @display(description="Stands")
+    def show_stands(self, command: Command) -> str:
+        if command.waiting_since is not None:
+            return f"at a gate since {text.moment(command.waiting_since)}"
+        if command.refused_at is not None:
+            return f"refused: {command.refused_why}"
+        return f"executed {text.moment(command.executed_at)}" if command.executed_at else "recorded"
+
+    @display(description="Decisions")
+    def show_decisions(self, command: Command) -> SafeString:
+        decisions = list(command.decisions.all())
+        names = actor_names({one.user for one in decisions if one.user})
+        rows = format_html_join(
+            "",
+            "<li>{}: {} ({}) {} {} <span class='mono mute'>{}</span></li>",
+            (
+                (
+                    text.moment(one.at),
+                    one.get_code_display(),
+                    names.get(one.user, one.user),
+                    "; ".join(f"{gate_label(gate)}: {why}" for gate, why in one.gates.items()),
+                    one.note,
+                    one.request,
+                )
+                for one in decisions
+            ),
+        )
+        return format_html("<ul class='facts'>{}</ul>", rows)
+
+
+class _TurnForm(forms.ModelForm):
+    class Meta:
+        model = KillSwitch
+        fields = ["team", "on", "reason"]
+
+    turner: Any = None  # who is at the form
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "team" in self.fields:
+            self.fields["team"].queryset = visible(Team.objects.all(), self.turner, team="pk")  # type: ignore[attr-defined]
+            self.fields["team"].empty_label = "All teams"  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        said = super().clean() or {}
+        refused = kill_switch_refusal(
+            on=bool(said.get("on")), reason=said.get("reason", ""), actor=self.turner, team=said.get("team")
+        )
+        if refused and not self.errors:
+            raise forms.ValidationError(refused)
+        return said
+
+
+@admin.register(KillSwitch)
+class KillSwitchAdmin(ModelAdmin):
+    """Every turn of the switch, newest first; a new one turns it."""
+
+    form = _TurnForm
+    list_display = ["show_at", "show_scope", "show_turn", "reason", "show_actor"]
+    list_fullwidth = True
+    ordering = ["-id"]
+    actions = None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[KillSwitch]:
+        return kill_switch_turns(viewer(request))
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        form.turner = viewer(request)
+        return form
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return viewer(request).has_perm(TURN_KILL_SWITCH)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: KillSwitch, form: Any, change: bool) -> None:
+        """Through the service; somebody else's turn in the same moment is told."""
+        try:
+            turned = kill_switch_set(on=obj.on, reason=obj.reason, actor=viewer(request), team=obj.team)
+        except KillSwitchRefusedError as error:
+            messages.error(request, str(error))
+            return
+        obj.pk, obj.at, obj.actor = turned.pk, turned.at, turned.actor
+
+    @display(description="When")
+    def show_at(self, turn: KillSwitch) -> str:
+        return text.moment(turn.at)
+
+    @display(description="For")
+    def show_scope(self, turn: KillSwitch) -> str:
+        return turn.team.name if turn.team else "All teams"
+
+    @display(description="Turned")
+    def show_turn(self, turn: KillSwitch) -> str:
+        return "On: new commands wait" if turn.on else "Off"
+
+    @display(description="By")
+    def show_actor(self, turn: KillSwitch) -> str:
+        return actor_names({turn.actor})[turn.actor]

@@ -1,0 +1,134 @@
+"""The AdCP adapter: commands become operations, which the sweep sends. Nobody but commands calls it.
+
+Source: document 003, "Execution Command Boundary" (`ExecutionAdapter`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from tasks_app import clock
+from tasks_app.commands.adapters import adapter_register
+from tasks_app.commands.gates import SELLER
+from tasks_app.commands.models import Command
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations import pauses
+from tasks_app.operations.asking import operation_make, operation_release, seller_refusal
+from tasks_app.operations.models import PENDING, SETTLED, Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.resend import may_have_acted
+from tasks_app.operations.services import OperationRefusedError, Subject, operation_withdraw
+from tasks_app.people.actors import SYSTEM
+from tasks_app.sellers.models import Account
+
+NAME = "adcp"
+PLACE, CHANGE, STOP, ACCOUNT = "order_place", "order_change", "order_stop", "account_open"
+ANSWER = "answer_send"
+TASKS = {
+    PLACE: "create_media_buy",
+    CHANGE: "update_media_buy",
+    STOP: "update_media_buy",
+    ACCOUNT: "sync_accounts",
+}
+_NOT_REPEATED = "X_FLIGHTDECK_NOT_REPEATED"
+_UNDONE = (S.FAILED, S.REJECTED, S.CANCELED)
+
+
+class AdcpAdapter:
+    """Media buys and accounts, placed, changed and stopped; answers to sellers' questions."""
+
+    name = NAME
+    kinds = frozenset({*TASKS, ANSWER})
+
+    def prepare(self, command: Command) -> dict[str, Any]:
+        """The operation, its request frozen, held; an answer is frozen where it was given."""
+        if command.kind == ANSWER:
+            return {"operation": command.payload["operation"]}
+        if command.seller is None:
+            raise OperationRefusedError("an order has a seller")
+        account_id = command.payload["account"]
+        subject = command.subject_id and Subject(type=command.subject_type, id=command.subject_id)
+        operation = operation_make(
+            purpose=command.key,
+            task_type=TASKS[command.kind],
+            seller=command.seller,
+            arguments=command.payload["arguments"],
+            actor=command.requested_by,
+            team=command.team,
+            account=Account.objects.get(pk=account_id) if account_id else None,
+            subject=subject or None,
+            held=True,
+        )
+        return {"operation": str(operation.pk)}
+
+    def execute(self, command: Command) -> None:
+        """Due to be sent. Raises OperationRefusedError: its seller is off, or may be sent no mutations."""
+        operation = _operation(command)
+        if command.kind == ANSWER:
+            pauses.answer_release(operation, uuid.UUID(command.payload["continuation"]))
+            return
+        passed = SELLER in command.overrides
+        refused = seller_refusal(operation.seller, operation.task_type, though_off=passed)
+        if refused:
+            raise OperationRefusedError(refused)
+        operation_release(operation=operation)
+
+    def resume(self, command: Command) -> None:
+        """Due to be sent (again), where that is still wanted."""
+        operation = _operation(command)
+        if operation.status in (S.REQUESTED, S.CALLING_ADCP, *PENDING):
+            Operation.objects.filter(pk=operation.pk, send_at__isnull=True).update(send_at=clock.now())
+
+    def withdraw(self, command: Command, *, reason: str) -> None:
+        """Canceled where nothing left, failed where nothing can have been done; else looked up there."""
+        operation = _operation(command)
+        if command.kind == ANSWER and command.executed_at is None:
+            pauses.answer_take_back(uuid.UUID(command.payload["continuation"]))
+        elif operation.status == S.REQUESTED:
+            operation_withdraw(operation=operation, actor=SYSTEM, reason=reason[:500], tell=True)
+        elif operation.status == S.CALLING_ADCP and not may_have_acted(operation):
+            _fail(operation, reason)
+        elif operation.status not in SETTLED:
+            Operation.objects.filter(pk=operation.pk).update(send_at=None, next_poll_at=clock.now())
+
+    def ended(self, command: Command) -> bool:
+        """Its operation was withdrawn, or has its end from the seller."""
+        return _status(command) in SETTLED
+
+    def stands(self, command: Command) -> bool:
+        """Unless the seller, or we, undid it."""
+        return _status(command) not in _UNDONE
+
+
+def register() -> None:
+    """Called when the application starts."""
+    adapter_register(_ADAPTER)
+
+
+_ADAPTER = AdcpAdapter()
+
+
+def _operation(command: Command) -> Operation:
+    rows = Operation.objects.select_related("seller", "account", "team")
+    return rows.select_for_update(of=("self",), no_key=True).get(pk=uuid.UUID(command.operation_id))
+
+
+def _status(command: Command) -> str:
+    return Operation.objects.values_list("status", flat=True).get(pk=uuid.UUID(command.operation_id))
+
+
+def _fail(operation: Operation, reason: str) -> None:
+    why = f"Not sent again: {reason}"
+    transition(
+        operation,
+        S.FAILED,
+        actor=SYSTEM,
+        reason=why[:500],
+        changes={
+            "error": {"code": _NOT_REPEATED, "message": why},
+            "message": why,
+            "send_at": None,
+            "settled_at": clock.now(),
+        },
+    )
