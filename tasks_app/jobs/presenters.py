@@ -165,8 +165,13 @@ def _folded(step: Step, rows: JobRows) -> Node:
         glyph=glyph,
         tone=COLOURS[glyph],
         done=step.status == S.COMPLETED,
-        link=f"?{STEP}={step.pk}#step",
+        link=step_link(step),
     )
+
+
+def step_link(step: Step) -> str:
+    """The job's page with this step's diagram, trail and what can be done about it."""
+    return f"{link_to(Job, step.job_id)}?{STEP}={step.pk}#step"
 
 
 def _row(step: Step, rows: JobRows, *, nested: bool) -> StepRow:

@@ -147,6 +147,11 @@ def recipe_named(name: str) -> Recipe:
         raise RecipeError(f"there is no recipe {name!r}; known: {', '.join(sorted(_recipes))}") from None
 
 
+def recipe_titles() -> dict[str, str]:
+    """The registered recipes' titles by name, in the titles' order."""
+    return dict(sorted(((name, recipe.title) for name, recipe in _recipes.items()), key=lambda one: one[1]))
+
+
 def _texts(value: Any) -> Iterator[str]:
     """Every text in a JSON value."""
     if isinstance(value, str):
