@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from django.db import DatabaseError, connection, transaction
 from django.db.models import QuerySet
@@ -77,25 +76,40 @@ def bulk_chosen(
 
 
 @transaction.atomic
-def bulk_start(*, act: str, chosen: Chosen, reason: str, user: User, request_id: uuid.UUID) -> Job:
-    """Start the job that does `act` to each of the chosen. The same `request_id` of the same person answers the
-    job that was started with it.
+def bulk_start(
+    *,
+    act: str,
+    reason: str,
+    user: User,
+    request_id: uuid.UUID,
+    ids: Sequence[uuid.UUID] = (),
+    wanted: Wanted | None = None,
+) -> Job:
+    """Start the job that does `act` to each of the jobs chosen by id or by filter. The same `request_id` of
+    the same person answers the job that was started with it.
 
-    Raises JobRefusedError (no right, no reason) and BulkConflictError.
+    Raises JobRefusedError (no right, no reason, see also bulk_chosen) and BulkConflictError.
     """
     if not user.has_perm(STEER_JOB):
         raise JobRefusedError("You have no right to steer jobs.")
     if not reason.strip():
         raise JobRefusedError("Say why.")
-    inputs = {"act": act, "reason": reason.strip()[:REASON_LENGTH], "jobs": [str(pk) for pk in chosen.ids]}
+    asked = {
+        "act": act,
+        "reason": reason.strip()[:REASON_LENGTH],
+        "filter": wanted.as_dict() if wanted is not None else {},
+        **({"jobs": [str(pk) for pk in dict.fromkeys(ids)]} if wanted is None else {}),
+    }
     key = uuid.uuid5(request_id, str(user.pk))
     _alone(key)
     earlier = Job.objects.filter(subject_type=SUBJECT, subject_id=key, retry_of=None).first()
     if earlier is None:
+        chosen = bulk_chosen(viewer=user, act=act, ids=ids, wanted=wanted)
+        inputs = {**asked, "jobs": [str(pk) for pk in chosen.ids]}
         return job_start(
             recipe=RECIPE, inputs=inputs, team=chosen.team, actor=user, subject_type=SUBJECT, subject_id=key
         )
-    if earlier.inputs != inputs:
+    if not asked.items() <= earlier.inputs.items():
         raise BulkConflictError("Something else was asked under this request id.")
     return earlier
 

@@ -1,4 +1,4 @@
-"""Finding jobs: by recipe, state, what they wait for, trouble, age. One filter for the list, the API and bulk."""
+"""Finding jobs: by recipe, state, what they wait for, trouble, age. One filter for list, API and bulk."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class JobFilterError(ValueError):
 class Wanted:
     """Which jobs are wanted; empty fields ask for nothing.
 
-    `view` is a saved view (VIEWS), `recipe` a recipe's name, `state` a JobStatus, `waits` what one of its steps
-    waits for (WAITS), `trouble` one of TROUBLES, `older` started longer ago than that (AGES), `team` a team's
-    id, `q` how the reference begins.
+    `view` is a saved view (VIEWS), `recipe` a recipe's name, `state` a JobStatus, `waits` what one of its
+    steps waits for (WAITS), `trouble` one of TROUBLES, `older` started longer ago than that (AGES), `team` a
+    team's id, `q` how the reference begins.
     """
 
     view: str = ""

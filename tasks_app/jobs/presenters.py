@@ -22,7 +22,13 @@ J, S = JobStatus, StepStatus
 FOLD_ABOVE = 12
 STEP = "step"  # the parameter of a job's page that asks for one step's diagram and trail
 # How many siblings are told of as one: a word and its glyph, what matters most first.
-_FOLDED = {"failed": "failed", "waiting": "seller", "running": "running", "not begun": "waiting", "done": "done"}
+_FOLDED = {
+    "failed": "failed",
+    "waiting": "seller",
+    "running": "running",
+    "not begun": "waiting",
+    "done": "done",
+}
 _BUCKETS = {
     S.FAILED: "failed",
     S.AWAITING_TOOL: "waiting",

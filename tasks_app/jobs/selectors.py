@@ -27,8 +27,8 @@ _RANKS = {S.FAILED: 0, S.AWAITING_USER: 1, S.AWAITING_TOOL: 2, S.EXECUTING: 3, S
 
 @dataclass(frozen=True, kw_only=True)
 class JobRows:
-    """A job's rows: its steps in the recipe's order, items after them by their place. Of a recipe or a fan-out
-    that is too large to show, those that failed or are under way come before the rest; `counts` (fan-out
+    """A job's rows: its steps in the recipe's order, items after them by their place. Of a recipe or a
+    fan-out that is too large to show, what failed or is under way comes before the rest; `counts` (fan-out
     step, or None for the recipe's own, to status to how many) counts all.
 
     `children` are nested jobs by the step that started them, `child_steps` their own steps by job; `items`
