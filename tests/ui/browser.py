@@ -66,9 +66,8 @@ def browsing() -> Iterator[Browser]:
             browser.close()
 
 
-@contextmanager
-def serving(group: ProcessGroup, env: dict[str, str]) -> Iterator[str]:
-    """A web process on the database that `env` names; its address."""
+def serving(group: ProcessGroup, env: dict[str, str]) -> str:
+    """Start a web process on the database that `env` names; its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -76,7 +75,7 @@ def serving(group: ProcessGroup, env: dict[str, str]) -> Iterator[str]:
     group.start("web", [*command, "--log-level", "warning"], env=env, cwd=ROOT)
     url = f"http://127.0.0.1:{port}"
     wait_until(lambda: _answers(url), 30, "the web process answers")
-    yield url
+    return url
 
 
 def _answers(url: str) -> bool:

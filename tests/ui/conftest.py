@@ -108,6 +108,7 @@ def desk(
     django_db_setup: Database,
     django_db_blocker: DjangoDbBlocker,
     processes: ProcessGroup,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Any]:
     """A browser and a web process on a copy of the agency (tests.ui.browser.Desk), which the test commits to."""
     from tests.ui.browser import Desk, browsing, serving
@@ -120,7 +121,10 @@ def desk(
         client.force_login(people[role], backend="django.contrib.auth.backends.ModelBackend")
         return client
 
-    with django_db_blocker.unblock(), browsing() as browser, serving(processes, database.env) as url:
+    url = serving(processes, database.env)
+    # Playwright's own event loop runs in this thread, where Django suspects async code.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    with django_db_blocker.unblock(), browsing() as browser:
         point_django_at(database.urls.app)
         try:
             yield Desk(url=url, browser=browser, login=login)
