@@ -6,9 +6,10 @@ from rest_framework.routers import SimpleRouter
 from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
 from tasks_app.api.bulk import BulkViewSet
+from tasks_app.api.jobs import JobViewSet
 from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.steering import ConflictViewSet
-from tasks_app.api.views import ApprovalViewSet, JobViewSet
+from tasks_app.api.views import ApprovalViewSet
 
 router = SimpleRouter()
 router.register("campaigns", CampaignViewSet, basename="campaign")
