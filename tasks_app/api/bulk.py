@@ -13,26 +13,28 @@ from rest_framework.response import Response
 from rest_framework.viewsets import ViewSet
 
 from tasks_app.api.base import HasRight, StrictSerializer
+from tasks_app.api.jobs import MOST_HOURS, JobFilter
 from tasks_app.api.problems import ConflictError
-from tasks_app.jobs.bulk import MOST, REASON_LENGTH, BulkConflictError, bulk_start
+from tasks_app.api.selectors import jobs_of
+from tasks_app.jobs.bulk import MOST, REASON_LENGTH, BulkConflictError, Found, bulk_start
 from tasks_app.jobs.endings import JobRefusedError
-from tasks_app.jobs.finding import AGES, TROUBLES, VIEWS, WAITS, JobFilterError, wanted_parse
 from tasks_app.jobs.models import JobStatus
+from tasks_app.jobs.waits import WAIT_TYPES
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_JOB
 
 
 class JobsWantedSerializer(StrictSerializer):
-    """Which jobs; all of it holds. `waits`: one of its steps waits for that; `older`: started longer ago."""
+    """Which jobs, as the list of jobs is filtered; all of it holds."""
 
-    view = serializers.ChoiceField(choices=[view for view in VIEWS if view], required=False)
+    status = serializers.ChoiceField(choices=JobStatus.choices, required=False)
     recipe = serializers.CharField(max_length=60, required=False)
-    state = serializers.ChoiceField(choices=JobStatus.choices, required=False)
-    waits = serializers.ChoiceField(choices=list(WAITS), required=False)
-    trouble = serializers.ChoiceField(choices=list(TROUBLES), required=False)
-    older = serializers.ChoiceField(choices=list(AGES), required=False)
-    team = serializers.UUIDField(required=False)
-    q = serializers.CharField(max_length=60, required=False)
+    subject_type = serializers.CharField(max_length=32, required=False)
+    subject_id = serializers.UUIDField(required=False)
+    waiting_for = serializers.ChoiceField(choices=WAIT_TYPES, required=False)
+    failing = serializers.BooleanField(required=False)
+    retrying = serializers.BooleanField(required=False)
+    older_than_h = serializers.FloatField(min_value=0, max_value=MOST_HOURS, required=False)
 
 
 class BulkSerializer(StrictSerializer):
@@ -81,18 +83,22 @@ class BulkViewSet(ViewSet):
         read.is_valid(raise_exception=True)
         said, user = read.validated_data, cast("User", request.user)
         try:
-            wanted = wanted_parse(said["filter"]) if said.get("filter") else None
             job = bulk_start(
                 act=said["action"],
                 ids=said.get("ids", ()),
-                wanted=wanted,
+                found=_found(said["filter"], user) if "filter" in said else None,
                 reason=said["reason"],
                 user=user,
                 request_id=said.get("request_id") or uuid.uuid4(),
             )
-        except JobFilterError as error:
-            raise serializers.ValidationError({"filter": {error.field: [str(error)]}}) from error
         except (JobRefusedError, BulkConflictError) as error:
             raise ConflictError(str(error)) from error
         told = {"id": job.pk, "reference": job.reference, "jobs": len(job.inputs["jobs"])}
         return Response(BulkStartedSerializer(told).data, status=202)
+
+
+def _found(wanted: dict[str, Any], user: User) -> Found:
+    """What the list's own filter finds, hidden jobs never."""
+    said = {name: str(value) for name, value in wanted.items()}
+    rows = JobFilter(said, queryset=jobs_of(user).exclude(status=JobStatus.DELETED)).qs
+    return Found(rows=rows, said=said)

@@ -32,7 +32,7 @@ from tasks_app.people.roles import STEER_JOB
 
 VIEW_JOB = "tasks_app.view_job"
 STEERED = {200: JobDetailSerializer, 409: OpenApiResponse(description="Its state does not allow it")}
-_MOST_HOURS = 24 * 3660
+MOST_HOURS = 24 * 3660
 _UNCHANGED = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag known")
 
 
@@ -50,7 +50,7 @@ class JobFilter(filters.FilterSet):
     waiting_for = filters.ChoiceFilter(choices=WAIT_TYPES, method="waiting_for_one")
     failing = filters.BooleanFilter(method="with_failed")
     retrying = filters.BooleanFilter(method="with_retried")
-    older_than_h = filters.NumberFilter(method="of_age", min_value=0, max_value=_MOST_HOURS)
+    older_than_h = filters.NumberFilter(method="of_age", min_value=0, max_value=MOST_HOURS)
 
     class Meta:
         model = Job

@@ -10,13 +10,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django.db import DatabaseError, connection, transaction
 from django.db.models import QuerySet
 
 from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, action_register
 from tasks_app.jobs.endings import JobRefusedError, job_cancel
-from tasks_app.jobs.finding import Wanted, jobs_wanted
 from tasks_app.jobs.models import JOB_OPEN, Job, JobStatus
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.recipes import recipes_register
@@ -41,6 +41,14 @@ class BulkConflictError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Found:
+    """Jobs by a filter: `rows`, and what was `said` for it (JSON), by which asking twice is recognised."""
+
+    rows: QuerySet[Job]
+    said: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Chosen:
     """Jobs to steer: `ids` as they will be taken, newest first, `able` how many of them the act suits now,
     and their team."""
@@ -51,28 +59,29 @@ class Chosen:
 
 
 def bulk_chosen(
-    *, viewer: User, act: str, ids: Sequence[uuid.UUID] = (), wanted: Wanted | None = None
+    *, viewer: User, act: str, ids: Sequence[uuid.UUID] = (), found: Found | None = None
 ) -> Chosen:
-    """What `viewer` chose: by id, also what the act does not suit, which is reported then; or by filter, only
-    what the act suits. Raises JobRefusedError: nothing found, too many, or of several teams."""
+    """What `viewer` chose: by id, also what the act does not suit, which is reported then; or as a filter
+    finds them, only what the act suits. Raises JobRefusedError: nothing found, too many, of several teams."""
     if act not in _ACTS:
         raise JobRefusedError("Say what to do: retry or cancel.")
-    if wanted is not None:
+    if found is not None:
         # A nested job goes with the one it is part of.
-        rows = _suited(jobs_wanted(viewer, wanted).filter(parent_step=None), act)
+        rows = _suited(visible(found.rows, viewer).filter(parent_step=None), act).order_by("-id")
     else:
         rows = visible(Job.objects.filter(pk__in=ids[: MOST + 1]), viewer).order_by("-id")
-    found = list(rows.values_list("pk", "team_id")[: MOST + 1])
-    if not found:
+    jobs = list(rows.values_list("pk", "team_id")[: MOST + 1])
+    if not jobs:
         raise JobRefusedError(f"There is nothing to {act} among them.")
-    if len(found) > MOST or len(ids) > MOST:
+    if len(jobs) > MOST or len(ids) > MOST:
         raise JobRefusedError(f"More than {MOST:,} jobs: choose fewer at a time.")
-    teams = {team for _, team in found}
+    teams = {team for _, team in jobs}
     if len(teams) > 1:
         raise JobRefusedError("They belong to more than one team: choose jobs of one team at a time.")
-    chosen = tuple(pk for pk, _ in found) if wanted is not None else tuple(dict.fromkeys(ids))
-    able = len(found) if wanted is not None else _suited(rows, act).count()
-    return Chosen(ids=chosen, able=able, team=Team.objects.get(pk=teams.pop()))
+    team = Team.objects.get(pk=teams.pop())
+    if found is not None:
+        return Chosen(ids=tuple(pk for pk, _ in jobs), able=len(jobs), team=team)
+    return Chosen(ids=tuple(dict.fromkeys(ids)), able=_suited(rows, act).count(), team=team)
 
 
 @transaction.atomic
@@ -83,7 +92,7 @@ def bulk_start(
     user: User,
     request_id: uuid.UUID,
     ids: Sequence[uuid.UUID] = (),
-    wanted: Wanted | None = None,
+    found: Found | None = None,
 ) -> Job:
     """Start the job that does `act` to each of the jobs chosen by id or by filter. The same `request_id` of
     the same person answers the job that was started with it.
@@ -97,14 +106,14 @@ def bulk_start(
     asked = {
         "act": act,
         "reason": reason.strip()[:REASON_LENGTH],
-        "filter": wanted.as_dict() if wanted is not None else {},
-        **({"jobs": [str(pk) for pk in dict.fromkeys(ids)]} if wanted is None else {}),
+        "filter": found.said if found is not None else {},
+        **({"jobs": [str(pk) for pk in dict.fromkeys(ids)]} if found is None else {}),
     }
     key = uuid.uuid5(request_id, str(user.pk))
     _alone(key)
     earlier = Job.objects.filter(subject_type=SUBJECT, subject_id=key, retry_of=None).first()
     if earlier is None:
-        chosen = bulk_chosen(viewer=user, act=act, ids=ids, wanted=wanted)
+        chosen = bulk_chosen(viewer=user, act=act, ids=ids, found=found)
         inputs = {**asked, "jobs": [str(pk) for pk in chosen.ids]}
         return job_start(
             recipe=RECIPE, inputs=inputs, team=chosen.team, actor=user, subject_type=SUBJECT, subject_id=key

@@ -16,9 +16,9 @@ from django.urls import URLPattern, path, reverse
 
 from tasks_app.desk.items import plural
 from tasks_app.desk.page import Page, viewer
-from tasks_app.jobs.bulk import REASON_LENGTH, BulkConflictError, Chosen, bulk_chosen, bulk_start
+from tasks_app.jobs.bulk import REASON_LENGTH, BulkConflictError, Chosen, Found, bulk_chosen, bulk_start
 from tasks_app.jobs.endings import JobRefusedError
-from tasks_app.jobs.finding import JobFilterError, wanted_parse
+from tasks_app.jobs.finding import JobFilterError, jobs_wanted, wanted_parse
 from tasks_app.jobs.models import Job
 from tasks_app.lifecycle.names import link_to
 from tasks_app.people.models import User
@@ -119,7 +119,8 @@ def _chosen(form: QueryDict, act: str, user: User) -> Chosen:
     if "jobs" in form:
         return bulk_chosen(viewer=user, act=act, ids=_ids(str(form["jobs"])))
     wanted = wanted_parse({name: str(form.get(name, "")) for name in form})
-    return bulk_chosen(viewer=user, act=act, wanted=wanted)
+    found = Found(rows=jobs_wanted(user, wanted), said=wanted.as_dict())
+    return bulk_chosen(viewer=user, act=act, found=found)
 
 
 def _ids(written: str) -> list[uuid.UUID]:

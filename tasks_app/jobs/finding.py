@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 
 from tasks_app import clock
 from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, WAITING, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.waits import WaitType, stored_type
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
@@ -21,14 +22,14 @@ VIEWS: dict[str, tuple[str, tuple[JobStatus, ...]]] = {
     "ended": ("Ended", tuple(s for s in JOB_ENDED if s != JobStatus.DELETED)),
     "hidden": ("Hidden", (JobStatus.DELETED,)),
 }
-# What a filter's word means in a step's `waiting_for`, and how the list calls it.
-WAITS: dict[str, tuple[str, str]] = {
-    "operation": ("operation", "an operation with a seller"),
-    "approval": ("approvals", "a decision"),
-    "time": ("time", "a time"),
-    "job": ("job", "a nested job"),
-    "event": ("event", "an outside event"),
-    "back_off": ("backoff", "the next try"),
+# How the list calls what a step waits for.
+WAITS: dict[str, str] = {
+    WaitType.OPERATION: "an operation with a seller",
+    WaitType.APPROVALS: "a decision",
+    WaitType.TIME: "a time",
+    WaitType.JOB: "a nested job",
+    WaitType.EVENT: "an outside event",
+    WaitType.BACK_OFF: "the next try",
 }
 TROUBLES = {"retrying": "a step is tried again", "failing": "a step has failed"}
 AGES = {
@@ -107,7 +108,7 @@ def narrow(rows: QuerySet[Job], wanted: Wanted) -> QuerySet[Job]:
     if wanted.older:
         asked &= Q(created_at__lt=clock.now() - AGES[wanted.older][1])
     if wanted.waits:
-        asked &= Q(ended_at=None, pk__in=_waiting_for(WAITS[wanted.waits][0]))
+        asked &= Q(ended_at=None, pk__in=_waiting_for(wanted.waits))
     if wanted.trouble:
         asked &= _failing() if wanted.trouble == "failing" else _retrying()
     return rows.filter(asked)
@@ -116,14 +117,14 @@ def narrow(rows: QuerySet[Job], wanted: Wanted) -> QuerySet[Job]:
 def _waiting_for(kind: str) -> QuerySet[Step, uuid.UUID]:
     """Jobs of steps that still wait for that."""
     asleep = Q(ready_at=None) | Q(ready_at__gt=clock.now())
-    rows = Step.objects.filter(asleep, status__in=WAITING, waiting_for__contains={"type": kind})
+    rows = Step.objects.filter(asleep, status__in=WAITING, waiting_for__contains={"type": stored_type(kind)})
     return rows.values_list("job", flat=True)
 
 
 def _retrying() -> Q:
     """A step that has failed waits for its next try, or has it now."""
     again = Step.objects.filter(status=StepStatus.EXECUTING, failures__gt=0).values_list("job", flat=True)
-    return Q(ended_at=None) & (Q(pk__in=_waiting_for("backoff")) | Q(pk__in=again))
+    return Q(ended_at=None) & (Q(pk__in=_waiting_for(WaitType.BACK_OFF)) | Q(pk__in=again))
 
 
 def _failing() -> Q:

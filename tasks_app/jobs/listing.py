@@ -68,7 +68,7 @@ def filter_data(request: HttpRequest, viewer: User) -> dict[str, Any]:
         "filters": [
             ("recipe", "Recipe", recipe_titles()),
             ("state", "State", {one.value: one.label.capitalize() for one in JobStatus}),
-            ("waits", "Waits for", {name: words for name, (_, words) in WAITS.items()}),
+            ("waits", "Waits for", dict(WAITS)),
             ("trouble", "Trouble", TROUBLES),
             ("older", "Older than", {name: words for name, (words, _) in AGES.items()}),
             *([("team", "Team", {str(one.pk): one.name for one in teams})] if len(teams) > 1 else []),

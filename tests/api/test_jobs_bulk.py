@@ -48,7 +48,7 @@ def test_by_filter_and_safe_to_send_twice(opened: Open, jobs: list[Job]) -> None
     api = opened("Ad Ops")
     asked: dict[str, Any] = {
         "action": "cancel",
-        "filter": {"recipe": "book_deal", "view": "open"},
+        "filter": {"recipe": "book_deal", "status": "QUEUED", "older_than_h": 0, "failing": False},
         "reason": "x",
         "request_id": str(uuid.uuid4()),
     }
@@ -71,8 +71,8 @@ def test_by_filter_and_safe_to_send_twice(opened: Open, jobs: list[Job]) -> None
         ({"action": "cancel", "filter": {}}, "ids"),
         ({"action": "cancel", "ids": []}, "ids"),
         ({"action": "cancel", "ids": ["x"]}, "ids"),
-        ({"action": "cancel", "ids": [str(uuid.uuid4())], "filter": {"view": "open"}}, "ids"),
-        ({"action": "cancel", "filter": {"view": "mine"}}, "filter"),
+        ({"action": "cancel", "ids": [str(uuid.uuid4())], "filter": {"status": "QUEUED"}}, "ids"),
+        ({"action": "cancel", "filter": {"status": "queued"}}, "filter"),
         ({"action": "cancel", "filter": {"recipee": "x"}}, "filter"),
         ({"action": "cancel", "filter": {"recipe": "x"}, "reason": " "}, "reason"),
         ({"action": "cancel", "filter": {"recipe": "x"}, "dry": True}, "dry"),

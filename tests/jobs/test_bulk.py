@@ -9,9 +9,9 @@ import pytest
 
 from tasks_app.jobs import bulk
 from tasks_app.jobs.actions import Result, Run, StepFailedError
-from tasks_app.jobs.bulk import BulkConflictError, bulk_chosen, bulk_start
+from tasks_app.jobs.bulk import BulkConflictError, Found, bulk_chosen, bulk_start
 from tasks_app.jobs.endings import JobRefusedError, job_cancel
-from tasks_app.jobs.finding import Wanted
+from tasks_app.jobs.finding import Wanted, jobs_wanted
 from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.people.models import Team, User
@@ -41,6 +41,10 @@ def jobs(bench: Bench) -> list[Job]:
     held = [bench.start("fine") for _ in range(2)]
     Step.objects.filter(job__in=held).update(ready_at=None)
     return [*made, *held]
+
+
+def by(user: User, **asked: str) -> Found:
+    return Found(rows=jobs_wanted(user, Wanted(**asked)), said=asked)
 
 
 def start(user: User, act: str, jobs: list[Job], **fields: Any) -> Job:
@@ -77,7 +81,7 @@ def test_each_is_done_or_refused_in_words(ops: User, jobs: list[Job]) -> None:
 def test_all_that_a_filter_finds_are_cancelled(ops: User, jobs: list[Job]) -> None:
     job = bulk_start(
         act="cancel",
-        wanted=Wanted(recipe="fine"),
+        found=by(ops, recipe="fine"),
         reason="not needed",
         user=ops,
         request_id=uuid.uuid4(),
@@ -104,7 +108,12 @@ def test_asked_twice_it_is_done_once(ops: User, jobs: list[Job]) -> None:
 
 
 def test_asked_twice_by_filter_it_answers_the_same_job(ops: User, jobs: list[Job]) -> None:
-    asked = {"act": "cancel", "wanted": Wanted(view="open"), "reason": "x", "request_id": uuid.uuid4()}
+    asked: dict[str, Any] = {
+        "act": "cancel",
+        "found": by(ops, view="open"),
+        "reason": "x",
+        "request_id": uuid.uuid4(),
+    }
     first = bulk_start(user=ops, **asked)
     drain()
     assert bulk_start(user=ops, **asked) == first, "though nothing is found any more"
@@ -144,7 +153,7 @@ def test_other_teams_jobs_are_not_there(jobs: list[Job]) -> None:
     with pytest.raises(JobRefusedError, match="nothing to cancel"):
         start(stranger, "cancel", jobs)
     with pytest.raises(JobRefusedError, match="nothing to cancel"):
-        bulk_start(act="cancel", wanted=Wanted(), reason="x", user=stranger, request_id=uuid.uuid4())
+        bulk_start(act="cancel", found=by(stranger), reason="x", user=stranger, request_id=uuid.uuid4())
 
 
 def test_two_teams_at_a_time_are_refused(ops: User, jobs: list[Job], bench: Bench) -> None:
@@ -176,7 +185,7 @@ def test_more_than_are_taken_at_a_time(ops: User, jobs: list[Job], monkeypatch: 
     with pytest.raises(JobRefusedError, match="fewer at a time"):
         start(ops, "cancel", jobs)
     with pytest.raises(JobRefusedError, match="fewer at a time"):
-        bulk_chosen(viewer=ops, act="retry", wanted=Wanted())
+        bulk_chosen(viewer=ops, act="retry", found=by(ops))
 
 
 def test_a_filter_takes_what_the_act_suits_and_no_nested_jobs(ops: User, bench: Bench) -> None:
@@ -187,4 +196,4 @@ def test_a_filter_takes_what_the_act_suits_and_no_nested_jobs(ops: User, bench: 
     ended = bench.start("child")
     job_cancel(job_id=ended.pk, actor=ops, reason="x")
     assert Job.objects.filter(parent_step__job=parent, status__in=(JobStatus.QUEUED,)).exists()
-    assert bulk_chosen(viewer=ops, act="cancel", wanted=Wanted()).ids == (parent.pk,)
+    assert bulk_chosen(viewer=ops, act="cancel", found=by(ops)).ids == (parent.pk,)

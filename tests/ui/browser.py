@@ -35,7 +35,7 @@ class Desk:
     def looking(
         self, role: str, *, size: tuple[int, int] = WIDE, dark: bool = False, script: bool = True
     ) -> Iterator[Page]:
-        """A page of a browser in which the role's person is logged in; what the console complains of fails."""
+        """A page of a browser in which the role's person is logged in; no error may reach its console."""
         context: BrowserContext = self.browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",

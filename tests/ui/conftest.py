@@ -110,7 +110,7 @@ def desk(
     processes: ProcessGroup,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Any]:
-    """A browser and a web process on a copy of the agency (tests.ui.browser.Desk), which the test commits to."""
+    """tests.ui.browser.Desk: a browser and a web process on a copy of the agency; the test commits."""
     from tests.ui.browser import Desk, browsing, serving
 
     database = database_server.create(template=lived[0])
