@@ -1,13 +1,16 @@
 """Addresses under /api/v1/."""
 
+from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
+from tasks_app.api.bulk import BulkViewSet
 from tasks_app.api.commands import CommandViewSet, KillSwitchViewSet
+from tasks_app.api.jobs import JobViewSet
 from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.steering import ConflictViewSet
-from tasks_app.api.views import ApprovalViewSet, JobViewSet
+from tasks_app.api.views import ApprovalViewSet
 
 router = SimpleRouter()
 router.register("campaigns", CampaignViewSet, basename="campaign")
@@ -20,4 +23,5 @@ router.register("jobs", JobViewSet, basename="job")
 router.register("approvals", ApprovalViewSet, basename="approval")
 router.register("notifications", NotificationViewSet, basename="notification")
 
-urlpatterns = router.urls
+# Before the router: there `bulk` would be a job’s name.
+urlpatterns = [path("jobs/bulk/", BulkViewSet.as_view({"post": "create"}), name="jobs-bulk"), *router.urls]

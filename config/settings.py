@@ -248,6 +248,8 @@ SPECTACULAR_SETTINGS = {
         "OperationStatus": "tasks_app.operations.models.OperationStatus",
         "JobStatus": "tasks_app.jobs.models.JobStatus",
         "StepStatus": "tasks_app.jobs.models.StepStatus",
+        "WorkflowStatus": "tasks_app.jobs.progress.WORKFLOW_STATUSES",
+        "WaitType": "tasks_app.jobs.waits.WAIT_TYPES",
         "ApprovalStatus": "tasks_app.approvals.models.ApprovalStatus",
         "Channel": "tasks_app.operations.models.Channel",
         "ObservationOutcome": "tasks_app.operations.models.Observation.Outcome",

@@ -14,7 +14,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.approvals import telling as approvals_telling
         from tasks_app.commands import kill_switch, messages, questions, seller_gate
         from tasks_app.events import log_lines, metrics
-        from tasks_app.jobs import handlers
+        from tasks_app.jobs import bulk, handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
         from tasks_app.notifications import mail
         from tasks_app.operations import (
@@ -61,3 +61,4 @@ class TasksAppConfig(AppConfig):
         chore_register("reports_pruned", retention.reports_prune)
         early.register()
         handlers.register()
+        bulk.register()

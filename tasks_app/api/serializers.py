@@ -11,7 +11,8 @@ from tasks_app.api.base import StrictSerializer
 from tasks_app.api.selectors import Trail
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, Decision
-from tasks_app.jobs.models import Job, StepStatus
+from tasks_app.jobs.models import Job
+from tasks_app.jobs.progress import WORKFLOW_STATUSES
 
 
 class AuditEntrySerializer(serializers.Serializer[dict[str, Any]]):
@@ -53,8 +54,9 @@ class JobRefSerializer(serializers.ModelSerializer[Job]):
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
-    """One run of a recipe."""
+    """One run of a recipe; `workflow_status`: null once it has ended."""
 
+    workflow_status = serializers.ChoiceField(choices=WORKFLOW_STATUSES, allow_null=True, read_only=True)
     parent_job = serializers.UUIDField(
         source="parent_step.job_id", default=None, allow_null=True, read_only=True
     )
@@ -66,6 +68,8 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "reference",
             "status",
             "status_since",
+            "workflow_status",
+            "priority",
             "recipe",
             "recipe_version",
             "recipe_digest",
@@ -97,42 +101,6 @@ class RetrySerializer(ReasonSerializer):
     """Why, and from which step on what was done is done again (nothing: where it failed)."""
 
     from_step = serializers.CharField(required=False, allow_blank=True, default="", max_length=60)
-
-
-class NodeSerializer(serializers.Serializer[dict[str, Any]]):
-    """One step: `fan_out` and `item_index` place an item of a for_each step, `child_job` is a nested job."""
-
-    id = serializers.UUIDField()
-    key = serializers.CharField()
-    title = serializers.CharField()
-    status = serializers.ChoiceField(choices=StepStatus.choices)
-    status_since = serializers.DateTimeField()
-    attempts = serializers.IntegerField()
-    failures = serializers.IntegerField()
-    waiting_for = serializers.JSONField(allow_null=True)
-    skipped = serializers.BooleanField()
-    fan_out = serializers.UUIDField(allow_null=True)
-    item_index = serializers.IntegerField(allow_null=True)
-    child_job = JobRefSerializer(allow_null=True)
-    started_at = serializers.DateTimeField(allow_null=True)
-    ended_at = serializers.DateTimeField(allow_null=True)
-    error = serializers.CharField()
-
-
-class EdgeSerializer(serializers.Serializer[dict[str, Any]]):
-    """From node `source` to node `target`, by id."""
-
-    source = serializers.UUIDField()  # type: ignore[assignment]  # an edge has one too
-    target = serializers.UUIDField()
-    type = serializers.ChoiceField(choices=["after", "item"])
-
-
-class GraphSerializer(serializers.Serializer[dict[str, Any]]):
-    """A job's steps and what waits for what."""
-
-    job = JobRefSerializer()
-    nodes = NodeSerializer(many=True)
-    edges = EdgeSerializer(many=True)
 
 
 class DecisionSerializer(serializers.ModelSerializer[Decision]):

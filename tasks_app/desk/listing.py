@@ -49,7 +49,7 @@ class ListPage(Page):
     list_per_page = 50
     show_full_result_count = False
     paginator = InfinitePaginator
-    actions = None
+    actions: Any = None
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return SavedViewList

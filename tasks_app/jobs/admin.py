@@ -11,13 +11,17 @@ from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
+from unfold.views import ChangeList
 
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.page import viewer
+from tasks_app.jobs.bulk_admin import BulkPages
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
+from tasks_app.jobs.finding import VIEWS
+from tasks_app.jobs.listing import JobList, filter_data, waits_of
 from tasks_app.jobs.looks import step_title
-from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, Job, JobStatus, Step
+from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.presenters import (
     STEP,
     ended_words,
@@ -40,25 +44,41 @@ from tasks_app.templatetags.fd import state
 
 
 @admin.register(Job)
-class JobAdmin(StatefulPage, ListPage):
+class JobAdmin(BulkPages, StatefulPage, ListPage):
     """Runs of recipes."""
 
     object_template = "desk/job.html"
     head = "Jobs"
     subhead = "Runs of recipes, newest first. Every step is a row; a worker that dies loses nothing."
-    views = {
-        "": ("All", {"status__in": [s for s in JobStatus if s != JobStatus.DELETED]}),
-        "open": ("Open", {"status__in": JOB_OPEN}),
-        "failed": ("Failed", {"status": JobStatus.FAILED}),
-        "ended": ("Ended", {"status__in": [s for s in JOB_ENDED if s != JobStatus.DELETED]}),
-        "hidden": ("Hidden", {"status": JobStatus.DELETED}),
-    }
-    list_display = ["show_reference", "show_recipe", "show_subject", "show_state", "show_since", "show_took"]
+    views = {value: (title, {}) for value, (title, _) in VIEWS.items()}
+    list_before_template = "desk/jobs_head.html"
+    list_display = [
+        "show_reference",
+        "show_recipe",
+        "show_subject",
+        "show_state",
+        "show_waits",
+        "show_since",
+        "show_took",
+    ]
     search_fields = ["^reference"]
+    search_help_text = "The beginning of a reference"
     ordering = ["-id"]
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return JobList
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        extra = filter_data(request, viewer(request))
+        return super().changelist_view(request, {**extra, **(extra_context or {})})
+
     def name_rows(self, rows: list[Any]) -> None:
-        """What each job is for, found for the whole page at once."""
+        """What each job is for and waits for, found for the whole page at once."""
+        waits = waits_of(rows)
+        for job in rows:
+            job.waits = waits.get(job.pk)
         for kind in {job.subject_type for job in rows if job.subject_id}:
             names = names_of(kind, {job.subject_id for job in rows if job.subject_type == kind})
             for job in rows:
@@ -80,6 +100,10 @@ class JobAdmin(StatefulPage, ListPage):
     @display(description="State")
     def show_state(self, job: Job) -> SafeString:
         return state(job.status)
+
+    @display(description="Waits for")
+    def show_waits(self, job: Job) -> str:
+        return named(job, "waits")
 
     @display(description="Started")
     def show_since(self, job: Job) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
 
 from django.conf import settings
@@ -12,17 +13,18 @@ from django.db.models import Q
 from tasks_app import clock
 from tasks_app.jobs import events
 from tasks_app.jobs.engine import locked_job
-from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
+from tasks_app.jobs.models import Job, JobStatus, Lane, Step, WorkflowEvent
 from tasks_app.jobs.models import StepStatus as S
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.people.actors import SYSTEM
 
 
-def claim_step() -> Step | None:
-    """Take the next ready step, lowest priority number first, then first come: attempts and lease are
-    durable before the work. Also takes over steps whose worker stopped renewing its lease."""
+def claim_step(lanes: Sequence[str] | None = None) -> Step | None:
+    """Take the next ready step of `lanes` (None: of all), lowest priority number first, then first come:
+    attempts and lease are durable before the work. Also takes over steps whose worker stopped renewing its
+    lease."""
     with transaction.atomic():
-        step = _next_step()
+        step = _next_step(tuple(lanes or Lane.values))
         if step is None:
             return None
         _take(step)
@@ -30,12 +32,13 @@ def claim_step() -> Step | None:
     return step
 
 
-def _next_step() -> Step | None:
+def _next_step(lanes: Sequence[str]) -> Step | None:
     now = clock.now()
     # One query each, so that either reads the head of its own index; what was begun goes on first.
     for due in (Q(status=S.EXECUTING, lease_until__lt=now), Q(ready_at__lte=now)):
-        rows = Step.objects.filter(due).select_related("job").order_by("priority", "ready_at", "id")
-        step = rows.select_for_update(of=("self",), skip_locked=True, no_key=True).first()
+        rows = Step.objects.filter(due, lane__in=lanes).order_by("priority", "ready_at", "id")
+        rows = rows.select_related("job").select_for_update(of=("self",), skip_locked=True, no_key=True)
+        step = rows.first()
         if step is not None:
             return step
     return None

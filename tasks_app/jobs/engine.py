@@ -139,6 +139,7 @@ def expand(*, step: Step, items: list[Any]) -> bool:
             item_index=i,
             item=item,
             priority=step.priority,
+            lane=step.lane,
         )
         for i, item in enumerate(items)
     ]

@@ -81,8 +81,8 @@ def _before(step: Step, rows: JobRows) -> str:
     said = []
     for one in rows.steps:
         if one.pk in wanted and one.status not in STEP_ENDED:
-            still = [item for item in rows.items_of(one) if item.status not in STEP_ENDED]
-            said.append(f"{len(still)} × {step_title(one).lower()}" if still else step_title(one).lower())
+            still = sum(count for status, count in rows.count_of(one).items() if status not in STEP_ENDED)
+            said.append(f"{still} × {step_title(one).lower()}" if still else step_title(one).lower())
     return joined(said)
 
 

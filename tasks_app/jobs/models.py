@@ -40,6 +40,13 @@ class StepStatus(models.TextChoices):
     CANCELLED = "cancelled"
 
 
+class Lane(models.TextChoices):
+    """Which workers take a step: document 001, section 6.3.4."""
+
+    RECIPES = "recipes"
+    BACKGROUND = "background"  # what nobody waits for
+
+
 J, S = JobStatus, StepStatus
 JOB_ENDED = (J.COMPLETED, J.FAILED, J.CANCELLED, J.EXPIRED, J.DELETED)
 JOB_OPEN = (J.PENDING, J.QUEUED, J.DISPATCHING, J.PROCESSING, J.PREVIEW)
@@ -144,6 +151,7 @@ class Step(Stateful):
     job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="steps")
     key = models.CharField(max_length=80)
     spec = models.JSONField()
+    lane = models.CharField(max_length=20, default=Lane.RECIPES, choices=Lane.choices)
     # The for_each step this one is an item of, and its place there.
     fan_out = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="items")
     item_index = models.PositiveIntegerField(null=True)
@@ -168,7 +176,7 @@ class Step(Stateful):
         constraints = [models.UniqueConstraint(fields=["job", "key"], name="step_key_once_per_job")]
         indexes = [
             models.Index(
-                fields=["priority", "ready_at", "id"],
+                fields=["lane", "priority", "ready_at", "id"],
                 name="step_ready",
                 condition=models.Q(ready_at__isnull=False),
             ),

@@ -71,6 +71,7 @@ def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None =
             spec=spec.model_dump(mode="json"),
             incoming=len(spec.after),
             priority=job.priority,
+            lane=spec.lane,
             lineage=(lineage or {}).get(spec.id),
         )
         for spec in plan.steps

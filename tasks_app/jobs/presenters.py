@@ -6,7 +6,6 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from tasks_app.desk.graph import Layout, Node, layered
@@ -22,8 +21,24 @@ from tasks_app.people.roles import STEER_JOB
 J, S = JobStatus, StepStatus
 FOLD_ABOVE = 12
 STEP = "step"  # the parameter of a job's page that asks for one step's diagram and trail
-_AT_ONCE = timedelta(milliseconds=50)
-_NEWS = frozenset({"differs", "failed", "stopped"})
+# How many siblings are told of as one: a word and its glyph, what matters most first.
+_FOLDED = {
+    "failed": "failed",
+    "waiting": "seller",
+    "running": "running",
+    "not begun": "waiting",
+    "done": "done",
+}
+_BUCKETS = {
+    S.FAILED: "failed",
+    S.AWAITING_TOOL: "waiting",
+    S.AWAITING_USER: "waiting",
+    S.EXECUTING: "running",
+    S.QUEUED: "not begun",
+    S.RECEIVED: "not begun",
+    S.COMPLETED: "done",
+    S.CANCELLED: "done",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +60,7 @@ def job_layout(rows: JobRows, notes: Mapping[str, str] | None = None) -> Layout:
     FOLD_ABOVE as one box. `notes`: step key to what it came to, in a few words."""
     nodes: list[Node] = []
     boxes_of: dict[object, list[str]] = {}
-    for step in rows.steps:
-        if step.fan_out_id is not None:
-            continue
+    for step in rows.own:
         made = _nodes(step, rows, (notes or {}).get(step.key, ""))
         boxes_of[step.pk] = [node.id for node in made]
         nodes += made
@@ -62,11 +75,7 @@ def job_layout(rows: JobRows, notes: Mapping[str, str] | None = None) -> Layout:
 
 def job_words(rows: JobRows) -> str:
     """The graph in one sentence, for those who do not see it."""
-    said = [
-        f"{step_title(step).lower()} {face(step.status).word.lower()}"
-        for step in rows.steps
-        if step.fan_out_id is None
-    ]
+    said = [f"{step_title(step).lower()} {face(step.status).word.lower()}" for step in rows.own]
     return f"Job graph of {rows.job.reference}: {joined(said)}."
 
 
@@ -87,7 +96,7 @@ def steering_of(job: Job, rows: JobRows, who: User) -> dict[str, Any] | None:
     over = job.status in JOB_ENDED
     failed = job.status in (J.FAILED, J.EXPIRED) and job.parent_step_id is None
     retry = failed and not Job.objects.filter(retry_of=job).exists()
-    done = [step for step in rows.steps if step.fan_out_id is None and step.status == S.COMPLETED]
+    done = [step for step in rows.own if step.status == S.COMPLETED]
     steps = [{"key": step.key, "title": step_title(step)} for step in done] if retry else []
     return {"cancel": not over, "hide": over, "retry": retry, "steps": steps}
 
@@ -95,10 +104,9 @@ def steering_of(job: Job, rows: JobRows, who: User) -> dict[str, Any] | None:
 def step_rows(rows: JobRows) -> list[StepRow]:
     """The table: each step, its items below it."""
     found: list[StepRow] = []
-    for step in rows.steps:
-        if step.fan_out_id is None:
-            found.append(_row(step, rows, nested=False))
-            found += [_row(item, rows, nested=True) for item in rows.items_of(step)]
+    for step in rows.own:
+        found.append(_row(step, rows, nested=False))
+        found += [_row(item, rows, nested=True) for item in rows.items_of(step)]
     return found
 
 
@@ -118,8 +126,8 @@ def event_lines(events: list[WorkflowEvent]) -> list[dict[str, Any]]:
 
 def _nodes(step: Step, rows: JobRows, note: str) -> list[Node]:
     items = rows.items_of(step)
-    if len(items) > FOLD_ABOVE:
-        return [_folded(step, items, rows)]
+    if rows.count_of(step).total() > FOLD_ABOVE:
+        return [_folded(step, rows)]
     if items:
         return [_node(item, rows, "") for item in items]
     return [_node(step, rows, note)]
@@ -149,32 +157,27 @@ def _node(step: Step, rows: JobRows, note: str) -> Node:
     )
 
 
-def _folded(step: Step, items: list[Step], rows: JobRows) -> Node:
+def _folded(step: Step, rows: JobRows) -> Node:
     """Many siblings as one box: Book × 40; 3 waiting, 37 done."""
-    count = Counter(_bucket(step_look(item, rows).glyph) for item in items)
-    told = ", ".join(
-        f"{count[word]} {word}" for word in ("failed", "waiting", "running", "done") if count[word]
-    )
-    glyph = next(
-        g
-        for g, word in (("failed", "failed"), ("seller", "waiting"), ("running", "running"), ("done", "done"))
-        if count[word]
-    )
+    count: Counter[str] = Counter()
+    for status, many in rows.count_of(step).items():
+        count[_BUCKETS[S(status)]] += many
+    told = ", ".join(f"{count[word]} {word}" for word in _FOLDED if count[word])
+    glyph = next(glyph for word, glyph in _FOLDED.items() if count[word])
     return Node(
         id=str(step.pk),
-        title=f"{step_title(step)} × {len(items)}",
+        title=f"{step_title(step)} × {count.total()}",
         sub=told,
         glyph=glyph,
         tone=COLOURS[glyph],
         done=step.status == S.COMPLETED,
-        link=link_to(Job, rows.job.pk),
+        link=step_link(step),
     )
 
 
-def _bucket(glyph: str) -> str:
-    if glyph in ("done", "differs", "stopped"):
-        return "done"
-    return {"failed": "failed", "running": "running"}.get(glyph, "waiting")
+def step_link(step: Step) -> str:
+    """The job's page with this step's diagram, trail and what can be done about it."""
+    return f"{link_to(Job, step.job_id)}?{STEP}={step.pk}#step"
 
 
 def _row(step: Step, rows: JobRows, *, nested: bool) -> StepRow:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -37,6 +37,7 @@ class StepSpec(BaseModel):
     optional: bool = False
     max_failures: int = Field(default=3, ge=1, le=10)
     max_attempts: int = Field(default=3, ge=1, le=20)  # tries that ended in an error or with their worker
+    lane: Literal["recipes", "background"] = "recipes"  # which workers take it
     preview: bool = False  # its outputs are worth showing before the job ends
 
     @model_validator(mode="after")
@@ -145,6 +146,11 @@ def recipe_named(name: str) -> Recipe:
         return _recipes[name]
     except KeyError:
         raise RecipeError(f"there is no recipe {name!r}; known: {', '.join(sorted(_recipes))}") from None
+
+
+def recipe_titles() -> dict[str, str]:
+    """The registered recipes' titles by name, in the titles' order."""
+    return dict(sorted(((name, recipe.title) for name, recipe in _recipes.items()), key=lambda one: one[1]))
 
 
 def _texts(value: Any) -> Iterator[str]:

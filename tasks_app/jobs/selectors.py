@@ -1,58 +1,95 @@
-"""Reading a job with everything its graph shows, in a bounded number of queries."""
+"""What pages and the API read of a job, in a fixed number of queries and rows however large it is."""
 
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When, Window
+from django.db.models.functions import RowNumber
+
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.models import STEP_ENDED, Edge, Job, Step, WorkflowEvent
+from tasks_app.jobs.models import StepStatus as S
 from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.operations.models import Operation
 
 EVENTS_SHOWN = 60
+STEPS_READ = 400  # of a recipe's own steps
+ITEMS_READ = 200  # of each fan-out
+_NESTED_READ = 2000  # steps of nested jobs
+# What comes first where not everything is read: what went wrong, what is under way, what is still to come.
+_RANKS = {S.FAILED: 0, S.AWAITING_USER: 1, S.AWAITING_TOOL: 2, S.EXECUTING: 3, S.QUEUED: 4, S.RECEIVED: 5}
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobRows:
-    """A job's rows. `children` are nested jobs by the step that started them, `child_steps` their
-    steps by job; `items` names what fan-outs run over, by the item's own text."""
+    """A job's rows: its steps in the recipe's order, items after them by their place. Of a recipe or a
+    fan-out that is too large to show, what failed or is under way comes before the rest; `counts` (fan-out
+    step, or None for the recipe's own, to status to how many) counts all.
+
+    `children` are nested jobs by the step that started them, `child_steps` their own steps by job; `items`
+    names what fan-outs run over, by the item's own text.
+    """
 
     job: Job
     steps: tuple[Step, ...]
     edges: tuple[tuple[uuid.UUID, uuid.UUID], ...]
+    counts: dict[uuid.UUID | None, Counter[str]] = field(default_factory=dict)
     children: dict[uuid.UUID, Job] = field(default_factory=dict)
     child_steps: dict[uuid.UUID, list[Step]] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
     approvals: dict[str, Approval] = field(default_factory=dict)
     items: dict[str, EntityName] = field(default_factory=dict)
+    _items_of: dict[uuid.UUID, list[Step]] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for step in self.steps:
+            if step.fan_out_id is not None:
+                self._items_of.setdefault(step.fan_out_id, []).append(step)
+
+    @property
+    def own(self) -> list[Step]:
+        """The recipe's own steps, without items."""
+        return [step for step in self.steps if step.fan_out_id is None]
 
     def items_of(self, step: Step) -> list[Step]:
-        """The steps a for_each step became, in order."""
-        return [one for one in self.steps if one.fan_out_id == step.pk]
+        """The steps a for_each step became, in order, as far as they were read."""
+        return self._items_of.get(step.pk, [])
+
+    def count_of(self, step: Step) -> Counter[str]:
+        """How many items of a for_each step stand in each status; empty for any other step."""
+        return self.counts.get(step.pk) or Counter()
+
+    def left_out(self, step: Step | None = None) -> int:
+        """How many items of `step`, or of the recipe's own steps, were not read."""
+        read = len(self.own) if step is None else len(self.items_of(step))
+        return self.counts.get(step.pk if step else None, Counter()).total() - read
 
 
 def job_rows(
     job: Job, known: Mapping[str, EntityName] | None = None, asked: Iterable[Approval] = ()
 ) -> JobRows:
-    """Everything the graph and the table of steps need, in at most nine queries whatever the job's size.
+    """Everything the graph and the table of steps need, in at most ten queries whatever the job's size.
 
     `known`: names of items, by the item's own text, and `asked`: approvals, for who has them already.
     """
-    steps = list(Step.objects.filter(job=job))
-    steps.sort(key=lambda step: (step.item_index or 0, str(step.pk)))
-    edges = tuple(Edge.objects.filter(before__job=job).values_list("before_id", "after_id"))
+    counts = _counts(job)
+    steps = _steps(job, counts)
+    edges = Edge.objects.filter(before__job=job)
+    if counts.get(None, Counter()).total() > STEPS_READ:
+        shown = [step.pk for step in steps]
+        edges = edges.filter(before__in=shown, after__in=shown)
     nested = [step.pk for step in steps if step.spec.get("recipe")]
     children = {
         child.parent_step_id: child
         for child in Job.objects.filter(parent_step__in=nested)
         if child.parent_step_id is not None
     }
-    child_steps: dict[uuid.UUID, list[Step]] = {}
-    for step in Step.objects.filter(job__parent_step__in=nested):
-        child_steps.setdefault(step.job_id, []).append(step)
+    child_steps = _child_steps(children.values())
     waits = [
         step.waiting_for
         for step in [*steps, *(s for rows in child_steps.values() for s in rows)]
@@ -61,13 +98,50 @@ def job_rows(
     return JobRows(
         job=job,
         steps=tuple(steps),
-        edges=edges,
+        edges=tuple(edges.values_list("before_id", "after_id")),
+        counts=counts,
         children=children,
         child_steps=child_steps,
         operations=_operations(waits),
         approvals=_approvals(waits, {str(one.pk): one for one in asked}),
         items=_item_names(steps, known or {}),
     )
+
+
+def _counts(job: Job) -> dict[uuid.UUID | None, Counter[str]]:
+    counts: dict[uuid.UUID | None, Counter[str]] = {}
+    grouped = Step.objects.filter(job=job).order_by().values_list("fan_out_id", "status")
+    for fan_out, status, count in grouped.annotate(Count("id")):
+        counts.setdefault(fan_out, Counter())[status] = count
+    return counts
+
+
+def _steps(job: Job, counts: Mapping[uuid.UUID | None, Counter[str]]) -> list[Step]:
+    """The job's steps; of what is too large the first by rank, then by place."""
+    rows: QuerySet[Step] = Step.objects.filter(job=job)
+    too_large = [key for key, count in counts.items() if count.total() > (ITEMS_READ if key else STEPS_READ)]
+    if too_large:
+        own, items = rows.filter(fan_out=None), rows.exclude(fan_out=None)
+        rows = rows.filter(Q(pk__in=_first(own, STEPS_READ)) | Q(pk__in=_first(items, ITEMS_READ)))
+    return sorted(rows, key=lambda step: (step.item_index or 0, str(step.pk)))
+
+
+def _first(rows: QuerySet[Step], limit: int) -> QuerySet[Step, Any]:
+    """Ids of the first `limit` steps of each fan-out (or of the recipe), what matters most first."""
+    ranks = [When(status=status, then=Value(rank)) for status, rank in _RANKS.items()]
+    rank = Case(*ranks, default=Value(len(_RANKS)), output_field=IntegerField())
+    place = Window(RowNumber(), partition_by=[F("fan_out_id")], order_by=[rank, F("item_index"), F("id")])
+    return rows.annotate(place=place).filter(place__lte=limit).values("pk")
+
+
+def _child_steps(children: Iterable[Job]) -> dict[uuid.UUID, list[Step]]:
+    found: dict[uuid.UUID, list[Step]] = {}
+    ids = [child.pk for child in children]
+    if ids:
+        own_first = F("fan_out").asc(nulls_first=True)
+        for step in Step.objects.filter(job__in=ids).order_by(own_first, "id")[:_NESTED_READ]:
+            found.setdefault(step.job_id, []).append(step)
+    return found
 
 
 def job_events(job: Job) -> list[WorkflowEvent]:

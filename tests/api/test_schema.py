@@ -35,6 +35,7 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         *(f"post /api/v1/operations/{{id}}/{act}/" for act in ("poll", "resend", "stop", "settle", "answer")),
         "post /api/v1/conflicts/{id}/ask/",
         "post /api/v1/approvals/{id}/decide/",
+        "post /api/v1/jobs/bulk/",
         "post /api/v1/jobs/{id}/cancel/",
         "post /api/v1/jobs/{id}/retry/",
         "post /api/v1/jobs/{id}/hide/",

@@ -81,6 +81,22 @@ def test_claims_go_by_priority_and_then_first_come(bench: Bench, still: Clock) -
     assert claims.claim_step() is None
 
 
+def test_claims_keep_to_their_lanes(bench: Bench, still: Clock) -> None:
+    bench.recipe(step("a"), step("each", for_each="{{ inputs.list }}", lane="background"))
+    bench.start(inputs={"list": [1]})
+    assert claims.claim_step(["recipes"]).key == "a"
+    assert claims.claim_step(["recipes"]) is None
+    drain()
+    bench.start(priority=50, inputs={"list": [1]})
+    whole = claims.claim_step(["background"])
+    assert whole.key == "each"
+    engine.expand(step=whole, items=[7])
+    assert claims.claim_step(["recipes"]).key == "a"
+    assert claims.claim_step().key == "each[0]"
+    still.forward(seconds=61)
+    assert claims.claim_step(["background"]).attempts == 2
+
+
 def lose_worker(still: Clock) -> Step:
     """Somebody takes a step and is never heard of again."""
     taken = claims.claim_step()

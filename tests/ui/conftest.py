@@ -17,6 +17,7 @@ from django.test import Client
 from psycopg import sql
 from pytest_django.plugin import DjangoDbBlocker
 
+from config.processes import ProcessGroup
 from tests.database import Database, TestServer, point_django_at
 from tests.ui.seed import Agency, seed
 
@@ -98,3 +99,37 @@ def client_of(agency: Agency) -> Callable[..., Client]:
         return client
 
     return logged_in
+
+
+@pytest.fixture
+def desk(
+    lived: tuple[Database, Agency],
+    database_server: TestServer,
+    django_db_setup: Database,
+    django_db_blocker: DjangoDbBlocker,
+    processes: ProcessGroup,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Any]:
+    """tests.ui.browser.Desk: a browser and a web process on a copy of the agency; the test commits."""
+    from tests.ui.browser import Desk, browsing, serving
+
+    database = database_server.create(template=lived[0])
+    people = lived[1].people
+
+    def login(role: str) -> Client:
+        client = Client()
+        client.force_login(people[role], backend="django.contrib.auth.backends.ModelBackend")
+        return client
+
+    url = serving(processes, database.env)
+    # Playwright's own event loop runs in this thread, where Django suspects async code.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    with django_db_blocker.unblock(), browsing() as browser:
+        point_django_at(database.urls.app)
+        try:
+            yield Desk(url=url, browser=browser, login=login)
+        finally:
+            connections.close_all()
+            point_django_at(django_db_setup.urls.app)
+    processes.stop()
+    database_server.drop(database.name)

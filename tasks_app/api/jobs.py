@@ -1,0 +1,174 @@
+"""Jobs: runs of recipes, their graphs, and what people do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tasks_app import clock
+from tasks_app.api.base import RoomViewSet
+from tasks_app.api.job_graph import GraphAskedSerializer, GraphSerializer
+from tasks_app.api.problems import problem
+from tasks_app.api.selectors import jobs_of
+from tasks_app.api.serializers import JobDetailSerializer, JobSerializer, ReasonSerializer, RetrySerializer
+from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
+from tasks_app.jobs.graph import graph_version, job_graph
+from tasks_app.jobs.models import STEP_ENDED, WAITING, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.progress import workflow_statuses
+from tasks_app.jobs.retrying import job_retry
+from tasks_app.jobs.waits import WAIT_TYPES, stored_type
+from tasks_app.lifecycle.transitions import allowed_transitions
+from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_JOB
+
+VIEW_JOB = "tasks_app.view_job"
+STEERED = {200: JobDetailSerializer, 409: OpenApiResponse(description="Its state does not allow it")}
+MOST_HOURS = 24 * 3660
+_UNCHANGED = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag known")
+
+
+class JobFilter(filters.FilterSet):
+    """Of one status, recipe or subject; that wait for one kind of thing; that fail or try again; of an age.
+
+    `failing`: a step has failed; `retrying`: an open step has failed before and is tried again;
+    `older_than_h`: begun at least so many hours ago.
+    """
+
+    status = filters.ChoiceFilter(choices=JobStatus.choices)
+    recipe = filters.CharFilter()
+    subject_type = filters.CharFilter()
+    subject_id = filters.UUIDFilter()
+    waiting_for = filters.ChoiceFilter(choices=WAIT_TYPES, method="waiting_for_one")
+    failing = filters.BooleanFilter(method="with_failed")
+    retrying = filters.BooleanFilter(method="with_retried")
+    older_than_h = filters.NumberFilter(method="of_age", min_value=0, max_value=MOST_HOURS)
+
+    class Meta:
+        model = Job
+        fields: list[str] = []
+
+    def waiting_for_one(self, queryset: QuerySet[Job], _name: str, value: str) -> QuerySet[Job]:
+        asleep = Q(status__in=WAITING, waiting_for__contains={"type": stored_type(value)})
+        return queryset.filter(_has_step(asleep))
+
+    def with_failed(self, queryset: QuerySet[Job], _name: str, value: bool) -> QuerySet[Job]:
+        failed = _has_step(Q(status=StepStatus.FAILED))
+        return queryset.filter(failed if value else ~failed)
+
+    def with_retried(self, queryset: QuerySet[Job], _name: str, value: bool) -> QuerySet[Job]:
+        retried = _has_step(Q(failures__gt=0) & ~Q(status__in=STEP_ENDED))
+        return queryset.filter(retried if value else ~retried)
+
+    def of_age(self, queryset: QuerySet[Job], _name: str, value: Any) -> QuerySet[Job]:
+        return queryset.filter(created_at__lte=clock.now() - timedelta(hours=float(value)))
+
+
+def _has_step(which: Q) -> Exists:
+    return Exists(Step.objects.filter(which, job=OuterRef("pk")))
+
+
+@extend_schema_view(
+    list=extend_schema(summary="Jobs, newest first"),
+    retrieve=extend_schema(summary="One job, by id or reference"),
+)
+class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
+    """Runs of recipes."""
+
+    queryset = Job.objects.all()
+    rights = {
+        "list": VIEW_JOB,
+        "retrieve": VIEW_JOB,
+        "graph": VIEW_JOB,
+        "cancel": STEER_JOB,
+        "retry": STEER_JOB,
+        "hide": STEER_JOB,
+    }
+    filterset_class = JobFilter
+
+    def rows(self, viewer: User) -> QuerySet[Job]:
+        """Hidden ones are listed only when their status is asked for."""
+        asked = self.action != "list" or "status" in self.request.query_params
+        return jobs_of(viewer) if asked else jobs_of(viewer).exclude(status=JobStatus.DELETED)
+
+    def get_serializer_class(self) -> type[JobSerializer]:
+        return JobSerializer if self.action == "list" else JobDetailSerializer
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        """A page, with each job's workflow status: one query for all of them."""
+        page = super().paginate_queryset(queryset)
+        return page if page is None else _with_workflow(page)
+
+    def get_object(self) -> Job:
+        return _with_workflow([super().get_object()])[0]
+
+    @extend_schema(
+        summary="The job's graph",
+        parameters=[GraphAskedSerializer, _UNCHANGED],
+        responses={200: GraphSerializer, 304: OpenApiResponse(description="Nothing has changed")},
+    )
+    @action(detail=True, filterset_class=None, pagination_class=None)
+    def graph(self, request: Request, **_: Any) -> Response:
+        """Nodes, edges, what each step waits for, and the critical path. Fan-outs of more than 50 items are
+        folded to counts. Pollers send the ETag they know, and are told 304 while nothing has changed."""
+        asked = GraphAskedSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        job = super().get_object()
+        after, values = asked.validated_data.get("after"), asked.validated_data["values"]
+        tag = f'W/"{graph_version(job)}-{after or ""}-{values:d}"'
+        headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+        if _known(request.headers.get("If-None-Match", ""), tag):
+            return Response(status=304, headers=headers)
+        return Response(GraphSerializer(job_graph(job, after=after, values=values)).data, headers=headers)
+
+    @extend_schema(summary="Cancel", request=ReasonSerializer, responses=STEERED)
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def cancel(self, request: Request, **_: Any) -> Response:
+        """Ends its open steps, withdraws what people were asked and what was not sent; nested jobs too."""
+        said = self.read_body(ReasonSerializer)
+        return self._steered(job_cancel, actor=self.viewer, reason=said["reason"])
+
+    @extend_schema(summary="Retry", request=RetrySerializer, responses=STEERED)
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def retry(self, request: Request, **_: Any) -> Response:
+        """A new job that adopts what the failed one has done; answers the new one."""
+        return self._steered(job_retry, actor=self.viewer, **self.read_body(RetrySerializer))
+
+    @extend_schema(summary="Hide from lists", request=None, responses=STEERED)
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def hide(self, request: Request, **_: Any) -> Response:
+        """Hides a job that has ended; its trail stays."""
+        return self._steered(job_hide, actor=self.viewer)
+
+    def _steered(self, service: Callable[..., Job], **arguments: Any) -> Response:
+        job = self.get_object()
+        try:
+            steered = service(job_id=job.pk, **arguments)
+        except JobRefusedError as error:
+            now = self.get_object()
+            allowed = list(allowed_transitions(now))
+            return problem(409, str(error), code="refused", status_now=now.status, allowed=allowed)
+        now = _with_workflow([self.rows(self.viewer).get(pk=steered.pk)])[0]
+        return Response(JobDetailSerializer(now).data)
+
+
+def _with_workflow(jobs: Iterable[Job]) -> list[Job]:
+    rows: list[Any] = list(jobs)  # shown by JobSerializer, no field of the model
+    found = workflow_statuses(rows)
+    for job in rows:
+        job.workflow_status = found[job.pk]
+    return rows
+
+
+def _known(sent: str, tag: str) -> bool:
+    """Whether If-None-Match names the tag; compared weakly, as RFC 9110 wants it."""
+    known = {one.strip().removeprefix("W/") for one in sent.split(",")}
+    return "*" in known or tag.removeprefix("W/") in known

@@ -1,0 +1,85 @@
+"""A real browser on a real web process, over an agency that was lived in a database of its own."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from django.conf import settings
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from config.processes import ProcessGroup
+from tests.support import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDE, NARROW = (1280, 900), (390, 844)
+_QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """Where it is served, and how somebody looks at it."""
+
+    url: str
+    browser: Browser
+    login: Callable[[str], Client]
+
+    @contextmanager
+    def looking(
+        self, role: str, *, size: tuple[int, int] = WIDE, dark: bool = False, script: bool = True
+    ) -> Iterator[Page]:
+        """A page of a browser in which the role's person is logged in; no error may reach its console."""
+        context: BrowserContext = self.browser.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if dark else "light",
+            base_url=self.url,
+            java_script_enabled=script,
+        )
+        cookie = self.login(role).cookies[settings.SESSION_COOKIE_NAME].value
+        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": self.url}])
+        page = context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        try:
+            yield page
+        finally:
+            context.close()
+        assert complaints == []
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """Chromium, as .ci/run installs it."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=_QUIET)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def serving(group: ProcessGroup, env: dict[str, str]) -> str:
+    """Start a web process on the database that `env` names; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "uvicorn", "config.asgi:application", "--port", str(port)]
+    group.start("web", [*command, "--log-level", "warning"], env=env, cwd=ROOT)
+    url = f"http://127.0.0.1:{port}"
+    wait_until(lambda: _answers(url), 30, "the web process answers")
+    return url
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/admin/login/").status_code == 200
+    except httpx.TransportError:
+        return False
