@@ -8,14 +8,22 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django_filters import rest_framework as filters
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tasks_app import clock
 from tasks_app.api.base import RoomViewSet
+from tasks_app.api.job_events import (
+    EventPageSerializer,
+    EventsAskedSerializer,
+    EventStreamRenderer,
+    events_answer,
+)
 from tasks_app.api.job_graph import GraphAskedSerializer, GraphSerializer
 from tasks_app.api.problems import problem
 from tasks_app.api.selectors import jobs_of
@@ -33,6 +41,9 @@ from tasks_app.people.roles import STEER_JOB
 VIEW_JOB = "tasks_app.view_job"
 STEERED = {200: JobDetailSerializer, 409: OpenApiResponse(description="Its state does not allow it")}
 MOST_HOURS = 24 * 3660
+_LAST_ID = OpenApiParameter(
+    "Last-Event-ID", int, OpenApiParameter.HEADER, description="Of a stream: the last event that was received"
+)
 _UNCHANGED = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag known")
 
 
@@ -88,6 +99,7 @@ class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
         "list": VIEW_JOB,
         "retrieve": VIEW_JOB,
         "graph": VIEW_JOB,
+        "events": VIEW_JOB,
         "cancel": STEER_JOB,
         "retry": STEER_JOB,
         "hide": STEER_JOB,
@@ -128,6 +140,32 @@ class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
         if _known(request.headers.get("If-None-Match", ""), tag):
             return Response(status=304, headers=headers)
         return Response(GraphSerializer(job_graph(job, after=after, values=values)).data, headers=headers)
+
+    @extend_schema(
+        summary="The job's events",
+        description="Oldest first, by id. As text/event-stream: what has happened, then what happens until "
+        "the job is over (`event: end`); a client that comes again with Last-Event-ID misses nothing and "
+        "gets nothing twice.",
+        parameters=[EventsAskedSerializer, _LAST_ID],
+        responses={
+            (200, "application/json"): EventPageSerializer,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+        },
+    )
+    @action(
+        detail=True,
+        filterset_class=None,
+        pagination_class=None,
+        renderer_classes=[JSONRenderer, EventStreamRenderer],
+    )
+    def events(self, request: Request, **_: Any) -> Response:
+        """Pages, or a stream that `tasks_app.api.streams` keeps open."""
+        return events_answer(request, super().get_object())
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        if self.action == "events" and request.query_params.get("stream") in ("1", "true"):
+            return EventStreamRenderer(), EventStreamRenderer.media_type
+        return super().perform_content_negotiation(request, force)
 
     @extend_schema(summary="Cancel", request=ReasonSerializer, responses=STEERED)
     @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)

@@ -125,8 +125,8 @@ def bulk_start(
 
 def register() -> None:
     """Called when the application starts."""
-    action_register("jobs.steer_one", steer_one)
-    action_register("jobs.report", report)
+    action_register("jobs.steer_one", steer_one, kind="idempotent")
+    action_register("jobs.report", report, kind="pure")
     recipes_register(Path(__file__).parent / "recipes")
 
 
