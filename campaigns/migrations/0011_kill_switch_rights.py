@@ -17,5 +17,5 @@ def sync(_apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("campaigns", "0010_reconciliation_rights"), ("tasks_app", "0018_commands")]
+    dependencies = [("campaigns", "0010_reconciliation_rights"), ("tasks_app", "0019_commands")]
     operations = [migrations.RunPython(sync, migrations.RunPython.noop)]

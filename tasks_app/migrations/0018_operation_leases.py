@@ -20,7 +20,7 @@ select id, seller_id, lease_until from tasks_app_operation
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks_app", "0016_leases_unindexed"),
+        ("tasks_app", "0017_step_calls"),
     ]
 
     operations = [

@@ -24,7 +24,7 @@ $$;
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks_app", "0017_operation_leases"),
+        ("tasks_app", "0018_operation_leases"),
     ]
 
     operations = [
