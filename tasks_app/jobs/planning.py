@@ -83,8 +83,8 @@ def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None =
 
 
 def release_rest(job: Job, steps: Collection[Step]) -> None:
-    """Count what each of `steps` still has to wait for, after others were adopted; queue what may run. Where all
-    were adopted the job ends."""
+    """Count what each of `steps` still has to wait for, after others were adopted; queue what may run. Where
+    all were adopted the job ends."""
     keys = {step.key for step in steps}
     for step in steps:
         step.incoming = sum(name in keys for name in step.spec["after"])

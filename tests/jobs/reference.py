@@ -1,4 +1,4 @@
-"""What a recipe means, told once more and simply: no database, no time, no crash. Random tests compare with it.
+"""What a recipe means, told once more and simply: no database, no time, no crash.
 
 A `Graph` is a recipe as data: `tests.jobs.worlds` renders it as one, `played` says how its run ends.
 """
