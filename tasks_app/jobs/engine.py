@@ -163,7 +163,7 @@ def expand(*, step: Step, items: list[Any]) -> bool:
     release(job, [one for one in made if one not in adopted])
     if len(adopted) == len(made):
         _join(job, made[-1])
-        _end_job_if_over(job)
+        end_if_over(job)
     return True
 
 
@@ -233,7 +233,7 @@ def _after_end(job: Job, step: Step) -> None:
         _join(job, step)
     elif step.status == S.COMPLETED or step.spec["optional"]:
         _release_successors(job, step)
-    _end_job_if_over(job)
+    end_if_over(job)
 
 
 def _release_successors(job: Job, step: Step) -> None:
@@ -310,7 +310,8 @@ def _abandon_successors(job: Job, step: Step) -> None:
             behind.append(successor.pk)
 
 
-def _end_job_if_over(job: Job) -> None:
+def end_if_over(job: Job) -> None:
+    """End a locked job none of whose steps is open any more, in the caller's commit."""
     if job.status in JOB_ENDED or job.steps.exclude(status__in=STEP_ENDED).exists():
         return
     failed = job.steps.filter(status=S.FAILED, fan_out=None, spec__optional=False).first()

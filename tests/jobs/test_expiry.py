@@ -115,6 +115,43 @@ def test_expiry_passes_down(bench: Bench, still: Clock) -> None:
     assert set(Job.objects.values_list("status", flat=True)) == {JobStatus.EXPIRED}
 
 
+def test_expiry_passes_down_to_any_depth(bench: Bench, still: Clock) -> None:
+    def sleep(_run: Run) -> Result:
+        return WaitUntil(moment=clock.now() + timedelta(days=30))
+
+    bench.action("sleep", sleep)
+    bench.recipe({"id": "a", "action": "sleep"}, name="depth0", ttl_hours=48)
+    for depth in (1, 2, 3):
+        bench.recipe({"id": "in", "recipe": f"depth{depth - 1}"}, name=f"depth{depth}", ttl_hours=48)
+    bench.recipe({"id": "in", "recipe": "depth3"}, name="outer", ttl_hours=1)
+    bench.run("outer")
+    still.forward(hours=1)
+    assert jobs_expire_due() == 1
+    assert list(Job.objects.values_list("status", flat=True)) == [JobStatus.EXPIRED] * 5
+    assert not Step.objects.exclude(status="cancelled").exists()
+
+
+def test_a_wake_up_lost_below_is_made_up_for_before_giving_up(bench: Bench, still: Clock) -> None:
+    """A nested job's step sleeps on: the job above is not ended for it."""
+    asked = ask_deal(make_deal())
+
+    def ask(_run: Run) -> Result:
+        asked.refresh_from_db()
+        return WaitForApprovals(approval_ids=(asked.pk,)) if asked.status == "open" else Done()
+
+    bench.action("ask", ask)
+    bench.recipe({"id": "a", "action": "ask"}, name="inner", ttl_hours=48)
+    bench.recipe({"id": "top", "recipe": "inner"}, name="outer")
+    job = bench.run("outer")
+    approval_void(approval=asked, reason="Gone")
+    Step.objects.filter(key="a").update(ready_at=None)  # as if the wake-up had been lost
+    still.forward(hours=25)
+    assert jobs_expire_due() == 0
+    drain()
+    job.refresh_from_db()
+    assert job.status == JobStatus.COMPLETED
+
+
 def test_a_lost_wake_up_is_made_up_for_before_giving_up(bench: Bench, still: Clock) -> None:
     job, answer = waits_for_a_person(bench)
     answer()
