@@ -86,6 +86,9 @@ def assert_sound(job: Job) -> None:
     """Replayed from its events alone the run is the same; every chain of entries is whole; every cause comes
     before its effect."""
     assert as_told(job) == as_rows(job)
+    for event in WorkflowEvent.objects.filter(job=job):
+        assert all((event.type, event.source, event.idempotency_key, event.at))
+        assert {"trace_id", "team", "user"} <= event.correlation.keys()
     assert verify_entity("job", job.pk).ok
     steps = {step.pk: step for step in Step.objects.filter(job=job)}
     assert all(verify_entity("step", pk).ok for pk in steps)
