@@ -201,6 +201,14 @@ def test_a_late_result_writes_nothing(bench: Bench, still: Clock) -> None:
 EDGES = [edge for edge in calls.EDGES if edge[:2] not in (("job", "PREVIEW"), ("job", "DISPATCHING"))]
 
 
+@pytest.fixture
+def forgotten_rules() -> Iterator[None]:
+    """What the test attached is rolled back: no process may remember it."""
+    yield
+    guards.rules_reload()
+
+
+@pytest.mark.usefixtures("forgotten_rules")
 @pytest.mark.parametrize("edge", EDGES, ids=">".join)
 def test_an_edge_with_a_guard_is_not_taken_past_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, edge: tuple[str, str, str]
