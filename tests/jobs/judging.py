@@ -40,6 +40,15 @@ _ALWAYS = {
         select s.key from tasks_app_step s where s.status = 'executing' and s.lease_until is null""",
     "is queued, and nobody may take it": """
         select s.key from tasks_app_step s where s.status = 'queued' and s.ready_at is null""",
+    "counts another number of steps under way than there are": """
+        select j.reference from tasks_app_job j where j.ended_at is null and j.active_steps <> (
+            select count(*) from tasks_app_step s where s.job_id = j.id and s.fan_out_id is null
+            and s.status in ('queued', 'executing', 'awaiting_tool', 'awaiting_user_confirmation'))""",
+    "counts another number of items still to end than there are": """
+        select s.key from tasks_app_step s where s.status = 'awaiting_tool'
+        and s.waiting_for->>'type' = 'items' and s.incoming <> (
+            select count(*) from tasks_app_step i where i.fan_out_id = s.id
+            and i.status not in ('completed', 'failed', 'cancelled'))""",
     "waits for items that have all ended": """
         select s.key from tasks_app_step s where s.status = 'awaiting_tool'
         and s.waiting_for->>'type' = 'items' and not exists (
