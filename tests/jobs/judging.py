@@ -74,9 +74,15 @@ def assert_ended_as(job: Job, end: JobEnd) -> None:
         step.key: (step.status, step.outputs, step.skipped, step.failures)
         for step in Step.objects.filter(job=job)
     }
-    assert rows == {
+    wanted = {
         key: (step.status, step.outputs, step.skipped, step.failures) for key, step in end.steps.items()
     }
+    differing = {
+        key: (rows.get(key), wanted.get(key))
+        for key in rows.keys() | wanted.keys()
+        if rows.get(key) != wanted.get(key)
+    }
+    assert not differing, f"{job}: {differing}; {told(job, differing)}"
     assert (job.status, job.outputs) == (end.status, end.outputs), job.error
     assert_sound(job)
     below = {child.parent_step.key: child for child in children(job)}
@@ -85,6 +91,12 @@ def assert_ended_as(job: Job, end: JobEnd) -> None:
     for key, child in below.items():
         assert_ended_as(child, expected[key])
         assert_within(child)
+
+
+def told(job: Job, keys: Iterable[str]) -> list[tuple[str, str, Any]]:
+    """What the events say of some steps, for whoever reads a failure."""
+    events = WorkflowEvent.objects.filter(job=job, correlation__step__in=list(keys)).order_by("id")
+    return [(event.type, event.correlation["attempt"], event.payload) for event in events]
 
 
 def children(job: Job) -> Iterable[Job]:
