@@ -154,6 +154,21 @@ def recipe_named(name: str) -> Recipe:
         raise RecipeError(f"there is no recipe {name!r}; known: {', '.join(sorted(_recipes))}") from None
 
 
+def recipe_pinned(recipe: Recipe, pinned: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe's JSON as a job keeps it. Under `nested` stand the recipes that run below it, by name: as
+    they are pinned already, else as they are now. One that nobody knows is left out; its step says so."""
+    found: dict[str, Any] = {}
+    names = [step.recipe for step in recipe.steps]
+    while names:
+        name = names.pop()
+        inner = pinned.get(name) or (_recipes[name].model_dump(mode="json") if name in _recipes else None)
+        if inner is not None and name not in found:
+            found[name] = inner
+            names += [step["recipe"] for step in inner["steps"]]
+    whole = recipe.model_dump(mode="json")
+    return {**whole, "nested": found} if found else whole
+
+
 def steps_named(texts: Iterable[str]) -> set[str] | None:
     """The steps that expressions speak of by name; None where they speak of steps in another way."""
     named: set[str] = set()
