@@ -13,7 +13,7 @@ from tasks_app import clock, ids
 from tasks_app.jobs import events
 from tasks_app.jobs.engine import end_if_over, release
 from tasks_app.jobs.models import Edge, Job, JobStatus, Step
-from tasks_app.jobs.recipes import Recipe, recipe_named
+from tasks_app.jobs.recipes import Recipe, recipe_named, recipe_pinned
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, create_many, transition
 from tasks_app.people.actors import SYSTEM, actor_key
@@ -21,7 +21,6 @@ from tasks_app.people.models import Team
 from tasks_app.tracing import origin
 
 
-@transaction.atomic
 def job_start(
     *,
     recipe: str,
@@ -33,15 +32,16 @@ def job_start(
     parent_step: Step | None = None,
     priority: int = 100,
 ) -> Job:
-    """A recipe becomes rows in one commit: job, steps, edges, incoming counts. Raises RecipeError."""
-    plan = recipe_named(recipe)
-    now = clock.now()
+    """Start a registered recipe, pinned to its version and text. Raises RecipeError."""
+    # What runs below a job was pinned with it: a deploy in between changes neither.
+    pinned = parent_step.job.plan.get("nested", {}) if parent_step is not None else {}
+    plan = Recipe.stored(pinned[recipe]) if recipe in pinned else recipe_named(recipe)
     job = Job(
         reference=next_reference("JOB"),
         recipe=plan.name,
         recipe_version=plan.version,
         recipe_digest=plan.digest,
-        plan=plan.model_dump(mode="json"),
+        plan=recipe_pinned(plan, pinned),
         inputs=inputs,
         team=team,
         requested_by=actor_key(actor),
@@ -50,12 +50,18 @@ def job_start(
         subject_id=subject_id,
         parent_step=parent_step,
         priority=priority,
-        expires_at=now + timedelta(hours=plan.ttl_hours),
+        expires_at=clock.now() + timedelta(hours=plan.ttl_hours),
     )
-    create(job, actor=actor, reason=f"{plan.title} started")
+    init_instance(job=job, plan=plan, actor=actor, reason=f"{plan.title} started")
+    return job
+
+
+@transaction.atomic
+def init_instance(*, job: Job, plan: Recipe, actor: Who, reason: str) -> None:
+    """A new job and its graph as rows, what may run queued, in one commit."""
+    create(job, actor=actor, reason=reason)
     steps = plan_steps(job, plan)
     release(job, [step for step in steps.values() if step.incoming == 0])
-    return job
 
 
 def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None = None) -> dict[str, Step]:

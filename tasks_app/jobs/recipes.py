@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 _REFERENCE = re.compile(r"\bsteps\.([A-Za-z0-9_]+)")
+_STEPS = re.compile(r"\bsteps\b")
 
 
 class RecipeError(ValueError):
@@ -53,7 +54,7 @@ class StepSpec(BaseModel):
 
     def references(self) -> set[str]:
         """The steps that this one's expressions speak of."""
-        texts = [self.for_each, self.condition, *_texts(self.inputs)]
+        texts = [self.for_each, self.condition, *texts_of(self.inputs)]
         return {name for text in texts for name in _REFERENCE.findall(text)}
 
 
@@ -79,12 +80,14 @@ class Recipe(BaseModel):
         unknown = {f"{s.id} → {a}" for s in self.steps for a in s.after if a not in known}
         if unknown:
             raise ValueError(f"unknown steps referred to: {', '.join(sorted(unknown))}")
-        before = _all_before({step.id: step.after for step in self.steps}, "the steps go in a circle")
+        direct = {step.id: step.after for step in self.steps}
+        _refuse_circles(direct, "the steps go in a circle")
         for step in self.steps:
-            early = step.references() - before[step.id]
+            spoken = step.references() - set(step.after)
+            early = spoken - _reached(step.id, direct) if spoken else spoken
             if early:
                 raise ValueError(f"step {step.id} speaks of {', '.join(sorted(early))}, not done before it")
-        missing = {name for text in _texts(self.outputs) for name in _REFERENCE.findall(text)} - known
+        missing = {name for text in texts_of(self.outputs) for name in _REFERENCE.findall(text)} - known
         if missing:
             raise ValueError(f"the outputs speak of unknown steps: {', '.join(sorted(missing))}")
         return self
@@ -97,8 +100,11 @@ class Recipe(BaseModel):
 
     def from_step(self, key: str) -> frozenset[str]:
         """The step and everything that comes after it."""
-        before = _all_before({step.id: step.after for step in self.steps}, "the steps go in a circle")
-        return frozenset({key, *(name for name, earlier in before.items() if key in earlier)})
+        after: dict[str, list[str]] = {}
+        for step in self.steps:
+            for before in step.after:
+                after.setdefault(before, []).append(step.id)
+        return frozenset({key, *_reached(key, after)})
 
     @property
     def digest(self) -> str:
@@ -134,7 +140,7 @@ def recipe_register(recipe: Recipe) -> None:
     known = [*_recipes.values(), recipe]
     nested = {outer.name: [step.recipe for step in outer.steps if step.recipe] for outer in known}
     try:
-        _all_before(nested, "the recipes nest in a circle")
+        _refuse_circles(nested, "the recipes nest in a circle")
     except ValueError as error:
         raise RecipeError(str(error)) from error
     _recipes[recipe.name] = recipe
@@ -153,24 +159,58 @@ def recipe_titles() -> dict[str, str]:
     return dict(sorted(((name, recipe.title) for name, recipe in _recipes.items()), key=lambda one: one[1]))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def recipe_pinned(recipe: Recipe, pinned: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe's JSON as a job keeps it. Under `nested` stand the recipes that run below it, by name: as
+    they are pinned already, else as they are now. One that nobody knows is left out; its step says so."""
+    found: dict[str, Any] = {}
+    names = [step.recipe for step in recipe.steps]
+    while names:
+        name = names.pop()
+        inner = pinned.get(name) or (_recipes[name].model_dump(mode="json") if name in _recipes else None)
+        if inner is not None and name not in found:
+            found[name] = inner
+            names += [step["recipe"] for step in inner["steps"]]
+    whole = recipe.model_dump(mode="json")
+    return {**whole, "nested": found} if found else whole
+
+
+def steps_named(texts: Iterable[str]) -> set[str] | None:
+    """The steps that expressions speak of by name; None where they speak of steps in another way."""
+    named: set[str] = set()
+    for text in texts:
+        found = _REFERENCE.findall(text)
+        if len(found) < len(_STEPS.findall(text)):
+            return None
+        named.update(found)
+    return named
+
+
+def texts_of(value: Any) -> Iterator[str]:
     """Every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
+            yield from texts_of(inner)
 
 
-def _all_before(direct: Mapping[str, Iterable[str]], words: str) -> dict[str, set[str]]:
-    """Everything that comes before each node, from what comes directly before it. Raises ValueError, saying
-    `words` and the circle."""
-    before: dict[str, set[str]] = {}
+def _refuse_circles(direct: Mapping[str, Iterable[str]], words: str) -> None:
+    """Raises ValueError, saying `words` and the circle, where what comes before a node leads back to it."""
     try:
-        for node in TopologicalSorter(direct).static_order():
-            steps = set(direct.get(node, ()))
-            before[node] = steps.union(*(before[step] for step in steps))
+        TopologicalSorter(direct).prepare()
     except CycleError as error:
         circle = list(reversed(error.args[1][1:]))
         raise ValueError(f"{words}: {' → '.join(circle)}") from error
-    return before
+
+
+def _reached(node: str, direct: Mapping[str, Iterable[str]]) -> set[str]:
+    """Every node that a way leads to from `node`. Of one only: all their sets grow with the square of
+    a graph."""
+    found: set[str] = set()
+    ways = [node]
+    while ways:
+        for following in direct.get(ways.pop(), ()):
+            if following not in found:
+                found.add(following)
+                ways.append(following)
+    return found

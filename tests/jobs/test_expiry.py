@@ -10,12 +10,13 @@ import pytest
 from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.approvals.services import approval_void
-from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitUntil
+from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitForOperation, WaitUntil
 from tasks_app.jobs.expiry import job_waited, jobs_expire_due
 from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain
 from tests.factories import make_deal
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
+from tests.jobs.test_waiting import end, out
 
 pytestmark = pytest.mark.django_db
 
@@ -77,6 +78,29 @@ def test_the_clock_stops_while_a_person_is_awaited(bench: Bench, still: Clock) -
     still.forward(hours=24, seconds=-1)
     assert jobs_expire_due() == 0
     still.forward(seconds=601)  # it is looked at again some minutes later at most
+    assert jobs_expire_due() == 1
+
+
+def test_the_clock_stops_while_an_operation_is_out(bench: Bench, still: Clock) -> None:
+    """It has a deadline of its own; what follows its end counts again."""
+    operation = out()
+
+    def buy(_run: Run) -> Result:
+        operation.refresh_from_db()
+        return Done() if operation.published_at else WaitForOperation(operation_id=operation.pk)
+
+    bench.action("buy", buy)
+    bench.action("sleep", lambda _run: WaitUntil(moment=clock.now() + timedelta(days=30)))
+    bench.recipe({"id": "a", "action": "buy"}, {"id": "b", "action": "sleep", "after": ["a"]})
+    job = bench.run()
+    still.forward(hours=30)
+    assert jobs_expire_due() == 0
+    assert end(operation)
+    drain()
+    assert statuses(job) == {"a": "completed", "b": "awaiting_tool"}
+    still.forward(hours=24, seconds=-1)
+    assert jobs_expire_due() == 0
+    still.forward(seconds=1)
     assert jobs_expire_due() == 1
 
 
