@@ -83,6 +83,28 @@ def job_rows(
     if counts.get(None, Counter()).total() > STEPS_READ:
         shown = [step.pk for step in steps]
         edges = edges.filter(before__in=shown, after__in=shown)
+    return _rows(job, steps, edges, counts, known or {}, asked)
+
+
+def rows_around(job: Job, wanted: Collection[str]) -> JobRows:
+    """Of a job only the steps of these ids (texts that are none are left out), and those directly before
+    them: what it takes to name and to look at them."""
+    ids = [pk for pk in map(_uuid, wanted) if pk is not None]
+    edges = Edge.objects.filter(before__job=job, after__in=ids)
+    steps = Step.objects.filter(Q(pk__in=ids) | Q(pk__in=edges.values("before")), job=job).select_related(
+        "job"
+    )
+    return _rows(job, list(steps), edges, _counts(job), {}, ())
+
+
+def _rows(
+    job: Job,
+    steps: list[Step],
+    edges: QuerySet[Edge],
+    counts: dict[uuid.UUID | None, Counter[str]],
+    known: Mapping[str, EntityName],
+    asked: Iterable[Approval],
+) -> JobRows:
     nested = [step.pk for step in steps if step.spec.get("recipe")]
     children = {
         child.parent_step_id: child
@@ -104,7 +126,7 @@ def job_rows(
         child_steps=child_steps,
         operations=_operations(waits),
         approvals=_approvals(waits, {str(one.pk): one for one in asked}),
-        items=_item_names(steps, known or {}),
+        items=_item_names(steps, known),
     )
 
 
@@ -144,9 +166,12 @@ def _child_steps(children: Iterable[Job]) -> dict[uuid.UUID, list[Step]]:
     return found
 
 
-def job_events(job: Job) -> list[WorkflowEvent]:
-    """The latest events, newest first."""
-    return list(WorkflowEvent.objects.filter(job=job).order_by("-id")[:EVENTS_SHOWN])
+def job_events(job: Job, before: int | None = None) -> list[WorkflowEvent]:
+    """The latest events, newest first; `before`: those older than the event of that id."""
+    rows = WorkflowEvent.objects.filter(job=job)
+    if before is not None:
+        rows = rows.filter(pk__lt=before)
+    return list(rows.order_by("-id")[:EVENTS_SHOWN])
 
 
 def step_names(ids: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, str, uuid.UUID, str]]:

@@ -74,7 +74,7 @@ def test_the_page_shows_states_tries_and_events(agency: Agency, client_of: Clien
     page = read(client_of("Ad Ops"), page_of(job_of(agency, "lindqvist")))
     assert "Job graph" in page
     assert "research[2]" in page
-    assert "step.completed book[0]" in page
+    assert "Book, Norrland Digital Done" in page
     assert "earlier" in page
 
 

@@ -167,7 +167,7 @@ def test_steps_lead_to_their_own_trail(agency: Agency, client_of: ClientOf) -> N
     plain = client.get(page_of(job))
     assert "step" not in plain.context
     for step in Step.objects.filter(job=job):
-        assert f'href="?step={step.pk}#step"' in plain.content.decode()
+        assert f'href="{page_of(job)}?step={step.pk}#step"' in plain.content.decode()
         assert names_of("step", [step.pk])[step.pk].link == f"{page_of(job)}?step={step.pk}#step"
         assert AuditEntry.objects.filter(entity_id=step.pk).count() == step.version
     other = Step.objects.exclude(job=job).first()

@@ -1,0 +1,87 @@
+"""The forms by which people steer a job and its steps: what the page shows of them, and what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
+from tasks_app.jobs.looks import step_title
+from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.retrying import job_retry
+from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_JOB
+
+REASON_LENGTH = 400
+_STEPS_OFFERED = 200
+Form = Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acts:
+    """What may be done about a job now, and to which completed steps a retry may go back: (key, title)."""
+
+    cancel: bool
+    retry: bool
+    hide: bool
+    steps: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sign(self) -> str:
+        """Differs where something else may be done."""
+        return "".join(str(int(may)) for may in (self.cancel, self.retry, self.hide))
+
+
+def acts_of(job: Job, who: User) -> Acts | None:
+    """What `who` may do about the job now; None: nothing."""
+    if not who.has_perm(STEER_JOB) or job.status == JobStatus.DELETED:
+        return None
+    over = job.status in JOB_ENDED
+    failed = job.status in (JobStatus.FAILED, JobStatus.EXPIRED) and job.parent_step_id is None
+    retry = failed and not Job.objects.filter(retry_of=job).exists()
+    return Acts(cancel=not over, retry=retry, hide=over, steps=_done(job) if retry else ())
+
+
+def steer(form: Form, job: Job, user: User) -> tuple[Job, str]:
+    """Do what a form asks. The job to show afterwards, and what was done in a sentence.
+
+    Raises JobRefusedError and TransitionError."""
+    act = _ACTS.get(form.get("act", ""))
+    if act is None:
+        raise JobRefusedError("Say what to do: there is no such act.")
+    return act(form, job, user)
+
+
+def _done(job: Job) -> tuple[tuple[str, str], ...]:
+    done = Step.objects.filter(job=job, fan_out=None, status=StepStatus.COMPLETED).order_by("id")
+    return tuple((step.key, step_title(step)) for step in done.defer("outputs")[:_STEPS_OFFERED])
+
+
+def _cancel(form: Form, job: Job, user: User) -> tuple[Job, str]:
+    _sure(form)
+    ended = job_cancel(job_id=job.pk, actor=user, reason=form.get("reason", ""))
+    return ended, f"{job.reference} is cancelled."
+
+
+def _retry(form: Form, job: Job, user: User) -> tuple[Job, str]:
+    _sure(form)
+    new = job_retry(
+        job_id=job.pk, actor=user, reason=form.get("reason", ""), from_step=form.get("from_step", "")
+    )
+    return new, f"{new.reference} retries {job.reference}."
+
+
+def _hide(form: Form, job: Job, user: User) -> tuple[Job, str]:
+    return job_hide(job_id=job.pk, actor=user), f"{job.reference} is hidden from lists."
+
+
+def _sure(form: Form) -> None:
+    if form.get("sure") != "on":
+        raise JobRefusedError("Confirm that you have read what it does.")
+
+
+_ACTS: dict[str, Callable[[Form, Job, User], tuple[Job, str]]] = {
+    "cancel": _cancel,
+    "retry": _retry,
+    "hide": _hide,
+}
