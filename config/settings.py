@@ -277,6 +277,15 @@ Q_CLUSTER = {
 STEP_LEASE_S = _positive("FLIGHTDECK_STEP_LEASE_S", 60)
 DRAIN_STEPS = 50
 
+# --- streams of job events (server-sent events) ---------------------------------------------------
+STREAM_TICK_S = _positive("FLIGHTDECK_STREAM_TICK_S", 0.5)
+STREAM_HEARTBEAT_S = _positive("FLIGHTDECK_STREAM_HEARTBEAT_S", 15)
+STREAM_MOST_S = _positive("FLIGHTDECK_STREAM_MOST_S", 900)  # then whoever watches shows their right again
+STREAMS = env.int("FLIGHTDECK_STREAMS", 500)  # per web process
+STREAMS_PER_USER = env.int("FLIGHTDECK_STREAMS_PER_USER", 8)
+if min(STREAMS, STREAMS_PER_USER) < 1:
+    raise ImproperlyConfigured("FLIGHTDECK_STREAMS and FLIGHTDECK_STREAMS_PER_USER must be at least 1")
+
 # --- operations with sellers --------------------------------------------------------------------
 # One factor shortens every polling interval (demo, tests); 1 is what the documents say.
 POLL_SCALE = _positive("FLIGHTDECK_POLL_SCALE", 1.0)

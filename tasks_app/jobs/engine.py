@@ -190,12 +190,20 @@ def _mine(step: Step) -> Step | None:
     return current
 
 
-def _complete(job: Job, step: Step, outputs: dict[str, Any], *, skipped: bool = False) -> None:
+def _complete(
+    job: Job,
+    step: Step,
+    outputs: dict[str, Any],
+    *,
+    skipped: bool = False,
+    actor: Who = SYSTEM,
+    reason: str = "Done",
+) -> None:
     transition(
         step,
         S.COMPLETED,
-        actor=SYSTEM,
-        reason="Skipped: its condition is not met" if skipped else "Done",
+        actor=actor,
+        reason=reason,
         changes={
             "outputs": outputs,
             "ended_at": clock.now(),
@@ -206,7 +214,7 @@ def _complete(job: Job, step: Step, outputs: dict[str, Any], *, skipped: bool = 
         },
     )
     events.record(job, "step.completed", step=step, payload={"outputs": outputs, "skipped": skipped})
-    if step.failures:
+    if step.failures and not skipped:
         events.record(job, Code.SUCCEEDED, step=step, payload={"failures": step.failures})
     if step.spec.get("preview") and job.status == JobStatus.PROCESSING:
         transition(job, JobStatus.PREVIEW, actor=SYSTEM, reason=f"{step.key} is worth a look")
@@ -272,8 +280,14 @@ def _holds(job: Job, step: Step, spec: StepSpec) -> bool:
 
 
 def _skip(job: Job, step: Step) -> None:
-    transition(step, S.EXECUTING, actor=SYSTEM, reason="Skipped without a worker", changes={"ready_at": None})
-    _complete(job, step, {"skipped": True}, skipped=True)
+    skip(job, step, actor=SYSTEM, reason="Skipped: its condition is not met")
+
+
+def skip(job: Job, step: Step, *, actor: Who, reason: str) -> None:
+    """Count a queued or waiting step as done without a worker, in the caller's commit; it holds both rows."""
+    changes = {"ready_at": None, "waiting_for": None}
+    transition(step, S.EXECUTING, actor=actor, reason="Skipped without a worker", changes=changes)
+    _complete(job, step, {"skipped": True}, skipped=True, actor=actor, reason=reason)
 
 
 def _join(job: Job, item: Step) -> None:

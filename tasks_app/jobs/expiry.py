@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from django.db import transaction
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
@@ -46,7 +47,7 @@ def _expire_or_extend(job: Job) -> bool:
     now, ttl = clock.now(), timedelta(hours=job.plan.get("ttl_hours", 24))
     waited = job_waited(job, now)
     over = _planned_at(job) + ttl + waited.total
-    woken = _recover(job)
+    woken = job_recover(job)
     if over > now or waited.still or woken:
         again = max(over, now + _GRACE)
         Job.objects.filter(pk=job.pk, ended_at__isnull=True).update(expires_at=again)
@@ -109,12 +110,13 @@ def _merged(spans: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, 
     return merged
 
 
-def _recover(job: Job) -> int:
+@transaction.atomic
+def job_recover(job: Job) -> int:
     """Wake steps that sleep although what they wait for has come: the last try before giving up. Answers how
     many."""
     asleep = Step.objects.filter(job=job, status__in=WAITING, ready_at__isnull=True)
     woken = 0
-    for step in asleep:
+    for step in asleep.select_for_update(no_key=True):
         if step.waiting_for and _has_come(step.waiting_for):
             woken += engine.resume(waiting_for=step.waiting_for)
             events.record(job, "step.recovered", step=step, payload=step.waiting_for)

@@ -1,0 +1,184 @@
+"""Server-sent events of a job, as an ASGI application in front of Django.
+
+Django answers the request whole: who asks, whether they may see the job, and the events so far; every
+middleware has its say, and the answer alone is a valid stream that ends. Where Django's answer says that it
+may go on, this keeps the connection open and sends what comes, so that a watcher holds neither a thread nor a
+database connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from django.conf import settings
+
+from tasks_app.jobs.feed import Feed, Watcher
+from tasks_app.jobs.told import END, HEARTBEAT, as_stream
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+log = structlog.get_logger(__name__)
+HEADER = "X-Flightdeck-Stream"
+_PATH = re.compile(r"/api/v1/jobs/[A-Za-z0-9-]+/events/")
+_SEND_WITHIN_S = 30.0
+_TOO_MANY = {"type": "about:blank", "status": 429, "title": "Too many streams are open: close one."}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Going:
+    """How a stream goes on: whose it is, of which job, behind which event; `ended_at`: the id behind which
+    nothing new will come, None while the job has not ended; `over`: that was it."""
+
+    user: str
+    job_id: uuid.UUID
+    after: int
+    ended_at: int | None
+    over: bool
+
+    def header(self) -> str:
+        return f"{self.user} {self.job_id} {self.after} {self.ended_at} {self.over:d}"
+
+    @classmethod
+    def read(cls, text: str) -> Going:
+        user, job_id, after, ended_at, over = text.split()
+        return cls(
+            user=user,
+            job_id=uuid.UUID(job_id),
+            after=int(after),
+            ended_at=None if ended_at == "None" else int(ended_at),
+            over=over == "1",
+        )
+
+
+class JobStreams:
+    """Keeps streams of job events open; everything else is for `app`."""
+
+    def __init__(self, app: Asgi) -> None:
+        self._app = app
+        self._feed = Feed()
+        self._open: Counter[str] = Counter()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        is_get = scope["type"] == "http" and scope["method"] == "GET"
+        if not is_get or not _PATH.fullmatch(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(send, self._admit)
+        try:
+            await self._app(scope, receive, answer.pass_on)
+            if answer.going is not None:
+                await self._go_on(answer.going, receive, send)
+        finally:
+            if answer.going is not None:
+                self._release(answer.going.user)
+
+    def _admit(self, user: str) -> bool:
+        if self._open[user] >= settings.STREAMS_PER_USER or self._open.total() >= settings.STREAMS:
+            log.info("job_stream_refused", user=user, open=self._open.total())
+            return False
+        self._open[user] += 1
+        return True
+
+    def _release(self, user: str) -> None:
+        self._open[user] -= 1
+        if not self._open[user]:
+            del self._open[user]
+
+    async def _go_on(self, going: Going, receive: Receive, send: Send) -> None:
+        gone = asyncio.create_task(_gone(receive))
+        try:
+            if going.over:
+                await _body(send, END)
+            else:
+                watcher = Watcher(going.job_id, going.after, going.ended_at)
+                with self._feed.watching(watcher):
+                    gone.add_done_callback(lambda _: watcher.bell.set())
+                    await _follow(watcher, gone, send)
+            await _body(send, b"", more=False)
+        except TimeoutError:  # takes nothing any more; comes again with the last id it had
+            log.info("job_stream_stuck", job=str(going.job_id))
+        finally:
+            gone.cancel()
+
+
+async def _follow(watcher: Watcher, gone: asyncio.Task[None], send: Send) -> None:
+    """Send what comes until the job is over, the watcher has gone, or it has to show its right again."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + settings.STREAM_MOST_S
+    while clock() < until:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(settings.STREAM_HEARTBEAT_S):
+                await watcher.bell.wait()
+        if gone.done():
+            return
+        over = watcher.over
+        events = watcher.take()
+        await _body(send, as_stream(events) + END * over or HEARTBEAT)
+        if over:
+            return
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _body(send: Send, body: bytes, *, more: bool = True) -> None:
+    async with asyncio.timeout(_SEND_WITHIN_S):
+        await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+class _Answer:
+    """Django's answer on its way out: kept open where it says that it goes on, refused where too many are."""
+
+    def __init__(self, send: Send, admit: Callable[[str], bool]) -> None:
+        self._send, self._admit = send, admit
+        self._refused = False
+        self.going: Going | None = None
+
+    async def pass_on(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await self._start(message)
+        elif self.going is not None:
+            await self._send({**message, "more_body": True})
+        elif not self._refused:
+            await self._send(message)
+
+    async def _start(self, message: Message) -> None:
+        headers = [(name.lower(), value) for name, value in message["headers"]]
+        told = dict(headers).get(HEADER.lower().encode())
+        if told is None or b"content-encoding" in dict(headers):  # compressed: whole as it is, to come again
+            await self._send(message)
+            return
+        going = Going.read(told.decode())
+        if not self._admit(going.user):
+            self._refused = True
+            await _refuse(self._send)
+            return
+        self.going = going
+        kept = [one for one in headers if one[0] not in (b"content-length", HEADER.lower().encode())]
+        await self._send({**message, "headers": kept})
+
+
+async def _refuse(send: Send) -> None:
+    body = json.dumps(_TOO_MANY).encode()
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"retry-after", b"30"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    await send({"type": "http.response.start", "status": 429, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
