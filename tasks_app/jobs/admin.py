@@ -31,11 +31,11 @@ from tasks_app.jobs.page import (
     live_data,
     live_version,
     step_data,
-    step_of,
     values_data,
 )
 from tasks_app.jobs.presenters import ITEMS, STEP
-from tasks_app.jobs.steer_forms import REASON_LENGTH, acts_of, steer
+from tasks_app.jobs.selectors import step_of
+from tasks_app.jobs.steer_forms import REASON_LENGTH, Acts, acts_of, steer, step_acts_of
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.names import link_to, names_of
 from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
@@ -139,11 +139,12 @@ class JobAdmin(BulkPages, StatefulPage, ListPage):
         return render(request, "desk/job_live.html", data)
 
     def object_data(self, request: HttpRequest, obj: Job) -> dict[str, Any]:
+        acts = acts_of(obj, viewer(request))
         return {
             **live_data(obj),
             **values_data(obj),
-            **_details(obj, request),
-            "steer": acts_of(obj, viewer(request)),
+            **_details(obj, request, acts),
+            "steer": acts,
             "reason_length": REASON_LENGTH,
             "title": obj.reference,
         }
@@ -164,7 +165,7 @@ def _refusal(error: JobRefusedError | TransitionError) -> str:
     return refusal_words(error) if isinstance(error, TransitionError) else str(error)
 
 
-def _details(job: Job, request: HttpRequest) -> dict[str, Any]:
+def _details(job: Job, request: HttpRequest, acts: Acts | None) -> dict[str, Any]:
     """What the address asks for beside the whole: one step, many steps, or earlier events; and the trails."""
     step = step_of(job, request.GET[STEP]) if STEP in request.GET else None
     chains = entries_of_many({"job": [job.pk], "step": [step.pk] if step else []})
@@ -173,6 +174,7 @@ def _details(job: Job, request: HttpRequest) -> dict[str, Any]:
     if step is not None:
         found["step"] = {
             **step_data(step),
+            "acts": step_acts_of(step, acts),
             **lifecycle_data(step, chains.get(step.pk, []), names),
         }
     if ITEMS in request.GET:

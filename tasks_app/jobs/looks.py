@@ -99,7 +99,8 @@ def _completed(step: Step, child: Job | None, glyph: str, note: str) -> Look:
     link = link_to(Job, child.pk) if child else ""
     outputs = step.outputs if isinstance(step.outputs, dict) else {}
     if step.skipped:
-        why = str(outputs.get("reason") or "its condition was not met")
+        unmet = step.spec.get("condition") and not step.attempts
+        why = "its condition was not met" if unmet else "a person let the job go on without it"
         return Look(glyph="stopped", brief="skipped", sentence=f"Skipped: {why}", link=link)
     if outputs.get("outcome") == "refused":
         return Look(glyph="stopped", brief="refused", sentence=f"Refused: {outputs.get('note', '')}")

@@ -25,7 +25,7 @@ from tasks_app.jobs.presenters import (
     waits_now,
 )
 from tasks_app.jobs.progress import WorkflowStatus, workflow_statuses
-from tasks_app.jobs.selectors import EVENTS_SHOWN, job_events, job_rows, rows_around
+from tasks_app.jobs.selectors import EVENTS_SHOWN, job_events, job_rows, rows_around, step_of
 from tasks_app.jobs.shown import fits, shown
 from tasks_app.jobs.timeline import timeline
 from tasks_app.jobs.way import way_of
@@ -103,12 +103,6 @@ def values_data(job: Job) -> dict[str, Any]:
         "outputs": _json(job.outputs) if fits(job.outputs) else "",
         "too_large": [name for name in ("inputs", "outputs") if not fits(getattr(job, name))],
     }
-
-
-def step_of(job: Job, wanted: str) -> Step | None:
-    """The job's step of that id; None for what is none."""
-    pk = _uuid(wanted)
-    return Step.objects.filter(job=job, pk=pk).select_related("job").first() if pk else None
 
 
 def step_data(step: Step) -> dict[str, Any]:

@@ -174,6 +174,12 @@ def job_events(job: Job, before: int | None = None) -> list[WorkflowEvent]:
     return list(rows.order_by("-id")[:EVENTS_SHOWN])
 
 
+def step_of(job: Job, wanted: str) -> Step | None:
+    """The job's step of that id; None for what is none."""
+    pk = _uuid(wanted)
+    return Step.objects.filter(job=job, pk=pk).select_related("job").first() if pk else None
+
+
 def step_names(ids: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, str, uuid.UUID, str]]:
     """(step, its key, its job, the job's reference)."""
     return list(Step.objects.filter(pk__in=ids).values_list("pk", "key", "job_id", "job__reference"))

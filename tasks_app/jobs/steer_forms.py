@@ -9,6 +9,8 @@ from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
 from tasks_app.jobs.looks import step_title
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.retrying import job_retry
+from tasks_app.jobs.selectors import step_of
+from tasks_app.jobs.steering import MOST_PRIORITY, can_be_skipped, job_priority_set, step_skip
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_JOB
 
@@ -24,12 +26,21 @@ class Acts:
     cancel: bool
     retry: bool
     hide: bool
+    priority: bool
     steps: tuple[tuple[str, str], ...] = ()
 
     @property
     def sign(self) -> str:
         """Differs where something else may be done."""
-        return "".join(str(int(may)) for may in (self.cancel, self.retry, self.hide))
+        return "".join(str(int(may)) for may in (self.cancel, self.retry, self.hide, self.priority))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepActs:
+    """What may be done about one step now. `retry`: its job may be retried from it."""
+
+    skip: bool
+    retry: bool
 
 
 def acts_of(job: Job, who: User) -> Acts | None:
@@ -39,7 +50,18 @@ def acts_of(job: Job, who: User) -> Acts | None:
     over = job.status in JOB_ENDED
     failed = job.status in (JobStatus.FAILED, JobStatus.EXPIRED) and job.parent_step_id is None
     retry = failed and not Job.objects.filter(retry_of=job).exists()
-    return Acts(cancel=not over, retry=retry, hide=over, steps=_done(job) if retry else ())
+    steps = _done(job) if retry else ()
+    return Acts(cancel=not over, retry=retry, hide=over, priority=not over, steps=steps)
+
+
+def step_acts_of(step: Step, acts: Acts | None) -> StepActs | None:
+    """What who may do `acts` about the job may do about its step; None: nothing."""
+    if acts is None:
+        return None
+    whole = step.fan_out_id is None
+    retry = acts.retry and whole and step.status == StepStatus.COMPLETED
+    skip = acts.cancel and can_be_skipped(step)
+    return StepActs(skip=skip, retry=retry) if skip or retry else None
 
 
 def steer(form: Form, job: Job, user: User) -> tuple[Job, str]:
@@ -71,6 +93,23 @@ def _retry(form: Form, job: Job, user: User) -> tuple[Job, str]:
     return new, f"{new.reference} retries {job.reference}."
 
 
+def _skip(form: Form, job: Job, user: User) -> tuple[Job, str]:
+    _sure(form)
+    step = step_of(job, form.get("step", ""))
+    if step is None:
+        raise JobRefusedError("Say which step: the job has no such.")
+    step_skip(step_id=step.pk, actor=user, reason=form.get("reason", ""))
+    return job, f"{step.key} of {job.reference} is skipped; the job goes on without it."
+
+
+def _priority(form: Form, job: Job, user: User) -> tuple[Job, str]:
+    written = form.get("priority", "").strip()
+    if not (written.isascii() and written.isdecimal() and len(written) <= 5):
+        raise JobRefusedError(f"A priority is a number from 0 to {MOST_PRIORITY:,}.")
+    job_priority_set(job_id=job.pk, priority=int(written), actor=user, reason=form.get("reason", ""))
+    return job, f"{job.reference} has priority {int(written)} now; lower numbers go first."
+
+
 def _hide(form: Form, job: Job, user: User) -> tuple[Job, str]:
     return job_hide(job_id=job.pk, actor=user), f"{job.reference} is hidden from lists."
 
@@ -83,5 +122,7 @@ def _sure(form: Form) -> None:
 _ACTS: dict[str, Callable[[Form, Job, User], tuple[Job, str]]] = {
     "cancel": _cancel,
     "retry": _retry,
+    "skip": _skip,
+    "priority": _priority,
     "hide": _hide,
 }

@@ -108,6 +108,10 @@ def _waiting(payload: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, str
     return f"Waits for {said.get(kind, kind)}", ""
 
 
+def _prioritised(payload: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, str]:
+    return f"Priority {payload.get('from')} → {payload.get('to')}", ""
+
+
 def _succeeded(payload: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, str]:
     return f"Succeeded after {plural(int(payload.get('failures', 1)), 'failure')}", ""
 
@@ -131,5 +135,7 @@ _KINDS: dict[str, tuple[str, Words]] = {
     "step.taken_over": ("overdue", _plain("Its worker was gone; another took over")),
     "step.late_result": ("differs", _plain("A late result of an earlier try was set aside")),
     "step.recovered": ("overdue", _plain("A lost wake-up was made up for")),
+    "step.skipped": ("stopped", _plain("Was skipped by a person")),
+    "job.priority": ("waiting", _prioritised),
     "retry_succeeded": ("done", _succeeded),
 }
