@@ -87,3 +87,57 @@ def test_who_has_no_right_is_refused(job: Job, client_of: ClientOf, act: str) ->
     assert answer.status_code in (403, 409)
     job.refresh_from_db()
     assert (job.status, Job.objects.filter(retry_of=job).exists()) == ("QUEUED", False)
+
+
+def test_the_turn_is_changed(job: Job, client_of: ClientOf) -> None:
+    client = client_of("Ad Ops")
+    form = {"act": "priority", "priority": "7", "reason": "the client waits"}
+    done = client.post(page_of(job), form, follow=True).content.decode()
+    assert f"{job.reference} has priority 7 now" in done
+    assert "Priority 1 → 7" in done
+    job.refresh_from_db()
+    assert (job.priority, set(job.steps.values_list("priority", flat=True))) == (7, {7})
+
+
+@pytest.mark.parametrize("priority", ["", "-1", "1.5", "99999", "٣", "1e3"])
+def test_a_turn_that_is_no_number_is_refused(job: Job, client_of: ClientOf, priority: str) -> None:
+    answer = client_of("Ad Ops").post(page_of(job), {"act": "priority", "priority": priority, "reason": "x"})
+    assert answer.status_code == 409
+    assert "A priority is a number from 0 to 32,767." in answer.content.decode()
+    job.refresh_from_db()
+    assert job.priority == 1
+
+
+def test_a_step_is_skipped_where_it_may_be(job: Job, client_of: ClientOf) -> None:
+    client = client_of("Ad Ops")
+    buy, read_back = job.steps.order_by("id")
+    assert "Skip this step" in read(client, f"{page_of(job)}?step={buy.pk}")
+    assert "Skip this step" not in read(client, f"{page_of(job)}?step={read_back.pk}"), "not its turn yet"
+    assert "Skip this step" not in read(client_of("Buyer"), f"{page_of(job)}?step={buy.pk}")
+    form = {"act": "skip", "step": str(buy.pk), "reason": "booked by telephone", "sure": "on"}
+    done = client.post(f"{page_of(job)}?step={buy.pk}", form, follow=True).content.decode()
+    assert "is skipped; the job goes on without it" in done
+    assert "booked by telephone" in done
+    buy.refresh_from_db()
+    assert (buy.status, buy.skipped) == ("completed", True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"sure": ""}, "Confirm that you have read"),
+        ({"reason": " "}, "Say why it is skipped."),
+        ({"step": "x"}, "Say which step"),
+        ({"step": ""}, "Say which step"),
+    ],
+)
+def test_a_skip_that_is_refused_changes_nothing(
+    job: Job, client_of: ClientOf, changed: dict[str, str], why: str
+) -> None:
+    buy = job.steps.order_by("id")[0]
+    form = {"act": "skip", "step": str(buy.pk), "reason": "x", "sure": "on", **changed}
+    answer = client_of("Ad Ops").post(page_of(job), form)
+    assert answer.status_code == 409
+    assert why in answer.content.decode()
+    buy.refresh_from_db()
+    assert (buy.status, buy.skipped) == ("queued", False)
