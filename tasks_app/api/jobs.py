@@ -215,8 +215,8 @@ class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
         asked.is_valid(raise_exception=True)
         job, said = super().get_object(), asked.validated_data
         narrowed = {name: said[name] for name in ("fan_out", "status") if name in said}
-        page = super().paginate_queryset(Step.objects.filter(job=job, **narrowed))
-        nodes = job_steps(job, page, values=said["values"])
+        rows: Any = Step.objects.filter(job=job, **narrowed)  # not of this room's model
+        nodes: Any = job_steps(job, super().paginate_queryset(rows) or (), values=said["values"])
         return self.get_paginated_response(NodeSerializer(nodes, many=True).data)
 
     @extend_schema(summary="Skip a step", request=SkipSerializer, responses=STEERED)

@@ -13,6 +13,7 @@ from tasks_app import clock
 from tasks_app.jobs import engine, planning
 from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job, Step
+from tasks_app.sellers.models import Seller
 from tests.api.conftest import Open
 from tests.factories import make_deal, make_team
 from tests.operations.making import ask
@@ -55,7 +56,8 @@ def many() -> dict[str, Job]:
         ),
         "event": sleeps(start(), {"type": "event", "name": "creative.approved"}),
     }
-    failed = start()
+    deal = make_deal(seller=Seller.objects.get())
+    failed = start(inputs={"deal_id": str(deal.pk)})
     step = claim_step()
     assert step is not None
     engine.mark_failed(step=step, error="gone")
