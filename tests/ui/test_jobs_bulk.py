@@ -98,9 +98,9 @@ def test_the_chosen_are_asked_about_then_steered_by_a_job(agency: Agency, client
 
 
 def test_pressed_twice_it_is_done_once(agency: Agency, client_of: ClientOf) -> None:
-    client, key = client_of("Ad Ops"), str(uuid.uuid4())
-    first = confirm(client, open_jobs(), request_id=key)
-    assert confirm(client, open_jobs(), request_id=key)["Location"] == first["Location"]
+    client, key, jobs = client_of("Ad Ops"), str(uuid.uuid4()), open_jobs()
+    first = confirm(client, jobs, request_id=key)
+    assert confirm(client, jobs, request_id=key)["Location"] == first["Location"]
     assert Job.objects.filter(recipe="bulk_steer").count() == 1
 
 
