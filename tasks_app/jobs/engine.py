@@ -103,20 +103,23 @@ def mark_waiting(
     transition(current, status, actor=SYSTEM, reason=reason, changes=changes)
     events.record(current.job, "step.waiting", step=current, payload=waiting_for)
     if over:
-        wake()
+        wake([current.lane])
     return True
 
 
 def resume(*, waiting_for: dict[str, Any]) -> int:
     """Wake the steps that wait for exactly this, in the caller's commit. Answers how many."""
-    woken = Step.objects.filter(
+    asleep = Step.objects.filter(
         status__in=(S.AWAITING_TOOL, S.AWAITING_USER),
         waiting_for__contains=waiting_for,
         ready_at__isnull=True,
-    ).update(ready_at=clock.now())
-    if woken:
-        wake(woken)
-    return woken
+    )
+    found = asleep.order_by("id").select_for_update(no_key=True).values_list("pk", "lane")
+    lanes = dict(found)
+    if lanes:
+        Step.objects.filter(pk__in=lanes).update(ready_at=clock.now())
+        wake(lanes.values())
+    return len(lanes)
 
 
 @transaction.atomic
@@ -251,7 +254,7 @@ def _release_successors(job: Job, step: Step) -> None:
 
 def release(job: Job, steps: Iterable[Step]) -> None:
     """Queue steps whose predecessors have all ended; those whose condition is not met end as skipped."""
-    released = 0
+    released = []
     for step in steps:
         transition(step, S.QUEUED, actor=SYSTEM, reason="Ready", changes={"ready_at": clock.now()})
         events.record(job, "step.queued", step=step)
@@ -259,7 +262,7 @@ def release(job: Job, steps: Iterable[Step]) -> None:
         if spec.condition and step.fan_out_id is None and not _holds(job, step, spec):
             _skip(job, step)
             continue
-        released += 1
+        released.append(step.lane)
     if released:
         wake(released)
 

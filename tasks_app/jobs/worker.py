@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
-from django_q.tasks import async_task
 
 from tasks_app import clock, stopping
 from tasks_app.approvals.models import Approval, ApprovalStatus
@@ -22,47 +22,52 @@ from tasks_app.jobs.actions import (
     Run,
     StepFailedError,
     WaitForApprovals,
+    WaitForEvent,
     WaitForOperation,
     action_named,
 )
-from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Lane, Step, StepStatus
+from tasks_app.jobs.outside import event_heard, event_wait
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.recipes import RecipeError, StepSpec
 from tasks_app.jobs.retries import Budget, decide
 from tasks_app.jobs.retrying import job_retry_nested
 from tasks_app.jobs.scope import scope_of
+from tasks_app.jobs.serving import SWEEP
 from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.wake import taking_next, wake
+from tasks_app.lanes import WorkerLane
 from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_for
+from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
-SWEEP = "tasks_app.jobs.worker.sweep_slice"
 SWEEP_SLICE_S = 45
 _DRAIN_S = 45  # the queue's time limit covers a whole drain: the last step needs room below it
 
 
-def drain(steps: int | None = None) -> int:
-    """Run ready steps, at most `steps` (settings.DRAIN_STEPS) or for so long. Answers how many ran."""
+def drain(steps: int | None = None, *, lanes: Sequence[str] = tuple(Lane.values)) -> int:
+    """Run ready steps of `lanes`, at most `steps` (settings.DRAIN_STEPS) or for so long. Answers how many
+    ran."""
     slice_, until = steps or settings.DRAIN_STEPS, time.monotonic() + _DRAIN_S
     done = 0
     while done < slice_ and time.monotonic() < until:
         if stopping.asked():
-            wake()  # for what it has made ready
+            wake(lanes)  # for what it has made ready
             return done
-        step = claims.claim_step()
+        step = claims.claim_step(lanes)
         if step is None:
             return done
-        with taking_next():
+        with taking_next(lanes):
             run_step(step)
         done += 1
-    wake()
+    wake(lanes)
     return done
 
 
 def sweep_slice() -> dict[str, int]:
-    """The sweep loop's turn, the relay of events beside it. Each puts the next one in; the schedule, once a
-    minute, is the safety net."""
+    """The sweep loop's turn, the relay of events beside it. Each puts the next one in; the pushers of the
+    lane see to it where one is lost (`serving`)."""
     close_old_connections()
     with Relay():
         return asyncio.run(sweep_for(seconds=SWEEP_SLICE_S, handover=_next_slice)).as_dict()
@@ -70,7 +75,7 @@ def sweep_slice() -> dict[str, int]:
 
 def _next_slice() -> None:
     if not stopping.asked():
-        async_task(SWEEP, save=False)
+        wake_workers(SWEEP, lane=WorkerLane.POLLING)
 
 
 def run_step(step: Step) -> None:
@@ -101,8 +106,10 @@ def _execute(step: Step) -> Result | None:
     inputs = resolve(spec.inputs, scope)
     if spec.recipe:
         return _nested(step, spec, inputs)
+    heard = event_heard(step)
+    run = Run(job=step.job, step=step, inputs=inputs, event=heard.payload, event_late=heard.late)
     with _LeaseKeeper(step):
-        return action_named(spec.action)(Run(job=step.job, step=step, inputs=inputs))
+        return action_named(spec.action)(run)
 
 
 def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None:
@@ -153,6 +160,8 @@ def _settle(step: Step, result: Result | None) -> None:
         _wait_for_operation(step, result)
     elif isinstance(result, WaitForApprovals):
         _wait_for_approvals(step, result)
+    elif isinstance(result, WaitForEvent):
+        event_wait(step=step, wait=result)
     else:
         engine.mark_waiting(
             step=step,
