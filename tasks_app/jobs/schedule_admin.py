@@ -187,4 +187,4 @@ def _face(schedule: Schedule) -> tuple[str, str]:
 
 
 def _when(schedule: Schedule) -> str:
-    return text.moment_short(schedule.start_at) if schedule.start_at else schedule.cron
+    return text.moment(schedule.start_at, schedule.zone) if schedule.start_at else schedule.cron

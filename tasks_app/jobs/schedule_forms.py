@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import available_timezones
 
 from django import forms
+from django.utils import timezone
 
 from tasks_app.jobs.cron import zone_read
 from tasks_app.jobs.recipes import recipes_startable
@@ -28,6 +29,15 @@ def _zones() -> Iterator[tuple[str, str]]:
     return ((name, name.replace("_", " ")) for name in sorted(available_timezones()))
 
 
+class _WallClock(forms.DateTimeField):
+    """What stands there, without a zone: the form's own zone field says which."""
+
+    def to_python(self, value: Any) -> datetime | None:
+        with timezone.override(UTC):
+            read: datetime | None = super().to_python(value)
+        return read.replace(tzinfo=None) if read else None
+
+
 class ScheduleForm(forms.Form):
     """A recipe, its inputs and when; a time is read in the zone below it."""
 
@@ -41,7 +51,7 @@ class ScheduleForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         help_text='A JSON object, as in {"channel": "ctv"}',
     )
-    start_at = forms.DateTimeField(
+    start_at = _WallClock(
         required=False,
         label="Once, at",
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
@@ -88,7 +98,6 @@ class ScheduleForm(forms.Form):
         said = dict(self.cleaned_data)
         moment: datetime | None = said["start_at"]
         if moment is not None:
-            # The form reads it in the viewer's zone; what stands there is meant in the schedule's.
             said["start_at"] = moment.replace(tzinfo=zone_read(said["zone"]))
         return ScheduleDraft(**said)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import IntegrityError, InterfaceError, OperationalError, close_old_connections, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.db.models import QuerySet
 
 from tasks_app import clock
@@ -120,7 +120,6 @@ def schedules_wake() -> int:
 
 def schedules_start_due() -> int:
     """Start what is due. A task of the queue; any number of processes may. Answers how many jobs."""
-    close_old_connections()
     started = 0
     for pk in list(_due().order_by("next_due_at").values_list("pk", flat=True)[:_AT_ONCE]):
         try:

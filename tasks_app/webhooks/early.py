@@ -6,7 +6,6 @@ import time
 import uuid
 from datetime import timedelta
 
-from django.db import close_old_connections
 from django.db.models import OuterRef, Subquery
 
 from tasks_app import clock, stopping
@@ -78,7 +77,6 @@ def received_wake() -> int:
 def received_drain() -> int:
     """Apply what was received in bursts until nothing waits, for a while; one process at a time, as two would
     wait for each other's rows. A task of the queue. Answers how many deliveries."""
-    close_old_connections()
     if not session_lock(_LOCK):
         return 0
     until, applied = time.monotonic() + _SLICE_S, 0
