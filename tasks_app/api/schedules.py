@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied, ValidationError
@@ -79,6 +79,7 @@ class ScheduleDetailSerializer(ScheduleSerializer):
     class Meta(ScheduleSerializer.Meta):
         fields = [*ScheduleSerializer.Meta.fields, "entries"]
 
+    @extend_schema_field(ScheduleEntrySerializer(many=True))
     def get_entries(self, schedule: Schedule) -> list[dict[str, Any]]:
         rows = schedule.entries.order_by("-id")[:_ENTRIES_SHOWN]
         return list(ScheduleEntrySerializer(rows, many=True).data)

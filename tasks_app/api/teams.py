@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from tasks_app.people.models import Team
 from tasks_app.people.scope import teams_of
 
 
+@extend_schema_field(OpenApiTypes.STR)
 class TeamField(serializers.Field[Team, Any, str, Any]):
     """A team of the viewer's, by id or name. Left out it is the only one they have."""
 

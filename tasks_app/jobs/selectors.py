@@ -13,7 +13,7 @@ from tasks_app.approvals.models import Approval
 from tasks_app.jobs.models import STEP_ENDED, Edge, Job, Step, WorkflowEvent
 from tasks_app.jobs.outside_event import OutsideEvent
 from tasks_app.jobs.schedule import Schedule
-from tasks_app.lifecycle.names import EntityName, names_of
+from tasks_app.lifecycle.names import EntityName, link_to, names_of
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
@@ -128,6 +128,12 @@ def _uuid(item: Any) -> uuid.UUID | None:
 def schedules_of(viewer: User) -> QuerySet[Schedule]:
     """Schedules of the viewer's teams."""
     return visible(Schedule.objects.select_related("team"), viewer)
+
+
+def schedule_names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
+    """What the schedules are called."""
+    found = Schedule.objects.filter(pk__in=ids).values_list("pk", "name")
+    return {pk: EntityName(reference=name, link=link_to(Schedule, pk)) for pk, name in found}
 
 
 def outside_events_of(viewer: User) -> QuerySet[OutsideEvent]:
