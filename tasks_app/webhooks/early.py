@@ -95,7 +95,7 @@ def received_apply_due() -> int:
     """Apply the oldest of what was received in a burst. Answers how many."""
     waiting = WebhookDelivery.objects.filter(verdict=Verdict.RECEIVED, operation__isnull=False).order_by("id")
     rows = list(waiting.values_list("pk", "operation_id")[:_AT_ONCE])
-    return sum(_apply(operation_id, [delivery_id]) for delivery_id, operation_id in rows if operation_id)
+    return sum(_apply(operation_id, [one]) for one, operation_id in rows if operation_id is not None)
 
 
 def _apply(operation_id: uuid.UUID, ids: list[uuid.UUID]) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from tasks_app import clock
+from tasks_app.jobs.clusters import WorkerCluster
 from tasks_app.jobs.serving import lanes_served
 from tasks_app.management.base import DeskCommand, table
 
@@ -15,15 +17,7 @@ class Command(DeskCommand):
 
     def run(self, **options: Any) -> None:
         served, now = lanes_served(), clock.now()
-        rows = [
-            (
-                lane,
-                one.host if one else "nobody",
-                f"{(now - one.seen_at).total_seconds():.0f} s ago" if one else "",
-            )
-            for lane, clusters in served.items()
-            for one in clusters or [None]
-        ]
+        rows = [row for lane, clusters in served.items() for row in _rows(lane, clusters, now)]
         data = {
             lane: [{"id": str(one.pk), "host": one.host, "seen_at": one.seen_at} for one in clusters]
             for lane, clusters in served.items()
@@ -32,3 +26,9 @@ class Command(DeskCommand):
         unserved = [lane for lane, clusters in served.items() if not clusters]
         if unserved:
             self.found(f"No worker serves {', '.join(unserved)}.")
+
+
+def _rows(lane: str, clusters: list[WorkerCluster], now: datetime) -> list[tuple[str, str, str]]:
+    if not clusters:
+        return [(lane, "nobody", "")]
+    return [(lane, one.host, f"{(now - one.seen_at).total_seconds():.0f} s ago") for one in clusters]
