@@ -17,6 +17,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 # An input that an expression needs: not one that it asks for first, or has a default for.
 _INPUT = re.compile(r"\binputs\.([A-Za-z0-9_]+)\b(?!\s*(?:is\s+(?:not\s+)?defined|\|\s*default))")
 _REFERENCE = re.compile(r"\bsteps\.([A-Za-z0-9_]+)")
+_STEPS = re.compile(r"\bsteps\b")
 
 
 class RecipeError(ValueError):
@@ -59,7 +60,7 @@ class StepSpec(BaseModel):
 
     def texts(self) -> list[str]:
         """Where its expressions stand."""
-        return [self.for_each, self.condition, *_texts(self.inputs)]
+        return [self.for_each, self.condition, *texts_of(self.inputs)]
 
 
 class Recipe(BaseModel):
@@ -90,7 +91,7 @@ class Recipe(BaseModel):
             early = step.references() - before[step.id]
             if early:
                 raise ValueError(f"step {step.id} speaks of {', '.join(sorted(early))}, not done before it")
-        missing = {name for text in _texts(self.outputs) for name in _REFERENCE.findall(text)} - known
+        missing = {name for text in texts_of(self.outputs) for name in _REFERENCE.findall(text)} - known
         if missing:
             raise ValueError(f"the outputs speak of unknown steps: {', '.join(sorted(missing))}")
         return self
@@ -103,7 +104,7 @@ class Recipe(BaseModel):
 
     def missing_inputs(self, inputs: Mapping[str, Any]) -> list[str]:
         """The inputs that the expressions speak of and that are not given, unless they say what then."""
-        texts = [*_texts(self.outputs), *(text for step in self.steps for text in step.texts())]
+        texts = [*texts_of(self.outputs), *(text for step in self.steps for text in step.texts())]
         return sorted({name for text in texts for name in _INPUT.findall(text)} - set(inputs))
 
     def from_step(self, key: str) -> frozenset[str]:
@@ -164,13 +165,24 @@ def recipes_startable() -> list[Recipe]:
     return sorted((one for one in _recipes.values() if one.startable), key=lambda one: one.title)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def steps_named(texts: Iterable[str]) -> set[str] | None:
+    """The steps that expressions speak of by name; None where they speak of steps in another way."""
+    named: set[str] = set()
+    for text in texts:
+        found = _REFERENCE.findall(text)
+        if len(found) < len(_STEPS.findall(text)):
+            return None
+        named.update(found)
+    return named
+
+
+def texts_of(value: Any) -> Iterator[str]:
     """Every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
+            yield from texts_of(inner)
 
 
 def _all_before(direct: Mapping[str, Iterable[str]], words: str) -> dict[str, set[str]]:

@@ -28,15 +28,15 @@ FAST = {
 
 
 class Worker:
-    """One `manage.py worker` of a test; started again after a kill."""
+    """One `manage.py worker` of a test, with more environment; started again after a kill."""
 
     def __init__(
         self,
         group: ProcessGroup,
+        env: Mapping[str, str] | None = None,
         *,
         lanes: Sequence[str] = tuple(WorkerLane),
         name: str = "worker",
-        env: Mapping[str, str] | None = None,
     ) -> None:
         self._group, self._lanes, self._name = group, lanes, name
         self._env = {**FAST, **(env or {})}
