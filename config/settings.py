@@ -265,6 +265,7 @@ if QUEUE != "postgres" and urlsplit(QUEUE).scheme not in ("redis", "rediss", "un
 _broker = "broker.PostgresBroker" if QUEUE == "postgres" else "redis_broker.RedisBroker"
 Q_CLUSTER = {
     "name": "flightdeck",
+    "cluster_name": "flightdeck.main",  # the lane of what names none (tasks_app.lanes)
     "orm": "default",
     "broker_class": f"tasks_app.jobs.{_broker}",
     "redis": {} if QUEUE == "postgres" else QUEUE,
