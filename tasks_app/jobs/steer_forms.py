@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tasks_app.adcp.strict_json import MalformedBody, parse_object
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
+from tasks_app.jobs.inputs import step_input_give, takes_input
 from tasks_app.jobs.looks import step_title
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.retrying import job_retry
@@ -16,6 +18,7 @@ from tasks_app.people.roles import STEER_JOB
 
 REASON_LENGTH = 400
 _STEPS_OFFERED = 200
+_MAX_JSON = 64 * 1024
 Form = Mapping[str, str]
 
 
@@ -41,6 +44,7 @@ class StepActs:
 
     skip: bool
     retry: bool
+    give: bool
 
 
 def acts_of(job: Job, who: User) -> Acts | None:
@@ -61,7 +65,8 @@ def step_acts_of(step: Step, acts: Acts | None) -> StepActs | None:
     whole = step.fan_out_id is None
     retry = acts.retry and whole and step.status == StepStatus.COMPLETED
     skip = acts.cancel and can_be_skipped(step)
-    return StepActs(skip=skip, retry=retry) if skip or retry else None
+    give = acts.cancel and takes_input(step)
+    return StepActs(skip=skip, retry=retry, give=give) if skip or retry or give else None
 
 
 def steer(form: Form, job: Job, user: User) -> tuple[Job, str]:
@@ -93,11 +98,28 @@ def _retry(form: Form, job: Job, user: User) -> tuple[Job, str]:
     return new, f"{new.reference} retries {job.reference}."
 
 
-def _skip(form: Form, job: Job, user: User) -> tuple[Job, str]:
+def _give(form: Form, job: Job, user: User) -> tuple[Job, str]:
     _sure(form)
+    step = _step(form, job)
+    written = form.get("payload", "").strip() or "{}"
+    try:
+        payload = parse_object(written.encode("utf-8", "surrogatepass"), max_bytes=_MAX_JSON)
+    except MalformedBody as error:
+        raise JobRefusedError(f"What it is given: {error.reason}. Write a JSON object.") from error
+    step_input_give(step_id=step.pk, payload=dict(payload), actor=user, reason=form.get("reason", ""))
+    return job, f"{step.key} of {job.reference} has its input and goes on."
+
+
+def _step(form: Form, job: Job) -> Step:
     step = step_of(job, form.get("step", ""))
     if step is None:
         raise JobRefusedError("Say which step: the job has no such.")
+    return step
+
+
+def _skip(form: Form, job: Job, user: User) -> tuple[Job, str]:
+    _sure(form)
+    step = _step(form, job)
     step_skip(step_id=step.pk, actor=user, reason=form.get("reason", ""))
     return job, f"{step.key} of {job.reference} is skipped; the job goes on without it."
 
@@ -123,6 +145,7 @@ _ACTS: dict[str, Callable[[Form, Job, User], tuple[Job, str]]] = {
     "cancel": _cancel,
     "retry": _retry,
     "skip": _skip,
+    "give": _give,
     "priority": _priority,
     "hide": _hide,
 }

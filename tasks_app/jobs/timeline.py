@@ -108,6 +108,10 @@ def _waiting(payload: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, str
     return f"Waits for {said.get(kind, kind)}", ""
 
 
+def _event(payload: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, str]:
+    return f"The event {payload.get('name', '')} came", str(payload.get("correlation", ""))
+
+
 def _prioritised(payload: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, str]:
     return f"Priority {payload.get('from')} → {payload.get('to')}", ""
 
@@ -136,6 +140,8 @@ _KINDS: dict[str, tuple[str, Words]] = {
     "step.late_result": ("differs", _plain("A late result of an earlier try was set aside")),
     "step.recovered": ("overdue", _plain("A lost wake-up was made up for")),
     "step.skipped": ("stopped", _plain("Was skipped by a person")),
+    "step.event": ("done", _event),
+    "step.input": ("person", _plain("Was given by hand what it waited for")),
     "job.priority": ("waiting", _prioritised),
     "retry_succeeded": ("done", _succeeded),
 }

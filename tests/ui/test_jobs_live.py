@@ -20,6 +20,7 @@ from tasks_app.jobs.recipes import Recipe, _recipes
 from tasks_app.jobs.selectors import ITEMS_READ, STEPS_READ, job_events, job_rows
 from tasks_app.jobs.timeline import timeline
 from tasks_app.jobs.way import way_of
+from tasks_app.jobs.worker import run_step
 from tests.ui.pages import ClientOf, page_of, read, stranger
 from tests.ui.seed import Agency
 
@@ -261,3 +262,23 @@ def _more_items(template: Step, count: int) -> None:
         for number in range(3, 3 + count)
     ]
     create_many(made, actor=SYSTEM, reason="A test")
+
+
+def test_a_step_is_given_what_it_waits_for(start: Start, client_of: ClientOf) -> None:
+    job = start({"id": "a", "action": "wait_for_event", "inputs": {"name": "stock.arrived"}})
+    step = claimed(job)
+    run_step(step)
+    client, address = client_of("Ad Ops"), f"{page_of(job)}?step={step.pk}"
+    assert "Give it what it waits for" in read(client, address)
+    assert "Give it what it waits for" not in read(client_of("Buyer"), address)
+    form = {"act": "give", "step": str(step.pk), "payload": "[1", "reason": "by telephone", "sure": "on"}
+    refused = client.post(address, form)
+    assert refused.status_code == 409
+    page = refused.content.decode()
+    assert "Write a JSON object." in page
+    assert "[1</textarea>" in page, "what was written is kept"
+    done = client.post(address, {**form, "payload": '{"pallets": 3}'}, follow=True).content.decode()
+    assert "has its input and goes on" in done
+    assert "Was given by hand what it waited for" in done
+    assert "by telephone" in done
+    assert "Give it what it waits for" in done, "until a worker takes it"
