@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test test-browser lint types check bench-footprint bench-transitions bench-operations chaos screenshots clean
+.PHONY: help setup demo demo-reset run test test-browser test-redis lint types check bench-footprint bench-transitions bench-operations chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -31,6 +31,9 @@ test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, two at 
 
 test-browser: $(VENV)/.setup-dev ## the tests in a real browser (needs chromium)
 	@$(BIN)/python -m pytest -m browser $(ARGS)
+
+test-redis: $(VENV)/.setup-dev ## tests of the queue on Redis (needs redis-server)
+	@$(BIN)/python -m pytest -m redis $(ARGS)
 
 lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import whom
 	@$(BIN)/ruff check .

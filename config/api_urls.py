@@ -9,6 +9,8 @@ from tasks_app.api.bulk import BulkViewSet
 from tasks_app.api.commands import CommandViewSet, KillSwitchViewSet
 from tasks_app.api.jobs import JobViewSet
 from tasks_app.api.notifications import NotificationViewSet
+from tasks_app.api.outside_events import OutsideEventViewSet
+from tasks_app.api.schedules import ScheduleViewSet
 from tasks_app.api.steering import ConflictViewSet
 from tasks_app.api.views import ApprovalViewSet
 
@@ -20,6 +22,8 @@ router.register("conflicts", ConflictViewSet, basename="conflict")
 router.register("commands", CommandViewSet, basename="command")
 router.register("kill-switch", KillSwitchViewSet, basename="kill-switch")
 router.register("jobs", JobViewSet, basename="job")
+router.register("schedules", ScheduleViewSet, basename="schedule")
+router.register("events", OutsideEventViewSet, basename="outside-event")
 router.register("approvals", ApprovalViewSet, basename="approval")
 router.register("notifications", NotificationViewSet, basename="notification")
 

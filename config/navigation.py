@@ -25,6 +25,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Reconciliation", "difference", "tasks_app.reconciliationfinding"),
             ("Jobs", "account_tree", "tasks_app.job"),
             ("Commands", "bolt", "tasks_app.command"),
+            ("Schedules", "schedule", "tasks_app.schedule"),
             ("Webhooks", "webhook", "tasks_app.webhookdelivery"),
             ("Events", "dynamic_feed", "tasks_app.eventdelivery"),
         ),

@@ -140,3 +140,12 @@ class GraphAskedSerializer(serializers.Serializer[Any]):
 
     after = serializers.UUIDField(required=False)
     values = serializers.BooleanField(required=False, default=True)
+
+
+class StepsAskedSerializer(serializers.Serializer[Any]):
+    """`fan_out`: the items of that step alone; `status`: those in it; `values`: with inputs and outputs (true
+    unless told)."""
+
+    fan_out = serializers.UUIDField(required=False)
+    status = serializers.ChoiceField(choices=StepStatus.choices, required=False)
+    values = serializers.BooleanField(required=False, default=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.decorators import action
+from rest_framework.exceptions import ValidationError
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -24,15 +26,28 @@ from tasks_app.api.job_events import (
     EventStreamRenderer,
     events_answer,
 )
-from tasks_app.api.job_graph import GraphAskedSerializer, GraphSerializer
+from tasks_app.api.job_graph import (
+    GraphAskedSerializer,
+    GraphSerializer,
+    NodeSerializer,
+    StepsAskedSerializer,
+)
+from tasks_app.api.job_steering import (
+    PrioritySerializer,
+    ResumedSerializer,
+    ResumeSerializer,
+    SkipSerializer,
+)
 from tasks_app.api.problems import problem
 from tasks_app.api.selectors import jobs_of
 from tasks_app.api.serializers import JobDetailSerializer, JobSerializer, ReasonSerializer, RetrySerializer
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
-from tasks_app.jobs.graph import graph_version, job_graph
+from tasks_app.jobs.graph import graph_version, job_graph, job_steps
 from tasks_app.jobs.models import STEP_ENDED, WAITING, Job, JobStatus, Step, StepStatus
-from tasks_app.jobs.progress import workflow_statuses
+from tasks_app.jobs.progress import resume_token, workflow_statuses
+from tasks_app.jobs.resuming import job_resume
 from tasks_app.jobs.retrying import job_retry
+from tasks_app.jobs.steering import job_priority_set, step_skip
 from tasks_app.jobs.waits import WAIT_TYPES, stored_type
 from tasks_app.lifecycle.transitions import allowed_transitions
 from tasks_app.people.models import User
@@ -103,6 +118,10 @@ class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
         "cancel": STEER_JOB,
         "retry": STEER_JOB,
         "hide": STEER_JOB,
+        "steps": VIEW_JOB,
+        "skip": STEER_JOB,
+        "priority": STEER_JOB,
+        "resume": STEER_JOB,
     }
     filterset_class = JobFilter
 
@@ -186,16 +205,77 @@ class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
         """Hides a job that has ended; its trail stays."""
         return self._steered(job_hide, actor=self.viewer)
 
-    def _steered(self, service: Callable[..., Job], **arguments: Any) -> Response:
-        job = self.get_object()
+    @extend_schema(
+        summary="The job's steps", parameters=[StepsAskedSerializer], responses=NodeSerializer(many=True)
+    )
+    @action(detail=True, filterset_class=None)
+    def steps(self, request: Request, **_: Any) -> Response:
+        """Newest first, in pages: the way to the items of a fan-out that the graph folds."""
+        asked = StepsAskedSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        job, said = super().get_object(), asked.validated_data
+        narrowed = {name: said[name] for name in ("fan_out", "status") if name in said}
+        rows: Any = Step.objects.filter(job=job, **narrowed)  # not of this room's model
+        nodes: Any = job_steps(job, super().paginate_queryset(rows) or (), values=said["values"])
+        return self.get_paginated_response(NodeSerializer(nodes, many=True).data)
+
+    @extend_schema(summary="Skip a step", request=SkipSerializer, responses=STEERED)
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def skip(self, request: Request, **_: Any) -> Response:
+        """Counts a step that waits for something, or for a worker, as done without its result."""
+        said = self.read_body(SkipSerializer)
+        step = self._step(said["step"])
+        return self._answered(lambda: step_skip(step_id=step.pk, actor=self.viewer, reason=said["reason"]))
+
+    @extend_schema(summary="Change its turn", request=PrioritySerializer, responses=STEERED)
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def priority(self, request: Request, **_: Any) -> Response:
+        """The lower number goes first: the job, its steps that have not ended, and nested jobs."""
+        return self._steered(job_priority_set, actor=self.viewer, **self.read_body(PrioritySerializer))
+
+    @extend_schema(
+        summary="Resume",
+        request=ResumeSerializer,
+        responses={200: ResumedSerializer, 409: STEERED[409]},
+    )
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def resume(self, request: Request, **_: Any) -> Response:
+        """Lets steps go on whose wait is over. Takes the graph's resume token; a doubled or older one wakes
+        none."""
+        said, job = self.read_body(ResumeSerializer), super().get_object()
         try:
-            steered = service(job_id=job.pk, **arguments)
+            woken = job_resume(job_id=job.pk, token=said["resume_token"], actor=self.viewer)
         except JobRefusedError as error:
-            now = self.get_object()
-            allowed = list(allowed_transitions(now))
-            return problem(409, str(error), code="refused", status_now=now.status, allowed=allowed)
+            return self._refused(error)
+        return Response({"woken": woken, "resume_token": resume_token(job)})
+
+    def _steered(self, service: Callable[..., Job], **arguments: Any) -> Response:
+        job = super().get_object()
+        return self._answered(lambda: service(job_id=job.pk, **arguments))
+
+    def _answered(self, act: Callable[[], Job]) -> Response:
+        try:
+            steered = act()
+        except JobRefusedError as error:
+            return self._refused(error)
         now = _with_workflow([self.rows(self.viewer).get(pk=steered.pk)])[0]
         return Response(JobDetailSerializer(now).data)
+
+    def _refused(self, error: JobRefusedError) -> Response:
+        now = super().get_object()
+        allowed = list(allowed_transitions(now))
+        return problem(409, str(error), code="refused", status_now=now.status, allowed=allowed)
+
+    def _step(self, name: str) -> Step:
+        """The step of that id or key in the job asked for. Raises Http404, ValidationError."""
+        steps = Step.objects.filter(job=super().get_object())
+        try:
+            found = steps.filter(pk=UUID(name)).first()
+        except ValueError:
+            found = steps.filter(key=name).first()
+        if found is None:
+            raise ValidationError({"step": ["The job has no such step."]})
+        return found
 
 
 def _with_workflow(jobs: Iterable[Job]) -> list[Job]:

@@ -7,7 +7,7 @@ never under them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,7 +26,8 @@ class CyclicGraphError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """One box: two lines of text, a glyph's name, and a tone (`ok`, `run`, `you`, `late`, `bad`, `diff`,
-    `idle`). `done`: the way leads on from here. `link` is where a click leads, empty for nowhere.
+    `idle`). `done`: the way leads on from here. `critical`: it is on the way that decides the end. `link` is
+    where a click leads, empty for nowhere.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Node:
     tone: str = "idle"
     link: str = ""
     done: bool = False
+    critical: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +85,14 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """An edge: `d` for SVG, the points it goes through, and whether it was walked (`done`, else `wait`)."""
+    """An edge: `d` for SVG, the points it goes through, whether it was walked (`done`, else `wait`), and
+    whether it is a part of the way that decides the end."""
 
     before: str
     after: str
     points: tuple[tuple[int, int], ...]
     tone: str
+    critical: bool = False
 
     @property
     def d(self) -> str:
@@ -110,8 +114,11 @@ class Layout:
     height: int
 
 
-def layered(nodes: Sequence[Node], edges: Iterable[tuple[str, str]]) -> Layout:
-    """Place `nodes` (ids are unique) and `edges` (before, after). Raises CyclicGraphError."""
+def layered(
+    nodes: Sequence[Node], edges: Iterable[tuple[str, str]], critical: Collection[tuple[str, str]] = ()
+) -> Layout:
+    """Place `nodes` (ids are unique) and `edges` (before, after); `critical` edges are on the way that
+    decides the end. Raises CyclicGraphError."""
     known = {node.id: node for node in nodes}
     links = sorted({(a, b) for a, b in edges if a in known and b in known})
     layer = _layers(list(known), links)
@@ -121,7 +128,13 @@ def layered(nodes: Sequence[Node], edges: Iterable[tuple[str, str]]) -> Layout:
     places, height = _places(columns, set(known))
     boxes = tuple(Box(node=node, x=places[node.id][0], y=places[node.id][1]) for node in nodes)
     paths = tuple(
-        Path(before=a, after=b, points=_points(chain, places, set(known)), tone=_tone(known[a], known[b]))
+        Path(
+            before=a,
+            after=b,
+            points=_points(chain, places, set(known)),
+            tone=_tone(known[a], known[b]),
+            critical=(a, b) in critical,
+        )
         for (a, b), chain in chains.items()
     )
     width = len(columns) * (BOX_W + GAP_X) - GAP_X + 2 * _MARGIN if columns else 2 * _MARGIN

@@ -7,11 +7,12 @@ command has effects outside, which is enforced while it runs.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from django.db.models import Q
 
@@ -23,6 +24,8 @@ from tasks_app.jobs.models import Job, Step
 from tasks_app.operations.turns import sharing
 from tasks_app.tracing import caused_by
 
+EVENT_NAME = r"[a-z][a-z0-9_.-]{0,79}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -31,6 +34,8 @@ class Run:
     job: Job
     step: Step
     inputs: dict[str, Any]
+    event: dict[str, Any] | None = None  # the payload of the outside event that it waited for
+    event_late: bool = False  # that event has not come in time, and the step goes on without it
 
     def purpose(self, what: str) -> str:
         """The key of an operation or command of this step. In a retried job it is that of the command which
@@ -74,7 +79,25 @@ class WaitUntil:
     moment: datetime
 
 
-Result = Done | WaitForOperation | WaitForApprovals | WaitUntil
+@dataclass(frozen=True, kw_only=True)
+class WaitForEvent:
+    """The step sleeps until an event of this name and correlation is delivered to its team (`outside`); then
+    the action runs again, with `Run.event`. Not come by `until`: the step fails, or goes on with
+    `Run.event_late`. Raises ValueError for a name that no event can have."""
+
+    name: str
+    correlation: str = ""
+    until: datetime | None = None
+    late: Literal["fail", "continue"] = "fail"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(EVENT_NAME, self.name) or len(self.correlation) > 200:
+            raise ValueError(f"no event can be called {self.name!r} {self.correlation!r}")
+        if self.late not in ("fail", "continue"):
+            raise ValueError(f"late is fail or continue, not {self.late!r}")
+
+
+Result = Done | WaitForOperation | WaitForApprovals | WaitUntil | WaitForEvent
 Action = Callable[[Run], Result]
 
 

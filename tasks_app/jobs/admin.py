@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
@@ -16,30 +19,29 @@ from unfold.views import ChangeList
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.page import viewer
+from tasks_app.desk.states import face
 from tasks_app.jobs.bulk_admin import BulkPages
-from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
+from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.finding import VIEWS
 from tasks_app.jobs.listing import JobList, filter_data, waits_of
-from tasks_app.jobs.looks import step_title
-from tasks_app.jobs.models import Job, Step
-from tasks_app.jobs.presenters import (
-    STEP,
-    ended_words,
-    event_lines,
-    job_layout,
-    job_words,
-    steering_of,
-    step_rows,
+from tasks_app.jobs.models import Job, StepStatus
+from tasks_app.jobs.page import (
+    earlier_data,
+    listed_data,
+    live_data,
+    live_version,
+    step_data,
+    values_data,
 )
-from tasks_app.jobs.retrying import job_retry
-from tasks_app.jobs.selectors import JobRows, job_events, job_rows
+from tasks_app.jobs.presenters import ITEMS, STEP
+from tasks_app.jobs.selectors import step_of
+from tasks_app.jobs.steer_forms import REASON_LENGTH, Acts, acts_of, steer, step_acts_of
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.names import link_to, names_of
 from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
 from tasks_app.lifecycle.presenters import refusal_words
 from tasks_app.lifecycle.selectors import entries_of_many
 from tasks_app.people.actors import actor_names
-from tasks_app.people.models import User
 from tasks_app.templatetags.fd import state
 
 
@@ -48,6 +50,10 @@ class JobAdmin(BulkPages, StatefulPage, ListPage):
     """Runs of recipes."""
 
     object_template = "desk/job.html"
+
+    class Media:
+        js = ("desk/job.js",)
+
     head = "Jobs"
     subhead = "Runs of recipes, newest first. Every step is a row; a worker that dies loses nothing."
     views = {value: (title, {}) for value, (title, _) in VIEWS.items()}
@@ -116,73 +122,64 @@ class JobAdmin(BulkPages, StatefulPage, ListPage):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("team", "parent_step__job", "retry_of")
 
+    def get_urls(self) -> list[URLPattern]:
+        view: Callable[..., HttpResponse] = self.admin_site.admin_view(self.live_view)
+        return [path("<uuid:pk>/live/", view, name="tasks_app_job_live"), *super().get_urls()]
+
+    def live_view(self, request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+        """What goes on, anew: 204 where it is what the page shows already (`version`, `acts`)."""
+        job = self.get_object(request, str(pk))
+        if job is None or not self.has_view_permission(request, job):
+            raise Http404
+        if request.GET.get("version") == live_version(job):
+            return HttpResponse(status=204)
+        acts = acts_of(job, viewer(request))
+        changed = (acts.sign if acts else "") != request.GET.get("acts", "")
+        data = {**live_data(job), "steer": acts, "steer_changed": changed, "reason_length": REASON_LENGTH}
+        return render(request, "desk/job_live.html", data)
+
     def object_data(self, request: HttpRequest, obj: Job) -> dict[str, Any]:
-        rows = job_rows(obj)
-        names = names_of(obj.subject_type, [obj.subject_id]) if obj.subject_id else {}
-        parent = obj.parent_step.job if obj.parent_step else None
+        acts = acts_of(obj, viewer(request))
         return {
-            **_trails(obj, rows, request.GET.get(STEP, "")),
-            "job": obj,
-            "parent": parent,
-            "retried_by": Job.objects.filter(retry_of=obj).only("reference").first(),
-            "ended": ended_words(obj),
-            "steer": steering_of(obj, rows, viewer(request)),
-            "subject": names.get(obj.subject_id) if obj.subject_id else None,
-            "dag": job_layout(rows),
-            "words": job_words(rows),
-            "steps": step_rows(rows),
-            "events": event_lines(job_events(obj)),
+            **live_data(obj),
+            **values_data(obj),
+            **_details(obj, request, acts),
+            "steer": acts,
+            "reason_length": REASON_LENGTH,
             "title": obj.reference,
         }
 
     def object_post(self, request: HttpRequest, obj: Job) -> HttpResponse:
-        """Cancel, retry or hide; where that is refused the page again, with what the person had written."""
-        act, reason, user = request.POST.get("act", ""), request.POST.get("reason", ""), viewer(request)
+        """One act; where it is refused the page again, with what the person had written."""
         try:
-            now, told = _steered(obj, act, reason, user, request.POST.get("from_step", ""))
+            now, told = steer(request.POST, obj, viewer(request))
         except (JobRefusedError, TransitionError) as error:
             data = self.object_data(request, self.get_queryset(request).get(pk=obj.pk))
-            data["steer"] = {**(data["steer"] or {}), "refusal": _refusal(error), "reason": reason}
+            data |= {"refusal": _refusal(error), "given": request.POST}
             return self.page(request, "desk/job.html", obj, status=409, **data)
         messages.success(request, told)
         return redirect(link_to(Job, now.pk))
-
-
-def _steered(job: Job, act: str, reason: str, user: User, from_step: str) -> tuple[Job, str]:
-    """The job to show afterwards, and what was done in words. Raises JobRefusedError, TransitionError."""
-    if act == "cancel":
-        return job_cancel(job_id=job.pk, actor=user, reason=reason), f"{job.reference} is cancelled."
-    if act == "retry":
-        new = job_retry(job_id=job.pk, actor=user, reason=reason, from_step=from_step)
-        return new, f"{new.reference} retries {job.reference}."
-    if act == "hide":
-        return job_hide(job_id=job.pk, actor=user), f"{job.reference} is hidden from lists."
-    raise JobRefusedError("Say what to do: cancel, retry or hide.")
 
 
 def _refusal(error: JobRefusedError | TransitionError) -> str:
     return refusal_words(error) if isinstance(error, TransitionError) else str(error)
 
 
-def _trails(job: Job, rows: JobRows, wanted: str) -> dict[str, Any]:
-    """The job's diagram and trail and, of the step whose id is asked for, that step's."""
-    step = next((one for one in rows.steps if str(one.pk) == wanted), None)
+def _details(job: Job, request: HttpRequest, acts: Acts | None) -> dict[str, Any]:
+    """What the address asks for beside the whole: one step, many steps, or earlier events; and the trails."""
+    step = step_of(job, request.GET[STEP]) if STEP in request.GET else None
     chains = entries_of_many({"job": [job.pk], "step": [step.pk] if step else []})
     names = actor_names({entry.actor for chain in chains.values() for entry in chain})
-    whole = lifecycle_data(job, chains.get(job.pk, []), names)
-    if step is None:
-        return {"whole": whole}
-    return {
-        "whole": whole,
-        "step": {
-            "step": step,
-            "called": _called(step, rows),
+    found: dict[str, Any] = {"whole": lifecycle_data(job, chains.get(job.pk, []), names)}
+    if step is not None:
+        found["step"] = {
+            **step_data(step),
+            "acts": step_acts_of(step, acts),
             **lifecycle_data(step, chains.get(step.pk, []), names),
-        },
-    }
-
-
-def _called(step: Step, rows: JobRows) -> str:
-    """Book, Norrland Digital."""
-    name = rows.items.get(str(step.item)) if step.fan_out_id is not None else None
-    return f"{step_title(step)}, {name}" if name else step_title(step)
+        }
+    if ITEMS in request.GET:
+        found["listed"] = listed_data(job, request.GET)
+        found["states"] = {one.value: face(one.value).word for one in StepStatus}
+    if "before" in request.GET:
+        found |= earlier_data(job, request.GET["before"])
+    return found

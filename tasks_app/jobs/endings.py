@@ -8,6 +8,7 @@ crash in between is healed by the sweep (`nested_end_due`).
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import transaction
@@ -84,18 +85,31 @@ def nested_end(job: Job) -> int:
 
 
 def nested_end_due() -> int:
-    """End nested jobs whose parent was cut short in a moment in which its worker died, or they were made."""
-    over = (JobStatus.CANCELLED, JobStatus.EXPIRED)
-    left = Job.objects.filter(parent_step__job__status__in=over, status__in=JOB_OPEN)
-    parents = left.values_list("parent_step__job", flat=True)[:_AT_ONCE]
-    return sum(nested_end(parent) for parent in Job.objects.filter(pk__in=set(parents)))
+    """End nested jobs whose step has ended without them: it was cut short or skipped in a moment in which its
+    worker died, or they were made."""
+    left = Job.objects.filter(parent_step__status__in=STEP_ENDED, status__in=JOB_OPEN)
+    steps = Step.objects.filter(pk__in=left.values("parent_step")).select_related("job")[:_AT_ONCE]
+    return sum(children_end(step=step, reason=f"{step.key} has ended") for step in steps)
+
+
+def children_end(*, step: Step, reason: str) -> int:
+    """End the job that runs for a step that has ended without it, as the step's own job ended where that was
+    cut short. Answers how many ended, with those below."""
+    parent = step.job
+    to = parent.status if parent.status in (JobStatus.CANCELLED, JobStatus.EXPIRED) else JobStatus.CANCELLED
+    below = Job.objects.filter(parent_step=step, status__in=JOB_OPEN).values_list("pk", flat=True)
+    ended = 0
+    for child_id in list(below):
+        child = _cut_short(child_id, to, SYSTEM, reason)
+        if child is not None:
+            ended += 1 + nested_end(child)
+    return ended
 
 
 @transaction.atomic
 def _cut_short(job_id: uuid.UUID, to: str, actor: Who, reason: str) -> Job | None:
-    waits = _awaited(job_id)
-    _withdraw_questions(waits, reason)
-    _withdraw_unsent(waits, reason)
+    waiting = Step.objects.filter(job=job_id, waiting_for__isnull=False).exclude(status__in=STEP_ENDED)
+    waits_withdraw(waiting, reason)
     job = locked_job(job_id)
     if job.status in JOB_ENDED:
         return None
@@ -107,9 +121,12 @@ def _cut_short(job_id: uuid.UUID, to: str, actor: Who, reason: str) -> Job | Non
     return job
 
 
-def _awaited(job_id: uuid.UUID) -> list[dict[str, Any]]:
-    waiting = Step.objects.filter(job=job_id, waiting_for__isnull=False).exclude(status__in=STEP_ENDED)
-    return [wait for wait in waiting.values_list("waiting_for", flat=True) if wait]
+def waits_withdraw(steps: Iterable[Step], reason: str) -> None:
+    """Call off what steps wait for, in the caller's commit and before it locks their job: questions that are
+    open, and what has not been sent."""
+    waits = [step.waiting_for for step in steps if step.waiting_for]
+    _withdraw_questions(waits, reason)
+    _withdraw_unsent(waits, reason)
 
 
 def _withdraw_questions(waits: list[dict[str, Any]], reason: str) -> None:

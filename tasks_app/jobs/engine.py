@@ -103,7 +103,7 @@ def _told() -> list[str] | None:
 
 def _wake_for(completion: calls.Completion) -> None:
     if completion.released:
-        wake(len(completion.released))
+        wake(completion.released)
 
 
 def _count_active(job: Job, steps: int) -> None:
@@ -145,20 +145,23 @@ def mark_waiting(
     transition(current, status, actor=SYSTEM, reason=reason, changes=changes)
     events.record(current.job, "step.waiting", step=current, payload=waiting_for)
     if over:
-        wake()
+        wake([current.lane])
     return True
 
 
 def resume(*, waiting_for: dict[str, Any]) -> int:
     """Wake the steps that wait for exactly this, in the caller's commit. Answers how many."""
-    woken = Step.objects.filter(
+    asleep = Step.objects.filter(
         status__in=(S.AWAITING_TOOL, S.AWAITING_USER),
         waiting_for__contains=waiting_for,
         ready_at__isnull=True,
-    ).update(ready_at=clock.now())
-    if woken:
-        wake(woken)
-    return woken
+    )
+    found = asleep.order_by("id").select_for_update(no_key=True).values_list("pk", "lane")
+    lanes = dict(found)
+    if lanes:
+        Step.objects.filter(pk__in=lanes).update(ready_at=clock.now())
+        wake(lanes.values())
+    return len(lanes)
 
 
 @transaction.atomic
@@ -225,12 +228,20 @@ def _mine(step: Step) -> Step | None:
     return current
 
 
-def _complete(job: Job, step: Step, outputs: dict[str, Any], *, skipped: bool = False) -> None:
+def _complete(
+    job: Job,
+    step: Step,
+    outputs: dict[str, Any],
+    *,
+    skipped: bool = False,
+    actor: Who = SYSTEM,
+    reason: str = "Done",
+) -> None:
     transition(
         step,
         S.COMPLETED,
-        actor=SYSTEM,
-        reason="Skipped: its condition is not met" if skipped else "Done",
+        actor=actor,
+        reason=reason,
         changes={
             "outputs": outputs,
             "ended_at": clock.now(),
@@ -241,7 +252,7 @@ def _complete(job: Job, step: Step, outputs: dict[str, Any], *, skipped: bool = 
         },
     )
     events.record(job, "step.completed", step=step, payload={"outputs": outputs, "skipped": skipped})
-    if step.failures:
+    if step.failures and not skipped:
         events.record(job, Code.SUCCEEDED, step=step, payload={"failures": step.failures})
     if step.spec.get("preview") and job.status == JobStatus.PROCESSING:
         transition(job, JobStatus.PREVIEW, actor=SYSTEM, reason=f"{step.key} is worth a look")
@@ -298,7 +309,7 @@ def release(job: Job, steps: Collection[Step]) -> None:
     for step in skipped:
         _skip(job, step)
     if len(steps) > len(skipped):
-        wake(len(steps) - len(skipped))
+        wake(step.lane for step in steps if step not in skipped)
 
 
 def _queue(job: Job, steps: Sequence[Step]) -> None:
@@ -325,8 +336,14 @@ def _holds(job: Job, step: Step) -> bool:
 
 
 def _skip(job: Job, step: Step) -> None:
-    transition(step, S.EXECUTING, actor=SYSTEM, reason="Skipped without a worker", changes={"ready_at": None})
-    _complete(job, step, {"skipped": True}, skipped=True)
+    skip(job, step, actor=SYSTEM, reason="Skipped: its condition is not met")
+
+
+def skip(job: Job, step: Step, *, actor: Who, reason: str) -> None:
+    """Count a queued or waiting step as done without a worker, in the caller's commit; it holds both rows."""
+    changes = {"ready_at": None, "waiting_for": None}
+    transition(step, S.EXECUTING, actor=actor, reason="Skipped without a worker", changes=changes)
+    _complete(job, step, {"skipped": True}, skipped=True, actor=actor, reason=reason)
 
 
 def _join(job: Job, item: Step) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max, Q, QuerySet, Sum
+from django.db.models import Count, Max, Q, Sum
 from django.utils import timezone
 
 from tasks_app import clock
@@ -154,7 +154,7 @@ def job_graph(job: Job, *, after: uuid.UUID | None = None, values: bool = True) 
     )
 
 
-def job_steps(job: Job, steps: QuerySet[Step], *, values: bool = True) -> list[GraphNode]:
+def job_steps(job: Job, steps: Iterable[Step], *, values: bool = True) -> list[GraphNode]:
     """Steps of the job as nodes, such as a page of a folded fan-out's items; none is marked as critical."""
     rows = list(steps)
     done = Step.objects.filter(job=job, fan_out=None, status=S.COMPLETED) if values else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.utils.dateparse import parse_datetime
 
@@ -14,6 +15,7 @@ from tasks_app.desk.items import joined, plural
 from tasks_app.desk.states import COLOURS
 from tasks_app.jobs.models import STEP_ENDED, Job, Step, StepStatus
 from tasks_app.jobs.selectors import JobRows
+from tasks_app.jobs.waits import Awaited, wait_of
 from tasks_app.lifecycle.names import link_to
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
@@ -67,6 +69,14 @@ def step_title(step: Step) -> str:
     return str(step.spec.get("title") or step.key.partition("[")[0].replace("_", " ").capitalize())
 
 
+def step_name(step: Step, rows: JobRows) -> str:
+    """The step's title; of an item of a fan-out with what it is about: Book, Norrland Digital."""
+    if step.fan_out_id is None:
+        return step_title(step)
+    name = rows.items.get(str(step.item))
+    return f"{step_title(step)}, {name}" if name else f"{step_title(step)} {(step.item_index or 0) + 1}"
+
+
 def step_took(step: Step) -> str:
     """From its first start to its end; empty while it runs, and where it took no time."""
     ended: datetime | None = step.ended_at
@@ -88,13 +98,16 @@ def _before(step: Step, rows: JobRows) -> str:
 
 def _completed(step: Step, child: Job | None, glyph: str, note: str) -> Look:
     link = link_to(Job, child.pk) if child else ""
+    outputs = step.outputs if isinstance(step.outputs, dict) else {}
     if step.skipped:
-        return Look(
-            glyph="stopped", brief="skipped", sentence="Skipped: its condition was not met", link=link
-        )
+        unmet = step.spec.get("condition") and not step.attempts
+        why = "its condition was not met" if unmet else "a person let the job go on without it"
+        return Look(glyph="stopped", brief="skipped", sentence=f"Skipped: {why}", link=link)
+    if outputs.get("outcome") == "refused":
+        return Look(glyph="stopped", brief="refused", sentence=f"Refused: {outputs.get('note', '')}")
     if glyph in _NEWS and note:
         return Look(glyph=glyph, brief=note, sentence=note.capitalize(), link=link)
-    error = (step.outputs or {}).get("error") if isinstance(step.outputs, dict) else ""
+    error = outputs.get("error")
     if error:
         return Look(glyph="failed", brief="no answer", sentence=str(error), link=link)
     took = step_took(step)
@@ -130,13 +143,28 @@ def _waiting(step: Step, rows: JobRows, child: Job | None) -> Look:
             brief=f"until {text.moment_short(until)}",
             sentence=f"Waits until {text.moment(until)}",
         )
+    if kind == "event":
+        return _event_look(wait)
     if kind == "items":
         return Look(
             glyph="running",
             brief=f"{wait.get('count', 0)} in parallel",
             sentence=f"{plural(wait.get('count', 0), 'step')} in parallel",
         )
-    return Look(glyph="running", brief="resumes now", sentence="What it waited for has come; it resumes")
+    other = wait_of(step, Awaited())
+    if other is None or other.come:
+        return Look(glyph="running", brief="resumes now", sentence="What it waited for has come; it resumes")
+    return Look(glyph="seller", brief=f"waits for {other.name or other.type}", sentence=other.words)
+
+
+def _event_look(wait: dict[str, Any]) -> Look:
+    """How a step stands that waits for an event from outside."""
+    name = f"{wait.get('name', '')} {wait.get('correlation', '')}".strip()
+    until = parse_datetime(str(wait.get("until") or ""))
+    limit = f", until {text.moment(until)}" if until else ""
+    return Look(
+        glyph="waiting", brief=f"event {wait.get('name', '')}", sentence=f"Waits for the event {name}{limit}"
+    )
 
 
 def _operation_look(operation: Operation) -> Look:

@@ -207,7 +207,13 @@ class Step(Stateful):
     def queue(self) -> None:
         """All predecessors finished."""
 
-    @transition(field=status, source=[S.QUEUED, S.AWAITING_TOOL, S.AWAITING_USER], target=S.EXECUTING)
+    # People take these two only together, skipping a step (`steering`).
+    @transition(
+        field=status,
+        source=[S.QUEUED, S.AWAITING_TOOL, S.AWAITING_USER],
+        target=S.EXECUTING,
+        permission=STEER_JOB,
+    )
     def execute(self) -> None:
         """A worker took it; the attempt is committed before the work."""
 
@@ -219,7 +225,7 @@ class Step(Stateful):
     def await_user(self) -> None:
         """An approval is open."""
 
-    @transition(field=status, source=S.EXECUTING, target=S.COMPLETED)
+    @transition(field=status, source=S.EXECUTING, target=S.COMPLETED, permission=STEER_JOB)
     def complete(self) -> None:
         """Done."""
 

@@ -7,13 +7,11 @@ import uuid
 
 from django.db import transaction
 
-from tasks_app import clock
 from tasks_app.jobs.endings import JobRefusedError, may_steer
 from tasks_app.jobs.engine import locked_job
 from tasks_app.jobs.expiry import job_recover
-from tasks_app.jobs.models import JOB_ENDED, WAITING, Step
+from tasks_app.jobs.models import JOB_ENDED
 from tasks_app.jobs.progress import resume_token
-from tasks_app.jobs.wake import wake
 from tasks_app.lifecycle.transitions import Who
 
 
@@ -32,8 +30,4 @@ def job_resume(*, job_id: uuid.UUID, token: str, actor: Who) -> int:
         raise JobRefusedError("It has ended already.")
     if not hmac.compare_digest(resume_token(job).encode(), token.encode()):
         return 0
-    woken = job_recover(job)
-    ready = Step.objects.filter(job=job, status__in=WAITING, ready_at__lte=clock.now()).count()
-    if ready:
-        wake(ready)
-    return woken
+    return job_recover(job)

@@ -14,8 +14,12 @@ from django.db.models.functions import RowNumber
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.models import STEP_ENDED, Edge, Job, Step, WorkflowEvent
 from tasks_app.jobs.models import StepStatus as S
-from tasks_app.lifecycle.names import EntityName, names_of
+from tasks_app.jobs.outside_event import OutsideEvent
+from tasks_app.jobs.schedule import Schedule
+from tasks_app.lifecycle.names import EntityName, link_to, names_of
 from tasks_app.operations.models import Operation
+from tasks_app.people.models import User
+from tasks_app.people.scope import visible
 
 EVENTS_SHOWN = 60
 STEPS_READ = 400  # of a recipe's own steps
@@ -83,6 +87,28 @@ def job_rows(
     if counts.get(None, Counter()).total() > STEPS_READ:
         shown = [step.pk for step in steps]
         edges = edges.filter(before__in=shown, after__in=shown)
+    return _rows(job, steps, edges, counts, known or {}, asked)
+
+
+def rows_around(job: Job, wanted: Collection[str]) -> JobRows:
+    """Of a job only the steps of these ids (texts that are none are left out), and those directly before
+    them: what it takes to name and to look at them."""
+    ids = [pk for pk in map(_uuid, wanted) if pk is not None]
+    edges = Edge.objects.filter(before__job=job, after__in=ids)
+    steps = Step.objects.filter(Q(pk__in=ids) | Q(pk__in=edges.values("before")), job=job).select_related(
+        "job"
+    )
+    return _rows(job, list(steps), edges, _counts(job), {}, ())
+
+
+def _rows(
+    job: Job,
+    steps: list[Step],
+    edges: QuerySet[Edge],
+    counts: dict[uuid.UUID | None, Counter[str]],
+    known: Mapping[str, EntityName],
+    asked: Iterable[Approval],
+) -> JobRows:
     nested = [step.pk for step in steps if step.spec.get("recipe")]
     children = {
         child.parent_step_id: child
@@ -104,7 +130,7 @@ def job_rows(
         child_steps=child_steps,
         operations=_operations(waits),
         approvals=_approvals(waits, {str(one.pk): one for one in asked}),
-        items=_item_names(steps, known or {}),
+        items=_item_names(steps, known),
     )
 
 
@@ -144,9 +170,18 @@ def _child_steps(children: Iterable[Job]) -> dict[uuid.UUID, list[Step]]:
     return found
 
 
-def job_events(job: Job) -> list[WorkflowEvent]:
-    """The latest events, newest first."""
-    return list(WorkflowEvent.objects.filter(job=job).order_by("-id")[:EVENTS_SHOWN])
+def job_events(job: Job, before: int | None = None) -> list[WorkflowEvent]:
+    """The latest events, newest first; `before`: those older than the event of that id."""
+    rows = WorkflowEvent.objects.filter(job=job)
+    if before is not None:
+        rows = rows.filter(pk__lt=before)
+    return list(rows.order_by("-id")[:EVENTS_SHOWN])
+
+
+def step_of(job: Job, wanted: str) -> Step | None:
+    """The job's step of that id; None for what is none."""
+    pk = _uuid(wanted)
+    return Step.objects.filter(job=job, pk=pk).select_related("job").first() if pk else None
 
 
 def step_names(ids: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, str, uuid.UUID, str]]:
@@ -191,3 +226,19 @@ def _uuid(item: Any) -> uuid.UUID | None:
         return uuid.UUID(item) if isinstance(item, str) else None
     except ValueError:
         return None
+
+
+def schedules_of(viewer: User) -> QuerySet[Schedule]:
+    """Schedules of the viewer's teams."""
+    return visible(Schedule.objects.select_related("team"), viewer)
+
+
+def schedule_names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
+    """What the schedules are called."""
+    found = Schedule.objects.filter(pk__in=ids).values_list("pk", "name")
+    return {pk: EntityName(reference=name, link=link_to(Schedule, pk)) for pk, name in found}
+
+
+def outside_events_of(viewer: User) -> QuerySet[OutsideEvent]:
+    """Events from outside that came for the viewer's teams, with the step that took each."""
+    return visible(OutsideEvent.objects.select_related("step"), viewer)

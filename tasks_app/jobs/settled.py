@@ -3,7 +3,7 @@ visible after a higher one.
 
 A writer holds its lock on the table from before it takes an id until its commit is visible. So whoever is
 seen to hold none, after a head of ids was read, has made visible every id up to that head that it ever will.
-Nobody waits for a reader, and only transactions that write events hold readers back (decision 0019).
+Nobody waits for a reader, and only transactions that write events hold readers back (decision 0020).
 """
 
 from __future__ import annotations

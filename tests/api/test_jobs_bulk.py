@@ -11,7 +11,7 @@ from tasks_app.jobs import planning
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.worker import drain
 from tests.api.conftest import Open
-from tests.factories import make_team
+from tests.factories import make_deal, make_team
 
 pytestmark = pytest.mark.django_db
 ROOM = "/api/v1/jobs/bulk/"
@@ -19,11 +19,12 @@ ROOM = "/api/v1/jobs/bulk/"
 
 @pytest.fixture
 def jobs() -> list[Job]:
+    deal = make_deal()
     return [
         planning.job_start(
             recipe="book_deal",
-            inputs={"deal_id": str(uuid.uuid4())},
-            team=make_team(),
+            inputs={"deal_id": str(deal.pk)},
+            team=deal.team,
             actor="system",
             priority=200,
         )

@@ -101,16 +101,15 @@ def client_of(agency: Agency) -> Callable[..., Client]:
     return logged_in
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def desk(
     lived: tuple[Database, Agency],
     database_server: TestServer,
     django_db_setup: Database,
     django_db_blocker: DjangoDbBlocker,
-    processes: ProcessGroup,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Any]:
-    """tests.ui.browser.Desk: a browser and a web process on a copy of the agency; the test commits."""
+    """tests.ui.browser.Desk: a browser, and a web process on a copy of the agency. A module's tests commit to
+    it and use no other database."""
     from tests.ui.browser import Desk, browsing, serving
 
     database = database_server.create(template=lived[0])
@@ -121,15 +120,15 @@ def desk(
         client.force_login(people[role], backend="django.contrib.auth.backends.ModelBackend")
         return client
 
-    url = serving(processes, database.env)
-    # Playwright's own event loop runs in this thread, where Django suspects async code.
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    with django_db_blocker.unblock(), browsing() as browser:
-        point_django_at(database.urls.app)
-        try:
-            yield Desk(url=url, browser=browser, login=login)
-        finally:
-            connections.close_all()
-            point_django_at(django_db_setup.urls.app)
-    processes.stop()
+    with ProcessGroup() as group, pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock():
+        url = serving(group, database.env)
+        # Playwright's own event loop runs in this thread, where Django suspects async code.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        with browsing() as browser:
+            point_django_at(database.urls.app)
+            try:
+                yield Desk(url=url, browser=browser, login=login)
+            finally:
+                connections.close_all()
+                point_django_at(django_db_setup.urls.app)
     database_server.drop(database.name)

@@ -57,7 +57,10 @@ def test_every_page_renders_for_every_role_with_few_queries(
 ) -> None:
     client = client_of(role)
     for entity, address, _ in entities(agency):
-        with django_assert_max_num_queries(25):
+        # A step's page is its job's, which tells much more.
+        with django_assert_max_num_queries(
+            46 if "step=" in address else 32 if isinstance(entity, Job) else 25
+        ):
             answer = client.get(address)
         assert answer.status_code == 200, entity
         assert not _INLINE.findall(answer.content.decode()), entity
@@ -167,7 +170,7 @@ def test_steps_lead_to_their_own_trail(agency: Agency, client_of: ClientOf) -> N
     plain = client.get(page_of(job))
     assert "step" not in plain.context
     for step in Step.objects.filter(job=job):
-        assert f'href="?step={step.pk}#step"' in plain.content.decode()
+        assert f'href="{page_of(job)}?step={step.pk}#step"' in plain.content.decode()
         assert names_of("step", [step.pk])[step.pk].link == f"{page_of(job)}?step={step.pk}#step"
         assert AuditEntry.objects.filter(entity_id=step.pk).count() == step.version
     other = Step.objects.exclude(job=job).first()
