@@ -215,12 +215,15 @@ def _hand_over(event: OutsideEvent) -> None:
     waiting = EventWait.objects.filter(
         team=event.team_id, name=event.name, correlation=event.correlation, event=None, closed_at=None
     )
-    asleep = waiting.filter(step__status=StepStatus.AWAITING_TOOL).order_by("id")
-    for wait in asleep.select_related("step__job").select_for_update(of=("self",), no_key=True):
+    asleep = waiting.filter(step__status=StepStatus.AWAITING_TOOL).order_by("id").select_related("step__job")
+    rows = asleep.select_for_update(of=("self",), no_key=True)
+    tried: list[uuid.UUID] = []
+    while (wait := rows.exclude(pk__in=tried).first()) is not None:
         if _asleep(wait.step).update(ready_at=clock.now()):
             _give(event, wait, wait.step)
             wake([wait.step.lane])
             return
+        tried.append(wait.pk)
 
 
 def _asleep(step: Step) -> QuerySet[Step]:

@@ -166,6 +166,15 @@ def test_the_database_takes_a_due_time_once(ready: Bench, still: Clock) -> None:
 
 
 @db
+def test_what_happened_stays_as_it_was_written(ready: Bench, still: Clock) -> None:
+    rows = ScheduleEntry.objects.filter(schedule=made())
+    for edit in (lambda: rows.update(by="human:other"), rows.delete):
+        with pytest.raises(DatabaseError, match="permission denied"), transaction.atomic():
+            edit()
+    assert rows.get().by == "system"
+
+
+@db
 def test_paused_it_starts_nothing_and_makes_nothing_up(ready: Bench, still: Clock, user: User) -> None:
     schedule = made()
     schedule_pause(schedule_id=schedule.pk, actor=user)
