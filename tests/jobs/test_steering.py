@@ -21,6 +21,7 @@ from tasks_app.jobs.actions import (
 from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.endings import JobRefusedError, nested_end_due
 from tasks_app.jobs.engine import mark_complete
+from tasks_app.jobs.graph import job_graph
 from tasks_app.jobs.models import Job, Step, WorkflowEvent
 from tasks_app.jobs.replaying import replayed
 from tasks_app.jobs.steering import job_priority_set, step_input_give, step_skip
@@ -67,6 +68,10 @@ def test_a_waiting_step_counts_as_done_and_the_job_goes_on(bench: Bench, ops: Us
     told = WorkflowEvent.objects.get(job=job, type="step.skipped")
     assert (told.source, told.payload) == (f"human:{ops.pk}", {"reason": "the seller sent it by mail"})
     assert verify_entity("step", step.pk).ok
+    assert {node.key: node.skip_reason for node in job_graph(job).nodes} == {
+        "a": told.payload["reason"],
+        "b": "",
+    }
     run = replayed(WorkflowEvent.objects.filter(job=job))
     assert {key: one.status for key, one in run.steps.items()} == statuses(job)
     assert run.status == "COMPLETED"
