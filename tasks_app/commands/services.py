@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
 
 from tasks_app import clock
 from tasks_app.canonical import canonical_digest
@@ -158,7 +157,8 @@ def _new(key: str, wanted: Wanted, actor: Who) -> Command:
 
 def _executed(command: Command, *, awaited: bool) -> Command:
     if command.executed_at is not None:
-        Command.objects.filter(pk=command.pk).update(replays=F("replays") + 1)
+        command.replays += 1  # its row is held
+        command.save(update_fields=["replays"])
         return command
     if command.refused_at is not None:
         raise CommandRefusedError(command.refused_why)
