@@ -26,6 +26,7 @@ from tasks_app.people.actors import SYSTEM
 
 KIND = "risk_gate"
 _AT_ONCE = 100
+_OPEN_AGAIN = "The gate is open again"
 _ENDED = "What asked for it has ended"
 
 
@@ -91,6 +92,21 @@ def gate_question(command: Command) -> Approval | None:
     return asked.filter(status=ApprovalStatus.OPEN).first() if command.waiting_since else None
 
 
+def gate_passed(command: Command) -> None:
+    """A locked command is past its gates: what a person said held for this attempt, and nobody is asked."""
+    waited = command.waiting_since is not None
+    if command.overrides or waited:
+        command.overrides, command.waiting_since = [], None
+        command.save(update_fields=["overrides", "waiting_since"])
+    if not waited:
+        return
+    asked = Approval.objects.filter(
+        kind=KIND, subject_type="command", subject_id=command.pk, status=ApprovalStatus.OPEN
+    )
+    # Who is deciding at this moment finds that it has gone, and changes nothing.
+    _withdraw_question(asked.select_for_update(no_key=True, skip_locked=True).first(), _OPEN_AGAIN)
+
+
 def gates_ask_again() -> int:
     """Let go on what waits at gates that have opened by themselves; the longest unasked first. Answers how
     many went on."""
@@ -101,7 +117,9 @@ def gates_ask_again() -> int:
 @transaction.atomic
 def _ask_again(command_id: uuid.UUID) -> bool:
     # The question's lock first, as where a person decides it.
-    asked = Approval.objects.filter(kind=KIND, subject_id=command_id, status=ApprovalStatus.OPEN)
+    asked = Approval.objects.filter(
+        kind=KIND, subject_type="command", subject_id=command_id, status=ApprovalStatus.OPEN
+    )
     approval = asked.select_for_update(no_key=True, skip_locked=True).first()
     command = _held(command_id)
     if command is None or command.waiting_since is None or (approval is None and asked.exists()):
@@ -117,7 +135,7 @@ def _ask_again(command_id: uuid.UUID) -> bool:
         return False
     decided(command, Code.REOPENED, user=SYSTEM)
     _go_on(command)
-    _withdraw_question(approval, "The gate is open again")
+    _withdraw_question(approval, _OPEN_AGAIN)
     return True
 
 

@@ -21,7 +21,7 @@ from tasks_app.commands.decisions import Code, decided
 from tasks_app.commands.executing import execute_now
 from tasks_app.commands.gates import gates_closed
 from tasks_app.commands.models import Command
-from tasks_app.commands.questions import gate_ask
+from tasks_app.commands.questions import gate_ask, gate_passed
 from tasks_app.lifecycle.transitions import Who
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team
@@ -102,9 +102,7 @@ def command_pass(*, command_id: uuid.UUID, repeated: bool) -> bool | None:
         return False
     if repeated:
         decided(command, Code.REPEATED)
-    if command.overrides:
-        command.overrides = []
-        command.save(update_fields=["overrides"])
+    gate_passed(command)
     return True
 
 

@@ -22,6 +22,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.ordering import order_question, order_run
 from tasks_app.operations.publish import publish
+from tasks_app.operations.steering import operation_resend
 from tasks_app.sellers.models import Seller
 from tests.boundary.conftest import Bench, answered, asked, purchase, stopped
 from tests.factories import make_seller, make_team, make_user
@@ -117,6 +118,26 @@ class TestResend:
         gates_ask_again()
         assert Approval.objects.get(kind="risk_gate").status == "voided"
         assert fresh(operation).status == S.COMPLETED
+
+    def test_the_question_goes_when_the_seller_has_a_task_meanwhile(self) -> None:
+        operation = tried(silent())
+        Seller.objects.update(active=False)
+        claim_sends(limit=5)
+        Operation.objects.filter(pk=operation.pk).update(task_id="t-1")
+        Seller.objects.update(active=True)
+        gates_ask_again()
+        assert Approval.objects.get(kind="risk_gate").status == "voided"
+        assert fresh(operation).send_at is None
+
+    def test_sent_by_hand_past_an_open_gate_it_asks_nobody_any_more(self) -> None:
+        operation = tried(not_sent())
+        Seller.objects.update(active=False)
+        claim_sends(limit=5)
+        Seller.objects.update(active=True)
+        operation_resend(operation_id=operation.pk, user=make_user("Ad Ops"), reason="They are back")
+        assert [call.operation_id for call in claim_sends(limit=5)] == [operation.pk]
+        assert Approval.objects.get(kind="risk_gate").status == "voided"
+        assert Command.objects.get().waiting_since is None
 
     def test_nobody_decided_is_asked_again(self) -> None:
         tried(not_sent())
