@@ -1,9 +1,10 @@
-"""A process of its own that has one effect: `runner.py KEY PO`. It says "ready", begins when a line comes in,
-and prints the operation's id, or the conflict's code."""
+"""A process of its own that has one effect: `runner.py KEY PO [die]`. It says "ready", begins when a line
+comes in, and prints the operation's id, or the conflict's code; `die`: it is killed before its commit."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -13,7 +14,7 @@ import django
 
 def main() -> None:
     django.setup()
-    from django.db import connection
+    from django.db import connection, transaction
 
     from tasks_app.commands.services import IdempotencyKeyConflictError
     from tasks_app.operations.ordering import PLACE, Order, order_run
@@ -30,6 +31,10 @@ def main() -> None:
     connection.ensure_connection()
     print("ready", flush=True)  # noqa: T201
     sys.stdin.readline()
+    if sys.argv[3:] == ["die"]:
+        with transaction.atomic():
+            order_run(order=order, actor="system")
+            os.kill(os.getpid(), signal.SIGKILL)
     try:
         print(order_run(order=order, actor="system").pk, flush=True)  # noqa: T201
     except IdempotencyKeyConflictError as error:
