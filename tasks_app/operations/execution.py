@@ -44,7 +44,8 @@ class AdcpAdapter:
     def prepare(self, command: Command) -> dict[str, Any]:
         """The operation, its request frozen, held; an answer is frozen where it was given."""
         if command.kind == ANSWER:
-            return {"operation": command.payload["operation"]}
+            operation = Operation.objects.get(pk=uuid.UUID(command.payload["operation"]))
+            return {"operation": str(operation.pk), "reference": operation.reference}
         if command.seller is None:
             raise OperationRefusedError("an order has a seller")
         account_id = command.payload["account"]
@@ -60,7 +61,7 @@ class AdcpAdapter:
             subject=subject or None,
             held=True,
         )
-        return {"operation": str(operation.pk)}
+        return {"operation": str(operation.pk), "reference": operation.reference}
 
     def execute(self, command: Command) -> None:
         """Due to be sent. Raises OperationRefusedError: its seller is off, or may be sent no mutations."""
