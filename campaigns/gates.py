@@ -21,9 +21,11 @@ def why_closed(command: Command) -> str:
     """Why a purchase or a change no longer fits; empty where it does, or no campaign's budget bounds it."""
     if command.kind not in (PLACE, CHANGE) or command.subject_type != "deal":
         return ""
-    deal = Deal.objects.filter(pk=command.subject_id, campaign_id__isnull=False).first()
-    campaign = Campaign.objects.filter(pk=deal.campaign_id).first() if deal else None
-    if deal is None or campaign is None or campaign.budget is None:
+    deal = Deal.objects.filter(pk=command.subject_id).first() if command.subject_id else None
+    if deal is None or deal.campaign_id is None:
+        return ""
+    campaign = Campaign.objects.get(pk=deal.campaign_id)
+    if campaign.budget is None:
         return ""
     change = command.payload.get("arguments") if command.kind == CHANGE else None
     would_be = committed_beside(deal) + deal_amount(deal.pk, change)

@@ -23,7 +23,6 @@ from orders.evidence import as_text, deal_evidence
 from orders.models import Deal, DealLine, DealStatus
 from orders.questions import deal_question
 from orders.seller_state import deal_refresh
-from orders.services import deal_withdraw_held
 from tasks_app import clock, ids, money
 from tasks_app.adcp import requests
 from tasks_app.adcp.envelopes import parse_time
@@ -37,7 +36,8 @@ from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.ordering import CHANGE as CHANGE_BUY
 from tasks_app.operations.ordering import Order, order_propose, order_release
 from tasks_app.operations.publish import on_settled
-from tasks_app.operations.services import Subject
+from tasks_app.operations.services import Subject, operation_withdraw
+from tasks_app.people.actors import SYSTEM
 from tasks_app.people.scope import visible
 
 CHANGE = "deal_change"
@@ -200,8 +200,7 @@ def _decided(approval: Approval, outcome: Outcome) -> None:
     if outcome.answer == "approved":
         order_release(operation=operation)
     else:
-        deal = Deal.objects.get(pk=approval.subject_id)
-        deal_withdraw_held(deal=deal, reason=outcome.comment or outcome.answer)
+        operation_withdraw(operation=operation, actor=SYSTEM, reason=outcome.comment or outcome.answer)
 
 
 def _version(approval: Approval) -> int | None:
@@ -223,9 +222,11 @@ def _closed(approval: Approval) -> None:
     """A question that was voided and not asked again takes its operation with it."""
     if approval.kind != CHANGE or approval.status != ApprovalStatus.VOIDED:
         return
-    deal = Deal.objects.get(pk=approval.subject_id)
-    if not _open(deal).exists():
-        deal_withdraw_held(deal=deal, reason="The media buy cannot be changed any more")
+    operation, deal = _operation(approval), Deal.objects.get(pk=approval.subject_id)
+    if operation is not None and not _open(deal).exists():
+        operation_withdraw(
+            operation=operation, actor=SYSTEM, reason="The media buy cannot be changed any more"
+        )
 
 
 def _open(deal: Deal) -> Any:

@@ -23,10 +23,11 @@ from tasks_app.operations.conflicts import choice_words, conflict_question, take
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.operations.steered import SteeringRefusedError
+from tasks_app.operations.writing import seller_write
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 
-STEERING_RIGHTS = dict.fromkeys(("poll", "resend", "stop", "settle", "answer"), STEER_OPERATION)
+STEERING_RIGHTS = dict.fromkeys(("poll", "resend", "stop", "settle", "answer", "write"), STEER_OPERATION)
 _REFUSED = OpenApiResponse(description="The operation’s state does not allow it; the title says why")
 _FIELDS = {"reason": "reason", "evidence": "evidence", "answer": "text"}
 
@@ -47,6 +48,13 @@ class AnswerSerializer(StrictSerializer):
     generation = serializers.IntegerField(min_value=1, max_value=32767)
     text = serializers.CharField(max_length=4000, required=False, allow_blank=True, default="")
     changes = serializers.DictField(required=False, default=dict)
+
+
+class WriteSerializer(StrictSerializer):
+    """A message in words: one line as its subject, plain text."""
+
+    subject = serializers.CharField(max_length=200)
+    body = serializers.CharField(max_length=20_000)
 
 
 class SteeredSerializer(serializers.Serializer[Any]):
@@ -117,6 +125,17 @@ class SteeringActions(RoomViewSet[Operation]):
         move."""
         said = self.read_body(AnswerSerializer)
         return self._steered(lambda pk: operation_answer(operation_id=pk, user=self.viewer, **said))
+
+    @extend_schema(
+        summary="Write to the seller",
+        request=WriteSerializer,
+        responses={200: SteeredSerializer, 409: _REFUSED},
+    )
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def write(self, request: Request, **_: Any) -> Response:
+        """By mail, to the address the seller is known by; the same words on the same day are sent once."""
+        said = self.read_body(WriteSerializer)
+        return self._steered(lambda pk: seller_write(operation_id=pk, user=self.viewer, **said))
 
     def _steered(self, act: Any) -> Response:
         operation = self.get_object()

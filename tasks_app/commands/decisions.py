@@ -19,7 +19,7 @@ def decided(
 ) -> CommandDecision:
     """Record a decision, in the caller's commit. `user`: who decided, where that is not who asked."""
     back = trace(team=command.team_id, user=user or command.requested_by)
-    log.info("command_decided", command=command.key, kind=command.kind, code=str(code), **back.as_dict())
+    log.info("command_decided", command=str(command.pk), kind=command.kind, code=str(code), **back.as_dict())
     return CommandDecision.objects.create(
         command=command,
         code=code,

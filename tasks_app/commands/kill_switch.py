@@ -5,6 +5,8 @@ Reads and polls go on. What it stopped waits at its gate: for the switch, or for
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -33,13 +35,13 @@ class Stops:
     """Where the switch is on, with the reason: for all teams (None where it is off), and by team id."""
 
     everywhere: str | None
-    teams: dict[object, str]
+    teams: Mapping[uuid.UUID, str]
 
-    def why(self, team_id: object) -> str:
+    def why(self, team_id: uuid.UUID | None) -> str:
         """Why commands of that team are stopped; empty while they are not."""
         if self.everywhere is not None:
             return f"The kill switch is on for all teams: {self.everywhere}"
-        found = self.teams.get(team_id)
+        found = self.teams.get(team_id) if team_id else None
         return f"The kill switch is on for this team: {found}" if found is not None else ""
 
 
@@ -54,8 +56,11 @@ def register() -> None:
 def stops() -> Stops:
     """Where commands are stopped at this moment; one query."""
     latest = KillSwitch.objects.order_by("team_id", "-id").distinct("team_id")
-    on: dict[object, str] = {row.team_id: row.reason for row in latest if row.on}
-    return Stops(everywhere=on.pop(None, None), teams=on)
+    on = [row for row in latest if row.on]
+    return Stops(
+        everywhere=next((row.reason for row in on if row.team_id is None), None),
+        teams={row.team_id: row.reason for row in on if row.team_id is not None},
+    )
 
 
 @transaction.atomic

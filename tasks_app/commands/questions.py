@@ -6,7 +6,8 @@ that opens by itself withdraws the question (`gates_ask_again`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -20,10 +21,12 @@ from tasks_app.commands.decisions import Code, decided
 from tasks_app.commands.executing import execute_now
 from tasks_app.commands.gates import gate_label, gates_closed
 from tasks_app.commands.models import Command
+from tasks_app.lifecycle.names import EntityName, link_to, namer_register
 from tasks_app.people.actors import SYSTEM
 
 KIND = "risk_gate"
 _AT_ONCE = 100
+_OPEN_AGAIN = "The gate is open again"
 _ENDED = "What asked for it has ended"
 
 
@@ -34,6 +37,7 @@ class GateUnaskedError(Exception):
 def register() -> None:
     """Called when the application starts."""
     on_closed(_closed)
+    namer_register("command", _names)
     kind_register(
         Kind(
             name=KIND,
@@ -88,6 +92,21 @@ def gate_question(command: Command) -> Approval | None:
     return asked.filter(status=ApprovalStatus.OPEN).first() if command.waiting_since else None
 
 
+def gate_passed(command: Command) -> None:
+    """A locked command is past its gates: what a person said held for this attempt, and nobody is asked."""
+    waited = command.waiting_since is not None
+    if command.overrides or waited:
+        command.overrides, command.waiting_since = [], None
+        command.save(update_fields=["overrides", "waiting_since"])
+    if not waited:
+        return
+    asked = Approval.objects.filter(
+        kind=KIND, subject_type="command", subject_id=command.pk, status=ApprovalStatus.OPEN
+    )
+    # Who is deciding at this moment finds that it has gone, and changes nothing.
+    _withdraw_question(asked.select_for_update(no_key=True, skip_locked=True).first(), _OPEN_AGAIN)
+
+
 def gates_ask_again() -> int:
     """Let go on what waits at gates that have opened by themselves; the longest unasked first. Answers how
     many went on."""
@@ -96,9 +115,11 @@ def gates_ask_again() -> int:
 
 
 @transaction.atomic
-def _ask_again(command_id: Any) -> bool:
+def _ask_again(command_id: uuid.UUID) -> bool:
     # The question's lock first, as where a person decides it.
-    asked = Approval.objects.filter(kind=KIND, subject_id=command_id, status=ApprovalStatus.OPEN)
+    asked = Approval.objects.filter(
+        kind=KIND, subject_type="command", subject_id=command_id, status=ApprovalStatus.OPEN
+    )
     approval = asked.select_for_update(no_key=True, skip_locked=True).first()
     command = _held(command_id)
     if command is None or command.waiting_since is None or (approval is None and asked.exists()):
@@ -114,7 +135,7 @@ def _ask_again(command_id: Any) -> bool:
         return False
     decided(command, Code.REOPENED, user=SYSTEM)
     _go_on(command)
-    _withdraw_question(approval, "The gate is open again")
+    _withdraw_question(approval, _OPEN_AGAIN)
     return True
 
 
@@ -123,7 +144,7 @@ def _withdraw_question(approval: Approval | None, reason: str) -> None:
         approval_void(approval=approval, reason=reason)
 
 
-def _held(command_id: Any) -> Command | None:
+def _held(command_id: uuid.UUID) -> Command | None:
     rows = Command.objects.select_related("seller", "team").filter(pk=command_id)
     return rows.select_for_update(of=("self",), no_key=True, skip_locked=True).first()
 
@@ -185,6 +206,18 @@ def _reopen(approval: Approval) -> None:
     closed = gates_closed(command, repeated=command.repeated)
     if closed:
         gate_ask(command, closed)
+
+
+def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
+    found = Command.objects.filter(pk__in=ids).select_related("seller")
+    return {
+        command.pk: EntityName(
+            reference=command.kind.replace("_", " "),
+            name=f"{command.kind.replace('_', ' ')} {command.seller or ''}".strip(),
+            link=link_to(Command, command.pk),
+        )
+        for command in found
+    }
 
 
 def _closed(approval: Approval) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
 
 from tasks_app import clock
 from tasks_app.canonical import canonical_digest
@@ -22,7 +21,7 @@ from tasks_app.commands.decisions import Code, decided
 from tasks_app.commands.executing import execute_now
 from tasks_app.commands.gates import gates_closed
 from tasks_app.commands.models import Command
-from tasks_app.commands.questions import gate_ask
+from tasks_app.commands.questions import gate_ask, gate_passed
 from tasks_app.lifecycle.transitions import Who
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team
@@ -103,9 +102,7 @@ def command_pass(*, command_id: uuid.UUID, repeated: bool) -> bool | None:
         return False
     if repeated:
         decided(command, Code.REPEATED)
-    if command.overrides:
-        command.overrides = []
-        command.save(update_fields=["overrides"])
+    gate_passed(command)
     return True
 
 
@@ -158,7 +155,8 @@ def _new(key: str, wanted: Wanted, actor: Who) -> Command:
 
 def _executed(command: Command, *, awaited: bool) -> Command:
     if command.executed_at is not None:
-        Command.objects.filter(pk=command.pk).update(replays=F("replays") + 1)
+        command.replays += 1  # its row is held
+        command.save(update_fields=["replays"])
         return command
     if command.refused_at is not None:
         raise CommandRefusedError(command.refused_why)

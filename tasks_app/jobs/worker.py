@@ -216,6 +216,7 @@ def _refuse_exhausted(step: Step, spec: StepSpec) -> None:
     lost = claims.lost_attempts(step)
     decision = decide(attempts=step.failures + lost, failures=step.failures, budget=_budget(spec))
     if lost and not decision.again:
+        events.record(step.job, decision.code, step=step, payload={"lost": lost})
         raise StepFailedError(f"{decision.code}: {lost} workers ended without a result")
 
 

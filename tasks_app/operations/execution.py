@@ -44,7 +44,8 @@ class AdcpAdapter:
     def prepare(self, command: Command) -> dict[str, Any]:
         """The operation, its request frozen, held; an answer is frozen where it was given."""
         if command.kind == ANSWER:
-            return {"operation": command.payload["operation"]}
+            operation = Operation.objects.get(pk=uuid.UUID(command.payload["operation"]))
+            return {"operation": str(operation.pk), "reference": operation.reference}
         if command.seller is None:
             raise OperationRefusedError("an order has a seller")
         account_id = command.payload["account"]
@@ -60,7 +61,7 @@ class AdcpAdapter:
             subject=subject or None,
             held=True,
         )
-        return {"operation": str(operation.pk)}
+        return {"operation": str(operation.pk), "reference": operation.reference}
 
     def execute(self, command: Command) -> None:
         """Due to be sent. Raises OperationRefusedError: its seller is off, or may be sent no mutations."""
@@ -77,7 +78,7 @@ class AdcpAdapter:
     def resume(self, command: Command) -> None:
         """Due to be sent (again), where that is still wanted."""
         operation = _operation(command)
-        if operation.status in (S.REQUESTED, S.CALLING_ADCP, *PENDING):
+        if _is_to_leave(operation):
             Operation.objects.filter(pk=operation.pk, send_at__isnull=True).update(send_at=clock.now())
 
     def withdraw(self, command: Command, *, reason: str) -> None:
@@ -93,12 +94,16 @@ class AdcpAdapter:
             Operation.objects.filter(pk=operation.pk).update(send_at=None, next_poll_at=clock.now())
 
     def ended(self, command: Command) -> bool:
-        """Its operation was withdrawn, or has its end from the seller."""
-        return _status(command) in SETTLED
+        """Its operation was withdrawn, or the seller has it: there is an end, or a task."""
+        operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(command.operation_id))
+        return operation.status in SETTLED or (
+            command.executed_at is not None and not _is_to_leave(operation)
+        )
 
     def stands(self, command: Command) -> bool:
         """Unless the seller, or we, undid it."""
-        return _status(command) not in _UNDONE
+        status = Operation.objects.values_list("status", flat=True).get(pk=uuid.UUID(command.operation_id))
+        return status not in _UNDONE
 
 
 def register() -> None:
@@ -114,8 +119,11 @@ def _operation(command: Command) -> Operation:
     return rows.select_for_update(of=("self",), no_key=True).get(pk=uuid.UUID(command.operation_id))
 
 
-def _status(command: Command) -> str:
-    return Operation.objects.values_list("status", flat=True).get(pk=uuid.UUID(command.operation_id))
+def _is_to_leave(operation: Operation) -> bool:
+    """Whether it is still to be sent, while the seller has no task of it; or an answer to the seller."""
+    if operation.status in (S.REQUESTED, S.CALLING_ADCP, *PENDING) and not operation.task_id:
+        return True
+    return operation.status in PENDING and pauses.answer_waits(operation)
 
 
 def _fail(operation: Operation, reason: str) -> None:

@@ -114,7 +114,7 @@ def order_command(operation: Operation) -> Command:
             "subject_type": operation.subject_type,
             "subject_id": operation.subject_id,
             "requested_by": operation.requested_by,
-            "result": payload,
+            "result": {**payload, "reference": operation.reference},
             "executed_at": operation.sent_at or (clock.now() if operation.send_at else None),
         },
     )

@@ -14,6 +14,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import more_time_words
 from tasks_app.operations.pauses import continuation_current
 from tasks_app.operations.steered import SteeringRefusedError
+from tasks_app.operations.writing import seller_write
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 
@@ -100,6 +101,16 @@ def _answer(form: Form, operation: Operation, user: User) -> str:
     return f"Your answer is on its way to {operation.seller}."
 
 
+def _write(form: Form, operation: Operation, user: User) -> str:
+    _sure(form)
+    command = seller_write(
+        operation_id=operation.pk, user=user, subject=form.get("subject", ""), body=form.get("body", "")
+    )
+    if command.executed_at is None:
+        return f"Your message to {operation.seller} waits at a risk gate; people are asked."
+    return f"Your message to {operation.seller} is on its way."
+
+
 def _sure(form: Form) -> None:
     if form.get("sure") != "on":
         raise SteeringRefusedError("reason", "Confirm that you have read what it does.")
@@ -121,4 +132,5 @@ _ACTS: dict[str, Callable[[Form, Operation, User], str]] = {
     "stop": _stop,
     "settle": _settle,
     "answer": _answer,
+    "write": _write,
 }

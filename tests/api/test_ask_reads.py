@@ -122,7 +122,8 @@ def test_the_same_key_is_the_same_operation(api: APIClient, seller: FaultySeller
     somebody_else = ask(client_of(make_user("Integration")), read(), **{"Idempotency-Key": "k-1"})
 
     assert second.json() == first.json()
-    assert other_body.status_code == 409
+    assert (other_body.status_code, other_body.json()["code"]) == (409, "IDEMPOTENCY_KEY_CONFLICT")
+    assert other_body["Content-Type"] == "application/problem+json"
     assert somebody_else.json()["operation_id"] != first.json()["operation_id"]
     assert len(seller.requests("get_products")) == 2
 

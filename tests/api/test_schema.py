@@ -32,7 +32,11 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         "post /api/v1/campaigns/",
         "post /api/v1/campaigns/{id}/decide/",
         "post /api/v1/operations/",
-        *(f"post /api/v1/operations/{{id}}/{act}/" for act in ("poll", "resend", "stop", "settle", "answer")),
+        *(
+            f"post /api/v1/operations/{{id}}/{act}/"
+            for act in ("poll", "resend", "stop", "settle", "answer", "write")
+        ),
+        "post /api/v1/kill-switch/",
         "post /api/v1/conflicts/{id}/ask/",
         "post /api/v1/approvals/{id}/decide/",
         "post /api/v1/jobs/bulk/",

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from tasks_app.commands.kill_switch import kill_switch_set
+from tasks_app.commands.questions import gates_ask_again
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.jobs.recipes import StepSpec, recipe_parse, recipe_register
 from tasks_app.jobs.schedules import schedules_start_due
 from tasks_app.jobs.worker import drain
+from tasks_app.operations.models import Operation
 from tests.api.conftest import client_of
-from tests.factories import make_team, make_user
+from tests.factories import make_seller, make_team, make_user
 from tests.jobs.conftest import Bench, Clock, statuses
 
 pytestmark = pytest.mark.django_db
@@ -37,6 +40,22 @@ def test_the_example_runs(bench: Bench, minimum: int, alarm: dict[str, bool]) ->
     assert (job.status, job.outputs) == (JobStatus.COMPLETED, {"total": 12})
     assert job.steps.get(key="alarm").outputs == alarm
     assert statuses(job)["count[2]"] == "completed"
+
+
+def test_the_command_waits_at_the_kill_switch_and_goes_on(bench: Bench) -> None:
+    scope: dict[str, Any] = {"Seller": make_seller().__class__}
+    exec(block("python"), scope)  # noqa: S102
+    exec("from tasks_app.jobs.actions import WaitForApprovals, WaitForOperation", scope)  # noqa: S102
+    exec(block("python", 2), scope)  # noqa: S102
+    bench.recipe({"id": "account", "action": "shop.account", "inputs": {"seller": "norrland-digital"}})
+    kill_switch_set(on=True, reason="A drill", actor="system")
+    job = bench.run()
+    assert statuses(job) == {"account": "awaiting_user_confirmation"}
+    kill_switch_set(on=False, reason="Over", actor="system")
+    gates_ask_again()
+    drain()
+    step = job.steps.get()
+    assert step.waiting_for == {"type": "operation", "id": str(Operation.objects.get().pk)}
 
 
 def test_every_field_of_a_step_is_explained() -> None:

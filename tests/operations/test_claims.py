@@ -18,6 +18,7 @@ import pytest
 from django.db import connection, transaction
 
 from tasks_app import clock
+from tasks_app.approvals.models import Approval
 from tasks_app.operations.dispatch import (
     claim_one,
     claim_polls,
@@ -258,4 +259,4 @@ class TestClaims:
         assert claim_sends(limit=5, out=Counter()) == []
         assert (fresh(fresh_one).status, fresh(fresh_one).error["code"]) == (S.FAILED, "SELLER_OFF")
         assert fresh(tried).status == S.CALLING_ADCP, "an earlier attempt may have bought"
-        assert fresh(tried).send_at > clock.now()
+        assert Approval.objects.get(kind="risk_gate").evidence["operation"] == str(tried.pk)

@@ -18,9 +18,7 @@ class Command(DeskCommand):
     def arguments(self, parser: CommandParser) -> None:
         parser.add_argument("turn", choices=["on", "off", "status"])
         parser.add_argument("--reason", default="", metavar="TEXT", help="why; kept, and told to people")
-        parser.add_argument(
-            "--team", default="", metavar="NAME", help="this team's alone; default: all teams"
-        )
+        parser.add_argument("--team", default="", metavar="NAME", help="this team alone; default: all teams")
         parser.add_argument(
             "--as", dest="username", default="", metavar="USER", help="who turns it; default: the system"
         )

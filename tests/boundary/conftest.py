@@ -1,0 +1,50 @@
+"""Recipes and actions for one test alone, a seller, and effects to ask for."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import approval_decide
+from tasks_app.commands.kill_switch import kill_switch_set
+from tasks_app.operations.ordering import PLACE, Order
+from tasks_app.people.models import User
+from tests.factories import make_seller, make_team, make_user
+from tests.jobs.conftest import Bench
+from tests.jobs.conftest import bench as _bench
+
+bench = pytest.fixture(_bench.__wrapped__)
+
+__all__ = ["Bench", "answered", "asked", "bench", "purchase", "stopped"]
+
+
+def purchase(**fields: Any) -> Order:
+    """A purchase of the team's, with a seller that is there."""
+    defaults: dict[str, Any] = {
+        "kind": PLACE,
+        "purpose": f"test:{uuid.uuid4()}",
+        "arguments": {"po_number": "PO-1", "context": {"deal_id": "d-1"}},
+        "team": make_team(),
+    }
+    seller = fields.pop("seller", None) or make_seller()
+    return Order(seller=seller, **{**defaults, **fields})
+
+
+def stopped(on: bool = True, **fields: Any) -> None:
+    """The kill switch, turned by the system."""
+    kill_switch_set(on=on, reason="A drill", actor="system", **fields)
+
+
+def asked() -> Approval:
+    """The one open question of a gate."""
+    return Approval.objects.get(kind="risk_gate", status="open")
+
+
+def answered(verdict: str, *, user: User | None = None) -> Approval:
+    """The one open question, decided."""
+    return approval_decide(
+        approval_id=asked().pk, user=user or make_user("Approver"), verdict=verdict, comment="So be it."
+    )

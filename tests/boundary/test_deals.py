@@ -1,0 +1,169 @@
+"""Purchases, changes and cancellations are commands: what gates do to a deal."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from campaigns.gates import why_closed
+from campaigns.models import Campaign
+from campaigns.services import campaign_submit
+from orders.models import Deal, DealLine, DealStatus
+from orders.questions import DIFFERENT
+from orders.services import deal_book
+from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import approval_decide
+from tasks_app.commands.models import Command
+from tasks_app.commands.questions import gates_ask_again
+from tasks_app.jobs.models import Job, JobStatus
+from tasks_app.jobs.worker import drain
+from tasks_app.operations.converge import observe
+from tasks_app.operations.dispatch import claim_one, claim_sends
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as O
+from tests.boundary.conftest import answered, asked, stopped
+from tests.campaigns.briefs import brief
+from tests.factories import approve_deal, make_advertiser, make_deal, make_line, make_user
+from tests.operations.making import fresh, not_sent
+from tests.orders.live import booked
+
+pytestmark = pytest.mark.django_db
+
+
+def approved() -> Deal:
+    """A deal that people approved; its job is about to book it."""
+    deal = make_deal(make_line(budget=Decimal(60_000)))
+    approve_deal(deal)
+    return deal
+
+
+def run_on(deal: Deal) -> Job:
+    drain()
+    deal.refresh_from_db()
+    return Job.objects.get(subject_id=deal.pk)
+
+
+def test_a_purchase_is_a_command_of_its_deal() -> None:
+    deal = approved()
+    run_on(deal)
+    command = Command.objects.get()
+    assert (command.kind, command.adapter, command.key) == (
+        "order_place",
+        "adcp",
+        f"deal:{deal.pk}:create_media_buy",
+    )
+    assert (command.subject_id, command.team_id, command.seller_id) == (deal.pk, deal.team_id, deal.seller_id)
+    assert deal.status == DealStatus.BOOKING
+
+
+def test_the_kill_switch_keeps_a_deal_accepted_until_it_is_off() -> None:
+    deal = approved()
+    stopped()
+    job = run_on(deal)
+    assert deal.status == DealStatus.ACCEPTED
+    assert job.steps.get(status="awaiting_user_confirmation").waiting_for["ids"] == [str(asked().pk)]
+    assert claim_sends(limit=5) == []
+    stopped(on=False)
+    gates_ask_again()
+    run_on(deal)
+    assert deal.status == DealStatus.BOOKING
+    assert len(claim_sends(limit=5)) == 1
+
+
+def test_a_purchase_that_is_refused_at_its_gate_calls_the_deal_off() -> None:
+    deal = approved()
+    stopped()
+    run_on(deal)
+    answered("reject")
+    job = run_on(deal)
+    assert (job.status, deal.status) == (JobStatus.FAILED, DealStatus.CANCELLED)
+    assert Operation.objects.get(task_type="create_media_buy").status == O.CANCELED
+    stopped(on=False)
+    assert claim_sends(limit=5) == []
+
+
+def test_booking_again_answers_the_purchase_there_is() -> None:
+    deal = approved()
+    run_on(deal)
+    operation = Operation.objects.get()
+    DealLine.objects.filter(deal=deal).update(budget=1)  # it was changed since
+    assert deal_book(deal=deal).pk == operation.pk
+    assert Command.objects.count() == 1
+
+
+def test_a_cancellation_at_the_seller_waits_too_and_goes_on_by_itself() -> None:
+    deal = booked()
+    Deal.objects.filter(pk=deal.pk).update(differs=True, differences=[{"field": "budget"}])
+    from orders.questions import ask_booked_differently
+
+    question = ask_booked_differently(Deal.objects.get(pk=deal.pk))
+    stopped()
+    approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="reject", comment="No.")
+    cancel = Operation.objects.get(task_type="update_media_buy")
+    assert Command.objects.get(key=cancel.purpose).kind == "order_stop"
+    assert (cancel.status, cancel.send_at) == (O.REQUESTED, None)
+    assert Approval.objects.get(kind=DIFFERENT).status == "rejected"
+    stopped(on=False)
+    gates_ask_again()
+    assert fresh(cancel).send_at is not None
+
+
+class TestCeiling:
+    """A repeated purchase must still fit the campaign's budget."""
+
+    @pytest.fixture
+    def campaign(self) -> Campaign:
+        make_advertiser()
+        made = campaign_submit(
+            user=make_user("Buyer"), raw=brief(brand_domain=make_advertiser().brand_domain)
+        )
+        Campaign.objects.filter(pk=made.pk).update(budget=Decimal(100_000), currency="USD")
+        return made
+
+    def bought(self, campaign: Campaign) -> tuple[Deal, Operation]:
+        deal = approved()
+        Deal.objects.filter(pk=deal.pk).update(campaign_id=campaign.pk)
+        operation = deal_book(deal=deal)
+        claim_one(operation_id=operation.pk)
+        observe(operation_id=operation.pk, seen=not_sent(), channel="reply")
+        Operation.objects.filter(pk=operation.pk).update(send_at=clock.now(), lease_until=None)
+        return deal, operation
+
+    def commit(self, campaign: Campaign, amount: int) -> None:
+        other = make_deal(make_line(budget=Decimal(amount)), seller=Deal.objects.get().seller, account=False)
+        Deal.objects.filter(pk=other.pk).update(campaign_id=campaign.pk)
+        approve_deal(other)
+
+    def test_it_goes_out_while_it_fits(self, campaign: Campaign) -> None:
+        _, operation = self.bought(campaign)
+        self.commit(campaign, 40_000)
+        assert [call.operation_id for call in claim_sends(limit=5)] == [operation.pk]
+
+    def test_it_waits_for_a_person_where_it_does_not(self, campaign: Campaign) -> None:
+        _, operation = self.bought(campaign)
+        self.commit(campaign, 40_001)
+        assert claim_sends(limit=5) == []
+        question = asked()
+        assert question.evidence["gates"] == ["ceiling"]
+        assert question.evidence["why"] == (
+            f"{campaign.reference} would come to 100001.0000 USD, above its budget of 100000.0000"
+        )
+        answered("approve")
+        assert [call.operation_id for call in claim_sends(limit=5)] == [operation.pk]
+
+    def test_a_change_counts_what_it_makes_of_the_deal(self, campaign: Campaign) -> None:
+        deal, _ = self.bought(campaign)
+        DealLine.objects.filter(deal=deal).update(package_id="p-1")
+        change = Command(
+            kind="order_change",
+            subject_type="deal",
+            subject_id=deal.pk,
+            payload={"arguments": {"packages": [{"package_id": "p-1", "budget": 100_000.01}]}},
+        )
+        assert "100000.01" in why_closed(change)
+        change.payload["arguments"]["packages"][0]["budget"] = 100_000
+        assert why_closed(change) == ""
+        change.kind = "order_stop"
+        assert why_closed(change) == ""

@@ -1,0 +1,70 @@
+"""Messages to sellers: commanded in a transaction, sent once by the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tasks_app.commands.messages import Message, MessageRefusedError, message_send
+from tasks_app.commands.models import Command, OutgoingMessage
+from tasks_app.commands.questions import gates_ask_again
+from tasks_app.commands.services import IdempotencyKeyConflictError
+from tests.boundary.conftest import stopped
+from tests.database import Database
+from tests.events.parts import relay
+from tests.factories import make_team
+from tests.notifications.post_office import PostOffice, opened
+
+LETTER = Message(to="desk@norrland.example", subject="What became of\nOP-1?", body="Please tell us.")
+
+
+@pytest.fixture
+def office(committed_db: Database, settings: Any) -> Iterator[PostOffice]:
+    """A database that commits, and a mail server of our own."""
+    with opened() as server:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
+        relay()  # subscribers begin with the first numbering
+        yield server
+
+
+def send(key: str = "letter:1", message: Message = LETTER) -> Command:
+    return message_send(key=key, message=message, actor="system", team=make_team())
+
+
+def test_a_message_is_sent_once_however_often_it_is_asked_for(office: PostOffice) -> None:
+    send()
+    send()
+    relay()
+    relay()
+    assert office.recipients == ["desk@norrland.example"]
+    sent = office.taken[0][1]
+    assert sent["Subject"] == "What became of OP-1?"
+    assert "Please tell us." in str(sent.get_payload())
+    assert OutgoingMessage.objects.get().sent_at is not None
+    with pytest.raises(IdempotencyKeyConflictError):
+        send(message=Message(to=LETTER.to, subject="Else", body="Else"))
+
+
+def test_the_kill_switch_holds_it_back(office: PostOffice) -> None:
+    stopped()
+    send()
+    relay()
+    assert office.recipients == []
+    stopped(on=False)
+    gates_ask_again()
+    relay()
+    assert office.recipients == ["desk@norrland.example"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("to", ""), ("to", "nobody"), ("to", "a@b.example\nBcc: c@d.example"), ("subject", " "), ("body", "")],
+)
+def test_what_cannot_be_sent_is_refused_and_nothing_is_kept(field: str, value: str) -> None:
+    with pytest.raises(MessageRefusedError):
+        send(message=Message(**{**vars(LETTER), field: value}))
+    assert not Command.objects.exists()
