@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
+from asgiref.sync import async_to_sync
+
 from orders.models import LIVE, Deal, DealLine, DealStatus
 from orders.seller_state import deal_follow
 from tasks_app import clock
@@ -25,10 +27,10 @@ from tasks_app.operations.line import (
     Line,
     UnreadableError,
     accounts_by_reference,
-    line_to,
     within,
 )
 from tasks_app.operations.models import OPEN, Operation, OperationStatus
+from tasks_app.operations.reading import reading_line_to
 from tasks_app.operations.services import Subject
 from tasks_app.sellers.models import Account, Seller
 
@@ -54,7 +56,7 @@ def media_buys_reconcile(sellers: Sequence[Seller], limit_s: float) -> list[Read
     """
     started = clock.now()
     plans = [_plan(seller) for seller in sellers]
-    heard = asyncio.run(_hear_all(plans, limit_s))
+    heard = async_to_sync(_hear_all)(plans, limit_s)
     return [_reading(plan, told, started) for plan, told in zip(plans, heard, strict=True)]
 
 
@@ -102,7 +104,7 @@ def _plan(seller: Seller) -> _Plan:
     live = named.filter(status__in=LIVE)
     return _Plan(
         seller=seller,
-        line=line_to(seller),
+        line=reading_line_to(seller),
         accounts=[
             (json.loads(reference), owners) for reference, owners in accounts_by_reference(seller).items()
         ],
