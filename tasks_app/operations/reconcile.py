@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from asgiref.sync import async_to_sync
+
 from tasks_app import clock
 from tasks_app.adcp.tasks import (
     STATUS_TOOL_NAMES,
@@ -32,12 +34,12 @@ from tasks_app.operations.line import (
     UnreadableError,
     accounts_by_reference,
     is_not_there,
-    line_to,
     why,
     within,
 )
 from tasks_app.operations.models import OPEN, PENDING, SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.reading import reading_line_to
 from tasks_app.operations.services import Subject
 from tasks_app.sellers.models import Account, Seller
 
@@ -57,7 +59,7 @@ def tasks_reconcile(sellers: Sequence[Seller], limit_s: float) -> list[Reading]:
     """
     started = clock.now()
     plans = [_plan(seller) for seller in sellers]
-    heard = asyncio.run(_hear_all(plans, limit_s))
+    heard = async_to_sync(_hear_all)(plans, limit_s)
     return [_reading(plan, told, started) for plan, told in zip(plans, heard, strict=True)]
 
 
@@ -100,7 +102,7 @@ def _plan(seller: Seller) -> _Plan:
         accounts.append((None, []))
     return _Plan(
         seller=seller,
-        line=line_to(seller),
+        line=reading_line_to(seller),
         list_tool=task_list_tool(seller.tools),
         status_tool=task_status_tool(seller.tools) or STATUS_TOOL_NAMES[0],
         accounts=accounts,
