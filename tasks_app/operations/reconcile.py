@@ -28,7 +28,7 @@ from tasks_app.adcp.tasks import (
     task_status_tool,
 )
 from tasks_app.adcp.types import TERMINAL_STATUSES, Seen
-from tasks_app.operations.comparison import Finding, Reading, Verdict
+from tasks_app.operations.comparison import Finding, Reading, Verdict, unnamed_of
 from tasks_app.operations.line import (
     Line,
     UnreadableError,
@@ -164,7 +164,8 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading.findings = [_pending_here(ours[task_id], heard) for task_id in judged]
     reading.findings += _listed_only(plan, heard, ours, started)
     reading.notes, reading.complete = list(_notes(plan, heard)), not (heard.passed_over + heard.left_out)
-    reading.unnamed = _unnamed(plan.seller)
+    nameless = Operation.objects.filter(seller=plan.seller, status__in=PENDING, task_id="")
+    reading.unnamed = unnamed_of(nameless, state="pending", name="task_id")
     return reading
 
 
@@ -289,11 +290,3 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield f"{heard.passed_over} pending operations were not listed and not looked up in this run"
     if heard.left_out:
         yield f"{heard.left_out} more tasks that nobody here knows were not taken up in this run"
-
-
-def _unnamed(seller: Seller) -> list[tuple[str, uuid.UUID | None]]:
-    nameless = Operation.objects.filter(seller=seller, status__in=PENDING, task_id="").order_by("id")
-    return [
-        (f"{reference} is pending without a task_id of the seller's: it cannot be compared", team_id)
-        for reference, team_id in nameless.values_list("reference", "team_id")
-    ]
