@@ -6,13 +6,11 @@ import json
 import threading
 import time
 import uuid
-from datetime import timedelta
 from typing import Any
 
 import pytest
 import requests
 
-from tasks_app import clock
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
@@ -342,23 +340,6 @@ def test_news_and_a_status_of_none(receiver: Endpoint, norrland: Seller) -> None
     unclear = {**body, "status": "unknown", "idempotency_key": "whk-another-0005"}
     assert receiver.send(norrland, unclear).status_code == 200
     assert fresh(operation).status == S.WORKING
-
-
-@pytest.mark.parametrize("word", ["approved", "pending_manual", "requires_approval"])
-def test_a_status_outside_the_enum_is_kept_and_the_seller_asked_what_it_means(
-    receiver: Endpoint, norrland: Seller, word: str
-) -> None:
-    operation, body = of(norrland)
-    Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now() + timedelta(hours=1))
-
-    assert receiver.send(norrland, {**body, "status": word}).status_code == 200
-
-    seen = operation.observations.get(channel="webhook")
-    assert (seen.outcome, seen.status, seen.raw_status) == ("indeterminate", "unknown", word)
-    left = fresh(operation)
-    assert left.status == operation.status, "never failed, never settled"
-    assert left.next_poll_at is not None
-    assert left.next_poll_at <= clock.now(), "asked at once"
 
 
 @pytest.mark.parametrize(
