@@ -129,8 +129,10 @@ WEBHOOK_SELLER_CAP = env.int("FLIGHTDECK_WEBHOOK_SELLER_CAP", 3000)
 WEBHOOK_SOURCE_CAP = env.int("FLIGHTDECK_WEBHOOK_SOURCE_CAP", 120)
 WEBHOOK_REFUSED_ROWS = env.int("FLIGHTDECK_WEBHOOK_REFUSED_ROWS", 200)  # kept, per seller and hour
 WEBHOOK_NONCES_PER_KEY = env.int("FLIGHTDECK_WEBHOOK_NONCES_PER_KEY", 100_000)
+WEBHOOK_NONCES_IN_ALL = env.int("FLIGHTDECK_WEBHOOK_NONCES_IN_ALL", 1_000_000)
 WEBHOOK_KEEP = timedelta(days=_positive("FLIGHTDECK_WEBHOOK_KEEP_DAYS", 90))  # refused and repeated ones
-if min(WEBHOOK_THREADS, WEBHOOK_SELLER_CAP, WEBHOOK_SOURCE_CAP, WEBHOOK_NONCES_PER_KEY) < 1:
+_numbers = (WEBHOOK_THREADS, WEBHOOK_SELLER_CAP, WEBHOOK_SOURCE_CAP)
+if min(*_numbers, WEBHOOK_NONCES_PER_KEY, WEBHOOK_NONCES_IN_ALL) < 1:
     raise ImproperlyConfigured("FLIGHTDECK_WEBHOOK_… numbers must be at least 1")
 
 # --- database: PostgreSQL only, two roles --------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
 from orders import questions
-from orders.confirmation import differences, mirror, packages_apply, unconfirm
+from orders.confirmation import differences, mirror, packages_apply, total_differences, unconfirm
 from orders.mirror_times import mirror_begin
 from orders.models import Deal, DealLine, DealStatus
 from tasks_app import ids
@@ -36,7 +37,7 @@ def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | N
         changes=told,
     )
     mirror_begin(deal)
-    compare(deal, result.get("packages"))
+    compare(deal, result)
 
 
 def own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
@@ -48,10 +49,11 @@ def own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
     return {column: value for column, value in told.items() if column != "media_buy_id"}
 
 
-def compare(deal: Deal, packages: object) -> None:
-    """Write what the seller says of the packages beside what was approved; a new departure is asked about.
-    Called in a transaction that holds the deal's lock."""
-    found = differences(deal, packages_apply(deal, packages))
+def compare(deal: Deal, buy: Mapping[str, Any]) -> None:
+    """Write what the seller says of a media buy's packages beside what was approved; a new departure is asked
+    about. Called in a transaction that holds the deal's lock."""
+    lines = packages_apply(deal, buy.get("packages"))
+    found = [*differences(deal, lines), *total_differences(deal, lines, buy)]
     if not deal.media_buy_id:
         unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
         found.append({"line": 0, "product": "The media buy", **unnamed})

@@ -16,6 +16,7 @@ from tasks_app.money import decimal_of
 # What the columns hold; a seller's value beyond it is no value.
 _MAX_IDENTITY, _MAX_STATUS, _MAX_REVISION = 255, 40, 2**31
 _MAX_AMOUNT = Decimal(10) ** 12
+TOTAL = "total_budget"
 _CONFIRMED = [
     "package_id",
     "confirmed_budget",
@@ -79,6 +80,22 @@ def unconfirm(line: DealLine) -> None:
 def differences(deal: Deal, lines: Iterable[DealLine]) -> list[dict[str, Any]]:
     """Every material departure (budget, dates, rate, targeting): line, field, approved, confirmed."""
     return [found for line in lines for found in _line_differences(line)]
+
+
+def total_differences(deal: Deal, lines: Iterable[DealLine], buy: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The departure of a media buy's `total_budget`, where no package has a budget of its own: AdCP
+    core/media-buy has one amount for the whole. What states no total says nothing new about it."""
+    lines = list(lines)
+    if any(line.confirmed_budget is not None for line in lines):
+        return []
+    confirmed = _amount(buy.get("total_budget"))
+    if confirmed is None:
+        return [found for found in deal.differences if found["field"] == TOTAL]
+    approved = sum((line.budget for line in lines), Decimal(0))
+    if confirmed == approved:
+        return []
+    said = {"field": TOTAL, "approved": _text(approved), "confirmed": _text(confirmed)}
+    return [{"line": 0, "product": "The media buy", **said}]
 
 
 def _line_differences(line: DealLine) -> list[dict[str, Any]]:

@@ -17,9 +17,10 @@ from orders.services import deal_cancel_at_seller, deal_locked, purchase_of
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.plain import as_text
-from tasks_app.approvals.services import DecisionRefusedError, Question, approval_open
+from tasks_app.approvals.services import DecisionRefusedError, approval_open
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.publish import on_settled
+from tasks_app.operations.questions import operation_question
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import SYSTEM
 
@@ -62,26 +63,21 @@ def register() -> None:
 def change_ask(operation: Operation) -> Approval:
     """Ask people whether a change that the seller made after its deadline is still wanted."""
     deal = deal_locked(_deal_id(operation))
-    return approval_open(
-        question=Question(
-            kind=LATE_CHANGE,
-            team=deal.team,
-            title=f"{deal.seller} changed {deal.reference} after its deadline",
-            subject_type="operation",
-            subject_id=operation.pk,
-            subject_version=operation.version,
-            evidence={
-                **deal_evidence(deal),
-                "operation": operation.reference,
-                "media_buy_id": deal.media_buy_id,
-                "change": as_text(operation.request),
-                "answered": as_text(operation.result or {}),
-                "change_in_words": json.dumps(_changed(operation), ensure_ascii=False),
-            },
-            policy="Completed after its deadline",
-        ),
-        requested_by=SYSTEM,
+    question = operation_question(
+        operation,
+        kind=LATE_CHANGE,
+        team=deal.team,
+        title=f"{deal.seller} changed {deal.reference} after its deadline",
+        evidence={
+            **deal_evidence(deal),
+            "media_buy_id": deal.media_buy_id,
+            "change": as_text(operation.request),
+            "answered": as_text(operation.result or {}),
+            "change_in_words": json.dumps(_changed(operation), ensure_ascii=False),
+        },
+        policy="Completed after its deadline",
     )
+    return approval_open(question=question, requested_by=SYSTEM)
 
 
 def _settled(operation: Operation) -> None:

@@ -26,7 +26,8 @@ from orders.models import LIVE, Deal, DealMirror
 from orders.reconcile import ALL_STATUSES, TOOL
 from orders.seller_state import Freshness, deal_follow, is_older
 from tasks_app import clock
-from tasks_app.operations.line import Line, UnreadableError, line_to, within
+from tasks_app.operations.line import Line, UnreadableError, within
+from tasks_app.operations.reading import left_alone, reading_line_to
 from tasks_app.sellers.models import Seller
 from tasks_app.waking import wake_workers
 
@@ -113,10 +114,11 @@ async def _pass() -> int:
 
 
 def _claimable() -> Any:
-    """Due with an active seller that nobody is asking."""
+    """Due with an active seller that answers and that nobody is asking."""
     now = clock.now()
     asked = DealMirror.objects.filter(lease_until__gte=now)
     due = DealMirror.objects.filter(due_at__lte=now, deal__seller__active=True)
+    due = due.exclude(deal__seller__in=Seller.objects.filter(left_alone()))
     return due.exclude(deal__seller__in=asked.values("deal__seller"))
 
 
@@ -144,7 +146,7 @@ def _errands(deals: Iterable[Deal]) -> list[_Errand]:
             seller=seller.slug,
             can_ask=TOOL in seller.tools,
             tells_delivery=_DELIVERY_TOOL in seller.tools,
-            line=line_to(seller),
+            line=reading_line_to(seller),
             batches=list(batches.values()),
         )
         for seller, batches in by_seller.items()

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from orders.confirmation import differences
+from orders.confirmation import TOTAL, differences
 from orders.models import CONFIRMED, Deal, DealLine, DealMirror, DealStatus
 from orders.selectors import DealRows, deal_names
 from tasks_app.approvals.models import Approval
@@ -111,6 +111,10 @@ def departure_sentences(group: DealGroup) -> list[str]:
             approved = text.amount(row.line.budget, group.deal.currency)
             said.append(f"{where}budget {confirmed} for {approved} ({row.budget_change.partition(', ')[2]})")
         said += [f"{where}{other}" for other in row.other]
+    for found in group.deal.differences:
+        if found["field"] == TOTAL:
+            amounts = [text.amount(found[side], group.deal.currency) for side in ("confirmed", "approved")]
+            said.append(f"in all {' for '.join(amounts)}")
     return said
 
 

@@ -16,19 +16,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
+from asgiref.sync import async_to_sync
+
 from orders.models import LIVE, Deal, DealLine, DealStatus
 from orders.seller_state import deal_follow
 from tasks_app import clock
 from tasks_app.adcp.requests import MediaBuyStatus
-from tasks_app.operations.comparison import Finding, Reader, Reading, Settled, Verdict
+from tasks_app.operations.comparison import Finding, Reader, Reading, Settled, Verdict, unnamed_of
 from tasks_app.operations.line import (
     Line,
     UnreadableError,
     accounts_by_reference,
-    line_to,
     within,
 )
 from tasks_app.operations.models import OPEN, Operation, OperationStatus
+from tasks_app.operations.reading import reading_line_to
 from tasks_app.operations.services import Subject
 from tasks_app.sellers.models import Account, Seller
 
@@ -54,7 +56,7 @@ def media_buys_reconcile(sellers: Sequence[Seller], limit_s: float) -> list[Read
     """
     started = clock.now()
     plans = [_plan(seller) for seller in sellers]
-    heard = asyncio.run(_hear_all(plans, limit_s))
+    heard = async_to_sync(_hear_all)(plans, limit_s)
     return [_reading(plan, told, started) for plan, told in zip(plans, heard, strict=True)]
 
 
@@ -102,7 +104,7 @@ def _plan(seller: Seller) -> _Plan:
     live = named.filter(status__in=LIVE)
     return _Plan(
         seller=seller,
-        line=line_to(seller),
+        line=reading_line_to(seller),
         accounts=[
             (json.loads(reference), owners) for reference, owners in accounts_by_reference(seller).items()
         ],
@@ -179,7 +181,8 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     if heard.unread:
         return reading
     reading.notes, reading.complete = list(_notes(plan, heard)), not heard.passed_over
-    reading.unnamed = _unnamed(plan.seller)
+    nameless = Deal.objects.filter(seller=plan.seller, status__in=LIVE, media_buy_id="")
+    reading.unnamed = unnamed_of(nameless, state="booked", name="media_buy_id")
     if not plan.can_ask:
         return reading
     wanted = [*plan.booked, *heard.buys]
@@ -205,14 +208,6 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield "no account there: it was not asked what was booked"
     if heard.passed_over:
         yield f"{heard.passed_over} more media buys that are no deal's were not looked at"
-
-
-def _unnamed(seller: Seller) -> list[tuple[str, uuid.UUID | None]]:
-    nameless = Deal.objects.filter(seller=seller, status__in=LIVE, media_buy_id="").order_by("id")
-    return [
-        (f"{reference} is booked without a media_buy_id of the seller's: it cannot be compared", team_id)
-        for reference, team_id in nameless.values_list("reference", "team_id")
-    ]
 
 
 def _bought(deal: Deal, buy: Buy, started: datetime) -> Finding:

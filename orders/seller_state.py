@@ -115,7 +115,7 @@ def _take(deal: Deal, buy: Mapping[str, Any], asked_at: datetime, final: bool | 
     )
     _write(deal, buy, told, steps)
     if deal.status in LIVE:
-        compare(deal, buy.get("packages"))
+        compare(deal, buy)
     _read(deal, kept, fresh, moved=moved or bool(steps))
     return deal
 

@@ -16,7 +16,7 @@ from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import Actor, Advertiser, Team, User
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
-from tasks_app.webhooks.models import SellerRevocations, SenderTally, WebhookDelivery
+from tasks_app.webhooks.models import SellerKey, SellerRevocations, SenderTally, WebhookDelivery
 
 __all__ = [
     "Account",
@@ -55,6 +55,7 @@ __all__ = [
     "ScheduleEntry",
     "Seller",
     "SellerBreaker",
+    "SellerKey",
     "SellerRevocations",
     "SenderTally",
     "Step",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from campaigns.legacy.history import Histories, status_of, unknown_statuses
 from campaigns.legacy.owners import Owner
-from campaigns.legacy.plans import Plan, Problems, Refused, imported_id
+from campaigns.legacy.plans import Plan, PlannedRows, Problems, Refused, imported_id
 from campaigns.legacy.source import Row, Source
 from campaigns.legacy.values import (
     UnmappableError,
@@ -43,17 +43,9 @@ class _Facts:
     end: str
 
 
-@dataclass(kw_only=True)
-class CampaignRows:
-    """Campaigns that can be imported and rows that cannot."""
-
-    plans: list[Plan] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-
-
-def campaign_rows(source: Source, owner: Owner, histories: Histories) -> CampaignRows:
+def campaign_rows(source: Source, owner: Owner, histories: Histories) -> PlannedRows:
     """Every row of `campaigns` and `jobs`. Raises UnreadableSourceError."""
-    rows = CampaignRows()
+    rows = PlannedRows()
     for table, facts_of in _FACTS.items():
         for row in source.rows(table):
             found = _plan(row, facts_of, owner, histories)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, get_args
 
 from campaigns.brief import Channel
 from campaigns.legacy.history import Histories, deal_status, status_of, unknown_statuses
 from campaigns.legacy.owners import Owner
-from campaigns.legacy.plans import Plan, Problems, Refused, imported_id
+from campaigns.legacy.plans import Plan, PlannedRows, Problems, Refused, imported_id
 from campaigns.legacy.sellers import seller_facts
 from campaigns.legacy.source import Row, Source
 from campaigns.legacy.values import UnmappableError, Values, flight, kept, moment, number, required, text
@@ -25,17 +24,9 @@ _MODELS = {"": "cpm", "CPM": "cpm", "CPP": "cpp", "FLAT": "flat_rate"}
 _LARGEST = Decimal(10) ** 13
 
 
-@dataclass(kw_only=True)
-class DealRows:
-    """Deals that can be imported and rows that cannot."""
-
-    plans: list[Plan] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-
-
-def deal_rows(source: Source, owner: Owner, histories: Histories) -> DealRows:
+def deal_rows(source: Source, owner: Owner, histories: Histories) -> PlannedRows:
     """Every row of `deals`. Raises UnreadableSourceError."""
-    rows = DealRows()
+    rows = PlannedRows()
     bookings = _by_deal(source, "booking_records", rows.refused)
     portfolio = _by_deal(source, "portfolio_metadata", rows.refused)
     for row in source.rows("deals"):

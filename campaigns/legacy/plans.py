@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -46,6 +46,14 @@ class Refused:
     legacy_id: str
     problems: tuple[Problem, ...]
     unknown_status: str | None = None
+
+
+@dataclass(kw_only=True)
+class PlannedRows:
+    """Rows that can be imported and rows that cannot."""
+
+    plans: list[Plan] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
 
 
 class Problems:

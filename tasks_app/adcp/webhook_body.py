@@ -98,10 +98,11 @@ def from_event(event: Json) -> Json:
 
 
 def read_webhook(
-    body: Json, *, secrets: Sequence[str] = (), old: bool = False
+    body: Json, *, secrets: Sequence[str] = (), old: bool = False, any_status: bool = False
 ) -> tuple[WebhookEnvelope, Seen]:
     """The envelope of a parsed body, and what it says about the task. An `old` one, made by `from_event`,
-    names no task_type.
+    names no task_type. With `any_status` a word that is no task status is read as `unknown`, not refused: it
+    is to be found out what the task's status is.
 
     Raises EnvelopeError for a body that is no webhook of AdCP (answer it with 400, after its signature was
     checked). The token stands in the envelope, to be compared with `token_matches`; it never stands in the
@@ -109,7 +110,7 @@ def read_webhook(
     """
     if extraction.webhook_format(body) == "a2a":
         return _read_native(body, secrets)
-    _check_envelope(body, _REQUIRED_OLD if old else _REQUIRED)
+    _check_envelope(body, _REQUIRED_OLD if old else _REQUIRED, any_status=any_status)
     token = body.get("token")
     given = token if isinstance(token, str) else None
     known_secrets = [*secrets, *([given] if given else [])]
@@ -130,13 +131,13 @@ def read_webhook(
     return envelope, _seen(cleaned, envelope)
 
 
-def _check_envelope(body: Json, required: Sequence[str]) -> None:
+def _check_envelope(body: Json, required: Sequence[str], *, any_status: bool) -> None:
     missing = [name for name in required if not _text(body.get(name))]
     if missing == ["idempotency_key"]:
         raise EnvelopeError("missing_idempotency_key", "the webhook has no idempotency_key")
     if missing:
         raise EnvelopeError("missing_envelope_fields", f"the webhook has no {', '.join(missing)}")
-    if body["status"] not in TASK_STATUSES:
+    if body["status"] not in TASK_STATUSES and not any_status:
         raise EnvelopeError("invalid_envelope_status", "the webhook's status is not a task status of AdCP")
 
 

@@ -14,6 +14,7 @@ from django.shortcuts import redirect
 from tasks_app.approvals import around, evidence, presenters, selectors
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.approvals.together import Refusal, approvals_decide
 from tasks_app.desk.items import plural, segments
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.errors import TransitionError
@@ -123,23 +124,15 @@ class ApprovalAdmin(StatefulPage):
     ) -> HttpResponse:
         """This one and the others shown with it, each by a decision of its own on the digest shown."""
         shown = {obj.pk: request.POST["digest"], **_shown(request.POST.getlist("also"))}
-        decided = 0
-        for approval in self.get_queryset(request).filter(pk__in=shown):
-            try:
-                approval_decide(
-                    approval_id=approval.pk,
-                    user=viewer(request),
-                    verdict=verdict,
-                    comment=comment,
-                    expected_digest=shown[approval.pk],
-                )
-                decided += 1
-            except DecisionRefusedError as error:
-                messages.error(request, f"{approval.reference}: {error}")
-            except TransitionError as error:
-                messages.error(request, f"{approval.reference}: {refusal_words(error)}")
+        named = dict(self.get_queryset(request).filter(pk__in=shown).values_list("pk", "reference"))
+        wanted = {pk: digest for pk, digest in shown.items() if pk in named}
+        done = approvals_decide(shown=wanted, user=viewer(request), verdict=verdict, comment=comment)
+        for one in done:
+            if one.refusal is not None:
+                messages.error(request, f"{named[one.approval_id]}: {_words(one.refusal)}")
+        decided = [one for one in done if one.refusal is None]
         if decided:
-            messages.success(request, f"{plural(decided, _WORD[verdict])} recorded.")
+            messages.success(request, f"{plural(len(decided), _WORD[verdict])} recorded.")
         return redirect(request.path)
 
     def _refused(
@@ -157,6 +150,10 @@ class ApprovalAdmin(StatefulPage):
             comment=comment,
             **data,
         )
+
+
+def _words(refusal: Refusal) -> str:
+    return refusal_words(refusal) if isinstance(refusal, TransitionError) else str(refusal)
 
 
 def _left(approval: Approval, detail: around.Detail) -> Decimal | None:

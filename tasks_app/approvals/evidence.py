@@ -37,6 +37,7 @@ _SHOWN = frozenset(
         "zone",
     }
 )
+_AMOUNTS = ("budget", "total_budget")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,13 +226,13 @@ def _difference(found: Mapping[str, Any], evidence: Mapping[str, Any], many: boo
         field=name,
         approved=_difference_text(name, approved, currency, zone),
         confirmed=_difference_text(name, confirmed, currency, zone),
-        change=_change(approved, confirmed, currency) if name in ("budget", "rate") else "",
+        change=_change(approved, confirmed, currency) if name in (*_AMOUNTS, "rate") else "",
     )
 
 
 def _difference_text(name: str, value: Any, currency: str, zone: str) -> str:
     at = parse_time(value) if name in ("start", "end") else None
-    if name == "budget":
+    if name in _AMOUNTS:
         return text.amount(value, currency)
     if name == "rate":
         return _rate(decimal_of(value), currency)

@@ -1,6 +1,7 @@
 """Leases of calls that are out move from the operations' wide rows into a narrow table of their own."""
 
 import django.db.models.deletion
+import django.utils.timezone
 from django.db import migrations, models
 
 # The table holds what is out now, and every row of it is soon dead: vacuumed by count, not by share, at once.
@@ -49,6 +50,27 @@ class Migration(migrations.Migration):
         migrations.AddField(model_name="approval", name="reminded_at", field=models.DateTimeField(null=True)),
         migrations.AddField(
             model_name="notification", name="not_for", field=models.CharField(blank=True, max_length=80)
+        ),
+        # Key ids that sellers have published: new ones are told of.
+        migrations.CreateModel(
+            name="SellerKey",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("key_id", models.CharField(max_length=120)),
+                ("first_seen_at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "seller",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="tasks_app.seller"),
+                ),
+            ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("seller", "key_id"), name="seller_key_once")]
+            },
         ),
         migrations.RemoveField(model_name="operation", name="lease_until"),
     ]

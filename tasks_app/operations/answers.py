@@ -17,7 +17,7 @@ from tasks_app import clock
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
-from tasks_app.approvals.services import Question, approval_open
+from tasks_app.approvals.services import approval_open
 from tasks_app.commands.questions import GateUnaskedError
 from tasks_app.commands.services import Wanted, command_run
 from tasks_app.lifecycle.transitions import exact
@@ -27,6 +27,7 @@ from tasks_app.operations.execution import NAME
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pauses import ANSWER, answer_take_back, continuation_current
+from tasks_app.operations.questions import operation_question
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
 from tasks_app.people.actors import actor_key
@@ -155,27 +156,23 @@ def _release(operation: Operation, current: Continuation, actor: str) -> None:
 
 def _ask(operation: Operation, team: Team, current: Continuation) -> None:
     answer = current.answer or {}
-    approval_open(
-        question=Question(
-            kind=ANSWER,
-            team=team,
-            title=f"Answer {operation.seller.name} about {operation.reference}",
-            subject_type="operation",
-            subject_id=operation.pk,
-            subject_version=current.generation,
-            evidence={
-                "operation": operation.reference,
-                "seller": operation.seller.name,
-                "task": operation.task_type,
-                "asked_by_seller": current.asked,
-                "answer": answer.get("text", ""),
-                "changes": as_text(answer.get("changes", {})),
-                "changes_in_words": json.dumps(answer.get("changes", {}), ensure_ascii=False),
-            },
-            policy="An answer may move money, one approver",
-        ),
-        requested_by=current.answered_by,
+    question = operation_question(
+        operation,
+        kind=ANSWER,
+        team=team,
+        title=f"Answer {operation.seller.name} about {operation.reference}",
+        evidence={
+            "seller": operation.seller.name,
+            "task": operation.task_type,
+            "asked_by_seller": current.asked,
+            "answer": answer.get("text", ""),
+            "changes": as_text(answer.get("changes", {})),
+            "changes_in_words": json.dumps(answer.get("changes", {}), ensure_ascii=False),
+        },
+        policy="An answer may move money, one approver",
+        version=current.generation,
     )
+    approval_open(question=question, requested_by=current.answered_by)
 
 
 def _apply(approval: Approval, outcome: Outcome) -> None:

@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from django.db.models import QuerySet
+
 from tasks_app.adcp.types import Seen
 from tasks_app.operations.services import Subject
 from tasks_app.sellers.models import Seller
@@ -81,6 +83,17 @@ class Reading:
     notes: list[str] = field(default_factory=list)
     unnamed: list[tuple[str, uuid.UUID | None]] = field(default_factory=list)
     complete: bool = True
+
+
+Unnamed = list[tuple[str, uuid.UUID | None]]
+
+
+def unnamed_of(rows: QuerySet[Any], *, state: str, name: str) -> Unnamed:
+    """What a `Reading` says of entities of ours that lack the seller's `name` for them, with their teams."""
+    return [
+        (f"{reference} is {state} without a {name} of the seller's: it cannot be compared", team_id)
+        for reference, team_id in rows.order_by("id").values_list("reference", "team_id")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -221,9 +221,10 @@ def _unclear(operation: Operation, seen: Seen, channel: str) -> Verdict:
     if operation.status == S.CALLING_ADCP:
         changes |= _keep_looking(operation, seen, status=S.SUBMITTED)
         return Verdict(outcome=_Outcome.APPLIED, to=S.SUBMITTED, changes=changes, note=note)
-    return Verdict(
-        outcome=_Outcome.INDETERMINATE, note=note, changes=changes | _keep_looking(operation, seen)
-    )
+    changes |= _keep_looking(operation, seen)
+    if channel == Channel.WEBHOOK and "next_poll_at" in changes:
+        changes["next_poll_at"] = clock.now()  # something has changed there: the seller is asked what
+    return Verdict(outcome=_Outcome.INDETERMINATE, note=note, changes=changes)
 
 
 def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None) -> dict[str, Any]:

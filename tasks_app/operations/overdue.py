@@ -11,7 +11,7 @@ from typing import Any
 from tasks_app import clock
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import Question, approval_open, approval_void
+from tasks_app.approvals.services import approval_open, approval_void
 from tasks_app.desk import text
 from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations import policy
@@ -20,6 +20,7 @@ from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pauses import answer_waits, continuation_current
 from tasks_app.operations.publish import on_settled
+from tasks_app.operations.questions import operation_question
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.people.actors import SYSTEM
 from tasks_app.sellers.hours import deadline_after, hours_of
@@ -68,7 +69,6 @@ def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "")
         return
     current = continuation_current(operation)
     evidence: dict[str, Any] = {
-        "operation": operation.reference,
         "seller": operation.seller.name,
         "sent_at": operation.sent_at,
         "deadline_at": operation.deadline_at,
@@ -78,19 +78,15 @@ def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "")
     }
     if current is not None and current.dispatched_at is not None:
         evidence["answer_left_at"] = current.dispatched_at  # whether it arrived is not known
-    approval_open(
-        question=Question(
-            kind=KIND,
-            team=operation.team,
-            title=f"{operation.seller.name} has not answered {operation.task_type}",
-            subject_type="operation",
-            subject_id=operation.pk,
-            subject_version=operation.version,
-            evidence={**evidence, "stop_because": why} if why else evidence,
-            policy=f"Past its deadline for {operation.task_type}" if not why else "Asked to stop waiting",
-        ),
-        requested_by=requested_by,
+    question = operation_question(
+        operation,
+        kind=KIND,
+        team=operation.team,
+        title=f"{operation.seller.name} has not answered {operation.task_type}",
+        evidence={**evidence, "stop_because": why} if why else evidence,
+        policy=f"Past its deadline for {operation.task_type}" if not why else "Asked to stop waiting",
     )
+    approval_open(question=question, requested_by=requested_by)
 
 
 def give_up(operation: Operation) -> None:

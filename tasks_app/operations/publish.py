@@ -9,7 +9,7 @@ publishes then. An end whose result is still asked for waits until `publish_at`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 from django.db import transaction
@@ -53,6 +53,27 @@ def publish_or_leave(*, operation_id: uuid.UUID) -> bool:
     except Exception:  # the operation's end is durable: only its effects are still to come
         log.exception("publish_failed", operation=str(operation_id))
         return False
+
+
+def publish_many(*, operation_ids: Sequence[uuid.UUID]) -> int:
+    """Publish what of these is due, in one commit where that goes well, else each in its own. Answers how
+    many."""
+    try:
+        return _publish_together(operation_ids)
+    except Exception:  # a listener raised, or two publishers met: each is tried by itself
+        log.exception("not_published_together", operations=len(operation_ids))
+        return sum(publish_or_leave(operation_id=operation_id) for operation_id in operation_ids)
+
+
+@transaction.atomic
+def _publish_together(operation_ids: Sequence[uuid.UUID]) -> int:
+    rows = Operation.objects.filter(_due(), pk__in=operation_ids).select_related("seller", "account")
+    operations = list(rows.select_for_update(of=("self",), skip_locked=True).order_by("pk"))
+    for operation in operations:
+        for listener in _listeners:
+            listener(operation)
+    Operation.objects.filter(pk__in=[o.pk for o in operations]).update(published_at=clock.now())
+    return len(operations)
 
 
 def publish_due(*, limit: int) -> int:

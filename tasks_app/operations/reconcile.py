@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from asgiref.sync import async_to_sync
+
 from tasks_app import clock
 from tasks_app.adcp.tasks import (
     STATUS_TOOL_NAMES,
@@ -26,18 +28,18 @@ from tasks_app.adcp.tasks import (
     task_status_tool,
 )
 from tasks_app.adcp.types import TERMINAL_STATUSES, Seen
-from tasks_app.operations.comparison import Finding, Reading, Verdict
+from tasks_app.operations.comparison import Finding, Reading, Verdict, unnamed_of
 from tasks_app.operations.line import (
     Line,
     UnreadableError,
     accounts_by_reference,
     is_not_there,
-    line_to,
     why,
     within,
 )
 from tasks_app.operations.models import OPEN, PENDING, SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.reading import reading_line_to
 from tasks_app.operations.services import Subject
 from tasks_app.sellers.models import Account, Seller
 
@@ -57,7 +59,7 @@ def tasks_reconcile(sellers: Sequence[Seller], limit_s: float) -> list[Reading]:
     """
     started = clock.now()
     plans = [_plan(seller) for seller in sellers]
-    heard = asyncio.run(_hear_all(plans, limit_s))
+    heard = async_to_sync(_hear_all)(plans, limit_s)
     return [_reading(plan, told, started) for plan, told in zip(plans, heard, strict=True)]
 
 
@@ -100,7 +102,7 @@ def _plan(seller: Seller) -> _Plan:
         accounts.append((None, []))
     return _Plan(
         seller=seller,
-        line=line_to(seller),
+        line=reading_line_to(seller),
         list_tool=task_list_tool(seller.tools),
         status_tool=task_status_tool(seller.tools) or STATUS_TOOL_NAMES[0],
         accounts=accounts,
@@ -162,7 +164,8 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading.findings = [_pending_here(ours[task_id], heard) for task_id in judged]
     reading.findings += _listed_only(plan, heard, ours, started)
     reading.notes, reading.complete = list(_notes(plan, heard)), not (heard.passed_over + heard.left_out)
-    reading.unnamed = _unnamed(plan.seller)
+    nameless = Operation.objects.filter(seller=plan.seller, status__in=PENDING, task_id="")
+    reading.unnamed = unnamed_of(nameless, state="pending", name="task_id")
     return reading
 
 
@@ -287,11 +290,3 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield f"{heard.passed_over} pending operations were not listed and not looked up in this run"
     if heard.left_out:
         yield f"{heard.left_out} more tasks that nobody here knows were not taken up in this run"
-
-
-def _unnamed(seller: Seller) -> list[tuple[str, uuid.UUID | None]]:
-    nameless = Operation.objects.filter(seller=seller, status__in=PENDING, task_id="").order_by("id")
-    return [
-        (f"{reference} is pending without a task_id of the seller's: it cannot be compared", team_id)
-        for reference, team_id in nameless.values_list("reference", "team_id")
-    ]

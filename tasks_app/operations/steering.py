@@ -18,7 +18,7 @@ from tasks_app.adcp.types import Seen, WireError
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
-from tasks_app.approvals.services import Question, approval_open
+from tasks_app.approvals.services import approval_open
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import conflict_asked
@@ -28,6 +28,7 @@ from tasks_app.operations.models import PENDING, SETTLED, UNKNOWN_TYPE, Channel,
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import overdue_ask, overdue_withdraw, wait_on
 from tasks_app.operations.publish import publish_or_leave
+from tasks_app.operations.questions import operation_question
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
 from tasks_app.people.actors import actor_ensure, actor_key
@@ -245,26 +246,21 @@ def _proposal(
 
 
 def _ask(operation: Operation, team: Team, proposal: dict[str, Any], requested_by: str) -> Approval:
-    return approval_open(
-        question=Question(
-            kind=SETTLE,
-            team=team,
-            title=f"Settle {operation.reference} by hand: {proposal['end']}",
-            subject_type="operation",
-            subject_id=operation.pk,
-            subject_version=operation.version,
-            evidence={
-                "operation": operation.reference,
-                "seller": operation.seller.name,
-                "task": operation.task_type,
-                "last_message": operation.message,
-                "media_buy_id": str(proposal["result"].get("media_buy_id", "")),
-                **proposal,
-            },
-            policy="Settled by hand, one approver",
-        ),
-        requested_by=requested_by,
+    question = operation_question(
+        operation,
+        kind=SETTLE,
+        team=team,
+        title=f"Settle {operation.reference} by hand: {proposal['end']}",
+        evidence={
+            "seller": operation.seller.name,
+            "task": operation.task_type,
+            "last_message": operation.message,
+            "media_buy_id": str(proposal["result"].get("media_buy_id", "")),
+            **proposal,
+        },
+        policy="Settled by hand, one approver",
     )
+    return approval_open(question=question, requested_by=requested_by)
 
 
 def _apply(approval: Approval, outcome: Outcome) -> None:

@@ -4,20 +4,25 @@ burst or before its task was known."""
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from django.db import transaction
 
 from tasks_app.adcp.types import Seen
 from tasks_app.adcp.webhook_body import WebhookEnvelope, read_webhook
-from tasks_app.operations.converge import observe
+from tasks_app.operations.converge import observe, observe_many
 from tasks_app.operations.models import Channel, Observation, Operation
 from tasks_app.operations.services import operation_secrets
+from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import WebhookDelivery
 
 Verdict = WebhookDelivery.Verdict
 # Ends that come with a result; a canceled task may have none.
 _WITH_RESULT = frozenset({"completed", "failed", "rejected"})
+_NEEDED = ("webhook_token", *(f"seller__{field.name}" for field in Seller._meta.concrete_fields))
+_KEPT = ["verdict", "reason", "body", "operation"]
 _NOTE = {Verdict.EARLY: "came early; ", Verdict.RECEIVED: ""}
 
 
@@ -26,16 +31,28 @@ def delivery_apply(
 ) -> None:
     """Observe and keep the verdict, in the caller's transaction. A repeated observation is applied too: the
     key stays bound to this body (AdCP L3/async-identity-and-convergence, "Webhook delivery-key binding")."""
+    sight = _sight(envelope, seen)
+    observation = observe(operation_id=operation.pk, seen=sight, channel=Channel.WEBHOOK)
+    _take(delivery, operation, sight, observation, note)
+    delivery.save(update_fields=_KEPT)
+
+
+def _sight(envelope: WebhookEnvelope, seen: Seen) -> Seen:
+    """What is observed: under the envelope's task type, and whether the end came without its result."""
     incomplete = seen.status in _WITH_RESULT and not envelope.result
-    seen = replace(seen, task_type=envelope.task_type, partial=incomplete)
-    observation = observe(operation_id=operation.pk, seen=seen, channel=Channel.WEBHOOK)
+    return replace(seen, task_type=envelope.task_type, partial=incomplete)
+
+
+def _take(
+    delivery: WebhookDelivery, operation: Operation, seen: Seen, observation: Observation, note: str
+) -> None:
+    """Put what became of it on the delivery, unsaved."""
     conflict = observation.outcome == Observation.Outcome.CONFLICT
     delivery.verdict = Verdict.CONFLICT if conflict else Verdict.APPLIED
     delivery.reason = f"{note}{observation.outcome}: {observation.note}".rstrip(": ")[:200]
     delivery.operation = operation
     if isinstance(seen.raw, dict):
         delivery.body = seen.raw
-    delivery.save(update_fields=["verdict", "reason", "body", "operation"])
 
 
 @transaction.atomic
@@ -54,8 +71,36 @@ def waiting_apply(*, operation_id: uuid.UUID, delivery_id: uuid.UUID) -> bool:
     )
     if delivery is None or delivery.body is None:
         return False
-    # What is kept was read once: an old body stands here under today's names.
-    envelope, seen = read_webhook(delivery.body, secrets=operation_secrets(operation), old=True)
+    envelope, seen = _reread(delivery.body, operation)
     note = _NOTE[Verdict(delivery.verdict)]
     delivery_apply(delivery=delivery, operation=operation, envelope=envelope, seen=seen, note=note)
     return True
+
+
+@transaction.atomic
+def received_apply_many(waiting: Mapping[uuid.UUID, uuid.UUID]) -> list[uuid.UUID]:
+    """Let deliveries received of different operations (`waiting`: operation to delivery) have their effects
+    in one commit with few statements. Answers the operations; those that somebody holds are left out. Raises
+    what one of them raises, and then has recorded nothing."""
+    locked = Operation.objects.select_related("seller").only(*_NEEDED)
+    locked = locked.select_for_update(of=("self",), no_key=True, skip_locked=True).order_by("pk")
+    operations = {operation.pk: operation for operation in locked.filter(pk__in=waiting)}
+    kept = WebhookDelivery.objects.select_for_update(of=("self",)).filter(
+        operation__in=operations, pk__in=waiting.values(), verdict=Verdict.RECEIVED, body__isnull=False
+    )
+    deliveries = {delivery.operation_id: delivery for delivery in kept.order_by("pk")}
+    sights = {
+        pk: _sight(*_reread(delivery.body or {}, operations[pk]))
+        for pk, delivery in deliveries.items()
+        if pk is not None
+    }
+    for observation in observe_many({pk: (seen, Channel.WEBHOOK) for pk, seen in sights.items()}):
+        pk = observation.operation_id
+        _take(deliveries[pk], operations[pk], sights[pk], observation, "")
+    WebhookDelivery.objects.bulk_update(list(deliveries.values()), _KEPT)
+    return list(sights)
+
+
+def _reread(body: dict[str, Any], operation: Operation) -> tuple[WebhookEnvelope, Seen]:
+    """What is kept was read once: an old body stands there under today's names."""
+    return read_webhook(body, secrets=operation_secrets(operation), old=True, any_status=True)

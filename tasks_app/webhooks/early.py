@@ -6,22 +6,25 @@ import time
 import uuid
 from datetime import timedelta
 
+import structlog
+from django.db import InterfaceError, OperationalError
 from django.db.models import OuterRef, Subquery
 
 from tasks_app import clock, stopping
 from tasks_app.lanes import WorkerLane
 from tasks_app.operations.converge import on_bound
 from tasks_app.operations.models import Operation
-from tasks_app.operations.publish import publish_or_leave
+from tasks_app.operations.publish import publish_many, publish_or_leave
 from tasks_app.operations.sweep import chore_register
 from tasks_app.session_locks import session_lock, session_unlock
 from tasks_app.waking import wake_workers
-from tasks_app.webhooks.apply import waiting_apply
+from tasks_app.webhooks.apply import received_apply_many, waiting_apply
 from tasks_app.webhooks.models import WebhookDelivery
 from tasks_app.webhooks.nonces import nonces_forget
 from tasks_app.webhooks.rates import tallies_forget
 from tasks_app.webhooks.retention import deliveries_forget
 
+log = structlog.get_logger(__name__)
 Verdict = WebhookDelivery.Verdict
 # A delivery of a task that nobody knows after this time is of none of ours (AdCP: retry horizon).
 _LOOK_BACK = timedelta(hours=24)
@@ -29,6 +32,7 @@ _AT_ONCE = 100
 _SLICE_S = 20  # a task of the queue takes no more after so long; the next one does
 _LOCK = 0xF117_3B57
 DRAIN = "tasks_app.webhooks.early.received_drain"
+_TOGETHER = 25  # in one commit
 
 
 def register() -> None:
@@ -92,10 +96,33 @@ def received_drain() -> int:
 
 
 def received_apply_due() -> int:
-    """Apply the oldest of what was received in a burst. Answers how many."""
-    waiting = WebhookDelivery.objects.filter(verdict=Verdict.RECEIVED, operation__isnull=False).order_by("id")
-    rows = list(waiting.values_list("pk", "operation_id")[:_AT_ONCE])
-    return sum(_apply(operation_id, [one]) for one, operation_id in rows if operation_id is not None)
+    """Apply the oldest of what was received in a burst. Answers how many deliveries."""
+    waiting = WebhookDelivery.objects.filter(verdict=Verdict.RECEIVED, operation__isnull=False)
+    due = list(waiting.order_by("id").values_list("operation_id", "pk")[:_AT_ONCE])
+    return sum(_apply_together(dict(due[i : i + _TOGETHER])) for i in range(0, len(due), _TOGETHER))
+
+
+def _apply_together(waiting: dict[uuid.UUID, uuid.UUID]) -> int:
+    """In one commit where that goes well, else one by one: one that raises stops no other."""
+    try:
+        done = received_apply_many(waiting)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # one of them is wrong: each is tried by itself
+        log.exception("not_applied_together", deliveries=len(waiting))
+        return sum(_apply_or_leave(operation_id, one) for operation_id, one in waiting.items())
+    publish_many(operation_ids=done)
+    return len(done)
+
+
+def _apply_or_leave(operation_id: uuid.UUID, delivery_id: uuid.UUID) -> int:
+    try:
+        return _apply(operation_id, [delivery_id])
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # it stops no other; it is tried again
+        log.exception("delivery_not_applied", delivery=str(delivery_id))
+        return 0
 
 
 def _apply(operation_id: uuid.UUID, ids: list[uuid.UUID]) -> int:

@@ -116,6 +116,20 @@ class SellerRevocations(models.Model):
         return f"{self.seller_id}: {len(self.revoked_kids)} revoked"
 
 
+class SellerKey(models.Model):
+    """A key id that a seller has published at some time: one that was never seen is told of."""
+
+    seller = models.ForeignKey(Seller, on_delete=models.CASCADE)
+    key_id = models.CharField(max_length=120)
+    first_seen_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["seller", "key_id"], name="seller_key_once")]
+
+    def __str__(self) -> str:
+        return f"{self.seller_id}: {self.key_id}"
+
+
 class SeenNonce(models.Model):
     """A signature's nonce, kept while the signature could be replayed (RFC 9421 profile)."""
 

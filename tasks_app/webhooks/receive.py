@@ -159,7 +159,7 @@ def _read(
 ) -> _Read:
     """What it says, the secrets that the sender may repeat hidden. Raises RefusedError."""
     try:
-        envelope, seen = read_webhook(told.body, secrets=secrets, old=told.old)
+        envelope, seen = read_webhook(told.body, secrets=secrets, old=told.old, any_status=True)
     except EnvelopeError as error:
         raise RefusedError(f"{errors.BODY_MALFORMED}: {error.code}", 400) from error
     if len(envelope.idempotency_key or "") > _MAX_KEY_CHARS:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
@@ -25,14 +26,14 @@ from tasks_app.operations.dispatch import (
     claim_sends,
 )
 from tasks_app.operations.lease import CallLease
-from tasks_app.operations.leases import leases_release, leases_renew
+from tasks_app.operations.leases import leases_forget, leases_release, leases_renew
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import Request, serve
 from tests.database import Database
 from tests.factories import make_seller
-from tests.operations.making import ask, fresh, leased_until, stand
+from tests.operations.making import TASK, answer, ask, fresh, leased_until, see, stand
 from tests.operations.sweeping import answering, calls, sweep
 from tests.support import wait_until
 
@@ -228,6 +229,37 @@ class TestClaims:
             again = claim_sends(limit=5, out=Counter())
         assert [call.operation_id for call in again] == [operation.pk]
         assert fresh(operation).attempts == 2
+
+    def test_a_claim_of_looks_writes_leases_alone_and_a_look_is_counted_once_it_was_made(self) -> None:
+        operation = stand(S.SUBMITTED, next_poll_at=clock.now())
+
+        with CaptureQueriesContext(connection) as asked:
+            assert len(claim_polls(limit=5)) == 1
+
+        written = [one["sql"] for one in asked if one["sql"].lstrip().lower().startswith("update")]
+        assert written == []
+        assert leased_until(operation) is not None
+        assert fresh(operation).polls == 0
+        see(operation, answer("submitted", task_id=TASK), "poll")
+        assert (fresh(operation).polls, leased_until(operation)) == (1, None)
+
+    def test_news_beside_a_call_leaves_its_slot_taken_until_it_ends(self) -> None:
+        operation = ask()
+        claim_one(operation_id=operation.pk)
+
+        see(operation, answer("working", task_id=TASK), "webhook")
+        assert leased_until(operation) is not None, "the call is still out"
+        see(operation, answer("submitted", task_id=TASK))
+        assert leased_until(operation) is None
+
+    def test_what_killed_workers_left_is_removed_after_a_while(self) -> None:
+        gone, out = ask(), ask(seller=make_seller("Other"))
+        for operation in (gone, out):
+            claim_one(operation_id=operation.pk)
+        CallLease.objects.filter(pk=gone.pk).update(until=clock.now() - timedelta(hours=2))
+
+        assert leases_forget() == 1
+        assert [lease.pk for lease in CallLease.objects.all()] == [out.pk]
 
     def test_handed_back_is_due_at_once_and_an_answered_one_is_not(self) -> None:
         operation, answered = ask(), stand(S.SUBMITTED)

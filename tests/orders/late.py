@@ -13,6 +13,7 @@ from tasks_app.approvals.services import approval_decide
 from tasks_app.operations.converge import observe
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.leases import leases_release
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
 from tasks_app.people.models import User
@@ -78,6 +79,7 @@ def overdue(operation: Operation) -> None:
     # Looked up in vain, where its call has no answer, and nobody waits for one.
     now = clock.now()
     Operation.objects.filter(pk=operation.pk).update(deadline_at=now, looked_up_at=now)
+    leases_release([operation.pk])
     assert time_out_due(limit=10) == 1
 
 

@@ -11,9 +11,11 @@ import pytest
 
 from orders.models import Deal, DealStatus
 from orders.questions import DIFFERENT, LATE
+from orders.seller_state import deal_follow
 from orders.services import deal_book
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
+from tasks_app.approvals.evidence import differences as evidence_differences
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide, approvals_expire_due
 from tasks_app.lifecycle.errors import InvalidTransitionError
@@ -152,6 +154,44 @@ def test_any_material_departure_is_flagged_and_asked_about(
     deal.refresh_from_db()
     assert not deal.differs
     assert deal.differences, "what differed stays on record"
+
+
+def whole(deal: Deal, total: float | None) -> dict[str, Any]:
+    """A confirmation whose packages have no budgets of their own."""
+    told = confirmed(deal)
+    for package in told["packages"]:
+        del package["budget"]
+    return told if total is None else {**told, "total_budget": total}
+
+
+@pytest.mark.parametrize(("total", "differs"), [(164_000, False), (150_000.5, True), (None, False)])
+def test_a_total_without_package_budgets_is_compared_with_what_was_approved(
+    booking: tuple[Deal, Operation], total: float | None, differs: bool
+) -> None:
+    deal, operation = booking
+    settle(operation, "completed", whole(deal, total))
+    deal.refresh_from_db()
+    assert deal.differs == differs
+    told = {"line": 0, "product": "The media buy", "field": "total_budget"}
+    expected = [{**told, "approved": "164000", "confirmed": "150000.5"}] if differs else []
+    assert deal.differences == expected
+    if differs:
+        (shown,) = evidence_differences(Approval.objects.get(kind=DIFFERENT))
+        assert (shown.confirmed, shown.approved) == ("150,000.50", "164,000.00")
+        assert shown.change.startswith("−13,999.50")
+
+
+def test_a_total_that_differs_stays_so_until_the_seller_states_another(
+    booking: tuple[Deal, Operation],
+) -> None:
+    deal, operation = booking
+    settle(operation, "completed", whole(deal, 150_000))
+
+    deal = deal_follow(deal_id=deal.pk, buy={**whole(deal, None), "revision": 2}, asked_at=clock.now())
+    assert deal.differs, "it says nothing of the total"
+    deal = deal_follow(deal_id=deal.pk, buy={**whole(deal, 164_000), "revision": 3}, asked_at=clock.now())
+    assert (deal.differs, deal.differences) == (False, [])
+    assert Approval.objects.get(kind=DIFFERENT).status == "voided"
 
 
 def test_what_the_seller_adds_to_the_targeting_is_no_departure(booking: tuple[Deal, Operation]) -> None:

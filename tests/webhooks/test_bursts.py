@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.operations import publish
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
@@ -228,12 +230,12 @@ received_apply_due()
 _BEFORE_PUBLICATION = """
 from tasks_app.webhooks import early
 def stand_still(**_): print("here", flush=True); time.sleep(600)
-early.publish_or_leave = stand_still
+early.publish_many = stand_still
 """
 _BEFORE_OBSERVATION = """
 from tasks_app.webhooks import apply
-def stand_still(**_): print("here", flush=True); time.sleep(600)
-apply.observe = stand_still
+def stand_still(*_): print("here", flush=True); time.sleep(600)
+apply.observe_many = stand_still
 """
 
 
@@ -252,3 +254,79 @@ def test_a_worker_killed_while_it_applies_loses_and_doubles_nothing(seller: Sell
     assert fresh(operation).status == S.COMPLETED
     assert [one.outcome for one in operation.observations.filter(channel="webhook")] == ["applied"]
     assert verdicts(seller) == ["applied"]
+
+
+def burst(seller: Seller, number: int) -> list[Operation]:
+    """So many deliveries of operations of their own, received and not applied."""
+    told = [waiting(seller, one) for one in range(number)]
+    assert {take(seller, body).word for _operation, body in told} == {"received"}
+    return [operation for operation, _body in told]
+
+
+def test_many_are_applied_in_few_statements_each_once(seller: Seller) -> None:
+    operations = burst(seller, 20)
+
+    with CaptureQueriesContext(connection) as asked:
+        assert received_apply_due() == 20
+
+    assert set(verdicts(seller)) == {"applied"}
+    for operation in operations:
+        left = fresh(operation)
+        assert (left.status, left.settled_by, left.published_at is None) == (S.COMPLETED, "webhook", False)
+        assert left.observations.filter(outcome="applied").count() == 1
+        assert verify_entity("operation", operation.pk).ok
+    assert len(asked) < 20 * 6
+    assert received_apply_due() == 0
+
+
+def test_one_that_cannot_be_applied_holds_up_no_other(seller: Seller) -> None:
+    operations = burst(seller, 5)
+    WebhookDelivery.objects.filter(operation=operations[2]).update(body={"status": "completed"})
+
+    assert received_apply_due() == 4
+
+    assert sorted(fresh(operation).status for operation in operations) == ["completed"] * 4 + ["submitted"]
+    assert verdicts(seller).count("received") == 1
+
+
+def test_one_whose_effects_fail_holds_up_no_others(seller: Seller, monkeypatch: pytest.MonkeyPatch) -> None:
+    operations = burst(seller, 4)
+    told: list[Any] = []
+
+    def listen(operation: Operation) -> None:
+        told.append(operation.pk)
+        if operation.pk == operations[1].pk:
+            raise ValueError("a listener's fault")
+
+    monkeypatch.setattr(publish, "_listeners", [listen])
+
+    assert received_apply_due() == 4
+
+    assert all(fresh(operation).status == S.COMPLETED for operation in operations), "the ends are durable"
+    unpublished = [one.pk for one in operations if fresh(one).published_at is None]
+    assert unpublished == [operations[1].pk], "left for the next sweep"
+
+
+def test_what_somebody_holds_is_left_for_the_next_pass(seller: Seller) -> None:
+    held, free = burst(seller, 2)
+    locked, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Operation.objects.select_for_update(no_key=True).get(pk=held.pk)
+            locked.set()
+            done.wait(20)
+        connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert locked.wait(20)
+    try:
+        assert received_apply_due() == 1
+    finally:
+        done.set()
+        holder.join(20)
+
+    assert (fresh(held).status, fresh(free).status) == (S.SUBMITTED, S.COMPLETED)
+    assert received_apply_due() == 1
+    assert fresh(held).status == S.COMPLETED

@@ -12,8 +12,11 @@ import pytest
 from django.core.cache import cache
 
 from tasks_app import clock
+from tasks_app.notifications.models import Notification
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.models import Seller
+from tasks_app.webhooks import nonces
 from tasks_app.webhooks.models import SeenNonce, SellerRevocations
 from tests.adcp.raw_server import RawServer, response, serve
 from tests.factories import make_seller
@@ -221,6 +224,50 @@ def test_a_key_with_too_many_live_nonces_is_refused(vasa: Seller, settings: Any)
     assert SeenNonce.objects.count() == 3, "refused before it was verified and kept"
     assert send(vasa, "k2") == "early", "the cap is each key's own"
     SeenNonce.objects.update(expires_at=clock.now() - timedelta(seconds=1))
+    assert send(vasa) == "early"
+
+
+def test_all_keys_together_have_a_cap_and_operators_are_told_of_either(vasa: Seller, settings: Any) -> None:
+    settings.WEBHOOK_NONCES_IN_ALL = 4
+    assert [send(vasa, key) for key in ("k1", "k1", "k2", "k2")] == ["early"] * 4
+    cache.delete(nonces._ALL)  # a process that has not looked for a while
+
+    assert send(vasa) == send(vasa, "k2") == "webhook_signature_rate_abuse"
+    assert SeenNonce.objects.count() == 4, "none is forgotten for a new one"
+    (alarm,) = Notification.objects.filter(kind="webhook_rate_abuse")
+    assert (alarm.level, alarm.right, alarm.subject_id) == ("alarm", STEER_OPERATION, None)
+    assert "all sellers together" in alarm.title
+
+    SeenNonce.objects.update(expires_at=clock.now() - timedelta(seconds=1))
+    cache.delete(nonces._ALL)
+    settings.WEBHOOK_NONCES_PER_KEY = 1
+    assert [send(vasa), send(vasa), send(vasa)] == ["early", *["webhook_signature_rate_abuse"] * 2]
+    own = Notification.objects.filter(kind="webhook_rate_abuse").latest("id")
+    assert (own.subject_id, "the key k1 of Vasa" in own.title) == (vasa.pk, True)
+
+
+def test_operators_are_told_of_keys_that_were_never_seen_once(operator: Publisher, vasa: Seller) -> None:
+    told = Notification.objects.filter(kind="webhook_new_key")
+    assert send(vasa) == "early"
+    assert not told.exists(), "its first key set is what it was registered with"
+
+    operator.keys = jwks("k2", "k3", "k4")
+    for _ in range(2):
+        cache.clear()
+        assert send(vasa, "k3") == "early"
+    (note,) = told
+    assert (note.level, note.right, note.subject_id) == ("warning", STEER_OPERATION, vasa.pk)
+    assert "k3, k4." in note.body
+
+    operator.keys = jwks("k1")
+    cache.clear()
+    assert send(vasa) == "early"
+    assert told.count() == 1, "it was seen before"
+
+
+@pytest.mark.parametrize("hostile", ["nul-\x00", "\ud800", "k" * 4000])
+def test_hostile_key_ids_do_no_harm(operator: Publisher, vasa: Seller, hostile: str) -> None:
+    operator.keys = jwks("k1", hostile)
     assert send(vasa) == "early"
 
 

@@ -22,8 +22,10 @@ from .. import http
 from ..strict_json import MalformedBody, parse_object
 from . import errors
 from .errors import SignatureError
+from .origins import belongs_together
 from .structured_fields import FieldError, decode_base64url
 
+BRAND_ORIGIN_MISMATCH = "request_signature_brand_origin_mismatch"
 MAX_JWKS_BYTES = 64 * 2**10
 MAX_BRAND_BYTES = 256 * 2**10
 FETCH_TIMEOUT_S = 10.0
@@ -101,11 +103,13 @@ async def fetch_jwks(url: str, *, allow_private: bool = False) -> dict[str, Any]
 async def fetch_jwks_uri(agent_url: str, brand_json_url: str, *, allow_private: bool = False) -> str:
     """Where the agent at `agent_url` publishes its keys, by its operator's brand.json; raises KeysError.
 
-    The agent's entry must carry the very same URL and exist once. The caller has checked that the two URLs
-    belong together (same registrable domain, or `authorized_operators`), which is an administrator's decision
-    here: the registered brand.json is pinned with the seller.
+    The two URLs must belong together (same registrable domain, or `authorized_operators`): else anybody could
+    point at an operator's brand.json that names an agent of many tenants. The agent's entry must carry the
+    very same URL and exist once.
     """
     brand = await fetch_object(brand_json_url, MAX_BRAND_BYTES, allow_private=allow_private)
+    if not belongs_together(agent_url, brand_json_url, brand):
+        raise KeysError(f"{BRAND_ORIGIN_MISMATCH}: it is of another domain, and does not name the agent's")
     return jwks_uri_in(brand, agent_url)
 
 

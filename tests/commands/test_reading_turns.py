@@ -1,0 +1,127 @@
+"""Readings of the mirror and of reconciliation: in the seller's slots and breaker, like every other call."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import timedelta
+
+import pytest
+
+from orders.mirror import mirror_read_now, mirrors_refresh_due, mirrors_wake
+from orders.models import DealMirror
+from tasks_app import clock
+from tasks_app.adcp.types import Seen, WireError
+from tasks_app.operations.breaker import breaker_record
+from tasks_app.operations.dispatch import claim_one, claim_sends
+from tasks_app.operations.lease import CallLease
+from tasks_app.operations.leases import leases_release
+from tasks_app.sellers.models import Seller
+from tasks_app.sellers.selectors import seller_breaker
+from tests.commands.reconciling import lists, pending, verdicts
+from tests.commands.running import call, start
+from tests.commands.test_reconcile_mirror import mirrorer, statuses, tells
+from tests.faulty_seller import FaultySeller
+from tests.operations.making import ask
+from tests.orders.live import booked
+from tests.support import wait_until
+
+
+def begin(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def silence(seller: Seller, times: int = 5) -> None:
+    """So many calls without an answer: five leave a seller alone."""
+    seen = Seen(kind="no_answer", error=WireError(code="X_FLIGHTDECK_NO_ANSWER", message="silence"))
+    for _ in range(times):
+        breaker_record(seller_id=seller.pk, seen=seen)
+
+
+def test_a_reading_waits_for_the_slot_and_is_next(faulty: FaultySeller, seller: Seller) -> None:
+    mirror_read_now(deal=booked(seller))
+    tells(faulty, "active", "mb-1")
+    out = ask(seller=seller)
+    assert claim_one(operation_id=out.pk) is not None
+
+    with mirrorer() as process:
+        begin(process)
+        wait_until(lambda: CallLease.objects.count() == 2, 20, "the reading queues")
+        assert faulty.requests("get_media_buys") == [], "the only slot is taken"
+        leases_release([out.pk])
+        assert claim_sends(limit=5) == [], "the reading was there first"
+        assert process.stdout is not None
+        assert process.stdout.readline() == "1\n"
+
+    assert statuses() == {"mb-1": "delivering"}
+    assert not CallLease.objects.exists()
+    assert [one.operation_id for one in claim_sends(limit=1)] == [out.pk]
+
+
+def test_a_killed_reconcile_returns_its_slot(faulty: FaultySeller, seller: Seller) -> None:
+    pending(seller, "task-1")
+    waits = ask(seller=seller)
+    faulty.fault("list_tasks", "hang", 1, seconds=60)
+    process = start("reconcile")
+    try:
+        wait_until(lambda: faulty.requests("list_tasks"), 30, "the seller is being asked")
+        assert claim_sends(limit=5) == [], "its call has the slot"
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert claim_sends(limit=5) == []
+    ends = CallLease.objects.get().until
+    with clock.injected(lambda: ends + timedelta(seconds=1)):
+        assert [one.operation_id for one in claim_sends(limit=1)] == [waits.pk]
+
+
+def test_a_seller_left_alone_is_not_read_until_it_is_probed(faulty: FaultySeller, seller: Seller) -> None:
+    mirror_read_now(deal=booked(seller))
+    tells(faulty, "active", "mb-1")
+    silence(seller)
+
+    assert (mirrors_wake(), mirrors_refresh_due()) == (0, 0)
+    assert faulty.requests("get_media_buys") == []
+    assert DealMirror.objects.get().failures == 0, "nobody asked"
+
+    probe = seller_breaker(seller).next_probe_at
+    with clock.injected(lambda: probe + timedelta(seconds=1)):
+        assert mirrors_refresh_due() == 1
+    assert (statuses(), seller_breaker(seller).state) == ({"mb-1": "delivering"}, "closed")
+
+
+def test_reconcile_leaves_it_alone_too(faulty: FaultySeller, seller: Seller) -> None:
+    pending(seller, "task-1")
+    lists(faulty)
+    silence(seller)
+
+    ran = call("reconcile", "--json")
+
+    assert faulty.requests("list_tasks") == faulty.requests("get_media_buys") == []
+    assert "left alone" in ran.json["sellers"][0]["unread"][0]
+    assert verdicts(ran) == {}
+
+
+@pytest.mark.parametrize("fault", ["drop", "html"])
+def test_readings_that_fail_count_against_the_seller(
+    faulty: FaultySeller, seller: Seller, fault: str
+) -> None:
+    deal = booked(seller)
+    silence(seller, 4)
+    faulty.fault("get_media_buys", fault, 0)
+    mirror_read_now(deal=deal)
+
+    assert mirrors_refresh_due() == 1
+
+    assert seller_breaker(seller).state == "open"
+    assert DealMirror.objects.get().failures == 1
+
+
+def test_a_seller_switched_off_is_not_read(faulty: FaultySeller, seller: Seller) -> None:
+    mirror_read_now(deal=booked(seller))
+    Seller.objects.update(active=False)
+
+    assert (mirrors_wake(), mirrors_refresh_due()) == (0, 0)
+    assert faulty.requests("get_media_buys") == []
