@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test lint types check bench-footprint bench-transitions bench-operations chaos screenshots clean
+.PHONY: help setup demo demo-reset run test lint types check bench-footprint bench-transitions bench-operations bench-jobs chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -51,6 +51,9 @@ bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg
 
 bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled
 	@$(BIN)/python -m bench.operations
+
+bench-jobs: $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3
+	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.jobs
 
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=2000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos
