@@ -52,8 +52,8 @@ bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg
 bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled
 	@$(BIN)/python -m bench.operations
 
-bench-jobs: $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3
-	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.jobs
+bench-jobs: $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
+	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
 
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=2000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos

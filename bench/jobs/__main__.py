@@ -1,4 +1,4 @@
-"""How fast jobs run, beside others doing the same: `make bench-jobs`; ROUNDS=1 for a quick look.
+"""How fast jobs run, beside others doing the same: `make bench-jobs`; ROUNDS=1 for a look.
 
 On a private embedded PostgreSQL (fsync and synchronous_commit on), three interleaved rounds. The product's
 own worker cluster (`manage.py worker`), audit and events on, beside DBOS, Procrastinate, plain django-q2
@@ -24,11 +24,10 @@ import statistics
 import sys
 import time
 
-from bench.jobs import cases, marks, orders, parties, stage
+from bench.jobs import WAITING, cases, marks, orders, parties, stage
 from config.processes import ProcessError, interruptible
 
 ROUNDS = 3
-WAITING = 100_000
 KEYS = (
     "chain_1",
     "chain_4",
@@ -47,11 +46,10 @@ KEYS = (
 
 def main() -> int:
     rounds = int(os.environ.get("ROUNDS") or ROUNDS)
-    waiting = int(os.environ.get("WAITING") or WAITING)
     figures: cases.Figures = {}
     began = time.monotonic()
     try:
-        with interruptible(), stage.opened(parties.PEERS, waiting=waiting) as on:
+        with interruptible(), stage.opened(parties.PEERS, waiting=WAITING) as on:
             _say(f"== {on.words}; {os.cpu_count()} cores, Python {sys.version.split()[0]}")
             parties.prepare(on)
             for number in range(rounds):

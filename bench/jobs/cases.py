@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable
 from functools import partial
 
 from bench import memory
-from bench.jobs import marks, parties
-from bench.jobs.recipes import LONG, WIDE
+from bench.jobs import FANOUTS, ITEMS, JOBS, LONG, WAKEUPS, WIDE, marks, parties
 from bench.jobs.stage import Stage
 
 Figures = dict[str, list[float]]
 Case = Callable[[Stage], dict[str, float]]
 
-JOBS = int(os.environ.get("JOBS") or 400)
 SLICES = 2  # the chain without and with waiting jobs, in turn
-ITEMS = 100
-FANOUTS = 5
-WAKEUPS = 200
 DURABLE = tuple(name for name, durable in parties.PEERS.items() if durable)
 
 

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from bench.jobs import CHAIN, marks
+from bench.jobs import CHAIN, WARM, marks
 from bench.jobs.orders import Teller
 from bench.jobs.stage import Stage
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR
 
-WARM = 30  # jobs run before anything is measured
 Put = Callable[[int], None]
 PEERS = {"dbos": True, "procrastinate": True, "django_q2": True, "celery": False}
 _MODULE = "bench.jobs.peers.{}_peer"

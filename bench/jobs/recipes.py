@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from bench.jobs import CHAIN
+from bench.jobs import CHAIN, LONG, WIDE
 from bench.jobs.marks import mark
 
 if TYPE_CHECKING:
     from tasks_app.jobs.actions import Result, Run
 
-LONG = 100
-WIDE = 100  # chains of LONG steps in one job
 NAP_S = 0.01
 
 
