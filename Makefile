@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test lint types check bench-footprint bench-transitions bench-operations bench-jobs chaos screenshots clean
+.PHONY: redis-server help setup demo demo-reset run test lint types check bench-footprint bench-transitions bench-operations bench-jobs chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -52,8 +52,15 @@ bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg
 bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled
 	@$(BIN)/python -m bench.operations
 
-bench-jobs: $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
+bench-jobs: redis-server $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
 	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
+
+# Celery's broker. RUNLEVEL=1: installing it starts no service.
+redis-server:
+	@command -v redis-server >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		echo "== installing redis-server" && apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } || \
+		{ echo "make bench-jobs needs redis-server and cannot install it: apt-get install redis-server"; exit 1; }
 
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=2000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos

@@ -8,6 +8,7 @@ from functools import partial
 
 from bench import memory
 from bench.jobs import FANOUTS, ITEMS, JOBS, LONG, WAKEUPS, WIDE, marks, parties
+from bench.jobs.recipes import WITH_WIDE
 from bench.jobs.stage import Stage
 
 Figures = dict[str, list[float]]
@@ -45,7 +46,7 @@ def waiting(stage: Stage) -> dict[str, float]:
 def linearity(stage: Stage) -> dict[str, float]:
     """One worker: a hundred jobs of a hundred steps, and one of ten thousand, of the same shape."""
     reached = {}
-    with parties.flightdeck(stage, stage.env, 1) as (ours, _):
+    with parties.flightdeck(stage, {**stage.env, WITH_WIDE: "1"}, 1) as (ours, _):
         for name, order in (("steps_of_100", ("long", WIDE)), ("steps_of_10000", ("wide",))):
             stage.marks.clear()
             ours.ask(*order)

