@@ -13,8 +13,6 @@ import procrastinate
 
 from bench.jobs import CHAIN, marks, orders
 
-CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "1"))
-
 app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=os.environ["PEER_DATABASE_URL"]))
 
 
@@ -37,7 +35,7 @@ def schema() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "worker":
-        app.run_worker(concurrency=CONCURRENCY)
+        app.run_worker(concurrency=1)
     elif sys.argv[1] == "schema":
         schema()
     else:
