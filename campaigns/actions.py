@@ -42,7 +42,7 @@ from tasks_app.sellers.services import account_record
 
 def register() -> None:
     """Called when the application starts."""
-    on_job_ended(campaign_job_ended)
+    on_job_ended(campaign_job_ended, recipe="campaign")
     on_retried(campaign_job_retried)
     for action in (validate, allocate, research, recommend, approve, complete):
         action_register(f"campaigns.{action.__name__}", action)

@@ -40,7 +40,7 @@ def campaign_finish(*, campaign: Campaign) -> None:
 
 def campaign_job_ended(job: Job) -> None:
     """A campaign whose job came to no good end has failed, for the job's reason; one that ended stays."""
-    if job.recipe != "campaign" or job.subject_id is None or job.status == JobStatus.COMPLETED:
+    if job.subject_id is None or job.status == JobStatus.COMPLETED:
         return
     campaign = Campaign.objects.select_for_update(no_key=True).get(pk=job.subject_id)
     if C.FAILED in campaign.declared().targets(campaign.status):

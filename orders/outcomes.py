@@ -26,12 +26,12 @@ from tasks_app.people.actors import SYSTEM
 def register() -> None:
     """Called when the application starts."""
     on_settled(_settled)
-    on_job_ended(_booking_ended)
+    on_job_ended(_booking_ended, recipe="book_deal")
 
 
 def _booking_ended(job: Job) -> None:
     """Nothing was sent for a deal whose booking failed: the approved deal is called off, with the reason."""
-    if job.recipe != "book_deal" or job.status == JobStatus.COMPLETED:
+    if job.status == JobStatus.COMPLETED:
         return
     deal = deal_locked(uuid.UUID(job.inputs["deal_id"]))
     if deal.status == DealStatus.ACCEPTED:

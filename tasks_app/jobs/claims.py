@@ -2,39 +2,72 @@
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
 from tasks_app import clock
-from tasks_app.jobs import events
-from tasks_app.jobs.engine import locked_job
-from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
+from tasks_app.jobs import calls, engine, events
+from tasks_app.jobs.models import Lane, Step, WorkflowEvent
 from tasks_app.jobs.models import StepStatus as S
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.people.actors import SYSTEM
 
+ALL = tuple(Lane.values)
 
-def claim_step() -> Step | None:
-    """Take the next ready step, lowest priority number first, then first come: attempts and lease are
-    durable before the work. Also takes over steps whose worker stopped renewing its lease."""
-    with transaction.atomic():
-        step = _next_step()
-        if step is None:
-            return None
-        _take(step)
-    _mark_job_running(step.job_id)
+
+def claim_step(lanes: Sequence[str] | None = None) -> Step | None:
+    """Take the next ready step of `lanes` (None: of all), and have its job run."""
+    step, running = _popped(calls.step_claim(lanes or ALL), lanes or ALL)
+    if step is not None and not running:
+        engine.mark_running(job_id=step.job_id)
     return step
 
 
-def _next_step() -> Step | None:
+def pop_ready(lanes: Sequence[str] | None = None) -> Step | None:
+    """Take the next ready step of `lanes` (None: of all), lowest priority number first, then first come: the
+    attempt and the lease are durable before the work. Also takes over steps whose worker stopped renewing its
+    lease."""
+    return _popped(calls.step_claim(lanes or ALL), lanes or ALL)[0]
+
+
+def complete_and_claim(
+    *, step: Step, outputs: dict[str, Any], lanes: Sequence[str], trace: str
+) -> Step | None:
+    """`mark_complete()` and `claim_step()`, in one call and one commit where that can be. `trace`: the trace
+    id of the claim."""
+    claim = engine.mark_complete_and_pop(step=step, outputs=outputs, lanes=lanes, trace=trace)
+    if claim is None:
+        return claim_step(lanes)
+    taken, running = _popped(claim, lanes)
+    if taken is not None and not running:
+        engine.mark_running(job_id=taken.job_id)
+    return taken
+
+
+def _popped(claim: calls.Claim, lanes: Sequence[str]) -> tuple[Step | None, bool]:
+    """The step of a claim, taken move by move where it has to be, and whether its job is known to run."""
+    return (_take_next(lanes), False) if claim.apart else (claim.step, claim.running)
+
+
+@transaction.atomic
+def _take_next(lanes: Sequence[str]) -> Step | None:
+    step = _next_step(lanes)
+    if step is not None:
+        _take(step)
+    return step
+
+
+def _next_step(lanes: Sequence[str]) -> Step | None:
     now = clock.now()
     # One query each, so that either reads the head of its own index; what was begun goes on first.
     for due in (Q(status=S.EXECUTING, lease_until__lt=now), Q(ready_at__lte=now)):
-        rows = Step.objects.filter(due).select_related("job").order_by("priority", "ready_at", "id")
+        rows = Step.objects.filter(due, lane__in=lanes).order_by("priority", "ready_at", "id")
+        rows = rows.select_related("job").defer("job__plan", "job__inputs")
         step = rows.select_for_update(of=("self",), skip_locked=True, no_key=True).first()
         if step is not None:
             return step
@@ -70,18 +103,6 @@ def lost_attempts(step: Step) -> int:
     """How many attempts of this step ended with their worker, without a result."""
     taken_over = WorkflowEvent.objects.filter(job=step.job_id, type="step.taken_over")
     return taken_over.filter(correlation__step_id=str(step.pk)).count()
-
-
-def _mark_job_running(job_id: uuid.UUID) -> None:
-    """QUEUED → DISPATCHING → PROCESSING with the first step, in a commit of its own."""
-    if not Job.objects.filter(pk=job_id, status__in=(JobStatus.QUEUED, JobStatus.DISPATCHING)).exists():
-        return
-    with transaction.atomic():
-        job = locked_job(job_id)
-        if job.status == JobStatus.QUEUED:
-            transition(job, JobStatus.DISPATCHING, actor=SYSTEM)
-        if job.status == JobStatus.DISPATCHING:
-            transition(job, JobStatus.PROCESSING, actor=SYSTEM)
 
 
 def renew_lease(step: Step) -> bool:

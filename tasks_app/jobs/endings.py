@@ -102,6 +102,7 @@ def _cut_short(job_id: uuid.UUID, to: str, actor: Who, reason: str) -> Job | Non
     changes = {"ended_at": clock.now(), "ready_at": None, "lease_until": None}
     steps = Step.objects.filter(job=job).exclude(status__in=STEP_ENDED)
     transition_many(steps, StepStatus.CANCELLED, actor=SYSTEM, reason=reason[:500], changes=changes)
+    Job.objects.filter(pk=job.pk).update(active_steps=0)
     end_job(job, to, actor=actor, error=reason)
     return job
 

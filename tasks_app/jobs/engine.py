@@ -7,39 +7,43 @@ several parallel steps always sees the others ended.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 
 from tasks_app import clock, ids
-from tasks_app.jobs import events
+from tasks_app.jobs import calls, events
 from tasks_app.jobs.models import (
     JOB_ENDED,
-    STEP_ENDED,
     Edge,
     Job,
     JobStatus,
     Step,
     StepStatus,
 )
-from tasks_app.jobs.recipes import StepSpec
 from tasks_app.jobs.retries import Code
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.wake import wake
-from tasks_app.lifecycle.transitions import Who, create_many, transition
+from tasks_app.lifecycle import guards
+from tasks_app.lifecycle.errors import StaleVersionError
+from tasks_app.lifecycle.transitions import Who, create_many, transition, transition_many
 from tasks_app.people.actors import SYSTEM
 
 S = StepStatus
-_ended: list[Callable[[Job], None]] = []
+_ended: list[tuple[Callable[[Job], None], str]] = []
+# Singly where so few move: a statement for many costs as much as two of one.
+_MANY = 3
 
 
-def on_job_ended(listener: Callable[[Job], None]) -> None:
-    """Call `listener(job)` in the commit that ends a job, however it ends; it writes rows only."""
-    if listener not in _ended:
-        _ended.append(listener)
+def on_job_ended(listener: Callable[[Job], None], *, recipe: str = "") -> None:
+    """Call `listener(job)` in the commit that ends a job of `recipe` (empty: any), however it ends; it writes
+    rows only."""
+    if (listener, recipe) not in _ended:
+        _ended.append((listener, recipe))
 
 
 def adopt(job: Job, step: Step, done: Step) -> None:
@@ -58,15 +62,68 @@ def adopt(job: Job, step: Step, done: Step) -> None:
     )
 
 
-@transaction.atomic
 def mark_complete(*, step: Step, outputs: dict[str, Any]) -> bool:
     """Finish a step and release its successors; False for the late result of a superseded attempt."""
+    completion = calls.step_done(step, outputs, told=_told())
+    if completion.done:
+        _wake_for(completion)
+        return True
+    return _complete_apart(step, outputs)
+
+
+def mark_complete_and_pop(
+    *, step: Step, outputs: dict[str, Any], lanes: Sequence[str], trace: str
+) -> calls.Claim | None:
+    """`mark_complete()`, and the claim of the next step of `lanes` in the same commit; None where that could
+    not be, and the completion is committed alone. `trace`: the trace id of the claim."""
+    completion = calls.step_done(step, outputs, told=_told(), lanes=lanes, trace=trace)
+    if completion.done:
+        _wake_for(completion)
+        return completion.claim
+    _complete_apart(step, outputs)
+    return None
+
+
+@transaction.atomic
+def mark_running(*, job_id: uuid.UUID) -> None:
+    """QUEUED → DISPATCHING → PROCESSING with the first step."""
+    job = locked_job(job_id)
+    if job.status == JobStatus.QUEUED:
+        transition(job, JobStatus.DISPATCHING, actor=SYSTEM)
+    if job.status == JobStatus.DISPATCHING:
+        transition(job, JobStatus.PROCESSING, actor=SYSTEM)
+
+
+def is_complete(*, job_id: uuid.UUID) -> bool:
+    """Whether all steps have ended: none is ready, none runs, none waits."""
+    return Job.objects.filter(pk=job_id, active_steps=0).exists()
+
+
+@transaction.atomic
+def _complete_apart(step: Step, outputs: dict[str, Any]) -> bool:
+    """Move by move: what needs an expression, or a guard's word."""
     job = locked_job(step.job_id)
     current = _mine(step)
     if current is None:
         return False
     _complete(job, current, outputs)
     return True
+
+
+def _told() -> list[str] | None:
+    """The recipes whose jobs' ends somebody listens to; None for all."""
+    recipes = [recipe for _, recipe in _ended]
+    return None if "" in recipes else recipes
+
+
+def _wake_for(completion: calls.Completion) -> None:
+    if completion.released:
+        wake(len(completion.released))
+
+
+def _count_active(job: Job, steps: int) -> None:
+    """So many steps of the graph itself more, or fewer, are under way."""
+    Job.objects.filter(pk=job.pk).update(active_steps=F("active_steps") + steps)
 
 
 @transaction.atomic
@@ -139,6 +196,7 @@ def expand(*, step: Step, items: list[Any]) -> bool:
             item_index=i,
             item=item,
             priority=step.priority,
+            lane=step.lane,
         )
         for i, item in enumerate(items)
     ]
@@ -159,9 +217,11 @@ def expand(*, step: Step, items: list[Any]) -> bool:
     adopted = [one for one in made if one.lineage and before[one.item_index or 0].status == S.COMPLETED]
     for one in adopted:
         adopt(job, one, before[one.item_index or 0])
-    release(job, [one for one in made if one not in adopted])
-    if len(adopted) == len(made):
-        _join(job, made[-1])
+    left = [one for one in made if one not in adopted]
+    Step.objects.filter(pk=current.pk).update(incoming=len(left))
+    release(job, left)
+    if not left:
+        _end_fan_out(job, current)
         _end_job_if_over(job)
     return True
 
@@ -177,12 +237,14 @@ def _items_before(step: Step) -> dict[int, Step]:
 
 
 def locked_job(job_id: uuid.UUID) -> Job:
-    return Job.objects.select_for_update(no_key=True).select_related("team").get(pk=job_id)
+    jobs = Job.objects.select_for_update(no_key=True, of=("self",)).select_related("team")
+    return jobs.defer("plan", "inputs").get(pk=job_id)
 
 
 def _mine(step: Step) -> Step | None:
     """The stored step, locked, if this attempt still owns it."""
-    current = Step.objects.select_for_update(no_key=True, of=("self",)).select_related("job").get(pk=step.pk)
+    steps = Step.objects.select_related("job").defer("job__plan", "job__inputs")
+    current = steps.select_for_update(no_key=True, of=("self",)).get(pk=step.pk)
     if current.status != S.EXECUTING or current.attempts != step.attempts:
         events.record(current.job, "step.late_result", step=step, occurrence=f":{uuid.uuid4().hex[:8]}")
         return None
@@ -230,15 +292,16 @@ def _fail(job: Job, step: Step, error: str) -> None:
 def _after_end(job: Job, step: Step) -> None:
     if step.fan_out_id is not None:
         _join(job, step)
-    elif step.status == S.COMPLETED or step.spec["optional"]:
+        return
+    if step.status == S.COMPLETED or step.spec["optional"]:
         _release_successors(job, step)
+    _count_active(job, -1)
     _end_job_if_over(job)
 
 
 def _release_successors(job: Job, step: Step) -> None:
     successors = list(
         Step.objects.filter(edges_in__before=step, status=S.RECEIVED)
-        .select_related("job")
         .order_by("id")
         .select_for_update(of=("self",), no_key=True)
     )
@@ -248,24 +311,41 @@ def _release_successors(job: Job, step: Step) -> None:
     release(job, [s for s in successors if s.incoming == 0])
 
 
-def release(job: Job, steps: Iterable[Step]) -> None:
+def release(job: Job, steps: Collection[Step]) -> None:
     """Queue steps whose predecessors have all ended; those whose condition is not met end as skipped."""
-    released = 0
-    for step in steps:
-        transition(step, S.QUEUED, actor=SYSTEM, reason="Ready", changes={"ready_at": clock.now()})
-        events.record(job, "step.queued", step=step)
-        spec = StepSpec.stored(step.spec)
-        if spec.condition and step.fan_out_id is None and not _holds(job, step, spec):
-            _skip(job, step)
-            continue
-        released += 1
-    if released:
-        wake(released)
+    judged = [step for step in steps if step.spec.get("condition") and step.fan_out_id is None]
+    plain = [step for step in steps if step not in judged]
+    _queue(job, plain)
+    skipped = []
+    for step in judged:
+        _queue(job, [step])
+        if not _holds(job, step):
+            skipped.append(step)
+    for step in skipped:
+        _skip(job, step)
+    if len(steps) > len(skipped):
+        wake(len(steps) - len(skipped))
 
 
-def _holds(job: Job, step: Step, spec: StepSpec) -> bool:
+def _queue(job: Job, steps: Sequence[Step]) -> None:
+    _count_active(job, sum(step.fan_out_id is None for step in steps))
+    changes = {"ready_at": clock.now()}
+    if len(steps) < _MANY or guards.any_on([("step", S.RECEIVED, S.QUEUED)]):
+        for step in steps:
+            transition(step, S.QUEUED, actor=SYSTEM, reason="Ready", changes=changes)
+            events.record(job, "step.queued", step=step)
+        return
+    rows = Step.objects.filter(pk__in=[step.pk for step in steps])
+    moved = transition_many(rows, S.QUEUED, actor=SYSTEM, reason="Ready", changes=changes)
+    if moved != len(steps):
+        raise StaleVersionError("step", "many", S.RECEIVED, S.QUEUED, "some were moved by somebody else")
+    events.record_many(job, "step.queued", rows.only("key", "version", "attempts").order_by("pk"))
+
+
+def _holds(job: Job, step: Step) -> bool:
+    condition = step.spec["condition"]
     try:
-        return bool(resolve(spec.condition, scope_of(job, step)))
+        return bool(resolve(condition, scope_of(job, step, condition)))
     except TemplateFailedError:
         return True  # the step itself then fails (worker._execute), naming the expression
 
@@ -276,13 +356,19 @@ def _skip(job: Job, step: Step) -> None:
 
 
 def _join(job: Job, item: Step) -> None:
-    """The last item of a fan-out completes, or fails, the step that fanned out."""
-    found = Step.objects.filter(items=item).select_related("job")
+    """Count an item that has ended; the last one ends the step that fanned out."""
+    found = Step.objects.filter(items=item).select_related("job").defer("job__plan", "job__inputs")
     whole = found.select_for_update(of=("self",), no_key=True).get()
-    items = list(whole.items.order_by("item_index"))
-    if whole.status != S.AWAITING_TOOL or any(one.status not in STEP_ENDED for one in items):
-        return
+    whole.incoming -= 1
+    Step.objects.filter(pk=whole.pk).update(incoming=whole.incoming)
+    if whole.incoming == 0 and whole.status == S.AWAITING_TOOL:
+        _end_fan_out(job, whole)
+
+
+def _end_fan_out(job: Job, whole: Step) -> None:
+    """All items have ended: the step completes with their outputs, or fails as the first that failed."""
     transition(whole, S.EXECUTING, actor=SYSTEM, reason="All items have ended")
+    items = list(whole.items.order_by("item_index").only("key", "status", "outputs", "error"))
     failed = [one for one in items if one.status == S.FAILED]
     if failed and not whole.spec["optional"]:
         _fail(job, whole, f"{failed[0].key}: {failed[0].error}")
@@ -310,14 +396,14 @@ def _abandon_successors(job: Job, step: Step) -> None:
 
 
 def _end_job_if_over(job: Job) -> None:
-    if job.status in JOB_ENDED or job.steps.exclude(status__in=STEP_ENDED).exists():
+    if job.status in JOB_ENDED or not is_complete(job_id=job.pk):
         return
     failed = job.steps.filter(status=S.FAILED, fan_out=None, spec__optional=False).first()
     if failed is not None:
         end_job(job, JobStatus.FAILED, error=f"{failed.key}: {failed.error}")
         return
     try:
-        outputs = resolve(job.plan["outputs"], scope_of(job, None))
+        outputs = resolve(job.plan["outputs"], scope_of(job, None, job.plan["outputs"]))
     except TemplateFailedError as error:
         end_job(job, JobStatus.FAILED, error=f"outputs: {error}")
         return
@@ -339,7 +425,8 @@ def end_job(job: Job, to: str, *, actor: Who = SYSTEM, **changes: Any) -> None:
         changes={**changes, "ended_at": clock.now(), "expires_at": None},
     )
     events.record(job, f"job.{job.status.lower()}", payload=changes)
-    for listener in _ended:
-        listener(job)
+    for listener, recipe in _ended:
+        if recipe in ("", job.recipe):
+            listener(job)
     if job.parent_step_id is not None:
         resume(waiting_for={"type": "job", "id": str(job.pk)})

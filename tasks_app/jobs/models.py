@@ -40,6 +40,13 @@ class StepStatus(models.TextChoices):
     CANCELLED = "cancelled"
 
 
+class Lane(models.TextChoices):
+    """Which workers take a step: document 001, section 6.3.4."""
+
+    RECIPES = "recipes"
+    BACKGROUND = "background"  # what nobody waits for
+
+
 J, S = JobStatus, StepStatus
 JOB_ENDED = (J.COMPLETED, J.FAILED, J.CANCELLED, J.EXPIRED, J.DELETED)
 JOB_OPEN = (J.PENDING, J.QUEUED, J.DISPATCHING, J.PROCESSING, J.PREVIEW)
@@ -71,6 +78,8 @@ class Job(Stateful):
     retry_of = models.OneToOneField("self", null=True, on_delete=models.PROTECT, related_name="retried_by")
     # Looked at then: what it waited for people and sellers meanwhile is not counted (`expiry`).
     expires_at = models.DateTimeField(null=True)
+    # Steps of the graph itself (not items) that are queued, executing or awaiting: none left, and it is over.
+    active_steps = models.PositiveIntegerField(default=0, editable=False)
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -131,7 +140,8 @@ class Job(Stateful):
 
 
 class Step(Stateful):
-    """One node of the graph. `incoming` counts the predecessors still to finish.
+    """One node of the graph. `incoming` counts the predecessors still to finish; while a fanned-out step
+    sleeps, its items still to end.
 
     `ready_at` says from when a worker may take it: set when it is queued, when what it waited for has
     come, and when a back-off ends; empty while it only waits.
@@ -140,11 +150,15 @@ class Step(Stateful):
     entity = "step"
 
     status = FSMField(default=S.RECEIVED, choices=S.choices, protected=True, editable=False)
-    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="steps")
+    # No index of its own: those of the constraint, and of items, begin with it. Every one costs each move.
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="steps", db_index=False)
     key = models.CharField(max_length=80)
     spec = models.JSONField()
+    lane = models.CharField(max_length=20, default=Lane.RECIPES, choices=Lane.choices)
     # The for_each step this one is an item of, and its place there.
-    fan_out = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="items")
+    fan_out = models.ForeignKey(
+        "self", null=True, on_delete=models.PROTECT, related_name="items", db_index=False
+    )
     item_index = models.PositiveIntegerField(null=True)
     item = models.JSONField(null=True)
     # The step of the first job in a chain of retries: what it asked sellers for is this one's too.
@@ -167,9 +181,14 @@ class Step(Stateful):
         constraints = [models.UniqueConstraint(fields=["job", "key"], name="step_key_once_per_job")]
         indexes = [
             models.Index(
-                fields=["priority", "ready_at", "id"],
+                fields=["lane", "priority", "ready_at", "id"],
                 name="step_ready",
                 condition=models.Q(ready_at__isnull=False),
+            ),
+            models.Index(
+                fields=["fan_out", "item_index"],
+                name="step_items",
+                condition=models.Q(fan_out__isnull=False),
             ),
             models.Index(fields=["lease_until"], name="step_leased", condition=models.Q(status="executing")),
             GinIndex(
@@ -237,16 +256,17 @@ class WorkflowEvent(models.Model):
     """What happened to the graph, in order: type, where it came from, and what it carried."""
 
     id = models.BigAutoField(primary_key=True)
-    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="events")
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="events", db_index=False)
     type = models.CharField(max_length=40)
     source = models.CharField(max_length=80)
     payload = models.JSONField(default=dict)
     correlation = models.JSONField(default=dict)
-    idempotency_key = models.CharField(max_length=160, unique=True)
+    idempotency_key = models.CharField(max_length=160)
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["idempotency_key"], name="event_told_once")]
         indexes = [models.Index(fields=["job", "id"], name="event_by_job")]
 
     def __str__(self) -> str:

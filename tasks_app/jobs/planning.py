@@ -20,7 +20,6 @@ from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import Team
 
 
-@transaction.atomic
 def job_start(
     *,
     recipe: str,
@@ -32,9 +31,8 @@ def job_start(
     parent_step: Step | None = None,
     priority: int = 100,
 ) -> Job:
-    """A recipe becomes rows in one commit: job, steps, edges, incoming counts. Raises RecipeError."""
+    """Start a registered recipe, pinned to its version and text. Raises RecipeError."""
     plan = recipe_named(recipe)
-    now = clock.now()
     job = Job(
         reference=next_reference("JOB"),
         recipe=plan.name,
@@ -48,12 +46,18 @@ def job_start(
         subject_id=subject_id,
         parent_step=parent_step,
         priority=priority,
-        expires_at=now + timedelta(hours=plan.ttl_hours),
+        expires_at=clock.now() + timedelta(hours=plan.ttl_hours),
     )
-    create(job, actor=actor, reason=f"{plan.title} started")
+    init_instance(job=job, plan=plan, actor=actor, reason=f"{plan.title} started")
+    return job
+
+
+@transaction.atomic
+def init_instance(*, job: Job, plan: Recipe, actor: Who, reason: str) -> None:
+    """A new job and its graph as rows, what may run queued, in one commit."""
+    create(job, actor=actor, reason=reason)
     steps = plan_steps(job, plan)
     release(job, [step for step in steps.values() if step.incoming == 0])
-    return job
 
 
 def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None = None) -> dict[str, Step]:
@@ -69,6 +73,7 @@ def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None =
             spec=spec.model_dump(mode="json"),
             incoming=len(spec.after),
             priority=job.priority,
+            lane=spec.lane,
             lineage=(lineage or {}).get(spec.id),
         )
         for spec in plan.steps

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 _REFERENCE = re.compile(r"\bsteps\.([A-Za-z0-9_]+)")
+_STEPS = re.compile(r"\bsteps\b")
 
 
 class RecipeError(ValueError):
@@ -37,6 +38,7 @@ class StepSpec(BaseModel):
     optional: bool = False
     max_failures: int = Field(default=3, ge=1, le=10)
     max_attempts: int = Field(default=3, ge=1, le=20)  # tries that ended in an error or with their worker
+    lane: Literal["recipes", "background"] = "recipes"  # which workers take it
     preview: bool = False  # its outputs are worth showing before the job ends
 
     @model_validator(mode="after")
@@ -52,7 +54,7 @@ class StepSpec(BaseModel):
 
     def references(self) -> set[str]:
         """The steps that this one's expressions speak of."""
-        texts = [self.for_each, self.condition, *_texts(self.inputs)]
+        texts = [self.for_each, self.condition, *texts_of(self.inputs)]
         return {name for text in texts for name in _REFERENCE.findall(text)}
 
 
@@ -83,7 +85,7 @@ class Recipe(BaseModel):
             early = step.references() - before[step.id]
             if early:
                 raise ValueError(f"step {step.id} speaks of {', '.join(sorted(early))}, not done before it")
-        missing = {name for text in _texts(self.outputs) for name in _REFERENCE.findall(text)} - known
+        missing = {name for text in texts_of(self.outputs) for name in _REFERENCE.findall(text)} - known
         if missing:
             raise ValueError(f"the outputs speak of unknown steps: {', '.join(sorted(missing))}")
         return self
@@ -147,13 +149,24 @@ def recipe_named(name: str) -> Recipe:
         raise RecipeError(f"there is no recipe {name!r}; known: {', '.join(sorted(_recipes))}") from None
 
 
-def _texts(value: Any) -> Iterator[str]:
+def steps_named(texts: Iterable[str]) -> set[str] | None:
+    """The steps that expressions speak of by name; None where they speak of steps in another way."""
+    named: set[str] = set()
+    for text in texts:
+        found = _REFERENCE.findall(text)
+        if len(found) < len(_STEPS.findall(text)):
+            return None
+        named.update(found)
+    return named
+
+
+def texts_of(value: Any) -> Iterator[str]:
     """Every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
+            yield from texts_of(inner)
 
 
 def _all_before(direct: Mapping[str, Iterable[str]], words: str) -> dict[str, set[str]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
+from django.db import close_old_connections, transaction
 from django_q.tasks import async_task
 
 from tasks_app import clock, stopping
@@ -25,6 +25,7 @@ from tasks_app.jobs.actions import (
     WaitForOperation,
     action_named,
 )
+from tasks_app.jobs.leases import lease_kept
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.recipes import RecipeError, StepSpec
@@ -33,6 +34,7 @@ from tasks_app.jobs.retrying import job_retry_nested
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.wake import taking_next, wake
+from tasks_app.lifecycle.transitions import trace_id
 from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_for
 
@@ -42,21 +44,20 @@ SWEEP_SLICE_S = 45
 _DRAIN_S = 45  # the queue's time limit covers a whole drain: the last step needs room below it
 
 
-def drain(steps: int | None = None) -> int:
-    """Run ready steps, at most `steps` (settings.DRAIN_STEPS) or for so long. Answers how many ran."""
+def drain(steps: int | None = None, *, lanes: Sequence[str] = claims.ALL) -> int:
+    """Run ready steps of `lanes`, at most `steps` (settings.DRAIN_STEPS) or for so long. Answers how many
+    ran."""
     slice_, until = steps or settings.DRAIN_STEPS, time.monotonic() + _DRAIN_S
     done = 0
-    while done < slice_ and time.monotonic() < until:
-        if stopping.asked():
-            wake()  # for what it has made ready
-            return done
-        step = claims.claim_step()
-        if step is None:
-            return done
-        with taking_next():
-            run_step(step)
+    more = time.monotonic() < until and not stopping.asked()
+    step = claims.claim_step(lanes) if more else None
+    while step is not None:
         done += 1
-    wake()
+        more = done < slice_ and time.monotonic() < until and not stopping.asked()
+        with taking_next():
+            step = run_step(step, lanes if more else ())
+    if not more:
+        wake()  # for what it leaves to others
     return done
 
 
@@ -73,23 +74,31 @@ def _next_slice() -> None:
         async_task(SWEEP, save=False)
 
 
-def run_step(step: Step) -> None:
-    """Execute one claimed step and record its result, whatever it is."""
+def run_step(step: Step, lanes: Sequence[str] = ()) -> Step | None:
+    """Execute one claimed step and record its result, whatever it is. Answers the next step of `lanes`,
+    claimed with the completion of this one where that can be."""
+    outside = trace_id()
     with structlog.contextvars.bound_contextvars(trace_id=f"step:{step.pk}", job=step.job.reference):
         try:
-            _settle(step, _execute(step))
+            result = _execute(step)
+            if isinstance(result, Done) and lanes:
+                return claims.complete_and_claim(
+                    step=step, outputs=result.outputs, lanes=lanes, trace=outside
+                )
+            _settle(step, result)
         except (StepFailedError, RecipeError, TemplateFailedError) as error:
             engine.mark_failed(step=step, error=str(error))
         except Exception as error:  # an action may raise anything; it costs a failure, never the worker
             log.exception("step_failed", step=step.key)
             _retry_or_fail(step, f"{type(error).__name__}: {error}")
+    return claims.claim_step(lanes) if lanes else None
 
 
 def _execute(step: Step) -> Result | None:
     """The action's result; None where the step became other steps or a nested job."""
     spec = StepSpec.stored(step.spec)
     _refuse_exhausted(step, spec)
-    scope = scope_of(step.job, step)
+    scope = scope_of(step.job, step, spec.condition, spec.for_each, spec.inputs)
     if step.fan_out_id is None:
         resolve(spec.condition, scope)  # was met when it was queued; one that cannot be told fails here
     if spec.for_each:
@@ -101,7 +110,7 @@ def _execute(step: Step) -> Result | None:
     inputs = resolve(spec.inputs, scope)
     if spec.recipe:
         return _nested(step, spec, inputs)
-    with _LeaseKeeper(step):
+    with lease_kept(step):
         return action_named(spec.action)(Run(job=step.job, step=step, inputs=inputs))
 
 
@@ -224,33 +233,3 @@ def _retry_or_fail(step: Step, error: str) -> None:
 
 def _budget(spec: StepSpec) -> Budget:
     return Budget(max_attempts=spec.max_attempts, max_failures=spec.max_failures)
-
-
-class _LeaseKeeper:
-    """Renews the step's lease while its action runs, from a thread with a connection of its own."""
-
-    def __init__(self, step: Step) -> None:
-        self._step, self._done = step, threading.Event()
-        self._thread = threading.Thread(target=self._keep, daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _keep(self) -> None:
-        try:
-            while not self._done.wait(settings.STEP_LEASE_S / 3):
-                self._renew()
-        finally:
-            connection.close()
-
-    def _renew(self) -> None:
-        try:
-            close_old_connections()
-            claims.renew_lease(self._step)
-        except (OperationalError, InterfaceError) as error:
-            log.warning("lease_not_renewed", step=self._step.key, error=str(error))
-            connection.close()

@@ -25,6 +25,12 @@ def install_move(entity: str, table: str) -> migrations.RunSQL:
     return migrations.RunSQL(sql, f"drop function if exists fd_move_{entity}, fd_birth_{entity}")
 
 
+def install_steps() -> migrations.RunSQL:
+    """`fd_step_done` and `fd_step_claim`: completing a step, releasing its successors and claiming the next,
+    in one call each."""
+    return migrations.RunSQL((_SQL / "steps.sql").read_text(), (_SQL / "steps_drop.sql").read_text())
+
+
 def install_enforcement_shared() -> migrations.RunSQL:
     """What every entity's enforcement uses, and the application role's missing rights on the matrix."""
     return migrations.RunSQL((_SQL / "enforce_shared.sql").read_text(), migrations.RunSQL.noop)

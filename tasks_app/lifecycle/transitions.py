@@ -126,9 +126,9 @@ def transition_many(
                 *id_params,
                 to,
                 key,
-                _json(reasons),
-                _json(metadata or {}),
-                _json(_columns(model(), changes), floats=True) if changes else None,
+                recorded(reasons),
+                recorded(metadata or {}),
+                recorded(_columns(model(), changes), floats=True) if changes else None,
                 trace_id(),
                 clock.frozen(),
             ],
@@ -168,7 +168,7 @@ def append_birth(rows: Sequence[Stateful], *, actor: Who, reason: str, metadata:
                 [row.pk for row in rows],
                 actor_key(actor),
                 _storable(reason),
-                _json(metadata),
+                recorded(metadata),
                 trace_id(),
                 clock.frozen(),
             ],
@@ -223,8 +223,8 @@ def _write(
             entity.version,
             key,
             reason,
-            _json(metadata) if metadata else "{}",
-            _json(_columns(entity, changes), floats=True) if changes else None,
+            recorded(metadata) if metadata else "{}",
+            recorded(_columns(entity, changes), floats=True) if changes else None,
             trace_id(),
             clock.frozen(),
         ],
@@ -251,7 +251,8 @@ def _why(reason: str, description: str) -> str:
     return _storable(reason) if reason.strip() else description
 
 
-def _json(value: Any, *, floats: bool = False) -> str:
+def recorded(value: Any, *, floats: bool = False) -> str:
+    """`value` as the JSON text that is stored and told of (`exact`). Raises TypeError, ValueError for NaN."""
     return json.dumps(exact(value, floats=floats), ensure_ascii=False, allow_nan=False)
 
 

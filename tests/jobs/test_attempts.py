@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django_q.models import OrmQ
 
-from tasks_app.jobs import claims, engine, wake
+from tasks_app.jobs import calls, claims, engine, wake
 from tasks_app.jobs.actions import Done, StepFailedError
 from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain
@@ -81,6 +81,22 @@ def test_claims_go_by_priority_and_then_first_come(bench: Bench, still: Clock) -
     assert claims.claim_step() is None
 
 
+def test_claims_keep_to_their_lanes(bench: Bench, still: Clock) -> None:
+    bench.recipe(step("a"), step("each", for_each="{{ inputs.list }}", lane="background"))
+    bench.start(inputs={"list": [1]})
+    assert claims.claim_step(["recipes"]).key == "a"
+    assert claims.claim_step(["recipes"]) is None
+    drain()
+    bench.start(priority=50, inputs={"list": [1]})
+    whole = claims.claim_step(["background"])
+    assert whole.key == "each"
+    engine.expand(step=whole, items=[7])
+    assert claims.claim_step(["recipes"]).key == "a"
+    assert claims.claim_step().key == "each[0]"
+    still.forward(seconds=61)
+    assert claims.claim_step(["background"]).attempts == 2
+
+
 def lose_worker(still: Clock) -> Step:
     """Somebody takes a step and is never heard of again."""
     taken = claims.claim_step()
@@ -139,9 +155,12 @@ def test_a_worker_lost_between_its_claim_and_the_jobs_status_holds_nothing_up(
 ) -> None:
     bench.recipe(step("a"))
     job = bench.start()
-    with monkeypatch.context() as killed:
-        killed.setattr(claims, "_mark_job_running", lambda job_id: None)
-        lose_worker(still)
+    with monkeypatch.context() as guarded:  # the claim is then made move by move
+        guarded.setattr(calls, "step_claim", lambda lanes: calls.Claim(apart=True))
+        assert claims.pop_ready() is not None
+        still.forward(seconds=61)
+    job.refresh_from_db()
+    assert job.status == JobStatus.QUEUED
     drain()
     job.refresh_from_db()
     assert job.status == JobStatus.COMPLETED

@@ -1,0 +1,263 @@
+-- A step completed, its successors released and the next step claimed: one call, one commit. It makes the moves
+-- that transition() makes, along the same matrix (the table's triggers read it), with the same entries and
+-- events; where it cannot tell what follows, it writes nothing and says so, and the application decides.
+-- Lock order: job, then steps (an item before its whole, then by id); other jobs and steps only where nobody
+-- holds them. Times are taken after the locks, so that no effect is stamped before its cause.
+
+-- Whether an administrator attached a guard to an edge that these functions take: they take guardless ones only.
+create or replace function fd_steps_guarded() returns boolean language plpgsql stable parallel safe as $$
+begin
+  perform 1 from tasks_app_lifecyclerule r
+    where (r.entity, r.from_status, r.to_status) in (
+            ('step', 'received', 'queued'), ('step', 'queued', 'executing'),
+            ('step', 'awaiting_tool', 'executing'), ('step', 'awaiting_user_confirmation', 'executing'),
+            ('step', 'executing', 'completed'), ('job', 'QUEUED', 'DISPATCHING'),
+            ('job', 'DISPATCHING', 'PROCESSING'), ('job', 'DISPATCHING', 'COMPLETED'),
+            ('job', 'PROCESSING', 'COMPLETED'), ('job', 'PREVIEW', 'COMPLETED'));
+  return found;
+end $$;
+
+-- A WorkflowEvent of a step, as jobs/events.py records it.
+create or replace function fd_step_tell(
+    p_step tasks_app_step, p_team text, p_user text, p_kind text, p_payload jsonb, p_trace text,
+    p_at timestamptz) returns void
+language plpgsql as $$
+begin
+  insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
+  values (p_step.job_id, p_kind, 'engine', p_payload,
+      jsonb_build_object('trace_id', p_trace, 'team', p_team, 'user', p_user, 'step_id', p_step.id,
+                         'step', p_step.key, 'attempt', p_step.attempts::text),
+      'step:' || p_step.id || ':' || p_step.version || ':' || p_step.attempts || ':' || p_kind, p_at);
+end $$;
+
+-- A job's move along one edge; p_why: the descriptions of edges, by "from>to".
+create or replace function fd_job_step(
+    p_job uuid, p_from text, p_to text, p_version int, p_why jsonb, p_changes jsonb, p_trace text,
+    p_at timestamptz) returns void
+language plpgsql as $$
+begin
+  update tasks_app_job set status = p_to, version = p_version + 1, status_since = p_at where id = p_job;
+  perform fd_audit_append('job', p_job, p_version + 1, p_from, p_to, p_at, 'system',
+                          p_why ->> (p_from || '>' || p_to), '{}', p_changes, p_trace);
+end $$;
+
+-- Take the next ready step of the lanes: by priority, then first come, then id. Answers
+--   claimed: `taken`; `none` is ready; `orphan`: first take over from a worker that is gone;
+--   step, job: the rows, without what may be large in the job;
+--   running: whether the job is known to run; where somebody else holds its row, that is left to the caller.
+create or replace function fd_step_take(
+    p_lanes text[], p_lease_s double precision, p_why jsonb, p_trace text, p_at timestamptz) returns json
+language plpgsql as $$
+declare
+  v_at timestamptz := coalesce(p_at, clock_timestamp());
+  v_was text;
+  s tasks_app_step;
+  n tasks_app_step;
+  j record;
+begin
+  perform 1 from tasks_app_step t where t.status = 'executing' and t.lease_until < v_at and t.lane = any (p_lanes)
+    limit 1;
+  if found then return '{"claimed": "orphan"}'; end if;
+  -- The lanes' heads in one order; a row is locked only when its turn comes.
+  select t.* into s
+    from ((select q.id, q.priority, q.ready_at from tasks_app_step q
+            where 'recipes' = any (p_lanes) and q.lane = 'recipes' and q.ready_at <= v_at
+            order by q.priority, q.ready_at, q.id)
+          union all
+          (select q.id, q.priority, q.ready_at from tasks_app_step q
+            where 'background' = any (p_lanes) and q.lane = 'background' and q.ready_at <= v_at
+            order by q.priority, q.ready_at, q.id)
+          order by 2, 3, 1) head
+   cross join lateral (select q.* from tasks_app_step q where q.id = head.id and q.ready_at <= v_at
+                          for no key update skip locked) t
+   limit 1;
+  if not found then return '{"claimed": "none"}'; end if;
+  v_was := s.status;
+  v_at := coalesce(p_at, clock_timestamp());
+  update tasks_app_step t
+     set status = 'executing', version = s.version + 1, status_since = v_at, attempts = s.attempts + 1,
+         lease_until = v_at + make_interval(secs => p_lease_s), ready_at = null, waiting_for = null,
+         started_at = coalesce(s.started_at, v_at)
+   where t.id = s.id returning t.* into n;
+  perform fd_audit_append('step', n.id, n.version, v_was, 'executing', v_at, 'system',
+      case v_was when 'queued' then 'A worker took it' else 'What it waited for has come' end, '{}',
+      jsonb_build_object(
+          'attempts', jsonb_build_array(s.attempts, n.attempts),
+          'lease_until', jsonb_build_array(s.lease_until, n.lease_until),
+          'ready_at', jsonb_build_array(s.ready_at, null),
+          'waiting_for', jsonb_build_array(case when s.waiting_for is not null then fd_compact(s.waiting_for) end,
+                                           null),
+          'started_at', jsonb_build_array(s.started_at, n.started_at)), p_trace);
+  select id, status, version, status_since, created_at, reference, recipe, recipe_version, recipe_digest, team_id,
+         requested_by, subject_type, subject_id, priority, parent_step_id, retry_of_id, expires_at, ended_at
+    into j from tasks_app_job where id = n.job_id;
+  perform fd_step_tell(n, j.team_id::text, j.requested_by,
+      case v_was when 'queued' then 'step.started' else 'step.resumed' end, '{}', p_trace, v_at);
+  if j.status in ('QUEUED', 'DISPATCHING') then
+    -- The job comes before its steps in the order of locks: taken only where nobody has to be waited for.
+    select status, version into j.status, j.version from tasks_app_job where id = n.job_id
+       for no key update skip locked;
+    if not found then
+      return json_build_object('claimed', 'taken', 'running', false, 'step', n);
+    end if;
+    if j.status = 'QUEUED' then
+      perform fd_job_step(j.id, 'QUEUED', 'DISPATCHING', j.version, p_why, '{}', p_trace, v_at);
+      j.version := j.version + 1;
+      j.status := 'DISPATCHING';
+    end if;
+    if j.status = 'DISPATCHING' then
+      perform fd_job_step(j.id, 'DISPATCHING', 'PROCESSING', j.version, p_why, '{}', p_trace, v_at);
+      j.version := j.version + 1;
+      j.status := 'PROCESSING';
+      j.status_since := v_at;
+    end if;
+  end if;
+  return json_build_object('claimed', 'taken', 'running', true, 'step', n, 'job', j);
+end $$;
+
+-- The same as a call of its own; `guarded` where a guard stands on an edge.
+create or replace function fd_step_claim(
+    p_lanes text[], p_lease_s double precision, p_why jsonb, p_trace text, p_at timestamptz) returns json
+language plpgsql security definer set search_path = public, pg_temp
+  set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+begin
+  if fd_steps_guarded() then return '{"claimed": "guarded"}'; end if;
+  return fd_step_take(p_lanes, p_lease_s, p_why, p_trace, p_at);
+end $$;
+
+-- A step that executes, locked, becomes completed.
+create or replace function fd_step_complete(
+    p_step tasks_app_step, p_outputs jsonb, p_team text, p_user text, p_trace text, p_at timestamptz) returns void
+language plpgsql as $$
+declare
+  s tasks_app_step;
+begin
+  update tasks_app_step t
+     set status = 'completed', version = p_step.version + 1, status_since = p_at, outputs = p_outputs,
+         ended_at = p_at, lease_until = null, waiting_for = null, ready_at = null, skipped = false
+   where t.id = p_step.id returning t.* into s;
+  perform fd_audit_append('step', s.id, s.version, 'executing', 'completed', p_at, 'system', 'Done', '{}',
+      jsonb_build_object(
+          'outputs', jsonb_build_array(null, fd_compact(p_outputs)),
+          'ended_at', jsonb_build_array(p_step.ended_at, p_at),
+          'lease_until', jsonb_build_array(p_step.lease_until, null),
+          'waiting_for', jsonb_build_array(
+              case when p_step.waiting_for is not null then fd_compact(p_step.waiting_for) end, null),
+          'ready_at', jsonb_build_array(p_step.ready_at, null),
+          'skipped', jsonb_build_array(p_step.skipped, false)), p_trace);
+  perform fd_step_tell(s, p_team, p_user, 'step.completed',
+                       jsonb_build_object('outputs', p_outputs, 'skipped', false), p_trace, p_at);
+  if s.failures > 0 then
+    perform fd_step_tell(s, p_team, p_user, 'retry_succeeded', jsonb_build_object('failures', s.failures),
+                         p_trace, p_at);
+  end if;
+end $$;
+
+-- Complete attempt p_attempt of a step and release what follows; then, where p_lanes names any, take the next
+-- step. Answers {released: the lanes of the steps that became ready, claim: fd_step_take's answer}. It is
+-- null, and nothing was written, where the attempt is not the step's any more, a guard stands on an edge, or what
+-- follows is the application's to decide: a condition, a preview, an item that failed, the end of a job that is
+-- nested, has outputs to resolve or is of a recipe in p_told (null: any), whose end somebody is told of.
+create or replace function fd_step_done(
+    p_job uuid, p_step uuid, p_attempt int, p_outputs jsonb, p_told text[], p_lanes text[],
+    p_lease_s double precision, p_why jsonb, p_trace text, p_next_trace text, p_at timestamptz) returns json
+language plpgsql security definer set search_path = public, pg_temp
+  set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+  j record;
+  s tasks_app_step;
+  whole tasks_app_step;
+  u tasks_app_step;
+  v_at timestamptz;
+  v_end uuid := p_step;
+  v_after uuid[];
+  v_ready uuid[];
+  v_id uuid;
+  v_conditions boolean;
+  v_active int;
+  v_outputs jsonb;
+  v_released text[] := '{}';
+begin
+  if fd_steps_guarded() then return null; end if;
+  select id, status, version, team_id::text as team, requested_by, recipe, parent_step_id, active_steps,
+         expires_at
+    into j from tasks_app_job where id = p_job for no key update;
+  if not found then return null; end if;
+  select * into s from tasks_app_step t
+   where t.id = p_step and t.job_id = p_job and t.status = 'executing' and t.attempts = p_attempt
+     for no key update;
+  if not found or (j.status = 'PROCESSING' and s.spec @> '{"preview": true}') then return null; end if;
+
+  if s.fan_out_id is not null then
+    select * into whole from tasks_app_step t where t.id = s.fan_out_id for no key update;
+    if whole.status = 'awaiting_tool' and whole.incoming = 1 then
+      v_end := whole.id;
+      perform 1 from tasks_app_step t where t.fan_out_id = whole.id and t.id <> s.id and t.status <> 'completed';
+      if found then return null; end if;
+    else
+      v_end := null;
+    end if;
+  end if;
+  if v_end is not null then
+    select array_agg(l.id), array_agg(l.id order by l.id) filter (where l.incoming = 1),
+           bool_or(l.incoming = 1 and coalesce(l.spec ->> 'condition', '') <> '')
+      into v_after, v_ready, v_conditions
+      from (select t.id, t.incoming, t.spec from tasks_app_edge g join tasks_app_step t on t.id = g.after_id
+             where g.before_id = v_end and t.status = 'received' order by t.id for no key update of t) l;
+    if v_conditions then return null; end if;
+    v_active := j.active_steps - 1 + coalesce(cardinality(v_ready), 0);
+    if v_active = 0 then
+      if j.status not in ('DISPATCHING', 'PROCESSING', 'PREVIEW') or j.parent_step_id is not null
+          or p_told is null or j.recipe = any (p_told) then
+        return null;
+      end if;
+      perform 1 from tasks_app_job where id = p_job and plan -> 'outputs' <> '{}';
+      if found then return null; end if;
+      perform 1 from tasks_app_step t where t.job_id = p_job and t.status = 'failed' and t.fan_out_id is null
+         and t.spec -> 'optional' = 'false';
+      if found then return null; end if;
+    end if;
+  end if;
+
+  -- From here on it is done.
+  v_at := coalesce(p_at, clock_timestamp());
+  perform fd_step_complete(s, p_outputs, j.team, j.requested_by, p_trace, v_at);
+  if s.fan_out_id is not null then
+    update tasks_app_step t set incoming = t.incoming - 1 where t.id = s.fan_out_id and t.incoming > 0;
+    if v_end is not null then
+      update tasks_app_step t set status = 'executing', version = whole.version + 1, status_since = v_at
+       where t.id = whole.id returning t.* into whole;
+      perform fd_audit_append('step', whole.id, whole.version, 'awaiting_tool', 'executing', v_at, 'system',
+                              'All items have ended', '{}', '{}', p_trace);
+      select jsonb_build_object('results', jsonb_agg(t.outputs order by t.item_index)) into v_outputs
+        from tasks_app_step t where t.fan_out_id = whole.id;
+      perform fd_step_complete(whole, v_outputs, j.team, j.requested_by, p_trace, v_at);
+    end if;
+  end if;
+  if cardinality(v_after) > coalesce(cardinality(v_ready), 0) then
+    update tasks_app_step t set incoming = t.incoming - 1 where t.id = any (v_after) and t.incoming > 1;
+  end if;
+  foreach v_id in array coalesce(v_ready, '{}') loop
+    update tasks_app_step t
+       set incoming = 0, status = 'queued', version = t.version + 1, status_since = v_at, ready_at = v_at
+     where t.id = v_id returning t.* into u;
+    perform fd_audit_append('step', u.id, u.version, 'received', 'queued', v_at, 'system', 'Ready', '{}',
+        jsonb_build_object('ready_at', jsonb_build_array(null, v_at)), p_trace);
+    perform fd_step_tell(u, j.team, j.requested_by, 'step.queued', '{}', p_trace, v_at);
+    v_released := v_released || u.lane::text;
+  end loop;
+  if v_active = 0 then
+    update tasks_app_job set outputs = '{}', ended_at = v_at, expires_at = null, active_steps = 0 where id = p_job;
+    perform fd_job_step(p_job, j.status, 'COMPLETED', j.version, p_why, jsonb_build_object(
+        'outputs', jsonb_build_array(null, '{}'::jsonb), 'ended_at', jsonb_build_array(null, v_at),
+        'expires_at', jsonb_build_array(j.expires_at, null)), p_trace, v_at);
+    insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
+    values (p_job, 'job.completed', 'engine', '{"outputs": {}}',
+        jsonb_build_object('trace_id', p_trace, 'team', j.team, 'user', j.requested_by),
+        'job:' || p_job || ':' || j.version + 1 || ':0:job.completed', v_at);
+  elsif v_active <> j.active_steps then
+    update tasks_app_job set active_steps = v_active where id = p_job;
+  end if;
+  return json_build_object('released', v_released, 'claim',
+      case when p_lanes is not null then fd_step_take(p_lanes, p_lease_s, p_why, p_next_trace, p_at) end);
+end $$;
