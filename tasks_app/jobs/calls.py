@@ -134,7 +134,7 @@ def _instance(model: type[M], row: dict[str, Any]) -> M:
 @cache
 def _columns(model: type[Stateful]) -> tuple[tuple[str, str, Callable[[str], Any] | None], ...]:
     """Attribute, column, and what makes its value of JSON's."""
-    return tuple((field.attname, field.column, _reader(field)) for field in model._meta.concrete_fields)
+    return tuple((field.attname, str(field.column), _reader(field)) for field in model._meta.concrete_fields)
 
 
 def _reader(field: models.Field[Any, Any]) -> Callable[[str], Any] | None:

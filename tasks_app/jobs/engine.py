@@ -222,7 +222,6 @@ def expand(*, step: Step, items: list[Any]) -> bool:
     release(job, left)
     if not left:
         _end_fan_out(job, current)
-        _end_job_if_over(job)
     return True
 
 
@@ -296,7 +295,7 @@ def _after_end(job: Job, step: Step) -> None:
     if step.status == S.COMPLETED or step.spec["optional"]:
         _release_successors(job, step)
     _count_active(job, -1)
-    _end_job_if_over(job)
+    end_if_over(job)
 
 
 def _release_successors(job: Job, step: Step) -> None:
@@ -395,7 +394,8 @@ def _abandon_successors(job: Job, step: Step) -> None:
             behind.append(successor.pk)
 
 
-def _end_job_if_over(job: Job) -> None:
+def end_if_over(job: Job) -> None:
+    """End a locked job none of whose steps is open any more, in the caller's commit."""
     if job.status in JOB_ENDED or not is_complete(job_id=job.pk):
         return
     failed = job.steps.filter(status=S.FAILED, fan_out=None, spec__optional=False).first()

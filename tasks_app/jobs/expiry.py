@@ -110,14 +110,15 @@ def _merged(spans: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, 
 
 
 def _recover(job: Job) -> int:
-    """Wake steps that sleep although what they wait for has come: the last try before giving up. Answers how
-    many."""
-    asleep = Step.objects.filter(job=job, status__in=WAITING, ready_at__isnull=True)
+    """Wake steps, of nested jobs too, that sleep although what they wait for has come: the last try before
+    giving up. Answers how many."""
+    below = [step.pk for step in _steps_of(job)]
+    asleep = Step.objects.filter(pk__in=below, status__in=WAITING, ready_at__isnull=True)
     woken = 0
-    for step in asleep:
+    for step in asleep.select_related("job"):
         if step.waiting_for and _has_come(step.waiting_for):
             woken += engine.resume(waiting_for=step.waiting_for)
-            events.record(job, "step.recovered", step=step, payload=step.waiting_for)
+            events.record(step.job, "step.recovered", step=step, payload=step.waiting_for)
             log.warning("lost_wake_up", job=job.reference, step=step.key)
     return woken
 

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from tasks_app import clock, ids
 from tasks_app.jobs import events
-from tasks_app.jobs.engine import release
+from tasks_app.jobs.engine import end_if_over, release
 from tasks_app.jobs.models import Edge, Job, JobStatus, Step
 from tasks_app.jobs.recipes import Recipe, recipe_named
 from tasks_app.lifecycle.references import next_reference
@@ -88,9 +88,11 @@ def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None =
 
 
 def release_rest(job: Job, steps: Collection[Step]) -> None:
-    """Count what each of `steps` still has to wait for, after others were adopted; queue what may run."""
+    """Count what each of `steps` still has to wait for, after others were adopted; queue what may run. Where
+    all were adopted the job ends."""
     keys = {step.key for step in steps}
     for step in steps:
         step.incoming = sum(name in keys for name in step.spec["after"])
     Step.objects.bulk_update(steps, ["incoming"])
     release(job, [step for step in steps if step.incoming == 0])
+    end_if_over(job)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -26,15 +27,15 @@ FAST = {
 
 
 class Worker:
-    """One `manage.py worker` of a test; started again after a kill."""
+    """One `manage.py worker` of a test, with more environment; started again after a kill."""
 
-    def __init__(self, group: ProcessGroup) -> None:
-        self._group = group
+    def __init__(self, group: ProcessGroup, env: Mapping[str, str] | None = None) -> None:
+        self._group, self._env = group, {**FAST, **(env or {})}
         self.main = self._start()
 
     def _start(self) -> psutil.Process:
         command = [sys.executable, "manage.py", "worker"]
-        return psutil.Process(self._group.start("worker", command, env=FAST, cwd=ROOT))
+        return psutil.Process(self._group.start("worker", command, env=self._env, cwd=ROOT))
 
     def members(self) -> list[psutil.Process]:
         """The sentinel's children in the order in which it made them: workers, monitor, pusher. Empty while

@@ -10,12 +10,13 @@ import pytest
 from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.approvals.services import approval_void
-from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitUntil
+from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitForOperation, WaitUntil
 from tasks_app.jobs.expiry import job_waited, jobs_expire_due
 from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain
 from tests.factories import make_deal
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
+from tests.jobs.test_waiting import end, out
 
 pytestmark = pytest.mark.django_db
 
@@ -80,6 +81,29 @@ def test_the_clock_stops_while_a_person_is_awaited(bench: Bench, still: Clock) -
     assert jobs_expire_due() == 1
 
 
+def test_the_clock_stops_while_an_operation_is_out(bench: Bench, still: Clock) -> None:
+    """It has a deadline of its own; what follows its end counts again."""
+    operation = out()
+
+    def buy(_run: Run) -> Result:
+        operation.refresh_from_db()
+        return Done() if operation.published_at else WaitForOperation(operation_id=operation.pk)
+
+    bench.action("buy", buy)
+    bench.action("sleep", lambda _run: WaitUntil(moment=clock.now() + timedelta(days=30)))
+    bench.recipe({"id": "a", "action": "buy"}, {"id": "b", "action": "sleep", "after": ["a"]})
+    job = bench.run()
+    still.forward(hours=30)
+    assert jobs_expire_due() == 0
+    assert end(operation)
+    drain()
+    assert statuses(job) == {"a": "completed", "b": "awaiting_tool"}
+    still.forward(hours=24, seconds=-1)
+    assert jobs_expire_due() == 0
+    still.forward(seconds=1)
+    assert jobs_expire_due() == 1
+
+
 def test_waits_side_by_side_count_once(bench: Bench, still: Clock) -> None:
     asked = ask_deal(make_deal())
     bench.action("ask", lambda run: WaitForApprovals(approval_ids=(asked.pk,)))
@@ -113,6 +137,43 @@ def test_expiry_passes_down(bench: Bench, still: Clock) -> None:
     still.forward(hours=24)
     assert jobs_expire_due() == 1
     assert set(Job.objects.values_list("status", flat=True)) == {JobStatus.EXPIRED}
+
+
+def test_expiry_passes_down_to_any_depth(bench: Bench, still: Clock) -> None:
+    def sleep(_run: Run) -> Result:
+        return WaitUntil(moment=clock.now() + timedelta(days=30))
+
+    bench.action("sleep", sleep)
+    bench.recipe({"id": "a", "action": "sleep"}, name="depth0", ttl_hours=48)
+    for depth in (1, 2, 3):
+        bench.recipe({"id": "in", "recipe": f"depth{depth - 1}"}, name=f"depth{depth}", ttl_hours=48)
+    bench.recipe({"id": "in", "recipe": "depth3"}, name="outer", ttl_hours=1)
+    bench.run("outer")
+    still.forward(hours=1)
+    assert jobs_expire_due() == 1
+    assert list(Job.objects.values_list("status", flat=True)) == [JobStatus.EXPIRED] * 5
+    assert not Step.objects.exclude(status="cancelled").exists()
+
+
+def test_a_wake_up_lost_below_is_made_up_for_before_giving_up(bench: Bench, still: Clock) -> None:
+    """A nested job's step sleeps on: the job above is not ended for it."""
+    asked = ask_deal(make_deal())
+
+    def ask(_run: Run) -> Result:
+        asked.refresh_from_db()
+        return WaitForApprovals(approval_ids=(asked.pk,)) if asked.status == "open" else Done()
+
+    bench.action("ask", ask)
+    bench.recipe({"id": "a", "action": "ask"}, name="inner", ttl_hours=48)
+    bench.recipe({"id": "top", "recipe": "inner"}, name="outer")
+    job = bench.run("outer")
+    approval_void(approval=asked, reason="Gone")
+    Step.objects.filter(key="a").update(ready_at=None)  # as if the wake-up had been lost
+    still.forward(hours=25)
+    assert jobs_expire_due() == 0
+    drain()
+    job.refresh_from_db()
+    assert job.status == JobStatus.COMPLETED
 
 
 def test_a_lost_wake_up_is_made_up_for_before_giving_up(bench: Bench, still: Clock) -> None:

@@ -99,6 +99,16 @@ def test_from_a_step_on_everything_is_done_again(bench: Bench) -> None:
     assert (new.status, bench.ran) == (JobStatus.COMPLETED, ["b", "c"])
 
 
+def test_a_job_all_of_whose_steps_are_adopted_ends(bench: Bench) -> None:
+    """Only its outputs could not be told: they still cannot, and it says so instead of running for ever."""
+    bench.recipe({"id": "a", "condition": "{{ inputs.never }}"}, outputs={"x": "{{ steps.a.outputs.key }}"})
+    old = bench.run(inputs={"never": False})
+    assert old.status == JobStatus.FAILED
+    new = retried(old)
+    assert (new.status, statuses(new)) == (JobStatus.FAILED, {"a": "completed"})
+    assert new.error == old.error
+
+
 def test_retries_can_be_retried(bench: Bench) -> None:
     bench.action("flaky", failing(2, lambda: StepFailedError("refused")))
     bench.recipe({"id": "a"}, {"id": "b", "after": ["a"], "action": "flaky"})

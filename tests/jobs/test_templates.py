@@ -95,3 +95,56 @@ def test_nothing_else_is_reached(expression: str) -> None:
     with pytest.raises(TemplateFailedError):
         resolve(f"{{{{ {expression} }}}}", SCOPE)
     assert repr(SCOPE) == before
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'a' * 1000000000",
+        "[1] * 1000000000",
+        "10 ** 99999",
+        "9 ** 9 ** 9 ** 9 ** 9",
+        "'%1000000000d' % 1",
+        "'a' | center(1000000000)",
+        "'a' | indent(1000000000)",
+        "'a' | replace('a', 'aa')",
+        "inputs.long + inputs.long",
+        "inputs.long ~ inputs.long",
+        "inputs.many | join(inputs.long)",
+        "[[1]] * 3 | sum(start=[])",
+        "[inputs.list] | string",
+        "[inputs.list] ~ ''",
+        "['%s' | format('a')]",
+        "inputs.list | batch(2, 'a')",
+        "(" * 300 + "1" + ")" * 300,
+        "not " * 240 + "1",
+        "1" + " + 1" * 400,
+        "2 ** 2000 * 2 ** 2000 * 2 ** 2000",
+    ],
+)
+def test_nothing_grows_beyond_bounds(expression: str) -> None:
+    scope = {"inputs": {"long": "a" * 600_000, "many": ["b"] * 1000, "list": ["\\"]}}
+    with pytest.raises(TemplateFailedError):
+        resolve(f"{{{{ {expression} }}}}", scope)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("inputs.text ~ '-' ~ 7 ~ 1.5", "b-71.5"),
+        ("inputs.text + 'c'", "bc"),
+        ("inputs.numbers | join(', ')", "3, 1, 2"),
+        ("inputs.numbers | sum", 6),
+        ("inputs.rows | sum(attribute='n')", 3),
+        ("inputs.rows | map(attribute='n') | list", [1, 2]),
+        ("inputs.rows | selectattr('n', 'gt', 1) | list", [{"n": 2}]),
+        ("inputs.numbers | sort | first", 1),
+        ("7 | string", "7"),
+        ("2 ** 10 * 1.5 % 1000", 536.0),
+        ("inputs.ghost | default(3)", 3),
+        ("'yes' if inputs.numbers | length == 3 else 'no'", "yes"),
+    ],
+)
+def test_what_recipes_need_is_there(expression: str, value: Any) -> None:
+    scope = {"inputs": {"text": "b", "numbers": [3, 1, 2], "rows": [{"n": 1}, {"n": 2}]}}
+    assert resolve(f"{{{{ {expression} }}}}", scope) == value
