@@ -49,8 +49,8 @@ bench-footprint: $(VENV)/.setup-demo ## time to start and memory of web and work
 bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg and django-fsm-log
 	@$(BIN)/python -m bench.transitions
 
-bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled
-	@$(BIN)/python -m bench.operations
+bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled; ROUNDS=3
+	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.operations
 
 bench-jobs: redis-server $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
 	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
