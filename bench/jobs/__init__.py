@@ -5,7 +5,7 @@ import os
 # Sizes; QUICK=1 makes them small, to try the bench itself: its figures then say little.
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 CHAIN = 10  # steps of the chain that every party runs
-JOBS = 20 if QUICK else 400  # chains in one measurement
+JOBS = 20 if QUICK else 300  # chains in one measurement
 WARM = 5 if QUICK else 30  # chains before it
 LONG = 100  # steps of a longer chain, and how many of those the widest job has
 WIDE = 2 if QUICK else 100

@@ -41,6 +41,7 @@ class BenchConfig(AppConfig):
         action_register("bench.trivial", trivial)
         action_register("bench.nap", nap)
         recipe("bench_single", *chain("s", 1))
+        recipe("waiting", *chain("s", 1))
         recipe("bench_chain", *chain("s", CHAIN))
         recipe("bench_long", *chain("s", LONG))
         if os.environ.get(WITH_WIDE):

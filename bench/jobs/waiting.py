@@ -38,7 +38,7 @@ def _batch(team: Any, first: int, count: int, metadata: dict[str, Any]) -> None:
     from tasks_app.jobs.recipes import recipe_named
     from tasks_app.lifecycle.transitions import append_birth
 
-    plan, now = recipe_named("bench_single"), timezone.now()
+    plan, now = recipe_named("waiting"), timezone.now()
     whole, digest = plan.model_dump(mode="json"), plan.digest
     jobs = [
         Job(
