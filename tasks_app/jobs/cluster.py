@@ -7,6 +7,7 @@ for good. This one rebuilds queues and pool; rows, leases and SKIP LOCKED make t
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
@@ -151,6 +152,9 @@ def cluster_run() -> None:
     db.connections.close_all()  # the cluster's processes are forked from this one
     stock.Sentinel = Sentinel
     cluster = stock.Cluster()
+    # The cluster's processes share what is loaded: a collection there would touch, and so copy, all of it.
+    gc.collect()
+    gc.freeze()
     cluster.start()
     cluster.sentinel.join()
     if cluster.sentinel.exitcode:
