@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test test-browser test-redis lint types check bench-footprint bench-transitions bench-operations chaos screenshots clean
+.PHONY: help setup demo demo-reset run test test-browser test-redis redis-server lint types check bench-footprint bench-transitions bench-operations bench-jobs chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -32,7 +32,7 @@ test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, two at 
 test-browser: $(VENV)/.setup-dev ## the tests in a real browser (needs chromium)
 	@$(BIN)/python -m pytest -m browser $(ARGS)
 
-test-redis: $(VENV)/.setup-dev ## tests of the queue on Redis (needs redis-server)
+test-redis: redis-server $(VENV)/.setup-dev ## tests of the queue on Redis
 	@$(BIN)/python -m pytest -m redis $(ARGS)
 
 lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import whom
@@ -55,8 +55,18 @@ bench-footprint: $(VENV)/.setup-demo ## time to start and memory of web and work
 bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg and django-fsm-log
 	@$(BIN)/python -m bench.transitions
 
-bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled
-	@$(BIN)/python -m bench.operations
+bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled; ROUNDS=3
+	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.operations
+
+bench-jobs: redis-server $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
+	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
+
+# RUNLEVEL=1: installing it starts no service.
+redis-server:
+	@command -v redis-server >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		echo "== installing redis-server" && apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } || \
+		{ echo "redis-server is needed and cannot be installed from here: apt-get install redis-server"; exit 1; }
 
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=2000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import requests
 
+from bench import memory
 from config import postgres
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR, child_environment, migrate, procfile
@@ -54,7 +54,7 @@ def web(env: dict[str, str]) -> dict[str, float]:
         for _ in range(20):
             requests.get(f"{url}/admin/login/", timeout=10)
             requests.get(f"{url}/api/schema/", timeout=30)
-        return {"web_start_s": took, "web_rss_mb": _tree(pid, lambda p: p.memory_info().rss)}
+        return {"web_start_s": took, "web_rss_mb": memory.tree_mb(pid, memory.resident)}
 
 
 def worker(env: dict[str, str]) -> dict[str, float]:
@@ -62,10 +62,10 @@ def worker(env: dict[str, str]) -> dict[str, float]:
     with Path(os.devnull).open("w") as nowhere, ProcessGroup(output=nowhere) as group:
         began = time.monotonic()
         pid = group.start("worker", procfile()["worker"], env=env, cwd=BASE_DIR)
-        _until(group, lambda: len(_processes(pid)) >= 7)
+        _until(group, lambda: len(memory.processes(pid)) >= 7)
         took = time.monotonic() - began
         group.wait(timeout_s=_SETTLED_S)
-        return {"worker_start_s": took, "worker_pss_mb": _tree(pid, _pss)}
+        return {"worker_start_s": took, "worker_pss_mb": memory.tree_mb(pid, memory.proportional)}
 
 
 def _until(group: ProcessGroup, condition: Callable[[], bool]) -> None:
@@ -78,25 +78,6 @@ def _ok(url: str) -> bool:
         return requests.get(url, timeout=2).ok
     except requests.RequestException:
         return False
-
-
-def _processes(pid: int) -> list[psutil.Process]:
-    try:
-        top = psutil.Process(pid)
-        return [top, *top.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _pss(process: psutil.Process) -> int:
-    """Proportional on Linux; elsewhere resident."""
-    if Path("/proc/self/smaps_rollup").exists():
-        return int(process.memory_full_info().pss)
-    return int(process.memory_info().rss)
-
-
-def _tree(pid: int, measure: Callable[[psutil.Process], int]) -> float:
-    return sum(measure(process) for process in _processes(pid)) / 2**20
 
 
 if __name__ == "__main__":

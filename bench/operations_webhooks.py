@@ -43,16 +43,16 @@ print(json.dumps(applied / (time.perf_counter() - began)))
 """
 
 
-def webhooks(figures: Figures | None = None) -> dict[str, float]:
+def webhooks(figures: Figures | None = None, *, rounds: int = ROUNDS) -> dict[str, float]:
     """Run it all; answers webhook_ratio, webhook_p99_ms, webhook_9421_per_s and webhook_applied_per_s, the
     medians of the rounds. `figures` takes what each round measured."""
     figures = {} if figures is None else figures
     flat_out = int(_FASTEST * SLICES * SECONDS)
     half_load = int(_FASTEST * _HALF_LOAD_S / 2)
-    with webhook_stage.opened(count=ROUNDS * (flat_out + half_load), signed=ROUNDS * _FASTEST) as on:
+    with webhook_stage.opened(count=rounds * (flat_out + half_load), signed=rounds * _FASTEST) as on:
         _say(f"== {on.server}; {os.cpu_count()} cores, Python {sys.version.split()[0]}")
         purchases, signed = iter(on.targets["bench"]), iter(on.targets["bench-signed"])
-        for number in range(ROUNDS):
+        for number in range(rounds):
             _round(number, on, list(islice(purchases, flat_out)), figures)
             _half_load(number, on, list(islice(purchases, half_load)), figures)
             _signed(number, on, list(islice(signed, _FASTEST)), figures)

@@ -25,6 +25,12 @@ log = structlog.get_logger(__name__)
 _CHANNEL = "fd_queue"
 _LOOK_AGAIN_S = 1.0  # the pusher looks at its stop event as often
 _DATABASE_AWAY_S = 0.5
+# One round trip and one commit, which waits for no disk where it is nobody's but ours: a wake-up that a crash
+# of the server loses costs a moment.
+_PUT = """
+with put as (insert into django_q_ormq (key, payload, lock) values (%s, %s, now()) returning id)
+select id, pg_notify(%s, %s), case when %s then set_config('synchronous_commit', 'off', true) end from put
+"""
 # By the lanes' order; what has waited a second goes first whatever its lane, so that none starves.
 _TAKE = """
 update django_q_ormq q set lock = now() + make_interval(secs => %(retry)s)
@@ -63,10 +69,11 @@ class PostgresBroker(ORM):
 
     def enqueue(self, task: str) -> int:
         """Put a task in and wake who waits for its lane; both with the caller's commit."""
-        key: int = super().enqueue(task)
-        with connections[Conf.ORM].cursor() as cursor:
-            cursor.execute("select pg_notify(%s, %s)", [_CHANNEL, self.list_key])
-        return key
+        self.get_connection()  # outside a transaction a stale one is closed
+        connection, key = connections[Conf.ORM], self.list_key
+        with connection.cursor() as cursor:
+            cursor.execute(_PUT, [key, task, _CHANNEL, key, not connection.in_atomic_block])
+            return int(cursor.fetchone()[0])
 
     def dequeue(self) -> list[tuple[int, str]] | None:
         """The next tasks, in the order they came; None after a second without one.
@@ -101,6 +108,7 @@ class PostgresBroker(ORM):
             for name in ("cursor_factory", "context", "pool"):
                 settings.pop(name, None)
             self._listening = psycopg.connect(**settings, autocommit=True)
+            self._listening.execute("set synchronous_commit = off")  # a lost take is a second wake-up
             self._listening.execute(f"listen {_CHANNEL}")
         return self._listening
 

@@ -7,6 +7,7 @@ for good. This one rebuilds queues and pool; rows, leases and SKIP LOCKED make t
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
@@ -160,6 +161,9 @@ def cluster_run(lanes: Sequence[str]) -> None:
     broker.serve(lanes)
     Conf.WORKERS = settings.WORKERS + (WorkerLane.POLLING in lanes)  # one is held by the sweep
     cluster = stock.Cluster(broker)
+    # The cluster's processes share what is loaded: a collection there would touch, and so copy, all of it.
+    gc.collect()
+    gc.freeze()
     cluster.start()
     cluster.sentinel.join()
     if cluster.sentinel.exitcode:

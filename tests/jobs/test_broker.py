@@ -94,6 +94,22 @@ def test_what_is_rolled_back_was_never_there(queue: PostgresBroker, monkeypatch:
     assert queue.dequeue() is None
 
 
+def test_a_callers_commit_stays_durable(queue: PostgresBroker) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("set synchronous_commit = on")  # the tests' own server does without
+    queue.enqueue("alone")
+    assert _synchronous_commit() == "on", "what waits for no disk is the wake-up's own commit"
+    with transaction.atomic():
+        queue.enqueue("with the caller's commit")
+        assert _synchronous_commit() == "on"
+
+
+def _synchronous_commit() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("show synchronous_commit")
+        return str(cursor.fetchone()[0])
+
+
 def test_other_queues_are_left_alone(queue: PostgresBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.01)
     PostgresBroker(list_key="another").enqueue("not ours")

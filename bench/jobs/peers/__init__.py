@@ -1,0 +1,1 @@
+"""What Flightdeck is measured beside: the same chain, each peer set up as its documentation tunes it."""

@@ -1,0 +1,109 @@
+"""What the bench runs on: a private PostgreSQL with a database for each party, and a Redis."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+from urllib.parse import urlsplit
+
+import redis
+
+from bench import server
+from bench.jobs import marks
+from config import postgres
+from config.postgres import roles
+from config.processes import ProcessGroup
+from config.supervisor import BASE_DIR
+
+NAME = "bench-jobs"
+WAITING_DATABASE = "bench_waiting"
+_START_S = 30.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`env`: of Flightdeck's processes; `waiting_env`: of those on the database where jobs wait; `peer_env`:
+    of each peer's. `log` takes what all of them say."""
+
+    words: str
+    env: Mapping[str, str]
+    waiting_env: Mapping[str, str]
+    peer_env: Mapping[str, Mapping[str, str]]
+    marks: marks.Marks
+    log: TextIO
+
+
+@contextmanager
+def opened(peers: Mapping[str, bool], *, waiting: int) -> Iterator[Stage]:
+    """Everything up and filled. `peers`: by name, whether it has a database (else it has the Redis)."""
+    log_path = BASE_DIR / "var" / f"{NAME}.log"
+    log_path.parent.mkdir(exist_ok=True)
+    with ExitStack() as closing:
+        log = closing.enter_context(log_path.open("w", encoding="utf-8"))
+        on = closing.enter_context(server.opened(NAME, DJANGO_SETTINGS_MODULE="bench.jobs.settings"))
+        home = BASE_DIR / "var" / NAME
+        path = home / "marks"
+        env = {**on.env, marks.VARIABLE: str(path)}
+        # Its database is made from the migrated one, so that neither has anything before the other.
+        waiting_urls = _second_database(on.running)
+        waiting_env = {**env, **waiting_urls.environment()}
+        print(f"== making {waiting:,} jobs that wait", flush=True)
+        command = [sys.executable, "-m", "bench.jobs.waiting", str(waiting)]
+        subprocess.run(command, check=True, cwd=BASE_DIR, env=waiting_env)
+        shared = {marks.VARIABLE: str(path), "PEER_SECRET_KEY": secrets.token_urlsafe(48)}
+        broker = closing.enter_context(_redis(home / "redis", log))
+        yield Stage(
+            words=on.words(),
+            env=env,
+            waiting_env=waiting_env,
+            peer_env={
+                name: {**shared, **(_peer_database(on.running, name) if durable else broker)}
+                for name, durable in peers.items()
+            },
+            marks=marks.Marks(path),
+            log=log,
+        )
+
+
+def _second_database(running: postgres.RunningPostgres) -> postgres.DatabaseUrls:
+    with running.connect_admin() as admin:
+        roles.ensure_database(admin, WAITING_DATABASE, template=postgres.DATABASE)
+    return running.address.urls(WAITING_DATABASE)
+
+
+def _peer_database(running: postgres.RunningPostgres, name: str) -> dict[str, str]:
+    with running.connect_admin() as admin:
+        roles.ensure_database(admin, f"bench_{name}")
+    with running.connect_admin(f"bench_{name}") as admin:
+        roles.grant_inside(admin)
+    owner = urlsplit(running.urls.owner)
+    return {"PEER_DATABASE_URL": owner._replace(path=f"/bench_{name}").geturl()}
+
+
+@contextmanager
+def _redis(folder: Path, log: TextIO) -> Iterator[dict[str, str]]:
+    """The machine's redis-server, in memory only, on a socket of its own."""
+    folder.mkdir()
+    socket = folder / "socket"
+    address = ["--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
+    with ProcessGroup(output=log) as group:
+        group.start("redis", ["redis-server", *address, "--save", "", "--appendonly", "no"])
+        client = redis.Redis(unix_socket_path=str(socket))
+        if not group.wait(lambda: _answers(client), timeout_s=_START_S):
+            raise SystemExit("Redis did not start; the log says why")
+        print(f"== Redis {client.info('server')['redis_version']}", flush=True)
+        client.close()
+        yield {"PEER_BROKER_URL": f"redis+socket://{socket}"}
+
+
+def _answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
