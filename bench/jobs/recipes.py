@@ -38,8 +38,8 @@ class BenchConfig(AppConfig):
                 for before, one in zip(["", *ids], ids, strict=False)
             ]
 
-        action_register("bench.trivial", trivial)
-        action_register("bench.nap", nap)
+        action_register("bench.trivial", trivial, kind="pure")
+        action_register("bench.nap", nap, kind="pure")
         recipe("bench_single", *chain("s", 1))
         recipe("waiting", *chain("s", 1))
         recipe("bench_chain", *chain("s", CHAIN))

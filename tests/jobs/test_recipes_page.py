@@ -68,7 +68,7 @@ def test_the_schedule_starts_it(bench: Bench, still: Clock) -> None:
     recipe_register(recipe_parse(json.dumps({**whole, "startable": True})))
     scope: dict[str, Any] = {"team": make_team(), "user": make_user("Ad Ops")}
     exec(block("python"), scope)  # noqa: S102
-    exec(block("python", 2), scope)  # noqa: S102
+    exec(block("python", 3), scope)  # noqa: S102
     assert scope["schedule"].next_due_at == datetime(2030, 1, 1, 12, 30, tzinfo=UTC)
     still.now = scope["schedule"].next_due_at
     assert schedules_start_due() == 1
@@ -78,7 +78,7 @@ def test_the_schedule_starts_it(bench: Bench, still: Clock) -> None:
 
 def test_the_contract_is_signed_and_filed(bench: Bench) -> None:
     recipe_register(recipe_parse(block("json", 1)))
-    exec(block("python", 3), {})  # noqa: S102
+    exec(block("python", 4), {})  # noqa: S102
     job = bench.run("contract", inputs={"contract": "C-7"})
     api = client_of(make_user("Integration"))
     assert api.post("/api/v1/events/", json.loads(block("json", 2)), format="json").status_code == 202

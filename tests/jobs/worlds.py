@@ -27,7 +27,7 @@ from tasks_app.jobs.actions import (
 )
 from tasks_app.jobs.models import Job
 from tasks_app.operations.models import OperationStatus
-from tasks_app.operations.services import operation_ensure
+from tasks_app.operations.ordering import PLACE, Order, order_run
 from tasks_app.sellers.models import Seller
 from tests.jobs.reference import ASK, BUY, COUNT, DOES, INPUTS, SLEEP, Graph, Node, odd, outputs, weight
 from tests.jobs.reference import answer as answer_to
@@ -207,17 +207,17 @@ def verdict(approval: Approval) -> str:
 
 
 def _buy(run: Run, total: int) -> int | Result:
-    operation = operation_ensure(
+    order = Order(
+        kind=PLACE,
         purpose=run.purpose("buy"),
-        task_type="create_media_buy",
         seller=Seller.objects.get(),
         arguments={
             "packages": [{"product_id": "faulty-display", "budget": 100 + total}],
             "context": {"effect": effect(run)},
         },
-        actor="system",
         team=run.job.team,
     )
+    operation = order_run(order=order, actor="system", awaited=True)
     if operation.published_at is None:
         return WaitForOperation(operation_id=operation.pk)
     if operation.status != OperationStatus.COMPLETED:
@@ -236,7 +236,7 @@ _DOING: dict[str, Callable[[Run, int], int | Result]] = {
 def register_actions() -> None:
     """What recipes of graphs name."""
     for name in DOES:
-        action_register(name, play)
+        action_register(name, play, kind="command" if name == BUY else "idempotent")
 
 
 def kind() -> Kind:
