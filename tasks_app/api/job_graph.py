@@ -41,7 +41,7 @@ class ItemsSerializer(serializers.Serializer[Any]):
 class NodeSerializer(serializers.Serializer[GraphNode]):
     """One step: at try `attempt` of `max_attempts`; `duration_s` from its first start to its end, in seconds;
     `fan_out` and `item_index` place an item, `child_job` is a nested job; `too_large`: inputs or outputs of
-    more than 100 kB are left out."""
+    more than 100 kB are left out; `skip_reason`: why a person skipped it."""
 
     id = serializers.UUIDField()
     key = serializers.CharField()
@@ -62,6 +62,7 @@ class NodeSerializer(serializers.Serializer[GraphNode]):
     duration_s = serializers.SerializerMethodField()
     waiting_for = WaitSerializer(allow_null=True)
     skipped = serializers.BooleanField()
+    skip_reason = serializers.CharField()
     critical = serializers.BooleanField()
     inputs = serializers.JSONField(allow_null=True)
     outputs = serializers.JSONField(allow_null=True)

@@ -17,6 +17,13 @@ class SkipSerializer(ReasonSerializer):
     step = serializers.CharField(max_length=80)
 
 
+class InputSerializer(ReasonSerializer):
+    """To which step, by id or key, what it is given (an object), and why."""
+
+    step = serializers.CharField(max_length=80)
+    payload = serializers.DictField()
+
+
 class PrioritySerializer(ReasonSerializer):
     """The lower number goes first; 100 unless it was said."""
 

@@ -33,6 +33,7 @@ from tasks_app.api.job_graph import (
     StepsAskedSerializer,
 )
 from tasks_app.api.job_steering import (
+    InputSerializer,
     PrioritySerializer,
     ResumedSerializer,
     ResumeSerializer,
@@ -47,7 +48,7 @@ from tasks_app.jobs.models import STEP_ENDED, WAITING, Job, JobStatus, Step, Ste
 from tasks_app.jobs.progress import resume_token, workflow_statuses
 from tasks_app.jobs.resuming import job_resume
 from tasks_app.jobs.retrying import job_retry
-from tasks_app.jobs.steering import job_priority_set, step_skip
+from tasks_app.jobs.steering import job_priority_set, step_input_give, step_skip
 from tasks_app.jobs.waits import WAIT_TYPES, stored_type
 from tasks_app.lifecycle.transitions import allowed_transitions
 from tasks_app.people.models import User
@@ -120,6 +121,7 @@ class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
         "hide": STEER_JOB,
         "steps": VIEW_JOB,
         "skip": STEER_JOB,
+        "give": STEER_JOB,
         "priority": STEER_JOB,
         "resume": STEER_JOB,
     }
@@ -226,6 +228,14 @@ class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
         said = self.read_body(SkipSerializer)
         step = self._step(said["step"])
         return self._answered(lambda: step_skip(step_id=step.pk, actor=self.viewer, reason=said["reason"]))
+
+    @extend_schema(summary="Give a step its event", request=InputSerializer, responses=STEERED)
+    @action(detail=True, methods=["post"], url_path="input", filterset_class=None, pagination_class=None)
+    def give(self, request: Request, **_: Any) -> Response:
+        """What a step waits for from outside, given by a person: this step alone goes on with it."""
+        said = self.read_body(InputSerializer)
+        given = {"step_id": self._step(said["step"]).pk, "payload": said["payload"]}
+        return self._answered(lambda: step_input_give(**given, actor=self.viewer, reason=said["reason"]))
 
     @extend_schema(summary="Change its turn", request=PrioritySerializer, responses=STEERED)
     @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)

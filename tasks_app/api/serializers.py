@@ -13,6 +13,7 @@ from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.progress import WORKFLOW_STATUSES
+from tasks_app.jobs.shown import shown
 
 
 class AuditEntrySerializer(serializers.Serializer[dict[str, Any]]):
@@ -84,8 +85,18 @@ class JobSerializer(serializers.ModelSerializer[Job]):
         ]
 
 
+class ShownField(serializers.JSONField):
+    """A JSON value without what looks like a secret."""
+
+    def to_representation(self, value: Any) -> Any:
+        return super().to_representation(shown(value))
+
+
 class JobDetailSerializer(JobSerializer):
     """A job with what it was given and what it gave."""
+
+    inputs = ShownField(read_only=True)
+    outputs = ShownField(read_only=True, allow_null=True)
 
     class Meta(JobSerializer.Meta):
         fields = [*JobSerializer.Meta.fields, "inputs", "outputs"]

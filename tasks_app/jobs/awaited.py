@@ -35,12 +35,13 @@ class AwaitedOperation:
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What events tell of one step: tries `lost` with their workers, the last try's `error`, the operations
-    it slept for."""
+    """What events tell of one step: tries `lost` with their workers, the last try's `error`, why a person
+    `skipped` it, the operations it slept for."""
 
     key: str = ""
     lost: int = 0
     error: str = ""
+    skipped: str = ""
     operations: tuple[str, ...] = ()
 
 
@@ -64,8 +65,8 @@ def awaited_by(steps: Iterable[Step]) -> Awaited:
 
 
 def told_of(job: Job) -> dict[str, Told]:
-    """What the job's latest 2,000 events of waits and take-overs tell, by step id."""
-    rows = WorkflowEvent.objects.filter(job=job, type__in=("step.waiting", "step.taken_over"))
+    """What the job's latest 2,000 events of waits, take-overs and skips tell, by step id."""
+    rows = WorkflowEvent.objects.filter(job=job, type__in=("step.waiting", "step.taken_over", "step.skipped"))
     told: dict[str, Told] = {}
     latest = rows.order_by("-id").values_list("type", "correlation", "payload")[:_EVENTS]
     for kind, correlation, payload in reversed(list(latest)):
@@ -75,6 +76,7 @@ def told_of(job: Job) -> dict[str, Told]:
             key=before.key,
             lost=before.lost + (kind == "step.taken_over"),
             error=str(payload.get("error", "")) if payload.get("type") == "backoff" else before.error,
+            skipped=payload["reason"] if kind == "step.skipped" else before.skipped,
             operations=(*before.operations, payload["id"])
             if payload.get("type") == "operation"
             else before.operations,

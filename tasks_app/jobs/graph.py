@@ -50,7 +50,8 @@ class Items:
 class GraphNode:
     """One step. `attempt` of `max_attempts`: the try it is at, counting those that ended in an error or with
     their worker, not resumes; `duration`: from its first start to its end, None while open; `inputs`: with
-    their expressions resolved, None before they can be; `too_large`: values of more than 100 kB, left out."""
+    their expressions resolved, None before they can be; `too_large`: values of more than 100 kB, left out;
+    `skip_reason`: why a person skipped it, empty where its condition was not met."""
 
     id: uuid.UUID
     key: str
@@ -71,6 +72,7 @@ class GraphNode:
     duration: timedelta | None
     waiting_for: Wait | None
     skipped: bool
+    skip_reason: str
     critical: bool
     inputs: Any
     outputs: Any
@@ -347,6 +349,7 @@ def _node(step: Step, view: _View) -> GraphNode:
         duration=step.ended_at - step.started_at if step.ended_at and step.started_at else None,
         waiting_for=wait,
         skipped=step.skipped,
+        skip_reason=told.skipped,
         critical=step.pk in view.critical,
         inputs=inputs,
         outputs=outputs,

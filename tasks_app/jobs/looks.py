@@ -101,8 +101,8 @@ def _completed(step: Step, child: Job | None, glyph: str, note: str) -> Look:
     outputs = step.outputs if isinstance(step.outputs, dict) else {}
     if step.skipped:
         unmet = step.spec.get("condition") and not step.attempts
-        why = "its condition was not met" if unmet else "a person let the job go on without it"
-        return Look(glyph="stopped", brief="skipped", sentence=f"Skipped: {why}", link=link)
+        why = "Skipped: its condition was not met" if unmet else "Skipped by a person"
+        return Look(glyph="stopped", brief="skipped", sentence=why, link=link)
     if outputs.get("outcome") == "refused":
         return Look(glyph="stopped", brief="refused", sentence=f"Refused: {outputs.get('note', '')}")
     if glyph in _NEWS and note:

@@ -90,6 +90,33 @@ def event_deliver(
 
 
 @transaction.atomic
+def event_give(*, step: Step, payload: dict[str, Any], actor: Who) -> bool:
+    """Hand `payload` to this one step, as the event that it waits for: what a person gives in its stead.
+    False where it waits for none any more. Rights are the caller's."""
+    wait = EventWait.objects.filter(step=step, event=None, closed_at=None).order_by("id").last()
+    if wait is None:
+        return False
+    _lock(wait.team_id, wait.name, wait.correlation)
+    open_still = EventWait.objects.filter(pk=wait.pk, event=None, closed_at=None)
+    if not open_still.exists() or not _asleep(step).update(ready_at=clock.now()):
+        return False
+    kept = exact(payload, floats=True)
+    event = OutsideEvent.objects.create(
+        team=wait.team,
+        name=wait.name,
+        correlation=wait.correlation,
+        payload=kept,
+        idempotency_key=f"wait:{wait.pk}",
+        digest=canonical_digest({"name": wait.name, "correlation": wait.correlation, "payload": kept}),
+        delivered_by=actor_key(actor),
+        received_at=clock.now(),
+    )
+    _give(event, wait, step)
+    wake([step.lane])
+    return True
+
+
+@transaction.atomic
 def event_wait(*, step: Step, wait: WaitForEvent) -> bool:
     """Put a step to sleep until its event comes; one that has come already wakes it at once. False for the
     late result of a superseded attempt. Raises StepFailedError where it waits anew for what was late."""

@@ -1,5 +1,5 @@
-"""What people do to a job that runs: skip a step, change its turn. Each takes the right to steer and a
-reason, and is kept as a WorkflowEvent with who did it. A refusal changes nothing.
+"""What people do to a job that runs: skip a step, change its turn, give what it waits for. Each takes the
+right to steer and a reason, and is kept as a WorkflowEvent with who did it. A refusal changes nothing.
 
 Lock order as in `endings`: approvals, operations, job, steps; nested jobs afterwards, each in its own commit.
 """
@@ -7,6 +7,7 @@ Lock order as in `endings`: approvals, operations, job, steps; nested jobs after
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -16,10 +17,16 @@ from tasks_app.jobs import engine, events
 from tasks_app.jobs.endings import JobRefusedError, children_end, may_steer, waits_withdraw
 from tasks_app.jobs.models import JOB_ENDED, STEP_ENDED, WAITING, Job, Step
 from tasks_app.jobs.models import StepStatus as S
+from tasks_app.jobs.outside import event_give
+from tasks_app.jobs.waits import WaitType, wait_type
 from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.people.actors import SYSTEM, actor_key
 
 MOST_PRIORITY = 32_767
+_GIVEN_ELSEWHERE: dict[str, str] = {
+    WaitType.APPROVALS: "It waits for decisions: they are taken at their approvals.",
+    WaitType.OPERATION: "It waits for a seller: what a seller asks is answered at the operation.",
+}
 _SKIPPABLE = (S.QUEUED, *WAITING)
 _WHY_NOT = {
     S.RECEIVED: "It is not its turn yet: what it depends on has not ended.",
@@ -71,6 +78,35 @@ def _open_items(step: Step) -> QuerySet[Step]:
 def _refuse_unskippable(step: Step) -> None:
     if not can_be_skipped(step):
         raise JobRefusedError(_WHY_NOT.get(S(step.status), f"It is {step.status} already."))
+
+
+def can_be_given(step: Step) -> bool:
+    """Whether a person may give the step what it waits for: an event from outside."""
+    return step.status in WAITING and wait_type(step.waiting_for) == WaitType.EVENT
+
+
+def step_input_give(*, step_id: uuid.UUID, payload: dict[str, Any], actor: Who, reason: str) -> Job:
+    """Give a step the event that it waits for, as if it had come from outside: its action runs again and
+    finds `payload`. Another step that waits for the same name is not touched.
+
+    Raises JobRefusedError: no right, no reason, it waits for nothing that can be given, or for it no more.
+    """
+    _check(actor, reason, "given")
+    with transaction.atomic():
+        step = Step.objects.select_related("job").get(pk=step_id)
+        if not can_be_given(step):
+            raise JobRefusedError(
+                _GIVEN_ELSEWHERE.get(_awaits(step), "It waits for nothing that can be given.")
+            )
+        if not event_give(step=step, payload=payload, actor=actor):
+            raise JobRefusedError("What it waits for has come already.")
+        told = {"reason": reason.strip()}
+        events.record(step.job, "step.input", step=step, source=actor_key(actor), payload=told)
+    return step.job
+
+
+def _awaits(step: Step) -> str:
+    return wait_type(step.waiting_for) if step.status in WAITING else ""
 
 
 def job_priority_set(*, job_id: uuid.UUID, priority: int, actor: Who, reason: str) -> Job:

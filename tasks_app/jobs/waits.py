@@ -79,7 +79,7 @@ def wait_of(step: Step, awaited: Awaited) -> Wait | None:
     kind = wait_type(step.waiting_for)
     come = step.ready_at is not None and step.ready_at <= clock.now()
     found = _KINDS.get(kind, _unknown)(step, step.waiting_for, awaited)
-    words = "What it waited for has come; a worker takes it next" if come else found.pop("words")
+    words = "Its wait is over; a worker takes it next" if come else found.pop("words")
     return Wait(**{"type": kind, "since": step.status_since, "come": come, **found, "words": words})
 
 
@@ -140,7 +140,8 @@ def _event(step: Step, wait: Mapping[str, Any], _awaited: Awaited) -> dict[str, 
     name = str(wait.get("name", ""))
     until = parse_datetime(str(wait.get("until") or "")) or step.ready_at
     at_most = f", until {text.moment(until)} at most" if until else ""
-    return {"name": name, "until": until, "words": f"Waits for the event {name}{at_most}"}
+    called = f"{name} {wait.get('correlation', '')}".rstrip()
+    return {"name": name, "until": until, "words": f"Waits for the event {called}{at_most}"}
 
 
 def _back_off(step: Step, wait: Mapping[str, Any], _awaited: Awaited) -> dict[str, Any]:

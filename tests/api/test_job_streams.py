@@ -162,6 +162,11 @@ def test_a_long_history_comes_whole_and_in_order(site: Site) -> None:
     tell(job, *(f"e{n}" for n in range(1200)))
     stream = Stream(path(site, job), **auditor)
     wait_until(lambda: stream.ids == known(job), 20, "all of it")
+    behind = Stream(path(site, job), **auditor, **{"Last-Event-ID": str(stream.ids[99])})
+    tell(job, "to both")  # read once for both, from where the slower one is
+    wait_until(lambda: stream.ids == known(job), 20, "the one that was ahead gets nothing twice")
+    wait_until(lambda: behind.ids == known(job)[100:], 20, "the one behind gets all")
+    assert stream.ids == known(job)
     job_cancel(job_id=job.pk, actor="system", reason="over")
     whole = Stream(path(site, job), **auditor)
     wait_until(lambda: whole.ended, 20)

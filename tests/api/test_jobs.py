@@ -42,6 +42,8 @@ def test_list_and_detail(opened: Open, job: Job, deal: Deal) -> None:
     assert [j["reference"] for j in listed["results"]] == [job.reference]
     told = api.get(f"{ROOM}{job.reference}/").json()
     assert (told["inputs"], told["parent_job"]) == ({"deal_id": str(deal.pk)}, None)
+    Job.objects.filter(pk=job.pk).update(inputs={"password": "x", "n": 1})
+    assert api.get(f"{ROOM}{job.pk}/").json()["inputs"] == {"password": "[redacted]", "n": 1}
 
 
 def test_the_graph_has_the_recipes_steps_and_edges(opened: Open, job: Job) -> None:

@@ -154,6 +154,14 @@ def test_a_step_is_skipped(opened: Open) -> None:
     assert api.post(path, {"step": str(step.pk), "reason": "again"}, format="json").status_code == 409
 
 
+def test_a_step_that_waits_for_nothing_from_outside_is_given_nothing(opened: Open) -> None:
+    api, job = opened("Ad Ops"), start()
+    path = f"{ROOM}{job.pk}/input/"
+    told = api.post(path, {"step": "buy", "payload": {"a": 1}, "reason": "x"}, format="json")
+    assert (told.status_code, told.json()["title"]) == (409, "It waits for nothing that can be given.")
+    assert api.post(path, {"step": "buy", "payload": [1], "reason": "x"}, format="json").status_code == 400
+
+
 def test_a_turn_is_changed(opened: Open) -> None:
     api, job = opened("Ad Ops"), start(inputs={"deal_id": str(make_deal().pk)})
     path = f"{ROOM}{job.pk}/priority/"
@@ -181,6 +189,7 @@ def test_a_job_is_resumed_once_by_its_token(opened: Open) -> None:
     ("act", "body"),
     [
         ("skip", {"step": "buy", "reason": "x"}),
+        ("input", {"step": "buy", "payload": {}, "reason": "x"}),
         ("priority", {"priority": 1, "reason": "x"}),
         ("resume", {"resume_token": "x"}),
     ],

@@ -39,7 +39,7 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         "post /api/v1/jobs/{id}/cancel/",
         "post /api/v1/jobs/{id}/retry/",
         "post /api/v1/jobs/{id}/hide/",
-        *(f"post /api/v1/jobs/{{id}}/{act}/" for act in ("skip", "priority", "resume")),
+        *(f"post /api/v1/jobs/{{id}}/{act}/" for act in ("skip", "input", "priority", "resume")),
         "post /api/v1/notifications/read/",
         "post /api/v1/schedules/",
         *(f"post /api/v1/schedules/{{id}}/{act}/" for act in ("pause", "resume", "run")),

@@ -9,13 +9,22 @@ import pytest
 from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.approvals.models import ApprovalStatus
-from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitForOperation, WaitUntil
+from tasks_app.jobs.actions import (
+    Done,
+    Result,
+    Run,
+    WaitForApprovals,
+    WaitForEvent,
+    WaitForOperation,
+    WaitUntil,
+)
 from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.endings import JobRefusedError, nested_end_due
 from tasks_app.jobs.engine import mark_complete
+from tasks_app.jobs.graph import job_graph
 from tasks_app.jobs.models import Job, Step, WorkflowEvent
 from tasks_app.jobs.replaying import replayed
-from tasks_app.jobs.steering import job_priority_set, step_skip
+from tasks_app.jobs.steering import job_priority_set, step_input_give, step_skip
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
@@ -59,6 +68,10 @@ def test_a_waiting_step_counts_as_done_and_the_job_goes_on(bench: Bench, ops: Us
     told = WorkflowEvent.objects.get(job=job, type="step.skipped")
     assert (told.source, told.payload) == (f"human:{ops.pk}", {"reason": "the seller sent it by mail"})
     assert verify_entity("step", step.pk).ok
+    assert {node.key: node.skip_reason for node in job_graph(job).nodes} == {
+        "a": told.payload["reason"],
+        "b": "",
+    }
     run = replayed(WorkflowEvent.objects.filter(job=job))
     assert {key: one.status for key, one in run.steps.items()} == statuses(job)
     assert run.status == "COMPLETED"
@@ -172,6 +185,51 @@ def test_the_late_result_of_a_skipped_step_is_stale(bench: Bench, still: Clock, 
     skip(job, "a", ops)
     assert not mark_complete(step=late, outputs={"late": True})
     assert steps_of(job)["a"].outputs == {"skipped": True}
+
+
+@pytest.fixture
+def waits(bench: Bench) -> Bench:
+    """A recipe whose step outputs the event `signed` that it waits for."""
+
+    def action(run: Run) -> Result:
+        return Done(outputs={"heard": run.event}) if run.event is not None else WaitForEvent(name="signed")
+
+    bench.action("waiting", action)
+    bench.recipe({"id": "a", "action": "waiting"})
+    return bench
+
+
+def test_a_step_is_given_the_event_it_waits_for_and_no_other_is(waits: Bench, ops: User) -> None:
+    first, second = waits.run(), waits.run()
+    step_input_give(
+        step_id=steps_of(second)["a"].pk, payload={"by": "mail"}, actor=ops, reason="signed on paper"
+    )
+    with pytest.raises(JobRefusedError, match="come already"):
+        step_input_give(step_id=steps_of(second)["a"].pk, payload={"by": "me"}, actor=ops, reason="again")
+    drain()
+    assert steps_of(second)["a"].outputs == {"heard": {"by": "mail"}}
+    assert statuses(first) == {"a": "awaiting_tool"}
+    told = WorkflowEvent.objects.filter(job=second, source=f"human:{ops.pk}").order_by("id")
+    assert list(told.values_list("type", flat=True)) == ["step.event", "step.input"]
+    assert told[1].payload == {"reason": "signed on paper"}
+
+
+def test_what_cannot_be_given_is_refused(waits: Bench, ops: User) -> None:
+    approval = ask_deal(make_deal())
+    waits.action("person", lambda run: WaitForApprovals(approval_ids=(approval.pk,)))
+    waits.recipe({"id": "p", "action": "person"}, name="asks")
+    asks, job = waits.run("asks"), waits.run()
+    for step, who, reason, why in (
+        (steps_of(asks)["p"], ops, "x", "at their approvals"),
+        (steps_of(job)["a"], make_user("Buyer"), "x", "no right"),
+        (steps_of(job)["a"], ops, " ", "Say why"),
+    ):
+        with pytest.raises(JobRefusedError, match=why):
+            step_input_give(step_id=step.pk, payload={}, actor=who, reason=reason)
+    assert not WorkflowEvent.objects.filter(type="step.input").exists()
+    skip(job, "a", ops)
+    with pytest.raises(JobRefusedError, match="nothing that can be given"):
+        step_input_give(step_id=steps_of(job)["a"].pk, payload={}, actor=ops, reason="x")
 
 
 def test_a_priority_is_the_jobs_its_open_steps_and_its_nested_jobs(bench: Bench, ops: User) -> None:
