@@ -209,7 +209,8 @@ def _tries(step: Step, told: Told) -> str:
     if not step.attempts:
         return ""
     most = int(step.spec.get("max_attempts", 3))
-    return f"{min(step.failures + told.lost + (step.status != S.FAILED), most)} of {most}"
+    tried = step.failures + told.lost + (step.status != S.FAILED)
+    return f"{min(max(tried, 1), most)} of {most}"
 
 
 def step_link(step: Step) -> str:
