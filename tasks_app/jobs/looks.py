@@ -21,6 +21,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 
 S = StepStatus
+_COME = "What it waited for has come; it resumes"
 _AT_ONCE = timedelta(milliseconds=50)
 _IDLE = (S.RECEIVED, S.COMPLETED, S.CANCELLED)
 _NEWS = frozenset({"differs", "failed", "stopped"})
@@ -101,8 +102,8 @@ def _completed(step: Step, child: Job | None, glyph: str, note: str) -> Look:
     outputs = step.outputs if isinstance(step.outputs, dict) else {}
     if step.skipped:
         unmet = step.spec.get("condition") and not step.attempts
-        why = "its condition was not met" if unmet else "a person let the job go on without it"
-        return Look(glyph="stopped", brief="skipped", sentence=f"Skipped: {why}", link=link)
+        why = "Skipped: its condition was not met" if unmet else "Skipped by a person"
+        return Look(glyph="stopped", brief="skipped", sentence=why, link=link)
     if outputs.get("outcome") == "refused":
         return Look(glyph="stopped", brief="refused", sentence=f"Refused: {outputs.get('note', '')}")
     if glyph in _NEWS and note:
@@ -123,6 +124,8 @@ def _completed(step: Step, child: Job | None, glyph: str, note: str) -> Look:
 def _waiting(step: Step, rows: JobRows, child: Job | None) -> Look:
     wait = step.waiting_for or {}
     kind = wait.get("type")
+    if step.ready_at is not None and step.ready_at <= clock.now():
+        return Look(glyph="running", brief="resumes now", sentence=_COME)
     if kind == "operation" and wait.get("id") in rows.operations:
         return _operation_look(rows.operations[wait["id"]])
     if kind == "approvals":
@@ -152,8 +155,8 @@ def _waiting(step: Step, rows: JobRows, child: Job | None) -> Look:
             sentence=f"{plural(wait.get('count', 0), 'step')} in parallel",
         )
     other = wait_of(step, Awaited())
-    if other is None or other.come:
-        return Look(glyph="running", brief="resumes now", sentence="What it waited for has come; it resumes")
+    if other is None:
+        return Look(glyph="running", brief="resumes now", sentence=_COME)
     return Look(glyph="seller", brief=f"waits for {other.name or other.type}", sentence=other.words)
 
 

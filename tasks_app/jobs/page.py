@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from tasks_app import clock
-from tasks_app.jobs.awaited import told_of
+from tasks_app.jobs.awaited import Told, told_of
 from tasks_app.jobs.graph import GraphNode, graph_version, job_steps
 from tasks_app.jobs.models import Job, Step, StepStatus
 from tasks_app.jobs.presenters import (
@@ -112,7 +112,7 @@ def step_data(step: Step) -> dict[str, Any]:
     return {
         "step": step,
         "node": node,
-        "row": step_row(step, rows),
+        "row": step_row(step, rows, Told(key=step.key, skipped=node.skip_reason)),
         "inputs": _json(node.inputs),
         "outputs": _json(node.outputs),
     }

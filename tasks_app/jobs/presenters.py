@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -182,6 +182,8 @@ def step_row(step: Step, rows: JobRows, told: Told | None = None, *, critical: b
     nested = step.fan_out_id is not None
     name = rows.items.get(str(step.item)) if nested else None
     look = step_look(step, rows)
+    if told is not None and told.skipped:
+        look = replace(look, sentence=f"Skipped by a person: {told.skipped}")
     word = "Skipped" if step.skipped else face(step.status).word
     if step.status == S.AWAITING_TOOL:
         word = {"seller": "With the seller", "person": "Waiting for a person", "overdue": "Overdue"}.get(
@@ -207,7 +209,8 @@ def _tries(step: Step, told: Told) -> str:
     if not step.attempts:
         return ""
     most = int(step.spec.get("max_attempts", 3))
-    return f"{min(step.failures + told.lost + (step.status != S.FAILED), most)} of {most}"
+    tried = step.failures + told.lost + (step.status != S.FAILED)
+    return f"{min(max(tried, 1), most)} of {most}"
 
 
 def step_link(step: Step) -> str:

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 
 from tasks_app.adcp.strict_json import MalformedBody, parse_object
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
-from tasks_app.jobs.inputs import step_input_give, takes_input
 from tasks_app.jobs.looks import step_title
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.selectors import step_of
-from tasks_app.jobs.steering import MOST_PRIORITY, can_be_skipped, job_priority_set, step_skip
+from tasks_app.jobs.steering import (
+    MOST_PRIORITY,
+    can_be_given,
+    can_be_skipped,
+    job_priority_set,
+    step_input_give,
+    step_skip,
+)
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_JOB
 
@@ -65,7 +71,7 @@ def step_acts_of(step: Step, acts: Acts | None) -> StepActs | None:
     whole = step.fan_out_id is None
     retry = acts.retry and whole and step.status == StepStatus.COMPLETED
     skip = acts.cancel and can_be_skipped(step)
-    give = acts.cancel and takes_input(step)
+    give = acts.cancel and can_be_given(step)
     return StepActs(skip=skip, retry=retry, give=give) if skip or retry or give else None
 
 

@@ -281,4 +281,4 @@ def test_a_step_is_given_what_it_waits_for(start: Start, client_of: ClientOf) ->
     assert "has its input and goes on" in done
     assert "Was given by hand what it waited for" in done
     assert "by telephone" in done
-    assert "Give it what it waits for" in done, "until a worker takes it"
+    assert "What it waited for has come; it resumes" in done
