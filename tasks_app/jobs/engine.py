@@ -180,6 +180,11 @@ def locked_job(job_id: uuid.UUID) -> Job:
     return Job.objects.select_for_update(no_key=True).select_related("team").get(pk=job_id)
 
 
+def still_mine(step: Step) -> bool:
+    """Whether this attempt still owns the step, which is locked until the caller's commit."""
+    return _mine(step) is not None
+
+
 def _mine(step: Step) -> Step | None:
     """The stored step, locked, if this attempt still owns it."""
     current = Step.objects.select_for_update(no_key=True, of=("self",)).select_related("job").get(pk=step.pk)
