@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -20,9 +19,10 @@ from tasks_app.people.actors import SYSTEM
 ALL = tuple(Lane.values)
 
 
-def claim_step(lanes: Sequence[str] | None = None) -> Step | None:
-    """Take the next ready step of `lanes` (None: of all), and have its job run."""
-    step, running = _popped(calls.step_claim(lanes or ALL), lanes or ALL)
+def claim_step(lanes: Sequence[str] | None = None, *, claim: calls.Claim | None = None) -> Step | None:
+    """Take the next ready step of `lanes` (None: of all), and have its job run. `claim`: what was taken with
+    a completion."""
+    step, running = _popped(claim or calls.step_claim(lanes or ALL), lanes or ALL)
     if step is not None and not running:
         engine.mark_running(job_id=step.job_id)
     return step
@@ -33,20 +33,6 @@ def pop_ready(lanes: Sequence[str] | None = None) -> Step | None:
     attempt and the lease are durable before the work. Also takes over steps whose worker stopped renewing its
     lease."""
     return _popped(calls.step_claim(lanes or ALL), lanes or ALL)[0]
-
-
-def complete_and_claim(
-    *, step: Step, outputs: dict[str, Any], lanes: Sequence[str], trace: str
-) -> Step | None:
-    """`mark_complete()` and `claim_step()`, in one call and one commit where that can be. `trace`: the trace
-    id of the claim."""
-    claim = engine.mark_complete_and_pop(step=step, outputs=outputs, lanes=lanes, trace=trace)
-    if claim is None:
-        return claim_step(lanes)
-    taken, running = _popped(claim, lanes)
-    if taken is not None and not running:
-        engine.mark_running(job_id=taken.job_id)
-    return taken
 
 
 def _popped(claim: calls.Claim, lanes: Sequence[str]) -> tuple[Step | None, bool]:

@@ -16,6 +16,7 @@ from django.db.models import F
 
 from tasks_app import clock, ids
 from tasks_app.jobs import calls, events
+from tasks_app.jobs.adoption import adopt, items_before
 from tasks_app.jobs.models import (
     JOB_ENDED,
     Edge,
@@ -44,22 +45,6 @@ def on_job_ended(listener: Callable[[Job], None], *, recipe: str = "") -> None:
     rows only."""
     if (listener, recipe) not in _ended:
         _ended.append((listener, recipe))
-
-
-def adopt(job: Job, step: Step, done: Step) -> None:
-    """Complete a step of a retried job with what its predecessor in the chain of retries put out, in the
-    caller's commit."""
-    why = f"Adopted from {done.job.reference}"
-    transition(step, S.QUEUED, actor=SYSTEM, reason=why)
-    transition(step, S.EXECUTING, actor=SYSTEM, reason=why)
-    changes = {"outputs": done.outputs, "skipped": done.skipped, "ended_at": clock.now()}
-    transition(step, S.COMPLETED, actor=SYSTEM, reason=why, changes=changes)
-    events.record(
-        job,
-        "step.adopted",
-        step=step,
-        payload={"from": str(done.pk), "outputs": done.outputs, "skipped": done.skipped},
-    )
 
 
 def mark_complete(*, step: Step, outputs: dict[str, Any]) -> bool:
@@ -200,7 +185,7 @@ def expand(*, step: Step, items: list[Any]) -> bool:
         )
         for i, item in enumerate(items)
     ]
-    before = _items_before(current)
+    before = items_before(current)
     for one in made:
         earlier = before.get(one.item_index or 0)
         if earlier is not None and earlier.item == one.item:
@@ -223,16 +208,6 @@ def expand(*, step: Step, items: list[Any]) -> bool:
     if not left:
         _end_fan_out(job, current)
     return True
-
-
-def _items_before(step: Step) -> dict[int, Step]:
-    """The items of the same fan-out in the job that this one's retries, by their place."""
-    if step.lineage is None or step.job.retry_of_id is None:
-        return {}
-    items = Step.objects.filter(fan_out__job=step.job.retry_of_id, fan_out__key=step.key).select_related(
-        "job"
-    )
-    return {one.item_index or 0: one for one in items}
 
 
 def locked_job(job_id: uuid.UUID) -> Job:

@@ -13,7 +13,7 @@ from tasks_app import clock, ids
 from tasks_app.jobs import events
 from tasks_app.jobs.engine import end_if_over, release
 from tasks_app.jobs.models import Edge, Job, JobStatus, Step
-from tasks_app.jobs.recipes import Recipe, recipe_named
+from tasks_app.jobs.recipes import Recipe, recipe_named, recipe_pinned
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, create_many, transition
 from tasks_app.people.actors import SYSTEM, actor_key
@@ -32,13 +32,15 @@ def job_start(
     priority: int = 100,
 ) -> Job:
     """Start a registered recipe, pinned to its version and text. Raises RecipeError."""
-    plan = recipe_named(recipe)
+    # What runs below a job was pinned with it: a deploy in between changes neither.
+    pinned = parent_step.job.plan.get("nested", {}) if parent_step is not None else {}
+    plan = Recipe.stored(pinned[recipe]) if recipe in pinned else recipe_named(recipe)
     job = Job(
         reference=next_reference("JOB"),
         recipe=plan.name,
         recipe_version=plan.version,
         recipe_digest=plan.digest,
-        plan=plan.model_dump(mode="json"),
+        plan=recipe_pinned(plan, pinned),
         inputs=inputs,
         team=team,
         requested_by=actor_key(actor),

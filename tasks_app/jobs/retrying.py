@@ -14,6 +14,7 @@ from django.db import transaction
 
 from tasks_app import clock
 from tasks_app.jobs import engine
+from tasks_app.jobs.adoption import adopt
 from tasks_app.jobs.endings import JobRefusedError, may_steer
 from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.models import StepStatus as S
@@ -101,6 +102,6 @@ def _retry(
     made = plan_steps(job, plan, {key: step.lineage or step.pk for key, step in before.items()})
     done = {key: step for key, step in before.items() if step.status == S.COMPLETED and key not in anew}
     for key, step in done.items():
-        engine.adopt(job, made[key], step)
+        adopt(job, made[key], step)
     release_rest(job, [step for key, step in made.items() if key not in done])
     return job

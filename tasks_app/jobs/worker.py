@@ -77,21 +77,22 @@ def _next_slice() -> None:
 def run_step(step: Step, lanes: Sequence[str] = ()) -> Step | None:
     """Execute one claimed step and record its result, whatever it is. Answers the next step of `lanes`,
     claimed with the completion of this one where that can be."""
-    outside = trace_id()
+    outside, claim = trace_id(), None
     with structlog.contextvars.bound_contextvars(trace_id=f"step:{step.pk}", job=step.job.reference):
         try:
             result = _execute(step)
             if isinstance(result, Done) and lanes:
-                return claims.complete_and_claim(
+                claim = engine.mark_complete_and_pop(
                     step=step, outputs=result.outputs, lanes=lanes, trace=outside
                 )
-            _settle(step, result)
+            else:
+                _settle(step, result)
         except (StepFailedError, RecipeError, TemplateFailedError) as error:
             engine.mark_failed(step=step, error=str(error))
         except Exception as error:  # an action may raise anything; it costs a failure, never the worker
             log.exception("step_failed", step=step.key)
             _retry_or_fail(step, f"{type(error).__name__}: {error}")
-    return claims.claim_step(lanes) if lanes else None
+    return claims.claim_step(lanes, claim=claim) if lanes else None
 
 
 def _execute(step: Step) -> Result | None:

@@ -24,7 +24,8 @@ from typing import Any
 from tests.commands.running import ROOT
 
 DRAINS, SWEEPS = "drains", "sweeps"
-STATEMENT, BEGINS, ENDS, SEND, ANSWER, MOMENT = "statement", "begins", "ends", "send", "answer", "moment"
+STATEMENT, BEGINS, ENDS, SEND, ANSWER = "statement", "begins", "ends", "send", "answer"
+MOMENT, PAUSE = "moment", "pause"
 _TURN_S = 0.02
 _LEASE_S = 1.0
 _FAST = {
@@ -39,7 +40,8 @@ _FAST = {
 class Death:
     """A life ends at the n-th of these: before a `statement` (a commit counts as one), where an action
     `begins` or `ends`, before a call is sent (`send`) or its `answer` is looked at; or after n hundredths of
-    a second (`moment`)."""
+    a second (`moment`). `pause`: it is stopped then, for longer than its lease, goes on as if nothing had
+    been, and is killed a second later."""
 
     point: str
     number: int
@@ -112,19 +114,22 @@ def main() -> None:
 class _Shift:
     def __init__(self, places: list[dict[str, Any]]) -> None:
         self._places = places
-        self._living: dict[int, tuple[int, Death | None, float]] = {}
+        self._living: dict[int, tuple[int, Death | None]] = {}
+        self._due: list[tuple[float, int, int]] = []  # signals from here: when, to whom, which
         self._died: list[str] = []
 
     def work(self) -> list[str]:
         """Until the next line of input."""
-        for place in range(len(self._places)):
-            self._begin(place)
-        while not select.select([0], [], [], _TURN_S)[0]:
-            self._end_moments()
-            self._replace_dead()
-        for pid in self._living:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        try:
+            for place in range(len(self._places)):
+                self._begin(place)
+            while not select.select([0], [], [], _TURN_S)[0]:
+                self._send_due()
+                self._replace_dead()
+        finally:
+            for pid in self._living:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
         return self._died
 
     def _begin(self, place: int) -> None:
@@ -133,19 +138,34 @@ class _Shift:
         pid = os.fork()
         if pid == 0:
             _live(self._places[place]["does"], death)
-        self._living[pid] = (place, death, time.monotonic())
+        self._living[pid] = (place, death)
+        for after, number in _signals(death):
+            self._due.append((time.monotonic() + after, pid, number))
 
-    def _end_moments(self) -> None:
-        for pid, (_, death, since) in self._living.items():
-            if death is not None and death.point == MOMENT and time.monotonic() - since > death.number / 100:
-                os.kill(pid, signal.SIGKILL)
+    def _send_due(self) -> None:
+        for due in sorted(self._due):
+            if due[0] <= time.monotonic():
+                self._due.remove(due)
+                os.kill(due[1], due[2])
 
     def _replace_dead(self) -> None:
         for pid in list(self._living):
             if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                place, death, _ = self._living.pop(pid)
+                place, death = self._living.pop(pid)
+                self._due = [due for due in self._due if due[1] != pid]
                 self._died.append(death.point if death else "unasked")
                 self._begin(place)
+
+
+def _signals(death: Death | None) -> list[tuple[float, int]]:
+    """What is sent to a life, each so many seconds after its begin."""
+    if death is None or death.point not in (MOMENT, PAUSE):
+        return []
+    at = death.number / 100
+    if death.point == MOMENT:
+        return [(at, signal.SIGKILL)]
+    on = at + 1.5 * _LEASE_S
+    return [(at, signal.SIGSTOP), (on, signal.SIGCONT), (on + 1, signal.SIGKILL)]
 
 
 def _live(does: str, death: Death | None) -> None:
@@ -251,6 +271,7 @@ _POINTS: dict[str, Callable[[Callable[[], None]], None]] = {
     SEND: _before_calls,
     ANSWER: _before_answers,
     MOMENT: _from_outside,
+    PAUSE: _from_outside,
 }
 
 if __name__ == "__main__":

@@ -40,6 +40,15 @@ _ALWAYS = {
         select s.key from tasks_app_step s where s.status = 'executing' and s.lease_until is null""",
     "is queued, and nobody may take it": """
         select s.key from tasks_app_step s where s.status = 'queued' and s.ready_at is null""",
+    "counts another number of steps under way than there are": """
+        select j.reference from tasks_app_job j where j.ended_at is null and j.active_steps <> (
+            select count(*) from tasks_app_step s where s.job_id = j.id and s.fan_out_id is null
+            and s.status in ('queued', 'executing', 'awaiting_tool', 'awaiting_user_confirmation'))""",
+    "counts another number of items still to end than there are": """
+        select s.key from tasks_app_step s where s.status = 'awaiting_tool'
+        and s.waiting_for->>'type' = 'items' and s.incoming <> (
+            select count(*) from tasks_app_step i where i.fan_out_id = s.id
+            and i.status not in ('completed', 'failed', 'cancelled'))""",
     "waits for items that have all ended": """
         select s.key from tasks_app_step s where s.status = 'awaiting_tool'
         and s.waiting_for->>'type' = 'items' and not exists (
@@ -65,9 +74,15 @@ def assert_ended_as(job: Job, end: JobEnd) -> None:
         step.key: (step.status, step.outputs, step.skipped, step.failures)
         for step in Step.objects.filter(job=job)
     }
-    assert rows == {
+    wanted = {
         key: (step.status, step.outputs, step.skipped, step.failures) for key, step in end.steps.items()
     }
+    differing = {
+        key: (rows.get(key), wanted.get(key))
+        for key in rows.keys() | wanted.keys()
+        if rows.get(key) != wanted.get(key)
+    }
+    assert not differing, f"{job}: {differing}; {told(job, differing)}"
     assert (job.status, job.outputs) == (end.status, end.outputs), job.error
     assert_sound(job)
     below = {child.parent_step.key: child for child in children(job)}
@@ -76,6 +91,12 @@ def assert_ended_as(job: Job, end: JobEnd) -> None:
     for key, child in below.items():
         assert_ended_as(child, expected[key])
         assert_within(child)
+
+
+def told(job: Job, keys: Iterable[str]) -> list[tuple[str, str, Any]]:
+    """What the events say of some steps, for whoever reads a failure."""
+    events = WorkflowEvent.objects.filter(job=job, correlation__step__in=list(keys)).order_by("id")
+    return [(event.type, event.correlation["attempt"], event.payload) for event in events]
 
 
 def children(job: Job) -> Iterable[Job]:

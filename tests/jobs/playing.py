@@ -25,12 +25,11 @@ class PlayingConfig(AppConfig):
 def register(graphs: list[dict[str, Any]]) -> None:
     """Know these recipes, and no others."""
     from tasks_app.approvals import kinds
-    from tasks_app.jobs import actions, recipes
+    from tasks_app.jobs import recipes
     from tests.jobs import worlds
 
     recipes._recipes.clear()
     for recipe in graphs:
         recipes.recipe_register(recipes.recipe_parse(json.dumps(recipe)))
-    for name, action in worlds.actions().items():
-        actions.action_register(name, action)
+    worlds.register_actions()
     kinds._kinds.setdefault(worlds.QUESTION, worlds.kind())

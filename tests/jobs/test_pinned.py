@@ -54,6 +54,30 @@ def test_a_running_job_keeps_its_recipe_across_a_deploy(
     assert (new.recipe_version, set(statuses(new))) == (2, {"a", "b", "z"})
 
 
+@pytest.mark.django_db
+def test_a_running_job_keeps_the_recipes_that_are_nested_in_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those two below, of which one is gone in the next release; a job begun then has the new ones."""
+    bench.recipe({"id": "x", "inputs": {"text": "old"}}, name="lowest")
+    bench.recipe({"id": "below", "recipe": "lowest"}, name="inner")
+    bench.recipe({"id": "a"}, {"id": "b", "after": ["a"], "recipe": "inner"})
+    job = bench.start()
+    drain(1)
+    monkeypatch.setattr(recipes, "_recipes", {})
+    bench.recipe({"id": "y", "inputs": {"text": "new"}}, name="inner", version=2)
+    bench.recipe({"id": "b", "recipe": "inner"}, version=2)
+    drain()
+    job.refresh_from_db()
+    assert job.status == JobStatus.COMPLETED
+    child = Job.objects.get(parent_step__job=job)
+    lowest = Job.objects.get(parent_step__job=child)
+    assert [(one.recipe, one.recipe_version) for one in (child, lowest)] == [("inner", 1), ("lowest", 1)]
+    assert steps_of(lowest)["x"].outputs["inputs"] == {"text": "old"}
+    new = bench.run()
+    assert set(statuses(Job.objects.get(parent_step__job=new))) == {"y"}
+
+
 @contextmanager
 def watched(database: Database, key: str) -> Iterator[set[str]]:
     """The statuses in which somebody else sees a step, looked at before every statement."""

@@ -55,7 +55,7 @@ _settings = settings(
 _deaths = st.one_of(
     st.builds(Death, point=st.just(crew.STATEMENT), number=st.integers(1, 120)),
     st.builds(Death, point=st.sampled_from([crew.BEGINS, crew.ENDS]), number=st.integers(1, 4)),
-    st.builds(Death, point=st.just(crew.MOMENT), number=st.integers(1, 150)),
+    st.builds(Death, point=st.sampled_from([crew.MOMENT, crew.PAUSE]), number=st.integers(1, 150)),
 )
 _sweeper_deaths = st.one_of(
     st.builds(Death, point=st.just(crew.STATEMENT), number=st.integers(1, 300)),
@@ -245,7 +245,7 @@ def assert_effects(stage: Stage, running: list[Running], again: list[Running]) -
     wanted: dict[str, set[str]] = defaultdict(set)
     for one in (*running, *again):
         wanted[str(worlds.first(one.job).pk)] |= {f"{worlds.first(one.job).pk}:{path}" for path in one.bought}
-    called_off = {str(one.job.pk) for one in running if one.cancelled}
+    called_off = {str(worlds.first(one.job).pk) for one in (*running, *again) if one.cancelled}
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for buy in stage.seller.books():
         found[buy["context"]["effect"].partition(":")[0]].append(buy)

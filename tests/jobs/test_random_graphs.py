@@ -13,7 +13,6 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
 from tasks_app.jobs import recipes
-from tasks_app.jobs.actions import action_register
 from tasks_app.jobs.models import JOB_ENDED, Job
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.retrying import job_retry
@@ -35,8 +34,7 @@ def graph_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks_app.jobs.actions._actions", {})
     monkeypatch.setattr("tasks_app.jobs.recipes._recipes", {})
     monkeypatch.setattr("tasks_app.approvals.kinds._kinds", {worlds.QUESTION: worlds.kind()})
-    for name, action in worlds.actions().items():
-        action_register(name, action)
+    worlds.register_actions()
 
 
 def until_over(job: Job, approver: User, still: Clock, slice_: int) -> None:

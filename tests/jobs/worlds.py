@@ -16,7 +16,6 @@ from tasks_app.approvals.kinds import Kind
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import Question, approval_open
 from tasks_app.jobs.actions import (
-    Action,
     Done,
     Result,
     Run,
@@ -24,6 +23,7 @@ from tasks_app.jobs.actions import (
     WaitForApprovals,
     WaitForOperation,
     WaitUntil,
+    action_register,
 )
 from tasks_app.jobs.models import Job
 from tasks_app.operations.models import OperationStatus
@@ -233,9 +233,10 @@ _DOING: dict[str, Callable[[Run, int], int | Result]] = {
 }
 
 
-def actions() -> dict[str, Action]:
+def register_actions() -> None:
     """What recipes of graphs name."""
-    return dict.fromkeys(DOES, play)
+    for name in DOES:
+        action_register(name, play)
 
 
 def kind() -> Kind:
