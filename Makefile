@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test lint types check bench-footprint bench-transitions bench-operations chaos screenshots clean
+.PHONY: help setup demo demo-reset run test test-redis lint types check bench-footprint bench-transitions bench-operations chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -28,6 +28,9 @@ run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded Post
 
 test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, two at a time; ARGS="-k name" TESTERS=0
 	@$(BIN)/python -m pytest -n $(TESTERS) $(ARGS)
+
+test-redis: $(VENV)/.setup-dev ## tests of the queue on Redis (needs redis-server)
+	@$(BIN)/python -m pytest -m redis $(ARGS)
 
 lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import whom
 	@$(BIN)/ruff check .

@@ -258,11 +258,19 @@ SPECTACULAR_SETTINGS = {
 
 # --- workers (django-q2): rows hold the truth, the queue only wakes ------------------------------
 WORKERS = env.int("FLIGHTDECK_WORKERS", 2)
+# Where wake-ups wait: rows of the database, or lists of a Redis.
+QUEUE = env.str("FLIGHTDECK_QUEUE", "postgres")
+if QUEUE != "postgres" and urlsplit(QUEUE).scheme not in ("redis", "rediss", "unix"):
+    raise ImproperlyConfigured("FLIGHTDECK_QUEUE is postgres, or a redis://, rediss:// or unix:// address")
+_broker = "broker.PostgresBroker" if QUEUE == "postgres" else "redis_broker.RedisBroker"
 Q_CLUSTER = {
     "name": "flightdeck",
+    "cluster_name": "flightdeck.main",  # the lane of what names none (tasks_app.lanes)
     "orm": "default",
-    "broker_class": "tasks_app.jobs.broker.PostgresBroker",
-    "workers": WORKERS + 1,  # one is held by the sweep loop
+    "broker_class": f"tasks_app.jobs.{_broker}",
+    "redis": {} if QUEUE == "postgres" else QUEUE,
+    "workers": WORKERS,
+    "scheduler": False,  # schedules are ours: tasks_app.jobs.schedules
     "timeout": 120,
     "retry": 180,
     "max_attempts": 3,
@@ -274,6 +282,9 @@ Q_CLUSTER = {
 }
 STEP_LEASE_S = _positive("FLIGHTDECK_STEP_LEASE_S", 60)
 DRAIN_STEPS = 50
+# Later than this a scheduled start is missed: run once for all that were, or skipped, as the schedule says.
+SCHEDULE_GRACE = timedelta(seconds=_positive("FLIGHTDECK_SCHEDULE_GRACE_S", 300))
+OUTSIDE_EVENT_KEEP = timedelta(days=_positive("FLIGHTDECK_OUTSIDE_EVENT_KEEP_DAYS", 30))
 
 # --- operations with sellers --------------------------------------------------------------------
 # One factor shortens every polling interval (demo, tests); 1 is what the documents say.

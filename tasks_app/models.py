@@ -2,7 +2,10 @@
 
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
+from tasks_app.jobs.clusters import WorkerCluster
 from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
+from tasks_app.jobs.outside_event import EventWait, OutsideEvent
+from tasks_app.jobs.schedule import Schedule, ScheduleEntry
 from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, LifecycleRule, OutboxEvent
 from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
 from tasks_app.operations.conflict import Conflict
@@ -27,6 +30,7 @@ __all__ = [
     "EventDelivery",
     "EventStream",
     "EventSubscription",
+    "EventWait",
     "Import",
     "Job",
     "LifecycleEdge",
@@ -37,8 +41,11 @@ __all__ = [
     "Observation",
     "Operation",
     "OutboxEvent",
+    "OutsideEvent",
     "ReconciliationFinding",
     "ReconciliationRun",
+    "Schedule",
+    "ScheduleEntry",
     "Seller",
     "SellerBreaker",
     "SellerRevocations",
@@ -47,5 +54,6 @@ __all__ = [
     "Team",
     "User",
     "WebhookDelivery",
+    "WorkerCluster",
     "WorkflowEvent",
 ]

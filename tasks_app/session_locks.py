@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from django.db import InterfaceError, OperationalError, connection
 
+_HELD = """
+select exists (select from pg_locks l join pg_database d on d.oid = l.database
+ where l.locktype = 'advisory' and l.objsubid = 1 and d.datname = current_database()
+   and l.classid::bigint = %s and l.objid::bigint = %s and l.granted)
+"""
+
 
 def session_lock(key: int) -> bool:
     """Take the lock for this thread's connection; False while another connection holds it."""
     with connection.cursor() as cursor:
         cursor.execute("select pg_try_advisory_lock(%s)", [key])
+        return bool(cursor.fetchone()[0])
+
+
+def session_locked(key: int) -> bool:
+    """Whether some connection to this database holds the lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, [key >> 32, key & 0xFFFF_FFFF])
         return bool(cursor.fetchone()[0])
 
 

@@ -6,17 +6,20 @@ approval by its subject) instead of making it twice.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from django.db.models import Q
 
 from tasks_app.jobs.models import Job, Step
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as O
+
+EVENT_NAME = r"[a-z][a-z0-9_.-]{0,79}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,8 @@ class Run:
     job: Job
     step: Step
     inputs: dict[str, Any]
+    event: dict[str, Any] | None = None  # the payload of the outside event that it waited for
+    event_late: bool = False  # that event has not come in time, and the step goes on without it
 
     def purpose(self, what: str) -> str:
         """A purpose for an operation of this step. In a retried job it is that of what the step asked for
@@ -70,7 +75,25 @@ class WaitUntil:
     moment: datetime
 
 
-Result = Done | WaitForOperation | WaitForApprovals | WaitUntil
+@dataclass(frozen=True, kw_only=True)
+class WaitForEvent:
+    """The step sleeps until an event of this name and correlation is delivered to its team (`outside`); then
+    the action runs again, with `Run.event`. Not come by `until`: the step fails, or goes on with
+    `Run.event_late`. Raises ValueError for a name that no event can have."""
+
+    name: str
+    correlation: str = ""
+    until: datetime | None = None
+    late: Literal["fail", "continue"] = "fail"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(EVENT_NAME, self.name) or len(self.correlation) > 200:
+            raise ValueError(f"no event can be called {self.name!r} {self.correlation!r}")
+        if self.late not in ("fail", "continue"):
+            raise ValueError(f"late is fail or continue, not {self.late!r}")
+
+
+Result = Done | WaitForOperation | WaitForApprovals | WaitUntil | WaitForEvent
 Action = Callable[[Run], Result]
 
 

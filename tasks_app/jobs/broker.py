@@ -1,12 +1,15 @@
 """django-q2's broker on PostgreSQL: first come first served, taken in one statement, woken by what is put in.
 
-Any number of clusters take from one queue (SKIP LOCKED). NOTIFY is sent at enqueue only, never in the commits
-of the work itself (performance.md); one that is lost costs the second after which the queue is looked at.
+Any number of clusters take from the lanes they serve (SKIP LOCKED). NOTIFY is sent at enqueue only, never in
+the commits of the work itself (performance.md); one that is lost costs the second after which the queue is
+looked at.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -15,35 +18,54 @@ from django.db import connections
 from django_q.brokers.orm import ORM
 from django_q.conf import Conf
 
+from tasks_app.jobs.serving import Serving
+from tasks_app.lanes import queues_of
+
 log = structlog.get_logger(__name__)
 _CHANNEL = "fd_queue"
 _LOOK_AGAIN_S = 1.0  # the pusher looks at its stop event as often
 _DATABASE_AWAY_S = 0.5
+# By the lanes' order; what has waited a second goes first whatever its lane, so that none starves.
 _TAKE = """
-update django_q_ormq q set lock = now() + make_interval(secs => %s)
-  from (select id from django_q_ormq where key = %s and lock <= now()
-         order by id limit %s for update skip locked) due
+update django_q_ormq q set lock = now() + make_interval(secs => %(retry)s)
+  from (select id from django_q_ormq where key = any(%(queues)s) and lock <= now()
+         order by case when lock > now() - interval '1 second'
+                       then array_position(%(queues)s, key::text) else 0 end, id
+         limit %(bulk)s for update skip locked) due
  where q.id = due.id returning q.id, q.payload
 """
 
 
 class PostgresBroker(ORM):
     """Tasks are rows of django-q2's own table; what a killed worker had in hand is due again after
-    Q_CLUSTER["retry"] seconds."""
+    Q_CLUSTER["retry"] seconds. It takes from its own queue, or from those of the lanes it serves."""
 
     def __init__(self, list_key: str | None = None) -> None:
         super().__init__(list_key=list_key)
+        self._serving: Serving | None = None
         self._listening: psycopg.Connection[Any] | None = None
+        self._queues = [self.list_key]
+        self.lanes: tuple[str, ...] = ()
+
+    def __getstate__(self) -> Any:
+        return super().__getstate__(), self.lanes
 
     def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state)
-        self._listening = None
+        stock, lanes = state
+        super().__setstate__(stock)
+        self._serving, self._listening, self._queues, self.lanes = None, None, [self.list_key], ()
+        if lanes:
+            self.serve(lanes)
+
+    def serve(self, lanes: Sequence[str]) -> None:
+        """Take from these lanes, in this order of preference, and say so."""
+        self.lanes, self._queues, self._serving = tuple(lanes), queues_of(lanes), Serving(lanes)
 
     def enqueue(self, task: str) -> int:
-        """Put a task in and wake one pusher; both with the caller's commit."""
+        """Put a task in and wake who waits for its lane; both with the caller's commit."""
         key: int = super().enqueue(task)
         with connections[Conf.ORM].cursor() as cursor:
-            cursor.execute("select pg_notify(%s, %s)", [_CHANNEL, self.list_key or Conf.CLUSTER_NAME])
+            cursor.execute("select pg_notify(%s, %s)", [_CHANNEL, self.list_key])
         return key
 
     def dequeue(self) -> list[tuple[int, str]] | None:
@@ -51,6 +73,8 @@ class PostgresBroker(ORM):
 
         Never raises for a database that is away: the pusher would sleep ten seconds and end.
         """
+        if self._serving is not None:
+            self._serving.look()
         try:
             connection = self._listener()
             return self._take(connection) or self._wait(connection)
@@ -61,13 +85,14 @@ class PostgresBroker(ORM):
             return None
 
     def _take(self, connection: psycopg.Connection[Any]) -> list[tuple[int, str]]:
-        rows = connection.execute(_TAKE, (Conf.RETRY, self.list_key, Conf.BULK)).fetchall()
-        return sorted(rows)
+        which = {"retry": Conf.RETRY, "queues": self._queues, "bulk": Conf.BULK}
+        return sorted(connection.execute(_TAKE, which).fetchall())
 
     def _wait(self, connection: psycopg.Connection[Any]) -> list[tuple[int, str]] | None:
         # The generator holds the connection's lock: it must have ended before anything is asked.
-        heard = list(connection.notifies(timeout=_LOOK_AGAIN_S, stop_after=1))
-        return (self._take(connection) or None) if heard else None
+        with closing(connection.notifies(timeout=_LOOK_AGAIN_S)) as heard:
+            woken = any(note.payload in self._queues for note in heard)
+        return (self._take(connection) or None) if woken else None
 
     def _listener(self) -> psycopg.Connection[Any]:
         if self._listening is None or self._listening.closed:

@@ -12,21 +12,24 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import django_q.cluster as stock
 from django import db
+from django.conf import settings
+from django_q.brokers import get_broker
 from django_q.conf import Conf, logger
 from django_q.queues import Queue
-from django_q.tasks import async_task
 
 from tasks_app import stopping
-from tasks_app.jobs.worker import SWEEP
+from tasks_app.jobs.serving import SWEEP
+from tasks_app.lanes import WorkerLane, queue_of
 from tasks_app.people.actors import SYSTEM
 from tasks_app.reconciliation.models import ReconciliationRun
 from tasks_app.reconciliation.runs import run_ask
+from tasks_app.waking import wake_workers
 
 _PR_SET_PDEATHSIG = 1
 _TIMER_LOCK_S = 1.0
@@ -89,10 +92,12 @@ class Sentinel(stock.Sentinel):
 
     def spawn_cluster(self) -> None:
         super().spawn_cluster()
+        if WorkerLane.POLLING not in self.broker.lanes:
+            return
         try:
-            async_task(SWEEP, save=False)
+            wake_workers(SWEEP, lane=WorkerLane.POLLING)
         except db.Error:
-            logger.exception("the sweep was not started; the schedule does, within a minute")
+            logger.exception("the sweep was not started; the pusher does, within seconds")
 
     def spawn_process(self, target: Callable[..., Any], *args: Any) -> Any:
         process = stock.get_mp_context().Process(target=_bound_to_parent(target, os.getpid()), args=args)
@@ -141,16 +146,20 @@ class Sentinel(stock.Sentinel):
         self.reincarnations += 1
 
 
-def cluster_run() -> None:
-    """Run the cluster until SIGTERM or SIGINT; returns when everything has stopped. Raises SystemExit(1) when
-    its sentinel died instead. What happened while it was away is compared with the sellers first."""
+def cluster_run(lanes: Sequence[str]) -> None:
+    """Run a cluster that serves `lanes`, in that order of preference, until SIGTERM or SIGINT; returns when
+    everything has stopped. Raises SystemExit(1) when its sentinel died instead. What happened while it was
+    away is compared with the sellers first."""
     try:
         run_ask(trigger=ReconciliationRun.Trigger.START, actor=SYSTEM)
     except db.Error:
         logger.exception("no reconciliation was asked for at the start; the schedule does")
     db.connections.close_all()  # the cluster's processes are forked from this one
     stock.Sentinel = Sentinel
-    cluster = stock.Cluster()
+    broker = get_broker(queue_of(lanes[0]))
+    broker.serve(lanes)
+    Conf.WORKERS = settings.WORKERS + (WorkerLane.POLLING in lanes)  # one is held by the sweep
+    cluster = stock.Cluster(broker)
     cluster.start()
     cluster.sentinel.join()
     if cluster.sentinel.exitcode:

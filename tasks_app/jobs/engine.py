@@ -103,7 +103,7 @@ def _told() -> list[str] | None:
 
 def _wake_for(completion: calls.Completion) -> None:
     if completion.released:
-        wake(len(completion.released))
+        wake(completion.released)
 
 
 def _count_active(job: Job, steps: int) -> None:
@@ -145,20 +145,23 @@ def mark_waiting(
     transition(current, status, actor=SYSTEM, reason=reason, changes=changes)
     events.record(current.job, "step.waiting", step=current, payload=waiting_for)
     if over:
-        wake()
+        wake([current.lane])
     return True
 
 
 def resume(*, waiting_for: dict[str, Any]) -> int:
     """Wake the steps that wait for exactly this, in the caller's commit. Answers how many."""
-    woken = Step.objects.filter(
+    asleep = Step.objects.filter(
         status__in=(S.AWAITING_TOOL, S.AWAITING_USER),
         waiting_for__contains=waiting_for,
         ready_at__isnull=True,
-    ).update(ready_at=clock.now())
-    if woken:
-        wake(woken)
-    return woken
+    )
+    found = asleep.order_by("id").select_for_update(no_key=True).values_list("pk", "lane")
+    lanes = dict(found)
+    if lanes:
+        Step.objects.filter(pk__in=lanes).update(ready_at=clock.now())
+        wake(lanes.values())
+    return len(lanes)
 
 
 @transaction.atomic
@@ -298,7 +301,7 @@ def release(job: Job, steps: Collection[Step]) -> None:
     for step in skipped:
         _skip(job, step)
     if len(steps) > len(skipped):
-        wake(len(steps) - len(skipped))
+        wake(step.lane for step in steps if step not in skipped)
 
 
 def _queue(job: Job, steps: Sequence[Step]) -> None:

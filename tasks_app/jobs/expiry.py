@@ -1,7 +1,8 @@
 """A job's time to live (document 001, sections 6.1 and 6.5.3): 24 hours unless its recipe says otherwise.
 
-The clock stands still while a person is awaited, or an operation, which has a deadline of its own. How long
-that was is read from the jobs' events when the time seems to be over, so that waiting costs no write.
+The clock stands still while a person or an outside event is awaited, or an operation, which has a deadline of
+its own. How long that was is read from the jobs' events when the time seems to be over, so that waiting costs
+no write.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = structlog.get_logger(__name__)
 _AT_ONCE = 100
 # After a wake-up was found lost and made up for, the job has so long to get on.
 _GRACE = timedelta(minutes=10)
-_OTHERS = ("operation", "approvals")
+_OTHERS = ("operation", "approvals", "event")
 _STILL_ASLEEP = ("step.late_result", "step.recovered")
 
 
@@ -79,7 +80,7 @@ def _steps_of(job: Job) -> list[Step]:
 
 
 def _holds_clock(step: Step) -> bool:
-    """Whether it waits for a person, or for an operation that is still out."""
+    """Whether it waits for a person, an outside event, or an operation that is still out."""
     wait = step.waiting_for or {}
     return wait.get("type") in _OTHERS and not _has_come(wait)
 
@@ -128,6 +129,8 @@ def _has_come(wait: dict[str, Any]) -> bool:
         return Operation.objects.filter(pk=wait["id"], published_at__isnull=False).exists()
     if wait.get("type") == "approvals":
         return not Approval.objects.filter(pk__in=wait["ids"], status=ApprovalStatus.OPEN).exists()
+    if wait.get("type") == "event":
+        return False  # who delivers it wakes the step in the same commit
     if wait.get("type") == "job":
         return Job.objects.filter(pk=wait["id"], status__in=JOB_ENDED).exists()
     return False

@@ -6,10 +6,14 @@ from tasks_app.approvals.kinds import on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approvals_expire_due
 from tasks_app.events.retention import events_prune
-from tasks_app.jobs import engine, wake
+from tasks_app.jobs import engine, outside, schedules, serving, wake
+from tasks_app.jobs.actions import action_register
 from tasks_app.jobs.endings import nested_end_due
 from tasks_app.jobs.expiry import jobs_expire_due
 from tasks_app.jobs.models import Step, StepStatus
+from tasks_app.jobs.selectors import schedule_names
+from tasks_app.lifecycle.names import namer_register
+from tasks_app.metrics import metrics_register
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import on_settled
 from tasks_app.operations.sweep import chore_register
@@ -24,6 +28,12 @@ def register() -> None:
     chore_register("expired_jobs", jobs_expire_due)
     chore_register("nested_jobs_ended", nested_end_due)
     chore_register("events_pruned", events_prune)
+    chore_register("outside_events_forgotten", outside.events_forget)
+    action_register(outside.WAIT, outside.wait_for_event)
+    namer_register("schedule", schedule_names)
+    chore_register("schedules_woken", schedules.schedules_wake)
+    chore_register("lanes_told", serving.lanes_watch)
+    metrics_register("lanes", serving.lane_metrics)
 
 
 def _operation_settled(operation: Operation) -> None:

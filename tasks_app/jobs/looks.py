@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.utils.dateparse import parse_datetime
 
@@ -130,6 +131,8 @@ def _waiting(step: Step, rows: JobRows, child: Job | None) -> Look:
             brief=f"until {text.moment_short(until)}",
             sentence=f"Waits until {text.moment(until)}",
         )
+    if kind == "event":
+        return _event_look(wait)
     if kind == "items":
         return Look(
             glyph="running",
@@ -137,6 +140,16 @@ def _waiting(step: Step, rows: JobRows, child: Job | None) -> Look:
             sentence=f"{plural(wait.get('count', 0), 'step')} in parallel",
         )
     return Look(glyph="running", brief="resumes now", sentence="What it waited for has come; it resumes")
+
+
+def _event_look(wait: dict[str, Any]) -> Look:
+    """How a step stands that waits for an event from outside."""
+    name = f"{wait.get('name', '')} {wait.get('correlation', '')}".strip()
+    until = parse_datetime(str(wait.get("until") or ""))
+    limit = f", until {text.moment(until)}" if until else ""
+    return Look(
+        glyph="waiting", brief=f"event {wait.get('name', '')}", sentence=f"Waits for the event {name}{limit}"
+    )
 
 
 def _operation_look(operation: Operation) -> Look:

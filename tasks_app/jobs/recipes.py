@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
+# An input that an expression needs: not one that it asks for first, or has a default for.
+_INPUT = re.compile(r"\binputs\.([A-Za-z0-9_]+)\b(?!\s*(?:is\s+(?:not\s+)?defined|\|\s*default))")
 _REFERENCE = re.compile(r"\bsteps\.([A-Za-z0-9_]+)")
 _STEPS = re.compile(r"\bsteps\b")
 
@@ -54,8 +56,11 @@ class StepSpec(BaseModel):
 
     def references(self) -> set[str]:
         """The steps that this one's expressions speak of."""
-        texts = [self.for_each, self.condition, *texts_of(self.inputs)]
-        return {name for text in texts for name in _REFERENCE.findall(text)}
+        return {name for text in self.texts() for name in _REFERENCE.findall(text)}
+
+    def texts(self) -> list[str]:
+        """Where its expressions stand."""
+        return [self.for_each, self.condition, *texts_of(self.inputs)]
 
 
 class Recipe(BaseModel):
@@ -70,6 +75,7 @@ class Recipe(BaseModel):
     # Time to live, waits for people and sellers not counted.
     ttl_hours: float = Field(default=24, gt=0, le=24 * 366)
     outputs: dict[str, Any] = Field(default_factory=dict)
+    startable: bool = False  # people may start it, now and by schedule
 
     @model_validator(mode="after")
     def _is_a_graph(self) -> Self:
@@ -97,6 +103,11 @@ class Recipe(BaseModel):
         """A job's plan as it was pinned, maybe by an earlier release."""
         known = {name: plan[name] for name in cls.model_fields if name in plan}
         return cls.model_validate({**known, "steps": [StepSpec.stored(spec) for spec in plan["steps"]]})
+
+    def missing_inputs(self, inputs: Mapping[str, Any]) -> list[str]:
+        """The inputs that the expressions speak of and that are not given, unless they say what then."""
+        texts = [*texts_of(self.outputs), *(text for step in self.steps for text in step.texts())]
+        return sorted({name for text in texts for name in _INPUT.findall(text)} - set(inputs))
 
     def from_step(self, key: str) -> frozenset[str]:
         """The step and everything that comes after it."""
@@ -152,6 +163,11 @@ def recipe_named(name: str) -> Recipe:
         return _recipes[name]
     except KeyError:
         raise RecipeError(f"there is no recipe {name!r}; known: {', '.join(sorted(_recipes))}") from None
+
+
+def recipes_startable() -> list[Recipe]:
+    """Those that people may start, by title."""
+    return sorted((one for one in _recipes.values() if one.startable), key=lambda one: one.title)
 
 
 def recipe_pinned(recipe: Recipe, pinned: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import QuerySet
+
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.models import STEP_ENDED, Edge, Job, Step, WorkflowEvent
-from tasks_app.lifecycle.names import EntityName, names_of
+from tasks_app.jobs.outside_event import OutsideEvent
+from tasks_app.jobs.schedule import Schedule
+from tasks_app.lifecycle.names import EntityName, link_to, names_of
 from tasks_app.operations.models import Operation
+from tasks_app.people.models import User
+from tasks_app.people.scope import visible
 
 EVENTS_SHOWN = 60
 
@@ -117,3 +123,19 @@ def _uuid(item: Any) -> uuid.UUID | None:
         return uuid.UUID(item) if isinstance(item, str) else None
     except ValueError:
         return None
+
+
+def schedules_of(viewer: User) -> QuerySet[Schedule]:
+    """Schedules of the viewer's teams."""
+    return visible(Schedule.objects.select_related("team"), viewer)
+
+
+def schedule_names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
+    """What the schedules are called."""
+    found = Schedule.objects.filter(pk__in=ids).values_list("pk", "name")
+    return {pk: EntityName(reference=name, link=link_to(Schedule, pk)) for pk, name in found}
+
+
+def outside_events_of(viewer: User) -> QuerySet[OutsideEvent]:
+    """Events from outside that came for the viewer's teams, with the step that took each."""
+    return visible(OutsideEvent.objects.select_related("step"), viewer)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -12,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from tasks_app import clock
-from tasks_app.jobs.models import Step, StepStatus
+from tasks_app.jobs.models import Lane, Step, StepStatus
 from tasks_app.waking import wake_workers
 
 DRAIN = "tasks_app.jobs.worker.drain"
@@ -20,42 +21,46 @@ _MISSED = timedelta(seconds=1)
 _here = threading.local()
 
 
-def wake(ready: int = 1) -> None:
-    """Wake workers for so many ready steps once the present commit is durable; where that fails it is logged.
-    A worker that drains takes one of them itself."""
-    transaction.on_commit(partial(_owe, ready), robust=True)
+def wake(lanes: Iterable[str] = (Lane.RECIPES,)) -> None:
+    """Wake workers for ready steps, named by their lanes, once the present commit is durable; where that
+    fails it is logged. A worker that drains takes one of its lane itself."""
+    transaction.on_commit(partial(_owe, Counter(str(lane) for lane in lanes)), robust=True)
 
 
 def wake_if_missed() -> int:
-    """Wake a worker when ready work is waiting longer than a wake-up takes, or a step's worker is gone.
-    Answers 1 when it did."""
+    """Wake a worker of each lane in which ready work is waiting longer than a wake-up takes, or a step's
+    worker is gone. Answers how many."""
     now = clock.now()
-    orphaned = Q(status=StepStatus.EXECUTING, lease_until__lt=now)
-    if not Step.objects.filter(Q(ready_at__lte=now - _MISSED) | orphaned).exists():
-        return 0
-    wake_workers(DRAIN)
-    return 1
+    missed = Q(ready_at__lte=now - _MISSED) | Q(status=StepStatus.EXECUTING, lease_until__lt=now)
+    return sum(_wake(lane) for lane in Lane.values if Step.objects.filter(missed, lane=lane).exists())
 
 
 @contextmanager
-def taking_next() -> Iterator[None]:
-    """Around one step of a drain: of what it makes ready this worker takes one next, others are woken for the
-    rest. After an error nothing is counted on: everybody is woken."""
-    _here.owed = 0
+def taking_next(lanes: Sequence[str]) -> Iterator[None]:
+    """Around one step of a drain of `lanes`: of what it makes ready there this worker takes one next, others
+    are woken for the rest. After an error nothing is counted on: everybody is woken."""
+    _here.owed = Counter()
     try:
         yield
     except BaseException:  # whatever it was, what became ready is for others
-        wake_workers(DRAIN)
+        for lane in Lane.values:
+            _wake(lane)
         raise
     finally:
-        others, _here.owed = _here.owed - 1, None
-    if others > 0:
-        wake_workers(DRAIN, others)
+        owed, _here.owed = _here.owed, None
+    mine = next((lane for lane in lanes if owed[lane]), None)
+    for lane, ready in owed.items():
+        _wake(lane, ready - (lane == mine))
 
 
-def _owe(ready: int) -> None:
-    owed: int | None = getattr(_here, "owed", None)
-    if owed is None:
-        wake_workers(DRAIN, ready)
-    else:
-        _here.owed = owed + ready
+def _wake(lane: str, wanted: int = 1) -> int:
+    return wake_workers(DRAIN, wanted, lane=lane, lanes=[lane]) if wanted > 0 else 0
+
+
+def _owe(ready: Counter[str]) -> None:
+    owed: Counter[str] | None = getattr(_here, "owed", None)
+    if owed is not None:
+        owed.update(ready)
+        return
+    for lane, wanted in ready.items():
+        _wake(lane, wanted)

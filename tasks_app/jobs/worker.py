@@ -10,7 +10,6 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import close_old_connections, transaction
-from django_q.tasks import async_task
 
 from tasks_app import clock, stopping
 from tasks_app.approvals.models import Approval, ApprovalStatus
@@ -22,24 +21,28 @@ from tasks_app.jobs.actions import (
     Run,
     StepFailedError,
     WaitForApprovals,
+    WaitForEvent,
     WaitForOperation,
     action_named,
 )
 from tasks_app.jobs.leases import lease_kept
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.outside import event_heard, event_wait
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.recipes import RecipeError, StepSpec
 from tasks_app.jobs.retries import Budget, decide
 from tasks_app.jobs.retrying import job_retry_nested
 from tasks_app.jobs.scope import scope_of
+from tasks_app.jobs.serving import SWEEP
 from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.wake import taking_next, wake
+from tasks_app.lanes import WorkerLane
 from tasks_app.lifecycle.transitions import trace_id
 from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_for
+from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
-SWEEP = "tasks_app.jobs.worker.sweep_slice"
 SWEEP_SLICE_S = 45
 _DRAIN_S = 45  # the queue's time limit covers a whole drain: the last step needs room below it
 
@@ -54,16 +57,16 @@ def drain(steps: int | None = None, *, lanes: Sequence[str] = claims.ALL) -> int
     while step is not None:
         done += 1
         more = done < slice_ and time.monotonic() < until and not stopping.asked()
-        with taking_next():
+        with taking_next(lanes):
             step = run_step(step, lanes if more else ())
     if not more:
-        wake()  # for what it leaves to others
+        wake(lanes)  # for what it leaves to others
     return done
 
 
 def sweep_slice() -> dict[str, int]:
-    """The sweep loop's turn, the relay of events beside it. Each puts the next one in; the schedule, once a
-    minute, is the safety net."""
+    """The sweep loop's turn, the relay of events beside it. Each puts the next one in; the pushers of the
+    lane see to it where one is lost (`serving`)."""
     close_old_connections()
     with Relay():
         return asyncio.run(sweep_for(seconds=SWEEP_SLICE_S, handover=_next_slice)).as_dict()
@@ -71,7 +74,7 @@ def sweep_slice() -> dict[str, int]:
 
 def _next_slice() -> None:
     if not stopping.asked():
-        async_task(SWEEP, save=False)
+        wake_workers(SWEEP, lane=WorkerLane.POLLING)
 
 
 def run_step(step: Step, lanes: Sequence[str] = ()) -> Step | None:
@@ -111,8 +114,10 @@ def _execute(step: Step) -> Result | None:
     inputs = resolve(spec.inputs, scope)
     if spec.recipe:
         return _nested(step, spec, inputs)
+    heard = event_heard(step)
+    run = Run(job=step.job, step=step, inputs=inputs, event=heard.payload, event_late=heard.late)
     with lease_kept(step):
-        return action_named(spec.action)(Run(job=step.job, step=step, inputs=inputs))
+        return action_named(spec.action)(run)
 
 
 def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None:
@@ -163,6 +168,8 @@ def _settle(step: Step, result: Result | None) -> None:
         _wait_for_operation(step, result)
     elif isinstance(result, WaitForApprovals):
         _wait_for_approvals(step, result)
+    elif isinstance(result, WaitForEvent):
+        event_wait(step=step, wait=result)
     else:
         engine.mark_waiting(
             step=step,

@@ -22,7 +22,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from tasks_app import clock, stopping
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import deadlines, dispatch, publish
-from tasks_app.session_locks import session_lock, session_unlock
+from tasks_app.session_locks import session_lock, session_locked, session_unlock
 
 log = structlog.get_logger(__name__)
 # What else a sweep looks after, registered by the rooms above: each answers how many rows it handled.
@@ -55,6 +55,11 @@ class Swept:
 def chore_register(name: str, chore: Callable[[], int]) -> None:
     """Run `chore` once in every pass."""
     _chores[name] = chore
+
+
+def sweep_runs() -> bool:
+    """Whether a process of any cluster sweeps now."""
+    return session_locked(_LOCK)
 
 
 async def sweep_once() -> Swept:

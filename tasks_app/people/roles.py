@@ -13,6 +13,8 @@ _READ = (
     "tasks_app.view_observation",
     "tasks_app.view_job",
     "tasks_app.view_step",
+    "tasks_app.view_schedule",
+    "tasks_app.view_outsideevent",
     "tasks_app.view_approval",
     "tasks_app.view_decision",
     "tasks_app.view_seller",
@@ -25,6 +27,8 @@ DECIDE = "tasks_app.decide_approval"
 SEND_OPERATION = "tasks_app.send_operation"
 STEER_OPERATION = "tasks_app.steer_operation"
 STEER_JOB = "tasks_app.steer_job"
+SCHEDULE_JOB = "tasks_app.schedule_job"
+DELIVER_EVENT = "tasks_app.deliver_event"
 CANCEL_DEAL = "orders.cancel_deal"
 ADD_SELLER = "tasks_app.add_seller"
 
@@ -35,6 +39,8 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_READ,
         STEER_OPERATION,
         STEER_JOB,
+        SCHEDULE_JOB,
+        DELIVER_EVENT,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
         *_RECONCILIATION,
@@ -48,7 +54,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_RECONCILIATION,
         "tasks_app.view_actor",
     ),
-    "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION),
+    "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION, DELIVER_EVENT),
     "Administrator": (
         *_READ,
         SUBMIT_CAMPAIGN,
@@ -56,6 +62,8 @@ ROLES: dict[str, tuple[str, ...]] = {
         SEND_OPERATION,
         STEER_OPERATION,
         STEER_JOB,
+        SCHEDULE_JOB,
+        DELIVER_EVENT,
         CANCEL_DEAL,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from django.db.models import Model, QuerySet
 
-from tasks_app.people.models import User
+from tasks_app.people.models import Team, User
 
 M = TypeVar("M", bound=Model)
 
@@ -16,3 +16,8 @@ def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> Query
     if viewer.is_superuser:
         return queryset
     return queryset.filter(**{f"{team}__in": viewer.teams.all()})
+
+
+def teams_of(viewer: User) -> QuerySet[Team]:
+    """The viewer's teams: what they make is made for one of these."""
+    return Team.objects.all() if viewer.is_superuser else viewer.teams.all()

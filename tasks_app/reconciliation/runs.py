@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 WORK = "tasks_app.reconciliation.runs.runs_work"
 ORDER = list(Verdict)
 State, Trigger = ReconciliationRun.State, ReconciliationRun.Trigger
-_WOKEN = timedelta(seconds=30)
+_WOKEN = timedelta(seconds=1)  # a wake-up that was lost costs the next look after it
 _LOCK = 0xF117_4EC0
 _MOST_KEPT = 500  # findings per seller and kind in a kept report
 _readers: list[Reader] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -14,6 +14,7 @@ from django_q.models import OrmQ
 from django_q.tasks import async_task
 
 from config.processes import ProcessGroup
+from tasks_app.lanes import WorkerLane, queue_of
 from tests.support import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,13 +30,26 @@ FAST = {
 class Worker:
     """One `manage.py worker` of a test, with more environment; started again after a kill."""
 
-    def __init__(self, group: ProcessGroup, env: Mapping[str, str] | None = None) -> None:
-        self._group, self._env = group, {**FAST, **(env or {})}
+    def __init__(
+        self,
+        group: ProcessGroup,
+        env: Mapping[str, str] | None = None,
+        *,
+        lanes: Sequence[str] = tuple(WorkerLane),
+        name: str = "worker",
+    ) -> None:
+        self._group, self._lanes, self._name = group, lanes, name
+        self._env = {**FAST, **(env or {})}
         self.main = self._start()
 
     def _start(self) -> psutil.Process:
-        command = [sys.executable, "manage.py", "worker"]
-        return psutil.Process(self._group.start("worker", command, env=self._env, cwd=ROOT))
+        command = [sys.executable, "manage.py", "worker", "--lanes", ",".join(self._lanes)]
+        return psutil.Process(self._group.start(self._name, command, env=self._env, cwd=ROOT))
+
+    @property
+    def workers(self) -> int:
+        """How many of its processes are workers: they are its first."""
+        return settings.WORKERS + (WorkerLane.POLLING in self._lanes)
 
     def members(self) -> list[psutil.Process]:
         """The sentinel's children in the order in which it made them: workers, monitor, pusher. Empty while
@@ -43,7 +57,7 @@ class Worker:
         try:
             sentinels = self.main.children()
             members = sorted(sentinels[0].children(), key=lambda p: p.pid) if len(sentinels) == 1 else []
-            complete = len(members) == settings.WORKERS + 3
+            complete = len(members) == self.workers + 2
             return members if complete and all(p.status() != psutil.STATUS_ZOMBIE for p in members) else []
         except psutil.NoSuchProcess:
             return []
@@ -65,17 +79,17 @@ class Worker:
         self.main = self._start()
 
     def exit_code(self, *, within: float = 10) -> int:
-        wait_until(lambda: "worker" in self._group.ended(), within, "the worker has ended")
-        return self._group.ended()["worker"]
+        wait_until(lambda: self._name in self._group.ended(), within, "the worker has ended")
+        return self._group.ended()[self._name]
 
 
-def works(within: float = 20) -> None:
-    """Wait until the queue runs tasks from end to end: pusher, worker, monitor."""
+def works(within: float = 20, lane: str = WorkerLane.RECIPES) -> None:
+    """Wait until the lane's queue runs tasks from end to end: pusher, worker, monitor."""
     asked: list[int] = []
 
     def ran() -> bool:
         # What was in the hands of a killed process is not seen again for minutes: ask anew each time.
-        async_task("tasks_app.jobs.worker.drain", save=False)
+        async_task("tasks_app.stopping.asked", cluster=queue_of(lane), save=False)
         asked.append(OrmQ.objects.order_by("-id").values_list("id", flat=True)[0])
         return OrmQ.objects.filter(id__in=asked).count() < len(asked)
 

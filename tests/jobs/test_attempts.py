@@ -226,7 +226,7 @@ def test_others_are_woken_for_what_one_worker_cannot_take_next(
     bench.recipe(*steps)
     bench.start()
     monkeypatch.setattr("django.db.transaction.on_commit", lambda call, robust: call())
-    monkeypatch.setattr("tasks_app.jobs.worker.wake", lambda: None)
+    monkeypatch.setattr("tasks_app.jobs.worker.wake", lambda lanes: None)
     assert drain(steps=1) == 1
     assert queued() == woken
 

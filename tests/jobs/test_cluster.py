@@ -7,7 +7,6 @@ from functools import partial
 
 import psutil
 import pytest
-from django.conf import settings
 
 from config.processes import ProcessGroup
 from tasks_app.jobs.cluster import _Timer
@@ -32,7 +31,7 @@ def test_it_outlives_its_processes(worker: Worker) -> None:
     """Each in its turn: workers (one sweeps, the others are idle), the monitor, the pusher. Then all workers
     at once: one of them certainly holds the queue's lock. And it still stops when asked."""
     works()
-    workers, places = slice(0, settings.WORKERS + 1), range(settings.WORKERS + 3)
+    workers, places = slice(0, worker.workers), range(worker.workers + 2)
     for place in [*(slice(n, n + 1) for n in places), workers]:
         victims = worker.started()[place]
         for victim in victims:

@@ -18,10 +18,12 @@ from config import postgres
 from config.postgres import engine
 from config.processes import ProcessGroup
 from tasks_app.jobs.models import Job
+from tasks_app.lanes import WorkerLane
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.sweep import sweep_runs
 from tests.database import Database, erase_project, migrate_as_owner, point_django_at
 from tests.faulty_seller import FaultySeller
-from tests.jobs.cluster import Worker
+from tests.jobs.cluster import Worker, works
 from tests.races.bookings import booking
 from tests.support import wait_until
 
@@ -114,6 +116,24 @@ def test_killed_and_restarted_in_mid_run(server: Server, tmp_path: Path) -> None
 
         assert worker.main.is_running(), "the same worker all the time"
         assert sale.settled_once().status == S.COMPLETED
+
+
+def test_every_lane_goes_on_within_seconds_of_a_restart(server: Server) -> None:
+    """Clusters of some lanes each; the database is killed, and later stopped as for an upgrade."""
+    with ProcessGroup(output=io.StringIO()) as group:
+        workers = [
+            Worker(group, lanes=["recipes", "background"]),
+            Worker(group, lanes=["polling", "webhooks", "main"], name="others"),
+        ]
+        for end in (server.kill, server.shut_down):
+            for lane in WorkerLane:
+                works(lane=lane)
+            end()
+            again(server)
+            for lane in WorkerLane:
+                works(within=10, lane=lane)
+            wait_until(sweep_runs, 10, "somebody sweeps")
+        assert all(worker.main.is_running() for worker in workers), "the same workers all the time"
 
 
 def _ended(job: Any) -> bool:

@@ -19,7 +19,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.answer import Answer
 from tasks_app.webhooks.bind import key_lock
-from tasks_app.webhooks.early import received_apply_due
+from tasks_app.webhooks.early import received_apply_due, received_drain
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.database import Database
 from tests.factories import make_seller
@@ -64,7 +64,8 @@ def test_it_is_durable_and_answered_and_a_worker_applies_it(seller: Seller) -> N
     assert (take(seller, body).status, verdicts(seller)) == (200, ["received"])
     assert fresh(operation).status == S.SUBMITTED
     assert not operation.observations.exists()
-    assert sweep().chores["received_applied"] == 1
+    assert sweep().chores["received_woken"] == 1
+    assert received_drain() == 1
 
     operation = fresh(operation)
     assert (operation.status, operation.settled_by, operation.result) == (
@@ -75,7 +76,7 @@ def test_it_is_durable_and_answered_and_a_worker_applies_it(seller: Seller) -> N
     assert operation.published_at is not None
     assert verdicts(seller) == ["applied"]
     assert verify_entity("operation", operation.pk).ok
-    assert sweep().chores["received_applied"] == 0
+    assert sweep().chores["received_woken"] == 0
 
 
 @pytest.mark.parametrize("echoes", ["all", "no token", "no operation_id", "nothing"])
@@ -165,7 +166,7 @@ def test_another_sellers_operation_is_not_reached(seller: Seller) -> None:
     operation, body = waiting(other)
 
     assert take(seller, body).word == "early"
-    assert sweep().chores["received_applied"] == 0
+    assert sweep().chores["received_woken"] == 0
     assert fresh(operation).status == S.SUBMITTED
 
 
@@ -246,6 +247,7 @@ def test_a_worker_killed_while_it_applies_loses_and_doubles_nothing(seller: Sell
         assert worker.stdout.readline() == b"here\n"
         worker.send_signal(signal.SIGKILL)
 
+    received_drain()
     wait_until(lambda: sweep() and fresh(operation).published_at, 20)
     assert fresh(operation).status == S.COMPLETED
     assert [one.outcome for one in operation.observations.filter(channel="webhook")] == ["applied"]
