@@ -5,6 +5,8 @@ from rest_framework.routers import SimpleRouter
 from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
 from tasks_app.api.notifications import NotificationViewSet
+from tasks_app.api.outside_events import OutsideEventViewSet
+from tasks_app.api.schedules import ScheduleViewSet
 from tasks_app.api.steering import ConflictViewSet
 from tasks_app.api.views import ApprovalViewSet, JobViewSet
 
@@ -14,6 +16,8 @@ router.register("deals", DealViewSet, basename="deal")
 router.register("operations", OperationViewSet, basename="operation")
 router.register("conflicts", ConflictViewSet, basename="conflict")
 router.register("jobs", JobViewSet, basename="job")
+router.register("schedules", ScheduleViewSet, basename="schedule")
+router.register("events", OutsideEventViewSet, basename="outside-event")
 router.register("approvals", ApprovalViewSet, basename="approval")
 router.register("notifications", NotificationViewSet, basename="notification")
 

@@ -24,6 +24,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Conflicts", "compare_arrows", "tasks_app.conflict"),
             ("Reconciliation", "difference", "tasks_app.reconciliationfinding"),
             ("Jobs", "account_tree", "tasks_app.job"),
+            ("Schedules", "schedule", "tasks_app.schedule"),
             ("Webhooks", "webhook", "tasks_app.webhookdelivery"),
             ("Events", "dynamic_feed", "tasks_app.eventdelivery"),
         ),

@@ -3,6 +3,7 @@
 from tasks_app.approvals import admin as approvals
 from tasks_app.events import admin as events
 from tasks_app.jobs import admin as jobs
+from tasks_app.jobs import schedule_admin as schedules
 from tasks_app.lifecycle import admin as lifecycle
 from tasks_app.notifications import admin as notifications
 from tasks_app.operations import admin as operations
@@ -22,6 +23,7 @@ __all__ = [
     "operations",
     "people",
     "reconciliation",
+    "schedules",
     "sellers",
     "webhooks",
 ]

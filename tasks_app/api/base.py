@@ -69,7 +69,7 @@ class RoomViewSet(GenericViewSet[M]):
 
     def read_body(self, serializer: type[BaseSerializer[Any]]) -> dict[str, Any]:
         """The body, checked by `serializer`. Raises ValidationError."""
-        read = serializer(data=self.request.data)
+        read = serializer(data=self.request.data, context={"viewer": self.viewer})
         read.is_valid(raise_exception=True)
         return dict(read.validated_data)
 

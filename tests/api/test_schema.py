@@ -39,6 +39,9 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         "post /api/v1/jobs/{id}/retry/",
         "post /api/v1/jobs/{id}/hide/",
         "post /api/v1/notifications/read/",
+        "post /api/v1/schedules/",
+        *(f"post /api/v1/schedules/{{id}}/{act}/" for act in ("pause", "resume", "run")),
+        "post /api/v1/events/",
     }
     assert {"/api/v1/jobs/{id}/graph/", "/api/v1/deals/{id}/"} <= set(schema["paths"])
     brief = schema["paths"]["/api/v1/campaigns/"]["post"]["requestBody"]["content"]

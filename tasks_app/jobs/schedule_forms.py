@@ -1,0 +1,108 @@
+"""What people write of a schedule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import available_timezones
+
+from django import forms
+from django.utils import timezone
+
+from tasks_app.jobs.cron import zone_read
+from tasks_app.jobs.recipes import recipes_startable
+from tasks_app.jobs.schedule import Schedule
+from tasks_app.jobs.schedules import ScheduleDraft, ScheduleRefusedError
+from tasks_app.people.models import Team, User
+from tasks_app.people.scope import teams_of
+
+_MAX_INPUTS = 20_000
+
+
+def _recipes() -> list[tuple[str, str]]:
+    return [(one.name, one.title) for one in recipes_startable()]
+
+
+def _zones() -> Iterator[tuple[str, str]]:
+    return ((name, name.replace("_", " ")) for name in sorted(available_timezones()))
+
+
+class _WallClock(forms.DateTimeField):
+    """What stands there, without a zone: the form's own zone field says which."""
+
+    def to_python(self, value: Any) -> datetime | None:
+        with timezone.override(UTC):
+            read: datetime | None = super().to_python(value)
+        return read.replace(tzinfo=None) if read else None
+
+
+class ScheduleForm(forms.Form):
+    """A recipe, its inputs and when; a time is read in the zone below it."""
+
+    name = forms.CharField(max_length=80)
+    team = forms.ModelChoiceField(queryset=Team.objects.none(), empty_label=None)
+    recipe = forms.ChoiceField(choices=_recipes, help_text="Those that people may start")
+    inputs = forms.CharField(
+        required=False,
+        max_length=_MAX_INPUTS,
+        initial="{}",
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+        help_text='A JSON object, as in {"channel": "ctv"}',
+    )
+    start_at = _WallClock(
+        required=False,
+        label="Once, at",
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    )
+    cron = forms.CharField(
+        required=False,
+        max_length=120,
+        label="Or by cron",
+        help_text="Minute, hour, day of month, month, day of week: 0 9 * * mon-fri",
+    )
+    zone = forms.ChoiceField(choices=_zones, initial="UTC", label="Time zone")
+    missed = forms.ChoiceField(
+        choices=Schedule.Missed.choices, label="Times that were missed", help_text="While no worker ran"
+    )
+    priority = forms.IntegerField(min_value=0, max_value=1000, initial=100, help_text="Lower goes first")
+
+    def __init__(self, *args: Any, viewer: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        teams: Any = self.fields["team"]
+        teams.queryset = teams_of(viewer)
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "fd-in below"
+
+    @classmethod
+    def of(cls, schedule: Schedule, viewer: User) -> ScheduleForm:
+        """The form as the schedule stands."""
+        shown = ("name", "team", "recipe", "cron", "zone", "missed", "priority")
+        initial: dict[str, Any] = {name: getattr(schedule, name) for name in shown}
+        initial["inputs"] = json.dumps(schedule.inputs, ensure_ascii=False, indent=2)
+        if schedule.start_at is not None:
+            initial["start_at"] = schedule.start_at.astimezone(zone_read(schedule.zone)).replace(tzinfo=None)
+        return cls(initial=initial, viewer=viewer)
+
+    def clean_inputs(self) -> Any:
+        """As JSON."""
+        try:
+            return json.loads(self.cleaned_data["inputs"] or "{}")
+        except ValueError as error:
+            raise forms.ValidationError(f"That is no JSON: {error}") from error
+
+    def draft(self) -> ScheduleDraft:
+        """What a valid form says."""
+        said = dict(self.cleaned_data)
+        moment: datetime | None = said["start_at"]
+        if moment is not None:
+            said["start_at"] = moment.replace(tzinfo=zone_read(said["zone"]))
+        return ScheduleDraft(**said)
+
+    def take(self, error: ScheduleRefusedError) -> None:
+        """Show a refusal at its fields."""
+        for name, texts in error.errors.items():
+            for text in texts:
+                self.add_error(name or None, text)
