@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ import pytest
 
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.jobs.recipes import StepSpec, recipe_parse, recipe_register
+from tasks_app.jobs.schedules import schedules_start_due
 from tasks_app.jobs.worker import drain
-from tests.factories import make_team
-from tests.jobs.conftest import Bench, statuses
+from tests.api.conftest import client_of
+from tests.factories import make_team, make_user
+from tests.jobs.conftest import Bench, Clock, statuses
 
 pytestmark = pytest.mark.django_db
 PAGE = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
@@ -38,3 +42,31 @@ def test_the_example_runs(bench: Bench, minimum: int, alarm: dict[str, bool]) ->
 def test_every_field_of_a_step_is_explained() -> None:
     table = set(re.findall(r"`(\w+)`", PAGE.partition("## What a step can say")[2].partition("##")[0]))
     assert set(StepSpec.model_fields) - {"title"} <= table
+
+
+def test_the_schedule_starts_it(bench: Bench, still: Clock) -> None:
+    whole = json.loads(block("json"))
+    recipe_register(recipe_parse(json.dumps({**whole, "startable": True})))
+    scope: dict[str, Any] = {"team": make_team(), "user": make_user("Ad Ops")}
+    exec(block("python"), scope)  # noqa: S102
+    exec(block("python", 2), scope)  # noqa: S102
+    assert scope["schedule"].next_due_at == datetime(2030, 1, 1, 12, 30, tzinfo=UTC)
+    still.now = scope["schedule"].next_due_at
+    assert schedules_start_due() == 1
+    drain()
+    assert Job.objects.get().outputs == {"total": 12}
+
+
+def test_the_contract_is_signed_and_filed(bench: Bench) -> None:
+    recipe_register(recipe_parse(block("json", 1)))
+    exec(block("python", 3), {})  # noqa: S102
+    job = bench.run("contract", inputs={"contract": "C-7"})
+    api = client_of(make_user("Integration"))
+    assert api.post("/api/v1/events/", json.loads(block("json", 2)), format="json").status_code == 202
+    drain()
+    receipt = {"name": "archive.receipt", "correlation": job.reference, "payload": {"number": 12}}
+    answer = api.post("/api/v1/events/", {**receipt, "idempotency_key": "archive-1"}, format="json")
+    assert answer.status_code == 202
+    drain()
+    job.refresh_from_db()
+    assert (job.status, job.outputs) == (JobStatus.COMPLETED, {"file": "12, Astrid"})
