@@ -17,16 +17,22 @@ begin
   return found;
 end $$;
 
+-- What a decision goes back to (tracing.py); p_back: a job's request, team and user. Where no request began the
+-- job, the present task did.
+create or replace function fd_goes_back(p_back jsonb, p_trace text) returns jsonb language sql immutable as $$
+  select p_back || jsonb_build_object('trace_id', p_trace,
+                                      'request', coalesce(nullif(p_back ->> 'request', ''), p_trace));
+$$;
+
 -- A WorkflowEvent of a step, as jobs/events.py records it.
 create or replace function fd_step_tell(
-    p_step tasks_app_step, p_team text, p_user text, p_kind text, p_payload jsonb, p_trace text,
-    p_at timestamptz) returns void
+    p_step tasks_app_step, p_back jsonb, p_kind text, p_payload jsonb, p_trace text, p_at timestamptz) returns void
 language plpgsql as $$
 begin
   insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
   values (p_step.job_id, p_kind, 'engine', p_payload,
-      jsonb_build_object('trace_id', p_trace, 'team', p_team, 'user', p_user, 'step_id', p_step.id,
-                         'step', p_step.key, 'attempt', p_step.attempts::text),
+      fd_goes_back(p_back, p_trace) || jsonb_build_object('step_id', p_step.id, 'step', p_step.key,
+                                                          'attempt', p_step.attempts::text),
       'step:' || p_step.id || ':' || p_step.version || ':' || p_step.attempts || ':' || p_kind, p_at);
 end $$;
 
@@ -89,9 +95,10 @@ begin
                                            null),
           'started_at', jsonb_build_array(s.started_at, n.started_at)), p_trace);
   select id, status, version, status_since, created_at, reference, recipe, recipe_version, recipe_digest, team_id,
-         requested_by, subject_type, subject_id, priority, parent_step_id, retry_of_id, expires_at, ended_at
+         requested_by, request_id, subject_type, subject_id, priority, parent_step_id, retry_of_id, expires_at,
+         ended_at
     into j from tasks_app_job where id = n.job_id;
-  perform fd_step_tell(n, j.team_id::text, j.requested_by,
+  perform fd_step_tell(n, jsonb_build_object('request', j.request_id, 'team', j.team_id, 'user', j.requested_by),
       case v_was when 'queued' then 'step.started' else 'step.resumed' end, '{}', p_trace, v_at);
   if j.status in ('QUEUED', 'DISPATCHING') then
     -- The job comes before its steps in the order of locks: taken only where nobody has to be waited for.
@@ -127,7 +134,7 @@ end $$;
 
 -- A step that executes, locked, becomes completed.
 create or replace function fd_step_complete(
-    p_step tasks_app_step, p_outputs jsonb, p_team text, p_user text, p_trace text, p_at timestamptz) returns void
+    p_step tasks_app_step, p_outputs jsonb, p_back jsonb, p_trace text, p_at timestamptz) returns void
 language plpgsql as $$
 declare
   s tasks_app_step;
@@ -145,10 +152,10 @@ begin
               case when p_step.waiting_for is not null then fd_compact(p_step.waiting_for) end, null),
           'ready_at', jsonb_build_array(p_step.ready_at, null),
           'skipped', jsonb_build_array(p_step.skipped, false)), p_trace);
-  perform fd_step_tell(s, p_team, p_user, 'step.completed',
+  perform fd_step_tell(s, p_back, 'step.completed',
                        jsonb_build_object('outputs', p_outputs, 'skipped', false), p_trace, p_at);
   if s.failures > 0 then
-    perform fd_step_tell(s, p_team, p_user, 'retry_succeeded', jsonb_build_object('failures', s.failures),
+    perform fd_step_tell(s, p_back, 'retry_succeeded', jsonb_build_object('failures', s.failures),
                          p_trace, p_at);
   end if;
 end $$;
@@ -179,8 +186,8 @@ declare
   v_released text[] := '{}';
 begin
   if fd_steps_guarded() then return null; end if;
-  select id, status, version, team_id::text as team, requested_by, recipe, parent_step_id, active_steps,
-         expires_at
+  select id, status, version, recipe, parent_step_id, active_steps, expires_at,
+         jsonb_build_object('request', request_id, 'team', team_id, 'user', requested_by) as back
     into j from tasks_app_job where id = p_job for no key update;
   if not found then return null; end if;
   select * into s from tasks_app_step t
@@ -221,7 +228,7 @@ begin
 
   -- From here on it is done.
   v_at := coalesce(p_at, clock_timestamp());
-  perform fd_step_complete(s, p_outputs, j.team, j.requested_by, p_trace, v_at);
+  perform fd_step_complete(s, p_outputs, j.back, p_trace, v_at);
   if s.fan_out_id is not null then
     update tasks_app_step t set incoming = t.incoming - 1 where t.id = s.fan_out_id and t.incoming > 0;
     if v_end is not null then
@@ -231,7 +238,7 @@ begin
                               'All items have ended', '{}', '{}', p_trace);
       select jsonb_build_object('results', jsonb_agg(t.outputs order by t.item_index)) into v_outputs
         from tasks_app_step t where t.fan_out_id = whole.id;
-      perform fd_step_complete(whole, v_outputs, j.team, j.requested_by, p_trace, v_at);
+      perform fd_step_complete(whole, v_outputs, j.back, p_trace, v_at);
     end if;
   end if;
   if cardinality(v_after) > coalesce(cardinality(v_ready), 0) then
@@ -243,7 +250,7 @@ begin
      where t.id = v_id returning t.* into u;
     perform fd_audit_append('step', u.id, u.version, 'received', 'queued', v_at, 'system', 'Ready', '{}',
         jsonb_build_object('ready_at', jsonb_build_array(null, v_at)), p_trace);
-    perform fd_step_tell(u, j.team, j.requested_by, 'step.queued', '{}', p_trace, v_at);
+    perform fd_step_tell(u, j.back, 'step.queued', '{}', p_trace, v_at);
     v_released := v_released || u.lane::text;
   end loop;
   if v_active = 0 then
@@ -253,7 +260,7 @@ begin
         'expires_at', jsonb_build_array(j.expires_at, null)), p_trace, v_at);
     insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
     values (p_job, 'job.completed', 'engine', '{"outputs": {}}',
-        jsonb_build_object('trace_id', p_trace, 'team', j.team, 'user', j.requested_by),
+        fd_goes_back(j.back, p_trace),
         'job:' || p_job || ':' || j.version + 1 || ':0:job.completed', v_at);
   elsif v_active <> j.active_steps then
     update tasks_app_job set active_steps = v_active where id = p_job;
