@@ -20,8 +20,8 @@ ALL = tuple(Lane.values)
 
 
 def claim_step(lanes: Sequence[str] | None = None, *, claim: calls.Claim | None = None) -> Step | None:
-    """Take the next ready step of `lanes` (None: of all), and have its job run. `claim`: what was taken with a
-    completion."""
+    """Take the next ready step of `lanes` (None: of all), and have its job run. `claim`: what was taken with
+    a completion."""
     step, running = _popped(claim or calls.step_claim(lanes or ALL), lanes or ALL)
     if step is not None and not running:
         engine.mark_running(job_id=step.job_id)

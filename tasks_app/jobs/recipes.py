@@ -80,9 +80,11 @@ class Recipe(BaseModel):
         unknown = {f"{s.id} → {a}" for s in self.steps for a in s.after if a not in known}
         if unknown:
             raise ValueError(f"unknown steps referred to: {', '.join(sorted(unknown))}")
-        before = _all_before({step.id: step.after for step in self.steps}, "the steps go in a circle")
+        direct = {step.id: step.after for step in self.steps}
+        _refuse_circles(direct, "the steps go in a circle")
         for step in self.steps:
-            early = step.references() - before[step.id]
+            spoken = step.references() - set(step.after)
+            early = spoken - _reached(step.id, direct) if spoken else spoken
             if early:
                 raise ValueError(f"step {step.id} speaks of {', '.join(sorted(early))}, not done before it")
         missing = {name for text in texts_of(self.outputs) for name in _REFERENCE.findall(text)} - known
@@ -98,8 +100,11 @@ class Recipe(BaseModel):
 
     def from_step(self, key: str) -> frozenset[str]:
         """The step and everything that comes after it."""
-        before = _all_before({step.id: step.after for step in self.steps}, "the steps go in a circle")
-        return frozenset({key, *(name for name, earlier in before.items() if key in earlier)})
+        after: dict[str, list[str]] = {}
+        for step in self.steps:
+            for before in step.after:
+                after.setdefault(before, []).append(step.id)
+        return frozenset({key, *_reached(key, after)})
 
     @property
     def digest(self) -> str:
@@ -135,7 +140,7 @@ def recipe_register(recipe: Recipe) -> None:
     known = [*_recipes.values(), recipe]
     nested = {outer.name: [step.recipe for step in outer.steps if step.recipe] for outer in known}
     try:
-        _all_before(nested, "the recipes nest in a circle")
+        _refuse_circles(nested, "the recipes nest in a circle")
     except ValueError as error:
         raise RecipeError(str(error)) from error
     _recipes[recipe.name] = recipe
@@ -184,15 +189,23 @@ def texts_of(value: Any) -> Iterator[str]:
             yield from texts_of(inner)
 
 
-def _all_before(direct: Mapping[str, Iterable[str]], words: str) -> dict[str, set[str]]:
-    """Everything that comes before each node, from what comes directly before it. Raises ValueError, saying
-    `words` and the circle."""
-    before: dict[str, set[str]] = {}
+def _refuse_circles(direct: Mapping[str, Iterable[str]], words: str) -> None:
+    """Raises ValueError, saying `words` and the circle, where what comes before a node leads back to it."""
     try:
-        for node in TopologicalSorter(direct).static_order():
-            steps = set(direct.get(node, ()))
-            before[node] = steps.union(*(before[step] for step in steps))
+        TopologicalSorter(direct).prepare()
     except CycleError as error:
         circle = list(reversed(error.args[1][1:]))
         raise ValueError(f"{words}: {' → '.join(circle)}") from error
-    return before
+
+
+def _reached(node: str, direct: Mapping[str, Iterable[str]]) -> set[str]:
+    """Every node that a way leads to from `node`. Of one only: all their sets grow with the square of
+    a graph."""
+    found: set[str] = set()
+    ways = [node]
+    while ways:
+        for following in direct.get(ways.pop(), ()):
+            if following not in found:
+                found.add(following)
+                ways.append(following)
+    return found

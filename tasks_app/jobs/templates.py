@@ -7,7 +7,8 @@ more time or room than the values it looks at (`_Environment`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import StrictUndefined, nodes
@@ -134,13 +135,19 @@ def resolve(value: Any, scope: Mapping[str, Any]) -> Any:
     return value
 
 
+@lru_cache(maxsize=512)
+def _compiled(expression: str) -> Callable[..., Any]:
+    # Kept, for every item of a fan-out says the same; compiling takes many times as long as evaluating.
+    return _environment.compile_expression(expression, undefined_to_none=False)
+
+
 def _evaluate(expression: str, scope: Mapping[str, Any]) -> Any:
     if len(expression) > _LONGEST_EXPRESSION:
         raise TemplateFailedError(
             f"{expression.strip()[:100]}…: is longer than {_LONGEST_EXPRESSION} characters"
         )
     try:
-        found = _environment.compile_expression(expression.strip(), undefined_to_none=False)(**scope)
+        found = _compiled(expression.strip())(**scope)
     except Exception as error:  # filters and operators raise what they like
         raise TemplateFailedError(f"{expression.strip()}: {error}") from error
     if isinstance(found, StrictUndefined):
