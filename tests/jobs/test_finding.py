@@ -9,6 +9,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from tasks_app import clock
+from tasks_app.commands.boundary import ActionKind
 from tasks_app.jobs.actions import Result, Run, StepFailedError, WaitUntil
 from tasks_app.jobs.finding import JobFilterError, Wanted, jobs_wanted, wanted_parse
 from tasks_app.jobs.models import Job, Step
@@ -99,7 +100,7 @@ def test_a_retry_under_way_is_found(viewer: User, jobs: dict[str, Job], monkeypa
 
     from tasks_app.jobs import actions
 
-    monkeypatch.setitem(actions._actions, "flaky", looks)
+    monkeypatch.setitem(actions._actions, "flaky", (looks, ActionKind.COMMAND))
     Step.objects.filter(job=jobs["shaky"]).update(ready_at=clock.now())
     drain(1)
     assert seen == [{"shaky"}]

@@ -235,8 +235,8 @@ _DOING: dict[str, Callable[[Run, int], int | Result]] = {
 
 def register_actions() -> None:
     """What recipes of graphs name."""
-    for name in DOES:
-        action_register(name, play, kind="command" if name == BUY else "idempotent")
+    for name, kind in ((COUNT, "pure"), (SLEEP, "pure"), (ASK, "idempotent"), (BUY, "command")):
+        action_register(name, play, kind=kind)
 
 
 def kind() -> Kind:
