@@ -215,6 +215,11 @@ def locked_job(job_id: uuid.UUID) -> Job:
     return jobs.defer("plan", "inputs").get(pk=job_id)
 
 
+def still_mine(step: Step) -> bool:
+    """Whether this attempt still owns the step, which is locked until the caller's commit."""
+    return _mine(step) is not None
+
+
 def _mine(step: Step) -> Step | None:
     """The stored step, locked, if this attempt still owns it."""
     steps = Step.objects.select_related("job").defer("job__plan", "job__inputs")

@@ -119,7 +119,10 @@ def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None
     """Start the child job, or take over its result: the parent sees one asynchronous step."""
     with transaction.atomic():
         child = Job.objects.select_for_update(no_key=True).filter(parent_step=step).first()
-        child = child or _start_nested(step, spec, inputs)
+        if child is None:
+            if not engine.still_mine(step):  # the attempt that took it over starts it
+                return None
+            child = _start_nested(step, spec, inputs)
         if child.status not in JOB_ENDED:
             slept = engine.mark_waiting(
                 step=step,

@@ -27,7 +27,7 @@ DRAINS, SWEEPS = "drains", "sweeps"
 STATEMENT, BEGINS, ENDS, SEND, ANSWER = "statement", "begins", "ends", "send", "answer"
 MOMENT, PAUSE = "moment", "pause"
 _TURN_S = 0.02
-_LEASE_S = 1.0
+_LEASE_S = 2.0  # longer than any step takes to begin or to end, on a machine that is busy too
 _FAST = {
     "FLIGHTDECK_POLL_SCALE": "0.01",
     "FLIGHTDECK_OPERATION_LEASE_S": str(_LEASE_S),
@@ -80,7 +80,11 @@ class Crew:
             deaths.extend(self._hear())
 
     def end(self) -> None:
-        self._process.communicate(timeout=10)
+        """Nobody of it is left."""
+        try:
+            self._process.communicate(timeout=30)
+        finally:
+            self._process.kill()
 
     def _tell(self, order: dict[str, Any]) -> None:
         assert self._process.stdin is not None

@@ -11,7 +11,7 @@ from django_q.models import OrmQ
 from tasks_app.jobs import calls, claims, engine, wake
 from tasks_app.jobs.actions import Done, StepFailedError
 from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
-from tasks_app.jobs.worker import drain
+from tasks_app.jobs.worker import drain, run_step
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tests.jobs.conftest import Bench, Clock, failing, statuses, steps_of
@@ -126,6 +126,21 @@ def test_a_lost_workers_step_is_taken_over_and_its_late_result_fenced_off(bench:
     drain()
     assert bench.ran == ["b"]
     assert verified(job)
+
+
+def test_a_superseded_attempt_starts_no_nested_job(bench: Bench, still: Clock) -> None:
+    """Also one that is over as soon as it is begun: the attempt that owns the step finds none in its way."""
+    bench.recipe(step("x", condition="{{ inputs.go }}"), name="inner")
+    bench.recipe(step("nest", recipe="inner", inputs={"go": False}, max_failures=1))
+    job = bench.start()
+    lost = lose_worker(still)
+    new = claims.claim_step()
+    assert new is not None
+    run_step(lost)
+    assert not Job.objects.filter(parent_step__job=job).exists()
+    run_step(new)
+    job.refresh_from_db()
+    assert (job.status, steps_of(job)["nest"].failures) == (JobStatus.COMPLETED, 0)
 
 
 def test_a_renewed_lease_is_not_taken_over(bench: Bench, still: Clock) -> None:
