@@ -30,7 +30,7 @@ from tasks_app.jobs.actions import (
     WaitForOperation,
     action_register,
 )
-from tasks_app.jobs.engine import on_job_ended
+from tasks_app.jobs.over import on_job_ended
 from tasks_app.jobs.retrying import on_retried
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation

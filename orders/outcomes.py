@@ -11,8 +11,8 @@ from orders.confirmation import mirror
 from orders.conflicts import second_buy
 from orders.models import LIVE, Deal, DealStatus
 from orders.services import deal_locked, deal_withdraw_held, purchase_of
-from tasks_app.jobs.engine import on_job_ended
 from tasks_app.jobs.models import Job, JobStatus
+from tasks_app.jobs.over import on_job_ended
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations.conflict import Conflict

@@ -16,8 +16,9 @@ from django.db import transaction
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approval_void
-from tasks_app.jobs.engine import end_job, locked_job
+from tasks_app.jobs.engine import locked_job
 from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, STEP_ENDED, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.over import end_job
 from tasks_app.lifecycle.transitions import Who, transition, transition_many
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.services import operation_withdraw

@@ -7,7 +7,7 @@ several parallel steps always sees the others ended.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,13 +18,13 @@ from tasks_app import clock, ids
 from tasks_app.jobs import calls, events
 from tasks_app.jobs.adoption import adopt, items_before
 from tasks_app.jobs.models import (
-    JOB_ENDED,
     Edge,
     Job,
     JobStatus,
     Step,
     StepStatus,
 )
+from tasks_app.jobs.over import end_if_over, recipes_told
 from tasks_app.jobs.retries import Code
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.templates import TemplateFailedError, resolve
@@ -35,21 +35,13 @@ from tasks_app.lifecycle.transitions import Who, create_many, transition, transi
 from tasks_app.people.actors import SYSTEM
 
 S = StepStatus
-_ended: list[tuple[Callable[[Job], None], str]] = []
 # Singly where so few move: a statement for many costs as much as two of one.
 _MANY = 3
 
 
-def on_job_ended(listener: Callable[[Job], None], *, recipe: str = "") -> None:
-    """Call `listener(job)` in the commit that ends a job of `recipe` (empty: any), however it ends; it writes
-    rows only."""
-    if (listener, recipe) not in _ended:
-        _ended.append((listener, recipe))
-
-
 def mark_complete(*, step: Step, outputs: dict[str, Any]) -> bool:
     """Finish a step and release its successors; False for the late result of a superseded attempt."""
-    completion = calls.step_done(step, outputs, told=_told())
+    completion = calls.step_done(step, outputs, told=recipes_told())
     if completion.done:
         _wake_for(completion)
         return True
@@ -61,7 +53,7 @@ def mark_complete_and_pop(
 ) -> calls.Claim | None:
     """`mark_complete()`, and the claim of the next step of `lanes` in the same commit; None where that could
     not be, and the completion is committed alone. `trace`: the trace id of the claim."""
-    completion = calls.step_done(step, outputs, told=_told(), lanes=lanes, trace=trace)
+    completion = calls.step_done(step, outputs, told=recipes_told(), lanes=lanes, trace=trace)
     if completion.done:
         _wake_for(completion)
         return completion.claim
@@ -79,11 +71,6 @@ def mark_running(*, job_id: uuid.UUID) -> None:
         transition(job, JobStatus.PROCESSING, actor=SYSTEM)
 
 
-def is_complete(*, job_id: uuid.UUID) -> bool:
-    """Whether all steps have ended: none is ready, none runs, none waits."""
-    return Job.objects.filter(pk=job_id, active_steps=0).exists()
-
-
 @transaction.atomic
 def _complete_apart(step: Step, outputs: dict[str, Any]) -> bool:
     """Move by move: what needs an expression, or a guard's word."""
@@ -93,12 +80,6 @@ def _complete_apart(step: Step, outputs: dict[str, Any]) -> bool:
         return False
     _complete(job, current, outputs)
     return True
-
-
-def _told() -> list[str] | None:
-    """The recipes whose jobs' ends somebody listens to; None for all."""
-    recipes = [recipe for _, recipe in _ended]
-    return None if "" in recipes else recipes
 
 
 def _wake_for(completion: calls.Completion) -> None:
@@ -149,21 +130,6 @@ def mark_waiting(
     return True
 
 
-def resume(*, waiting_for: dict[str, Any]) -> int:
-    """Wake the steps that wait for exactly this, in the caller's commit. Answers how many."""
-    asleep = Step.objects.filter(
-        status__in=(S.AWAITING_TOOL, S.AWAITING_USER),
-        waiting_for__contains=waiting_for,
-        ready_at__isnull=True,
-    )
-    found = asleep.order_by("id").select_for_update(no_key=True).values_list("pk", "lane")
-    lanes = dict(found)
-    if lanes:
-        Step.objects.filter(pk__in=lanes).update(ready_at=clock.now())
-        wake(lanes.values())
-    return len(lanes)
-
-
 @transaction.atomic
 def expand(*, step: Step, items: list[Any]) -> bool:
     """Fan a for_each step out: one step per item; the step itself sleeps until all have ended."""
@@ -205,7 +171,8 @@ def expand(*, step: Step, items: list[Any]) -> bool:
     adopted = [one for one in made if one.lineage and before[one.item_index or 0].status == S.COMPLETED]
     for one in adopted:
         adopt(job, one, before[one.item_index or 0])
-    left = [one for one in made if one not in adopted]
+    done = {one.pk for one in adopted}
+    left = [one for one in made if one.pk not in done]
     Step.objects.filter(pk=current.pk).update(incoming=len(left))
     release(job, left)
     if not left:
@@ -304,7 +271,8 @@ def _release_successors(job: Job, step: Step) -> None:
 def release(job: Job, steps: Collection[Step]) -> None:
     """Queue steps whose predecessors have all ended; those whose condition is not met end as skipped."""
     judged = [step for step in steps if step.spec.get("condition") and step.fan_out_id is None]
-    plain = [step for step in steps if step not in judged]
+    apart = {step.pk for step in judged}
+    plain = [step for step in steps if step.pk not in apart]
     _queue(job, plain)
     skipped = []
     for step in judged:
@@ -389,41 +357,3 @@ def _abandon_successors(job: Job, step: Step) -> None:
             )
             events.record(job, "step.abandoned", step=successor)
             behind.append(successor.pk)
-
-
-def end_if_over(job: Job) -> None:
-    """End a locked job none of whose steps is open any more, in the caller's commit."""
-    if job.status in JOB_ENDED or not is_complete(job_id=job.pk):
-        return
-    failed = job.steps.filter(status=S.FAILED, fan_out=None, spec__optional=False).first()
-    if failed is not None:
-        end_job(job, JobStatus.FAILED, error=f"{failed.key}: {failed.error}")
-        return
-    try:
-        outputs = resolve(job.plan["outputs"], scope_of(job, None, job.plan["outputs"]))
-    except TemplateFailedError as error:
-        end_job(job, JobStatus.FAILED, error=f"outputs: {error}")
-        return
-    if job.status == JobStatus.QUEUED:  # every step was skipped: no worker took any
-        transition(job, JobStatus.DISPATCHING, actor=SYSTEM)
-    end_job(job, JobStatus.COMPLETED, outputs=outputs)
-
-
-def end_job(job: Job, to: str, *, actor: Who = SYSTEM, **changes: Any) -> None:
-    """End a job the caller has locked, however it ends; `changes` are columns, `error` is the reason too.
-
-    Listeners are told, and the step that a nested job runs for is woken.
-    """
-    transition(
-        job,
-        to,
-        actor=actor,
-        reason=changes.get("error", "")[:500],
-        changes={**changes, "ended_at": clock.now(), "expires_at": None},
-    )
-    events.record(job, f"job.{job.status.lower()}", payload=changes)
-    for listener, recipe in _ended:
-        if recipe in ("", job.recipe):
-            listener(job)
-    if job.parent_step_id is not None:
-        resume(waiting_for={"type": "job", "id": str(job.pk)})

@@ -17,7 +17,7 @@ from django.db import transaction
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.jobs import engine, events
+from tasks_app.jobs import events, wake
 from tasks_app.jobs.endings import job_expire
 from tasks_app.jobs.models import JOB_ENDED, WAITING, Job, Step, WorkflowEvent
 from tasks_app.operations.models import Operation
@@ -120,7 +120,7 @@ def job_recover(job: Job) -> int:
     woken = 0
     for step in asleep.select_related("job").select_for_update(no_key=True, of=("self",)):
         if step.waiting_for and _has_come(step.waiting_for):
-            woken += engine.resume(waiting_for=step.waiting_for)
+            woken += wake.resume(waiting_for=step.waiting_for)
             events.record(step.job, "step.recovered", step=step, payload=step.waiting_for)
             log.warning("lost_wake_up", job=job.reference, step=step.key)
     return woken

@@ -7,7 +7,7 @@ from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approvals_expire_due
 from tasks_app.approvals.telling import approvals_remind, approvals_tell
 from tasks_app.events.retention import events_prune
-from tasks_app.jobs import engine, outside, schedules, serving, wake
+from tasks_app.jobs import outside, schedules, serving, wake
 from tasks_app.jobs.actions import action_register
 from tasks_app.jobs.endings import nested_end_due
 from tasks_app.jobs.expiry import jobs_expire_due
@@ -40,7 +40,7 @@ def register() -> None:
 
 
 def _operation_settled(operation: Operation) -> None:
-    engine.resume(waiting_for={"type": "operation", "id": str(operation.pk)})
+    wake.resume(waiting_for={"type": "operation", "id": str(operation.pk)})
 
 
 def _approval_closed(approval: Approval) -> None:
@@ -53,4 +53,4 @@ def _approval_closed(approval: Approval) -> None:
     for step in waiting.select_for_update(no_key=True):
         wait = step.waiting_for or {}
         if not Approval.objects.filter(pk__in=wait["ids"], status=ApprovalStatus.OPEN).exists():
-            engine.resume(waiting_for=wait)
+            wake.resume(waiting_for=wait)

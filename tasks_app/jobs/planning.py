@@ -11,8 +11,9 @@ from django.db import transaction
 
 from tasks_app import clock, ids
 from tasks_app.jobs import events
-from tasks_app.jobs.engine import end_if_over, release
+from tasks_app.jobs.engine import release
 from tasks_app.jobs.models import Edge, Job, JobStatus, Step
+from tasks_app.jobs.over import end_if_over
 from tasks_app.jobs.recipes import Recipe, recipe_named, recipe_pinned
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, create_many, transition

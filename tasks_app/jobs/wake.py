@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -25,6 +26,21 @@ def wake(lanes: Iterable[str] = (Lane.RECIPES,)) -> None:
     """Wake workers for ready steps, named by their lanes, once the present commit is durable; where that
     fails it is logged. A worker that drains takes one of its lane itself."""
     transaction.on_commit(partial(_owe, Counter(str(lane) for lane in lanes)), robust=True)
+
+
+def resume(*, waiting_for: dict[str, Any]) -> int:
+    """Wake the steps that wait for exactly this, in the caller's commit. Answers how many."""
+    asleep = Step.objects.filter(
+        status__in=(StepStatus.AWAITING_TOOL, StepStatus.AWAITING_USER),
+        waiting_for__contains=waiting_for,
+        ready_at__isnull=True,
+    )
+    found = asleep.order_by("id").select_for_update(no_key=True).values_list("pk", "lane")
+    lanes = dict(found)
+    if lanes:
+        Step.objects.filter(pk__in=lanes).update(ready_at=clock.now())
+        wake(lanes.values())
+    return len(lanes)
 
 
 def wake_if_missed() -> int:

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from orders.questions import ask_deal
 from tasks_app import clock
-from tasks_app.jobs import engine
+from tasks_app.jobs import engine, wake
 from tasks_app.jobs.actions import (
     Done,
     Result,
@@ -201,7 +201,7 @@ def test_operations_are_pending_then_completed(bench: Bench) -> None:
     ]
     assert (waiting.completed_operations, waiting.workflow_status) == ((), "WAITING_SINGLE")
     Operation.objects.filter(pk=asked.pk).update(published_at=clock.now())
-    engine.resume(waiting_for={"type": "operation", "id": str(asked.pk)})
+    wake.resume(waiting_for={"type": "operation", "id": str(asked.pk)})
     come = job_graph(job)
     wait = nodes(come)["a"].waiting_for
     assert wait is not None
@@ -320,6 +320,6 @@ def test_the_version_changes_with_what_is_shown_and_not_otherwise(bench: Bench, 
     asked = Operation.objects.get()
     Operation.objects.filter(pk=asked.pk).update(deadline_at=still.now + timedelta(hours=1))
     seen.append(graph_version(job))
-    engine.resume(waiting_for={"type": "operation", "id": str(asked.pk)})
+    wake.resume(waiting_for={"type": "operation", "id": str(asked.pk)})
     seen.append(graph_version(job))
     assert len(set(seen)) == len(seen)

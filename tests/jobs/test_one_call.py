@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tasks_app import clock
-from tasks_app.jobs import calls, claims, engine
+from tasks_app.jobs import calls, claims, engine, over
 from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, WaitUntil
 from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.scope import scope_of
@@ -257,15 +257,15 @@ def test_a_guard_that_refuses_holds_the_step(bench: Bench, still: Clock) -> None
 def test_an_end_that_somebody_listens_to_is_told_in_its_commit(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_ended", [])
+    monkeypatch.setattr(over, "_ended", [])
     told: list[str] = []
-    engine.on_job_ended(lambda job: told.append(f"{job.recipe} {job.status}"), recipe="test")
+    over.on_job_ended(lambda job: told.append(f"{job.recipe} {job.status}"), recipe="test")
     bench.recipe(step("a"))
     bench.recipe(step("a"), name="other")
     bench.run()
     bench.run("other")
     assert told == ["test COMPLETED"]
-    engine.on_job_ended(lambda job: told.append(f"any {job.recipe}"))
+    over.on_job_ended(lambda job: told.append(f"any {job.recipe}"))
     bench.run("other")
     assert told == ["test COMPLETED", "any other"]
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tasks_app import clock
-from tasks_app.jobs import engine
+from tasks_app.jobs import engine, over
 from tasks_app.jobs.actions import Done, Result, Run, WaitForOperation, WaitUntil
 from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.models import Job, Step, WorkflowEvent
@@ -81,7 +81,7 @@ def test_an_old_token_a_person_without_the_right_and_an_ended_job(bench: Bench) 
     with pytest.raises(JobRefusedError, match="no right"):
         job_resume(job_id=job.pk, token=resume_token(job), actor=make_user("Buyer"))
     assert Step.objects.filter(ready_at__isnull=False).count() == 0
-    engine.end_job(engine.locked_job(job.pk), "CANCELLED", error="over")
+    over.end_job(engine.locked_job(job.pk), "CANCELLED", error="over")
     with pytest.raises(JobRefusedError, match="ended"):
         job_resume(job_id=job.pk, token=resume_token(job), actor="system")
 
