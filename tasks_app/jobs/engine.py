@@ -16,9 +16,9 @@ from django.db.models import F
 
 from tasks_app import clock, ids
 from tasks_app.jobs import calls, events
+from tasks_app.jobs.abandoning import abandon_successors
 from tasks_app.jobs.adoption import adopt, items_before
 from tasks_app.jobs.models import (
-    Edge,
     Job,
     JobStatus,
     Step,
@@ -242,7 +242,7 @@ def _fail(job: Job, step: Step, error: str) -> None:
     )
     events.record(job, "step.failed", step=step, payload={"error": error})
     if not step.spec["optional"] and step.fan_out_id is None:
-        _abandon_successors(job, step)
+        abandon_successors(job, step)
     _after_end(job, step)
 
 
@@ -338,22 +338,3 @@ def _end_fan_out(job: Job, whole: Step) -> None:
         _fail(job, whole, f"{failed[0].key}: {failed[0].error}")
         return
     _complete(job, whole, {"results": [one.outputs for one in items if one.status == S.COMPLETED]})
-
-
-def _abandon_successors(job: Job, step: Step) -> None:
-    """Cancel everything that depends on `step`, level by level: a step may be reached on several ways."""
-    behind = [step.pk]
-    while behind:
-        after = Edge.objects.filter(before__in=behind).values("after")
-        level = Step.objects.filter(pk__in=after, status=S.RECEIVED).order_by("id")
-        behind = []
-        for successor in level.select_for_update(no_key=True):
-            transition(
-                successor,
-                S.CANCELLED,
-                actor=SYSTEM,
-                reason=f"{step.key} failed",
-                changes={"ended_at": clock.now()},
-            )
-            events.record(job, "step.abandoned", step=successor)
-            behind.append(successor.pk)
