@@ -128,7 +128,7 @@ class TestCeiling:
         operation = deal_book(deal=deal)
         claim_one(operation_id=operation.pk)
         observe(operation_id=operation.pk, seen=not_sent(), channel="reply")
-        Operation.objects.filter(pk=operation.pk).update(send_at=clock.now(), lease_until=None)
+        Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
         return deal, operation
 
     def commit(self, campaign: Campaign, amount: int) -> None:

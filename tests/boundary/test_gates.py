@@ -37,7 +37,7 @@ def tried(seen: Any) -> Operation:
     operation = ask(seller=make_seller(slots=5))
     assert claim_one(operation_id=operation.pk) is not None
     observe(operation_id=operation.pk, seen=seen, channel="reply")
-    Operation.objects.filter(pk=operation.pk).update(send_at=clock.now(), lease_until=None)
+    Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
     return fresh(operation)
 
 
@@ -73,7 +73,7 @@ class TestResend:
         assert [call.operation_id for call in claim_sends(limit=5)] == [operation.pk]
         assert codes() == ["waits_at_gate", "gate_overridden", "repeat_allowed"]
         observe(operation_id=operation.pk, seen=not_sent(), channel="reply")
-        Operation.objects.update(send_at=clock.now(), lease_until=None)
+        Operation.objects.update(send_at=clock.now())
         assert claim_sends(limit=5) == [], "the next attempt asks again"
         assert asked().subject_version == 2
 

@@ -121,4 +121,4 @@ def test_a_person_and_the_opening_gate_let_a_command_go_once(committed_db: Datab
         assert list(command.decisions.values_list("code", flat=True)).count("executed") == 1
         assert Approval.objects.get(pk=question.pk).status in ("approved", "voided")
         assert Operation.objects.filter(pk=operation.pk, send_at__isnull=False).exists()
-        Operation.objects.filter(pk=operation.pk).update(send_at=None, lease_until=None)
+        Operation.objects.filter(pk=operation.pk).update(send_at=None)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tasks_app import clock
+from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.turns import sharing
@@ -55,7 +56,7 @@ def test_a_slot_is_held_while_the_call_is_out_and_not_while_the_seller_works(com
     out: list[int] = []
 
     def answer(request: Request) -> dict[str, Any]:
-        out.append(Operation.objects.filter(lease_until__gt=clock.now()).count())
+        out.append(CallLease.objects.filter(until__gt=clock.now()).count())
         return {"status": "submitted", "task_id": f"task-{len(out)}"}
 
     with serve(answering(answer)) as server:
@@ -65,7 +66,8 @@ def test_a_slot_is_held_while_the_call_is_out_and_not_while_the_seller_works(com
         sweep()
 
     assert out == [1, 1, 1], "one call at a time"
-    assert set(Operation.objects.values_list("status", "lease_until")) == {(S.SUBMITTED, None)}
+    assert set(Operation.objects.values_list("status", flat=True)) == {S.SUBMITTED}
+    assert not CallLease.objects.exists()
 
 
 def test_what_is_due_to_be_looked_at_takes_turns_with_what_is_due_to_be_sent(committed_db: Database) -> None:
