@@ -98,12 +98,12 @@ $(VENV)/.setup-demo: requirements-demo.txt $(VENV)/.setup
 	@$(PIP) install --progress-bar on -r $<
 	@touch $@
 
-$(VENV)/.setup-bench: requirements-bench.txt $(VENV)/.setup
+$(VENV)/.setup-bench: requirements-bench.txt requirements-redis.txt $(VENV)/.setup
 	@echo "== installing what the benches compare with"
 	@$(PIP) install --progress-bar on -r $<
 	@touch $@
 
-$(VENV)/.setup-dev: requirements-dev.txt $(VENV)/.setup-demo
+$(VENV)/.setup-dev: requirements-dev.txt requirements-redis.txt $(VENV)/.setup-demo
 	@echo "== installing tests and checks"
 	@$(PIP) install --progress-bar on -r $<
 	@touch $@

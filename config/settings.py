@@ -7,6 +7,7 @@ import os
 import secrets
 from datetime import timedelta
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -266,6 +267,8 @@ WORKERS = env.int("FLIGHTDECK_WORKERS", 2)
 QUEUE = env.str("FLIGHTDECK_QUEUE", "postgres")
 if QUEUE != "postgres" and urlsplit(QUEUE).scheme not in ("redis", "rediss", "unix"):
     raise ImproperlyConfigured("FLIGHTDECK_QUEUE is postgres, or a redis://, rediss:// or unix:// address")
+if QUEUE != "postgres" and find_spec("redis") is None:
+    raise ImproperlyConfigured("A queue on Redis needs its client: pip install -r requirements-redis.txt")
 _broker = "broker.PostgresBroker" if QUEUE == "postgres" else "redis_broker.RedisBroker"
 Q_CLUSTER = {
     "name": "flightdeck",
