@@ -6,18 +6,18 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from tasks_app.commands.gates import gate_label
 from tasks_app.commands.kill_switch import KillSwitchRefusedError, kill_switch_refusal, kill_switch_set
 from tasks_app.commands.models import Command, KillSwitch
-from tasks_app.commands.selectors import kill_switch_turns
+from tasks_app.commands.selectors import kill_switch_latest, kill_switch_turns
 from tasks_app.desk import text
+from tasks_app.desk.items import joined
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.page import viewer
 from tasks_app.people.actors import actor_names
@@ -133,14 +133,22 @@ class _TurnForm(forms.ModelForm):
 
 
 @admin.register(KillSwitch)
-class KillSwitchAdmin(ModelAdmin):
+class KillSwitchAdmin(ListPage):
     """Every turn of the switch, newest first; a new one turns it."""
 
+    head = "Kill switch"
+    team_path = None  # get_queryset says whose
     form = _TurnForm
     list_display = ["show_at", "show_scope", "show_turn", "reason", "show_actor"]
-    list_fullwidth = True
     ordering = ["-id"]
-    actions = None
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        on = [self.show_scope(turn).lower() for turn in kill_switch_latest(viewer(request)) if turn.on]
+        stands = f"On for {joined(on)}: new commands wait" if on else "Off: nothing is stopped"
+        told = f"{stands}. It stops what would change something at a seller; reads and polls go on."
+        return super().changelist_view(request, {"subhead": told, **(extra_context or {})})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[KillSwitch]:
         return kill_switch_turns(viewer(request))
@@ -152,12 +160,6 @@ class KillSwitchAdmin(ModelAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return viewer(request).has_perm(TURN_KILL_SWITCH)
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
 
     def save_model(self, request: HttpRequest, obj: KillSwitch, form: Any, change: bool) -> None:
         """Through the service; somebody else's turn in the same moment is told."""
