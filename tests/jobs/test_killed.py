@@ -18,6 +18,7 @@ from tasks_app.approvals.services import approval_decide
 from tasks_app.jobs.models import Job, Step, WorkflowEvent
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import entity_models, verify_all
+from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import seller_add
@@ -161,7 +162,7 @@ def test_asked_to_stop_in_mid_call_it_hands_back_what_it_holds(
         assert worker.exit_code() == 0
         gone(everybody, within=1)
         assert timezone.now() - begun < timedelta(seconds=10)
-        assert not Operation.objects.filter(lease_until__isnull=False).exists()
+        assert not CallLease.objects.exists()
         assert not Step.objects.filter(status="executing").exists()
         # Nothing was lost either: the next worker goes on where this one stopped.
         worker.restart()
