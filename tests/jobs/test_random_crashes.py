@@ -203,7 +203,7 @@ def workers(stage: Stage) -> Iterator[Crew]:
 
 
 def test_whoever_dies_a_graph_ends_as_it_reads(stage: Stage, workers: Crew) -> None:
-    @settings(_settings, max_examples=examples(7))
+    @settings(_settings, max_examples=examples(5))
     @given(world=_worlds)
     def plays(world: World) -> None:
         stage.seller.clear()
@@ -264,13 +264,14 @@ def assert_effects(stage: Stage, running: list[Running], again: list[Running]) -
 
 
 def assert_caused(buy: dict[str, Any]) -> None:
-    """The seller's moment lies within the step that bought, and after all that this step follows."""
+    """The seller's moment lies within the step that bought, and after all that this step follows. A call that
+    is out when its step is called off may have its effect still."""
     at = datetime.fromisoformat(buy["confirmed_at"])
     operation = Operation.objects.get(pk=buy["context"]["operation_id"])
     step = Step.objects.get(pk=uuid.UUID(operation.purpose.split(":")[1]))
     assert step.started_at is not None
     assert step.started_at <= at
-    assert step.ended_at is None or at <= step.ended_at
+    assert step.ended_at is None or at <= step.ended_at or step.status == "cancelled"
     whole = step.fan_out or step
     for before in Edge.objects.filter(after=whole).select_related("before"):
         assert before.before.ended_at is not None
