@@ -125,7 +125,7 @@ def _claim(answer: dict[str, Any]) -> Claim:
 def _instance(model: type[M], row: dict[str, Any]) -> M:
     """A row as Django reads it; columns that are not in it are read when they are asked for.
 
-    What `from_db()` makes, without the loops and signals of a model's constructor: a fifth of a worker's time.
+    As `from_db()` makes it, without the loops and signals of the constructor: a fifth of a worker's time.
     """
     instance = model.__new__(model)
     instance._state = ModelState()

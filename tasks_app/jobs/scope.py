@@ -15,13 +15,15 @@ def scope_of(job: Job, step: Step | None, *values: Any) -> dict[str, Any]:
     """`{"inputs": …, "steps": {id: {"outputs": …}}, "item": …}` (document 001, section 6.3.2), as far as the
     expressions in `values` speak of it: what nobody asks for is not read."""
     texts = [text for value in values for text in texts_of(value)]
-    scope: dict[str, Any] = {"steps": _steps(job, texts) if texts else {}, "item": step.item if step else None}
+    scope: dict[str, Any] = {"steps": _steps(job, texts), "item": step.item if step else None}
     if any(_INPUTS.search(text) for text in texts):
         scope["inputs"] = job.inputs
     return scope
 
 
 def _steps(job: Job, texts: list[str]) -> dict[str, Any]:
+    if not texts:
+        return {}
     named = steps_named(texts)
     if named is not None and not named:
         return {}

@@ -109,8 +109,7 @@ declare
   v_prev bytea;
   v_running boolean := true;
   v_at timestamptz := coalesce(p_at, clock_timestamp());
-  v_was text;
-  s tasks_app_step;
+  s record;
   n tasks_app_step;
   j record;
 begin
@@ -121,7 +120,7 @@ begin
     return '{"claimed": "orphan"}';
   end if;
   -- The lanes' heads in one order; a row is locked only when its turn comes.
-  select t.* into s
+  select t.id, t.status, t.version, t.attempts, t.lease_until, t.ready_at, t.waiting_for, t.started_at into s
     from ((select q.id, q.priority, q.ready_at from tasks_app_step q
             where 'recipes' = any (p_lanes) and q.lane = 'recipes' and q.ready_at <= v_at
             order by q.priority, q.ready_at, q.id)
@@ -137,18 +136,17 @@ begin
     perform fd_step_write(v_entries, v_events);
     return '{"claimed": "none"}';
   end if;
-  v_was := s.status;
   v_at := coalesce(p_at, clock_timestamp());
   update tasks_app_step t
      set status = 'executing', version = s.version + 1, status_since = v_at, attempts = s.attempts + 1,
          lease_until = v_at + make_interval(secs => p_lease_s), ready_at = null, waiting_for = null,
          started_at = coalesce(s.started_at, v_at)
    where t.id = s.id returning t.* into n;
-  if p_entries <> '{}' then
+  if cardinality(p_entries) > 0 then
     select e.hash into v_prev from unnest(p_entries) e where e.id = n.id and e.seq = s.version;
   end if;
-  v_entries := v_entries || fd_step_entry('step', n.id, n.version, v_was, 'executing', v_at,
-      case v_was when 'queued' then 'A worker took it' else 'What it waited for has come' end,
+  v_entries := v_entries || fd_step_entry('step', n.id, n.version, s.status, 'executing', v_at,
+      case s.status when 'queued' then 'A worker took it' else 'What it waited for has come' end,
       jsonb_build_object(
           'attempts', jsonb_build_array(s.attempts, n.attempts),
           'lease_until', jsonb_build_array(s.lease_until, n.lease_until),
@@ -162,7 +160,7 @@ begin
     into j from tasks_app_job where id = n.job_id;
   v_events := v_events || fd_step_event(n,
       fd_goes_back(jsonb_build_object('request', j.request_id, 'team', j.team_id, 'user', j.requested_by), p_trace),
-      case v_was when 'queued' then 'step.started' else 'step.resumed' end, '{}', v_at);
+      case s.status when 'queued' then 'step.started' else 'step.resumed' end, '{}', v_at);
   if j.status in ('QUEUED', 'DISPATCHING') then
     -- The job comes before its steps in the order of locks: taken only where nobody has to be waited for.
     select status, version into j.status, j.version from tasks_app_job where id = n.job_id
