@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, models
+from django.db.models.base import ModelState
 
 from tasks_app import clock
 from tasks_app.jobs.models import Job, Step
@@ -39,6 +40,7 @@ EDGES = (
     ("job", "PROCESSING", "COMPLETED"),
     ("job", "PREVIEW", "COMPLETED"),
 )
+_TAKEN = frozenset(EDGES)
 M = TypeVar("M", bound=Stateful)
 
 
@@ -64,11 +66,11 @@ class Completion:
 
 def step_claim(lanes: Sequence[str]) -> Claim:
     """Take the next ready step of `lanes`: the attempt and the lease in one commit."""
-    if guards.any_on(EDGES):
+    if guards.any_on(_TAKEN):
         return Claim(apart=True)
     row = prepared_row(
-        "select fd_step_claim(%s, %s, %s, %s, %s)::text",
-        [list(lanes), settings.STEP_LEASE_S, _why(), trace_id(), clock.frozen()],
+        "select fd_step_claim(%s::text[], %s, %s, %s, %s)::text",
+        [_array(tuple(lanes)), settings.STEP_LEASE_S, _why(), trace_id(), clock.frozen()],
     )
     return _claim(json.loads(row[0])) if row else Claim(apart=True)
 
@@ -86,17 +88,17 @@ def step_done(
     `told`: the recipes whose jobs' ends somebody listens to, None for all; `trace`: the trace id of what
     follows. Raises TypeError or ValueError for outputs that cannot be recorded.
     """
-    if guards.any_on(EDGES):
+    if guards.any_on(_TAKEN):
         return Completion(done=False)
     row = prepared_row(
-        "select fd_step_done(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text",
+        "select fd_step_done(%s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s)::text",
         [
             step.job_id,
             step.pk,
             step.attempts,
             recorded(outputs, floats=True),
-            None if told is None else list(told),
-            None if lanes is None else list(lanes),
+            None if told is None else _array(tuple(told)),
+            None if lanes is None else _array(tuple(lanes)),
             settings.STEP_LEASE_S,
             _why(),
             trace_id(),
@@ -121,14 +123,21 @@ def _claim(answer: dict[str, Any]) -> Claim:
 
 
 def _instance(model: type[M], row: dict[str, Any]) -> M:
-    """A row as Django reads it; columns that are not in it are read when they are asked for."""
-    names, values = [], []
-    for name, column, read in _columns(model):
-        if column in row:
-            value = row[column]
-            names.append(name)
-            values.append(value if value is None or read is None else read(value))
-    return model.from_db(DEFAULT_DB_ALIAS, names, values)
+    """A row as Django reads it; columns that are not in it are read when they are asked for.
+
+    As `from_db()` makes it, without the loops and signals of the constructor: a fifth of a worker's time.
+    """
+    instance = model.__new__(model)
+    instance._state = ModelState()
+    instance._state.adding, instance._state.db = False, DEFAULT_DB_ALIAS
+    instance.__dict__.update(
+        {
+            name: row[column] if read is None or row[column] is None else read(row[column])
+            for name, column, read in _columns(model)
+            if column in row
+        }
+    )
+    return instance
 
 
 @cache
@@ -142,6 +151,12 @@ def _reader(field: models.Field[Any, Any]) -> Callable[[str], Any] | None:
     if isinstance(kind, models.UUIDField):
         return uuid.UUID
     return datetime.fromisoformat if isinstance(kind, models.DateTimeField) else None
+
+
+@cache
+def _array(names: tuple[str, ...]) -> str:
+    """Names as PostgreSQL reads an array's text; the same few in every call."""
+    return "{" + ",".join(json.dumps(name, ensure_ascii=False) for name in names) + "}"
 
 
 @cache

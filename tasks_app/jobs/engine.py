@@ -288,7 +288,7 @@ def release(job: Job, steps: Collection[Step]) -> None:
 def _queue(job: Job, steps: Sequence[Step]) -> None:
     _count_active(job, sum(step.fan_out_id is None for step in steps))
     changes = {"ready_at": clock.now()}
-    if len(steps) < _MANY or guards.any_on([("step", S.RECEIVED, S.QUEUED)]):
+    if len(steps) < _MANY or guards.any_on(frozenset({("step", S.RECEIVED, S.QUEUED)})):
         for step in steps:
             transition(step, S.QUEUED, actor=SYSTEM, reason="Ready", changes=changes)
             events.record(job, "step.queued", step=step)

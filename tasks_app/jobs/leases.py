@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import structlog
 from django.conf import settings
@@ -67,11 +67,9 @@ class _Keeper:
 _keeper = _Keeper()
 
 
-@contextmanager
-def lease_kept(step: Step) -> Iterator[None]:
+def lease_kept(step: Step) -> AbstractContextManager[None]:
     """Within the block the step's lease is renewed from another thread, on a connection of that thread's."""
-    with _keeper.holding(step):
-        yield
+    return _keeper.holding(step)
 
 
 def _after_fork() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -54,6 +55,11 @@ class StepSpec(BaseModel):
         """A step's spec as it was pinned, maybe by an earlier release: what is not known any more is left."""
         return cls.model_validate({name: spec[name] for name in cls.model_fields if name in spec})
 
+    @classmethod
+    def of_step(cls, spec: Mapping[str, Any]) -> StepSpec:
+        """`stored()`, kept: jobs of a recipe have the same, and so have the items of a fan-out."""
+        return _of_text(json.dumps(spec))
+
     def references(self) -> set[str]:
         """The steps that this one's expressions speak of."""
         return {name for text in self.texts() for name in _REFERENCE.findall(text)}
@@ -61,6 +67,11 @@ class StepSpec(BaseModel):
     def texts(self) -> list[str]:
         """Where its expressions stand."""
         return [self.for_each, self.condition, *texts_of(self.inputs)]
+
+
+@lru_cache(maxsize=512)
+def _of_text(text: str) -> StepSpec:
+    return StepSpec.stored(json.loads(text))
 
 
 class Recipe(BaseModel):

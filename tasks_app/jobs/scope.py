@@ -22,6 +22,8 @@ def scope_of(job: Job, step: Step | None, *values: Any) -> dict[str, Any]:
 
 
 def _steps(job: Job, texts: list[str]) -> dict[str, Any]:
+    if not texts:
+        return {}
     named = steps_named(texts)
     if named is not None and not named:
         return {}

@@ -101,7 +101,7 @@ def run_step(step: Step, lanes: Sequence[str] = ()) -> Step | None:
 
 def _execute(step: Step) -> Result | None:
     """The action's result; None where the step became other steps or a nested job."""
-    spec = StepSpec.stored(step.spec)
+    spec = StepSpec.of_step(step.spec)
     _refuse_exhausted(step, spec)
     scope = scope_of(step.job, step, spec.condition, spec.for_each, spec.inputs)
     if step.fan_out_id is None:
@@ -229,7 +229,7 @@ def _retry_or_fail(step: Step, error: str) -> None:
     decision = decide(
         attempts=failures + claims.lost_attempts(step),
         failures=failures,
-        budget=_budget(StepSpec.stored(step.spec)),
+        budget=_budget(StepSpec.of_step(step.spec)),
     )
     events.record(step.job, decision.code, step=step, payload={"failures": failures, "error": error[:500]})
     if not decision.again:

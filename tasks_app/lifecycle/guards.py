@@ -8,7 +8,7 @@ added at run time: that is a change of the declaration and a migration run as th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -85,10 +85,9 @@ def narrow(rows: QuerySet[Any], entity: str, from_status: str, to_status: str) -
     return rows
 
 
-def any_on(edges: Iterable[Edge]) -> bool:
+def any_on(edges: frozenset[Edge]) -> bool:
     """Whether a guard stands on any of these edges (entity, from, to)."""
-    attached = _attached()
-    return any(edge in _guards or edge in attached for edge in edges)
+    return not (edges.isdisjoint(_guards) and edges.isdisjoint(_attached()))
 
 
 def refusal(entity: str, entity_id: str, from_status: str, to_status: str, context: Mapping[str, Any]) -> str:

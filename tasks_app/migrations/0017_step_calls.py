@@ -4,7 +4,7 @@ needs to know is counted; indexes that others cover are gone, for each of them c
 import django.db.models.deletion
 from django.db import migrations, models
 
-from tasks_app.lifecycle.install import install_steps
+from tasks_app.lifecycle.install import install_audit, install_steps
 
 # What was begun before there were counts.
 _COUNT = """
@@ -100,5 +100,6 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=("idempotency_key",), name="event_told_once"),
         ),
         migrations.RunSQL(_COUNT, migrations.RunSQL.noop),
+        install_audit(),
         install_steps(),
     ]

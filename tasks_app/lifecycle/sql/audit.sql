@@ -35,7 +35,7 @@ language sql stable parallel safe as $$
 $$;
 
 -- Large values are named by digest and size; the trail tells what changed, the row holds it.
-create or replace function fd_compact(p jsonb) returns jsonb language sql immutable parallel safe as
+create or replace function fd_compact(p jsonb) returns jsonb language sql stable parallel safe as
 $$ select case when p is null then 'null'::jsonb
                when octet_length(p::text) <= 2048 then p
                else jsonb_build_object('sha256', encode(sha256(convert_to(p::text, 'UTF8')), 'hex'),

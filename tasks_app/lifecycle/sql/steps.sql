@@ -4,9 +4,18 @@
 -- Lock order: job, then steps (an item before its whole, then by id); other jobs and steps only where nobody
 -- holds them. Times are taken after the locks, so that no effect is stamped before its cause.
 
+-- What a call is going to write: entries of the trail and workflow events.
+drop type if exists fd_entry, fd_told cascade;
+create type fd_entry as (
+  entity text, id uuid, seq int, from_status text, to_status text, at timestamptz, reason text, changes jsonb,
+  trace text, body bytea, prev bytea, hash bytea);
+create type fd_told as (job_id uuid, type text, payload jsonb, correlation jsonb, key text, at timestamptz);
+
 -- Whether an administrator attached a guard to an edge that these functions take: they take guardless ones only.
 create or replace function fd_steps_guarded() returns boolean language plpgsql stable parallel safe as $$
 begin
+  perform 1 from tasks_app_lifecyclerule limit 1;
+  if not found then return false; end if;
   perform 1 from tasks_app_lifecyclerule r
     where (r.entity, r.from_status, r.to_status) in (
             ('step', 'received', 'queued'), ('step', 'queued', 'executing'),
@@ -19,53 +28,99 @@ end $$;
 
 -- What a decision goes back to (tracing.py); p_back: a job's request, team and user. Where no request began the
 -- job, the present task did.
-create or replace function fd_goes_back(p_back jsonb, p_trace text) returns jsonb language sql immutable as $$
+create or replace function fd_goes_back(p_back jsonb, p_trace text) returns jsonb language sql stable as $$
   select p_back || jsonb_build_object('trace_id', p_trace,
                                       'request', coalesce(nullif(p_back ->> 'request', ''), p_trace));
 $$;
 
--- A WorkflowEvent of a step, as jobs/events.py records it.
-create or replace function fd_step_tell(
-    p_step tasks_app_step, p_back jsonb, p_kind text, p_payload jsonb, p_trace text, p_at timestamptz) returns void
+-- An entry of the trail as fd_audit_append writes it; p_prev: the hash of the one before, where that is not
+-- written yet. A call writes its entries together, at its end: a statement for all costs little more than for one.
+create or replace function fd_step_entry(
+    p_entity text, p_id uuid, p_seq int, p_from text, p_to text, p_at timestamptz, p_reason text, p_changes jsonb,
+    p_trace text, p_prev bytea) returns fd_entry
 language plpgsql as $$
+declare
+  v_prev bytea := p_prev;
+  v_body bytea;
 begin
-  insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
-  values (p_step.job_id, p_kind, 'engine', p_payload,
-      fd_goes_back(p_back, p_trace) || jsonb_build_object('step_id', p_step.id, 'step', p_step.key,
-                                                          'attempt', p_step.attempts::text),
-      'step:' || p_step.id || ':' || p_step.version || ':' || p_step.attempts || ':' || p_kind, p_at);
+  if v_prev is null then
+    select hash into v_prev from tasks_app_auditentry
+     where entity_type = p_entity and entity_id = p_id and seq = p_seq - 1;
+    if not found then
+      perform fd_refuse('chain', p_entity, p_id, p_from, p_to, format('its audit chain has no entry %s', p_seq - 1));
+    end if;
+  end if;
+  v_body := fd_body(p_entity, p_id, p_seq, p_from, p_to, p_at, 'system', p_reason, '{}', p_changes, p_trace, v_prev);
+  return (p_entity, p_id, p_seq, p_from, p_to, p_at, p_reason, p_changes, p_trace, v_body, v_prev,
+          sha256(v_body))::fd_entry;
 end $$;
 
--- A job's move along one edge; p_why: the descriptions of edges, by "from>to".
+-- A WorkflowEvent of a step, as jobs/events.py records it; p_back: fd_goes_back's answer.
+create or replace function fd_step_event(
+    p_step tasks_app_step, p_back jsonb, p_kind text, p_payload jsonb, p_at timestamptz)
+    returns fd_told
+language plpgsql as $$
+begin
+  return (p_step.job_id, p_kind, p_payload,
+          p_back || jsonb_build_object('step_id', p_step.id, 'step', p_step.key, 'attempt', p_step.attempts::text),
+          'step:' || p_step.id || ':' || p_step.version || ':' || p_step.attempts || ':' || p_kind, p_at)::fd_told;
+end $$;
+
+-- Entries with their outbox events, and workflow events, in their order.
+create or replace function fd_step_write(
+    p_entries fd_entry[], p_events fd_told[]) returns void
+language plpgsql as $$
+begin
+  insert into tasks_app_auditentry (entity_type, entity_id, seq, from_status, to_status, at, actor, reason, metadata,
+      changes, trace_id, format_version, body, prev_hash, hash)
+  select entity, id, seq, from_status, to_status, at, 'system', reason, '{}', changes, trace, 1, body, prev, hash
+    from unnest(p_entries);
+  insert into tasks_app_outboxevent (type, entity_type, entity_id, seq, payload, at)
+  select entity || '.' || to_status, entity, id, seq, fd_payload(from_status, to_status, 'system', '{}'), at
+    from unnest(p_entries);
+  insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
+  select job_id, type, 'engine', payload, correlation, key, at from unnest(p_events);
+end $$;
+
+-- A job's move along one edge; p_why: the descriptions of edges, by "from>to". Answers its entry.
 create or replace function fd_job_step(
     p_job uuid, p_from text, p_to text, p_version int, p_why jsonb, p_changes jsonb, p_trace text,
-    p_at timestamptz) returns void
+    p_at timestamptz, p_prev bytea) returns fd_entry
 language plpgsql as $$
 begin
   update tasks_app_job set status = p_to, version = p_version + 1, status_since = p_at where id = p_job;
-  perform fd_audit_append('job', p_job, p_version + 1, p_from, p_to, p_at, 'system',
-                          p_why ->> (p_from || '>' || p_to), '{}', p_changes, p_trace);
+  return fd_step_entry('job', p_job, p_version + 1, p_from, p_to, p_at, p_why ->> (p_from || '>' || p_to), p_changes,
+                       p_trace, p_prev);
 end $$;
 
 -- Take the next ready step of the lanes: by priority, then first come, then id. Answers
 --   claimed: `taken`; `none` is ready; `orphan`: first take over from a worker that is gone;
 --   step, job: the rows, without what may be large in the job;
 --   running: whether the job is known to run; where somebody else holds its row, that is left to the caller.
+-- p_entries, p_events: what the call has to write beside its own.
 create or replace function fd_step_take(
-    p_lanes text[], p_lease_s double precision, p_why jsonb, p_trace text, p_at timestamptz) returns json
+    p_lanes text[], p_lease_s double precision, p_why jsonb, p_trace text, p_at timestamptz,
+    p_entries fd_entry[], p_events fd_told[]) returns json
 language plpgsql as $$
 declare
+  v_entries fd_entry[] := p_entries;
+  v_events fd_told[] := p_events;
+  v_entry fd_entry;
+  v_prev bytea;
+  v_running boolean := true;
   v_at timestamptz := coalesce(p_at, clock_timestamp());
-  v_was text;
-  s tasks_app_step;
+  s record;
   n tasks_app_step;
   j record;
 begin
   perform 1 from tasks_app_step t where t.status = 'executing' and t.lease_until < v_at and t.lane = any (p_lanes)
     limit 1;
-  if found then return '{"claimed": "orphan"}'; end if;
+  if found then
+    perform fd_step_write(v_entries, v_events);
+    return '{"claimed": "orphan"}';
+  end if;
   -- The lanes' heads in one order; a row is locked only when its turn comes.
-  select t.* into s
+  select t.id, t.status, t.version, t.attempts, t.lease_until, t.ready_at, t.waiting_for, t.started_at into s
     from ((select q.id, q.priority, q.ready_at from tasks_app_step q
             where 'recipes' = any (p_lanes) and q.lane = 'recipes' and q.ready_at <= v_at
             order by q.priority, q.ready_at, q.id)
@@ -77,47 +132,57 @@ begin
    cross join lateral (select q.* from tasks_app_step q where q.id = head.id and q.ready_at <= v_at
                           for no key update skip locked) t
    limit 1;
-  if not found then return '{"claimed": "none"}'; end if;
-  v_was := s.status;
+  if not found then
+    perform fd_step_write(v_entries, v_events);
+    return '{"claimed": "none"}';
+  end if;
   v_at := coalesce(p_at, clock_timestamp());
   update tasks_app_step t
      set status = 'executing', version = s.version + 1, status_since = v_at, attempts = s.attempts + 1,
          lease_until = v_at + make_interval(secs => p_lease_s), ready_at = null, waiting_for = null,
          started_at = coalesce(s.started_at, v_at)
    where t.id = s.id returning t.* into n;
-  perform fd_audit_append('step', n.id, n.version, v_was, 'executing', v_at, 'system',
-      case v_was when 'queued' then 'A worker took it' else 'What it waited for has come' end, '{}',
+  if cardinality(p_entries) > 0 then
+    select e.hash into v_prev from unnest(p_entries) e where e.id = n.id and e.seq = s.version;
+  end if;
+  v_entries := v_entries || fd_step_entry('step', n.id, n.version, s.status, 'executing', v_at,
+      case s.status when 'queued' then 'A worker took it' else 'What it waited for has come' end,
       jsonb_build_object(
           'attempts', jsonb_build_array(s.attempts, n.attempts),
           'lease_until', jsonb_build_array(s.lease_until, n.lease_until),
           'ready_at', jsonb_build_array(s.ready_at, null),
           'waiting_for', jsonb_build_array(case when s.waiting_for is not null then fd_compact(s.waiting_for) end,
                                            null),
-          'started_at', jsonb_build_array(s.started_at, n.started_at)), p_trace);
+          'started_at', jsonb_build_array(s.started_at, n.started_at)), p_trace, v_prev);
   select id, status, version, status_since, created_at, reference, recipe, recipe_version, recipe_digest, team_id,
          requested_by, request_id, subject_type, subject_id, priority, parent_step_id, retry_of_id, expires_at,
          ended_at
     into j from tasks_app_job where id = n.job_id;
-  perform fd_step_tell(n, jsonb_build_object('request', j.request_id, 'team', j.team_id, 'user', j.requested_by),
-      case v_was when 'queued' then 'step.started' else 'step.resumed' end, '{}', p_trace, v_at);
+  v_events := v_events || fd_step_event(n,
+      fd_goes_back(jsonb_build_object('request', j.request_id, 'team', j.team_id, 'user', j.requested_by), p_trace),
+      case s.status when 'queued' then 'step.started' else 'step.resumed' end, '{}', v_at);
   if j.status in ('QUEUED', 'DISPATCHING') then
     -- The job comes before its steps in the order of locks: taken only where nobody has to be waited for.
     select status, version into j.status, j.version from tasks_app_job where id = n.job_id
        for no key update skip locked;
-    if not found then
-      return json_build_object('claimed', 'taken', 'running', false, 'step', n);
-    end if;
-    if j.status = 'QUEUED' then
-      perform fd_job_step(j.id, 'QUEUED', 'DISPATCHING', j.version, p_why, '{}', p_trace, v_at);
+    v_running := found;
+    if v_running and j.status = 'QUEUED' then
+      v_entry := fd_job_step(j.id, 'QUEUED', 'DISPATCHING', j.version, p_why, '{}', p_trace, v_at, null);
+      v_entries := v_entries || v_entry;
       j.version := j.version + 1;
       j.status := 'DISPATCHING';
     end if;
-    if j.status = 'DISPATCHING' then
-      perform fd_job_step(j.id, 'DISPATCHING', 'PROCESSING', j.version, p_why, '{}', p_trace, v_at);
+    if v_running and j.status = 'DISPATCHING' then
+      v_entries := v_entries || fd_job_step(j.id, 'DISPATCHING', 'PROCESSING', j.version, p_why, '{}', p_trace, v_at,
+                                            v_entry.hash);
       j.version := j.version + 1;
       j.status := 'PROCESSING';
       j.status_since := v_at;
     end if;
+  end if;
+  perform fd_step_write(v_entries, v_events);
+  if not v_running then
+    return json_build_object('claimed', 'taken', 'running', false, 'step', n);
   end if;
   return json_build_object('claimed', 'taken', 'running', true, 'step', n, 'job', j);
 end $$;
@@ -129,21 +194,19 @@ language plpgsql security definer set search_path = public, pg_temp
   set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 begin
   if fd_steps_guarded() then return '{"claimed": "guarded"}'; end if;
-  return fd_step_take(p_lanes, p_lease_s, p_why, p_trace, p_at);
+  return fd_step_take(p_lanes, p_lease_s, p_why, p_trace, p_at, '{}', '{}');
 end $$;
 
--- A step that executes, locked, becomes completed.
+-- A step that executes, locked, becomes completed; p_prev: as fd_step_entry takes it. Answers its entry.
 create or replace function fd_step_complete(
-    p_step tasks_app_step, p_outputs jsonb, p_back jsonb, p_trace text, p_at timestamptz) returns void
+    p_step tasks_app_step, p_outputs jsonb, p_trace text, p_at timestamptz, p_prev bytea) returns fd_entry
 language plpgsql as $$
-declare
-  s tasks_app_step;
 begin
   update tasks_app_step t
      set status = 'completed', version = p_step.version + 1, status_since = p_at, outputs = p_outputs,
          ended_at = p_at, lease_until = null, waiting_for = null, ready_at = null, skipped = false
-   where t.id = p_step.id returning t.* into s;
-  perform fd_audit_append('step', s.id, s.version, 'executing', 'completed', p_at, 'system', 'Done', '{}',
+   where t.id = p_step.id;
+  return fd_step_entry('step', p_step.id, p_step.version + 1, 'executing', 'completed', p_at, 'Done',
       jsonb_build_object(
           'outputs', jsonb_build_array(null, fd_compact(p_outputs)),
           'ended_at', jsonb_build_array(p_step.ended_at, p_at),
@@ -151,13 +214,24 @@ begin
           'waiting_for', jsonb_build_array(
               case when p_step.waiting_for is not null then fd_compact(p_step.waiting_for) end, null),
           'ready_at', jsonb_build_array(p_step.ready_at, null),
-          'skipped', jsonb_build_array(p_step.skipped, false)), p_trace);
-  perform fd_step_tell(s, p_back, 'step.completed',
-                       jsonb_build_object('outputs', p_outputs, 'skipped', false), p_trace, p_at);
-  if s.failures > 0 then
-    perform fd_step_tell(s, p_back, 'retry_succeeded', jsonb_build_object('failures', s.failures),
-                         p_trace, p_at);
+          'skipped', jsonb_build_array(p_step.skipped, false)), p_trace, p_prev);
+end $$;
+
+-- Its events; p_step: the row as it was before.
+create or replace function fd_step_completed(
+    p_step tasks_app_step, p_outputs jsonb, p_back jsonb, p_at timestamptz) returns fd_told[]
+language plpgsql as $$
+declare
+  v_told fd_told[];
+begin
+  p_step.version := p_step.version + 1;
+  v_told := array[fd_step_event(p_step, p_back, 'step.completed',
+                                jsonb_build_object('outputs', p_outputs, 'skipped', false), p_at)];
+  if p_step.failures > 0 then
+    v_told := v_told || fd_step_event(p_step, p_back, 'retry_succeeded',
+                                      jsonb_build_object('failures', p_step.failures), p_at);
   end if;
+  return v_told;
 end $$;
 
 -- Complete attempt p_attempt of a step and release what follows; then, where p_lanes names any, take the next
@@ -184,10 +258,14 @@ declare
   v_active int;
   v_outputs jsonb;
   v_released text[] := '{}';
+  v_entry fd_entry;
+  v_entries fd_entry[];
+  v_events fd_told[];
+  v_claim json;
 begin
   if fd_steps_guarded() then return null; end if;
   select id, status, version, recipe, parent_step_id, active_steps, expires_at,
-         jsonb_build_object('request', request_id, 'team', team_id, 'user', requested_by) as back
+         fd_goes_back(jsonb_build_object('request', request_id, 'team', team_id, 'user', requested_by), p_trace) as back
     into j from tasks_app_job where id = p_job for no key update;
   if not found then return null; end if;
   select * into s from tasks_app_step t
@@ -228,17 +306,20 @@ begin
 
   -- From here on it is done.
   v_at := coalesce(p_at, clock_timestamp());
-  perform fd_step_complete(s, p_outputs, j.back, p_trace, v_at);
+  v_entries := array[fd_step_complete(s, p_outputs, p_trace, v_at, null)];
+  v_events := fd_step_completed(s, p_outputs, j.back, v_at);
   if s.fan_out_id is not null then
     update tasks_app_step t set incoming = t.incoming - 1 where t.id = s.fan_out_id and t.incoming > 0;
     if v_end is not null then
       update tasks_app_step t set status = 'executing', version = whole.version + 1, status_since = v_at
        where t.id = whole.id returning t.* into whole;
-      perform fd_audit_append('step', whole.id, whole.version, 'awaiting_tool', 'executing', v_at, 'system',
-                              'All items have ended', '{}', '{}', p_trace);
+      v_entry := fd_step_entry('step', whole.id, whole.version, 'awaiting_tool', 'executing', v_at,
+                               'All items have ended', '{}', p_trace, null);
+      v_entries := v_entries || v_entry;
       select jsonb_build_object('results', jsonb_agg(t.outputs order by t.item_index)) into v_outputs
         from tasks_app_step t where t.fan_out_id = whole.id;
-      perform fd_step_complete(whole, v_outputs, j.back, p_trace, v_at);
+      v_entries := v_entries || fd_step_complete(whole, v_outputs, p_trace, v_at, v_entry.hash);
+      v_events := v_events || fd_step_completed(whole, v_outputs, j.back, v_at);
     end if;
   end if;
   if cardinality(v_after) > coalesce(cardinality(v_ready), 0) then
@@ -248,23 +329,25 @@ begin
     update tasks_app_step t
        set incoming = 0, status = 'queued', version = t.version + 1, status_since = v_at, ready_at = v_at
      where t.id = v_id returning t.* into u;
-    perform fd_audit_append('step', u.id, u.version, 'received', 'queued', v_at, 'system', 'Ready', '{}',
-        jsonb_build_object('ready_at', jsonb_build_array(null, v_at)), p_trace);
-    perform fd_step_tell(u, j.back, 'step.queued', '{}', p_trace, v_at);
+    v_entries := v_entries || fd_step_entry('step', u.id, u.version, 'received', 'queued', v_at, 'Ready',
+        jsonb_build_object('ready_at', jsonb_build_array(null, v_at)), p_trace, null);
+    v_events := v_events || fd_step_event(u, j.back, 'step.queued', '{}', v_at);
     v_released := v_released || u.lane::text;
   end loop;
   if v_active = 0 then
     update tasks_app_job set outputs = '{}', ended_at = v_at, expires_at = null, active_steps = 0 where id = p_job;
-    perform fd_job_step(p_job, j.status, 'COMPLETED', j.version, p_why, jsonb_build_object(
+    v_entries := v_entries || fd_job_step(p_job, j.status, 'COMPLETED', j.version, p_why, jsonb_build_object(
         'outputs', jsonb_build_array(null, '{}'::jsonb), 'ended_at', jsonb_build_array(null, v_at),
-        'expires_at', jsonb_build_array(j.expires_at, null)), p_trace, v_at);
-    insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
-    values (p_job, 'job.completed', 'engine', '{"outputs": {}}',
-        fd_goes_back(j.back, p_trace),
-        'job:' || p_job || ':' || j.version + 1 || ':0:job.completed', v_at);
+        'expires_at', jsonb_build_array(j.expires_at, null)), p_trace, v_at, null);
+    v_events := v_events || (p_job, 'job.completed', '{"outputs": {}}', j.back,
+                             'job:' || p_job || ':' || j.version + 1 || ':0:job.completed', v_at)::fd_told;
   elsif v_active <> j.active_steps then
     update tasks_app_job set active_steps = v_active where id = p_job;
   end if;
-  return json_build_object('released', v_released, 'claim',
-      case when p_lanes is not null then fd_step_take(p_lanes, p_lease_s, p_why, p_next_trace, p_at) end);
+  if p_lanes is null then
+    perform fd_step_write(v_entries, v_events);
+  else
+    v_claim := fd_step_take(p_lanes, p_lease_s, p_why, p_next_trace, p_at, v_entries, v_events);
+  end if;
+  return json_build_object('released', v_released, 'claim', v_claim);
 end $$;
