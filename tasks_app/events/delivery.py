@@ -7,13 +7,11 @@ so that an event that kills its relay gives up like one that raises.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
-from uuid import UUID
 
 import structlog
 from django.conf import settings
@@ -139,29 +137,21 @@ def backoff(attempts: int) -> timedelta:
 def _wanted(subscriber: Subscriber, *, after: int, to: int, limit: int | None) -> list[_Row]:
     types = list(subscriber.types)
     rows = prepared_rows(_WANTED, [after, to, ANY in subscriber.types, types, types, limit])
-    return [_row(*row) for row in rows]
-
-
-def _row(
-    pk: int,
-    type_: str,
-    entity_type: str,
-    entity_id: UUID,
-    seq: int,
-    payload: str,
-    at: datetime,
-    position: int,
-) -> _Row:
-    event = Event(
-        type=type_,
-        entity_type=entity_type,
-        entity_id=entity_id,
-        seq=seq,
-        payload=json.loads(payload),
-        at=at,
-        position=position,
-    )
-    return _Row(pk, event)
+    return [
+        _Row(
+            pk,
+            Event(
+                type=type_,
+                entity_type=entity_type,
+                entity_id=entity_id,
+                seq=seq,
+                payload=payload,
+                at=at,
+                position=position,
+            ),
+        )
+        for pk, type_, entity_type, entity_id, seq, payload, at, position in rows
+    ]
 
 
 def _deliver(
