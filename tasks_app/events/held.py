@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from tasks_app import clock
-from tasks_app.events.bus import Subscriber
+from tasks_app.events.bus import Subscriber, event_of
 from tasks_app.events.delivery import TURN_S, Stopped, backoff, call, never
 from tasks_app.events.models import EventDelivery, EventSubscription
 from tasks_app.people.actors import actor_key
@@ -64,7 +64,7 @@ def _attempt(subscriber: Subscriber, delivery: EventDelivery) -> None:
     if delivery.attempts > settings.EVENT_ATTEMPTS:  # the last one was counted, and killed its relay
         _give_up(delivery, delivery.error or _KILLED)
         return
-    error = call(subscriber, delivery.event)
+    error = call(subscriber, event_of(delivery.event))
     if error is None:
         _delivered(delivery)
     elif delivery.attempts == settings.EVENT_ATTEMPTS:

@@ -17,9 +17,9 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from tasks_app.events.bus import Subscriber, subscribers
-from tasks_app.events.delivery import deliver_new
+from tasks_app.events.delivery import deliver_from, standing_of
 from tasks_app.events.held import deliver_held
-from tasks_app.events.publishing import events_publish
+from tasks_app.events.publishing import AT_ONCE, Numbered, events_number
 
 log = structlog.get_logger(__name__)
 _LOCKS = 0x0F11_E7E5  # the class of our advisory locks; the second key is the errand's
@@ -33,9 +33,9 @@ class Relay:
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self._news = _News()
+        self._news = {one: _News() for one in subscribers()}
         errands: dict[str, Callable[[], None]] = {_PUBLISHING: self._publish}
-        errands |= {f"to {one.name}": partial(self._deliver, one) for one in subscribers()}
+        errands |= {f"to {one.name}": partial(self._deliver, one) for one in self._news}
         self._threads = [
             threading.Thread(target=errand, name=f"events {name}", daemon=True)
             for name, errand in errands.items()
@@ -48,35 +48,55 @@ class Relay:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._news.ring()
+        for news in self._news.values():
+            news.ring()
         for thread in self._threads:
             thread.join()
 
     def _publish(self) -> None:
-        turns = _Turns(_PUBLISHING, events_publish)
+        """Where events come all the time, one numbering a tick is for all of them: who numbers each at once
+        wakes everybody for each."""
+        turns = _Turns(_PUBLISHING, self._number)
         try:
             while not self._stop.is_set():
-                worked = turns.take()
-                if worked:
-                    self._news.ring()
-                else:
-                    self._stop.wait(_PAUSE_S if worked is None else settings.EVENT_TICK_S)
+                numbered = turns.take()
+                if numbered != AT_ONCE:
+                    self._stop.wait(_PAUSE_S if numbered is None else settings.EVENT_TICK_S)
         finally:
             connection.close()
+
+    def _number(self) -> int:
+        numbered = events_number()
+        for subscriber, news in self._news.items():
+            if _wanted(subscriber, numbered):
+                news.ring()
+        return numbered.events
 
     def _deliver(self, subscriber: Subscriber) -> None:
-        def turn() -> int:
-            held = deliver_held(subscriber, stopped=self._stop.is_set)
-            return held + deliver_new(subscriber, stopped=self._stop.is_set)
-
-        turns = _Turns(f"to {subscriber.name}", turn)
+        """Who wants nothing of what is new moves past it once in a pause."""
+        turns = _Turns(f"to {subscriber.name}", partial(self._turn, subscriber))
+        news = self._news[subscriber]
         try:
             while not self._stop.is_set():
-                seen = self._news.count
+                seen = news.count
                 if not turns.take():
-                    self._news.wait_beyond(seen)
+                    news.wait_beyond(seen)
         finally:
             connection.close()
+
+    def _turn(self, subscriber: Subscriber) -> bool:
+        """One look says what is due and what is new. Answers whether there is more to do at once."""
+        standing = standing_of(subscriber)
+        if standing is None:
+            return False
+        tried = deliver_held(subscriber, stopped=self._stop.is_set) if standing.due else 0
+        moved = deliver_from(subscriber, standing, stopped=self._stop.is_set)
+        rest = standing.in_hand_to is not None or standing.position + moved < standing.head
+        return tried > 0 or rest
+
+
+def _wanted(subscriber: Subscriber, numbered: Numbered) -> bool:
+    return any(subscriber.wants(event_type) for event_type in numbered.types)
 
 
 class _Turns:
