@@ -85,13 +85,13 @@ class Worker:
 
 def works(within: float = 20, lane: str = WorkerLane.RECIPES) -> None:
     """Wait until the lane's queue runs tasks from end to end: pusher, worker, monitor."""
-    asked: list[int] = []
+    asked: list[str] = []
 
     def ran() -> bool:
         # What was in the hands of a killed process is not seen again for minutes: ask anew each time.
-        async_task("tasks_app.stopping.asked", cluster=queue_of(lane), save=False)
-        asked.append(OrmQ.objects.order_by("-id").values_list("id", flat=True)[0])
-        return OrmQ.objects.filter(id__in=asked).count() < len(asked)
+        asked.append(async_task("tasks_app.stopping.asked", cluster=queue_of(lane), save=False))
+        waiting = {task.task["id"] for task in OrmQ.objects.filter(key=queue_of(lane))}
+        return not waiting.issuperset(asked)
 
     wait_until(ran, within, "the queue runs a task", every=0.3)
 

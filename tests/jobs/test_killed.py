@@ -80,19 +80,22 @@ def test_a_worker_killed_at_every_turn(
     committed_db: Database, processes: ProcessGroup, tmp_path: Path
 ) -> None:
     with FaultySeller(tmp_path) as faulty:
-        add_seller(faulty)
+        add_seller(faulty, slots=8)
         campaign = submit()
         worker = killed_in_mid_step(campaign, committed_db, processes)
         for turn in TURNS:
-            faulty.fault(turn, "hang", seconds=120)
+            # Others read there too, such as reconciliation at the worker's start.
+            faulty.fault(turn, "hang", times=0, seconds=120)
             if turn == "create_media_buy":
                 approve_when_asked()
-            wait_until(lambda turn=turn: asked(faulty, turn), 30, f"{turn} is out")
-            before = completed_steps()
+            calling = Operation.objects.filter(task_type=turn, status="calling_adcp")
+            wait_until(lambda turn=turn, calling=calling: calling.exists() and asked(faulty, turn), 30, turn)
+            before, out = completed_steps(), asked(faulty, turn)
             worker.kill()
-            assert Operation.objects.get(task_type=turn).status == "calling_adcp"
+            assert calling.exists()
+            faulty.clear()
             worker.restart()
-            wait_until(lambda turn=turn: asked(faulty, turn) > 1, 30, f"{turn} is sent again")
+            wait_until(lambda turn=turn, out=out: asked(faulty, turn) > out, 30, f"{turn} is sent again")
             assert completed_steps().items() >= before.items()
         _ends_well(campaign, faulty)
 
