@@ -71,7 +71,9 @@ def main() -> None:
 
     django.setup()
     from tasks_app.adcp import a2a  # noqa: F401 (loaded once, not in every life)
+    from tasks_app.operations import sweep as sweeping
 
+    sweeping._chores.clear()  # a life is for what is sent and observed
     mortal.ACTIONS.update({"sweep": sweep, "decide_on": decide, "contradict": contradict})
     mortal.main()
 
