@@ -110,6 +110,6 @@ def _read(connection: socket.socket) -> Request | None:
     while len(body) < int(headers.get("content-length", 0)):
         chunk = connection.recv(65536)
         if not chunk:
-            break
+            return None  # a client that was killed before it had said all
         body += chunk
     return Request(method, path, headers, body)
