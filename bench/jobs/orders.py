@@ -36,7 +36,7 @@ class Teller:
     def __enter__(self) -> Teller:
         try:
             self.answer()  # it is ready
-        except BaseException:
+        except BaseException:  # whatever it was, an interrupt too: the process is not left behind
             self.__exit__()
             raise
         return self

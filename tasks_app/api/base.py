@@ -33,7 +33,7 @@ class HasRight(BasePermission):
 class RoomViewSet(GenericViewSet[M]):
     """A room: `rights` maps each action to the right it takes, `rows(viewer)` is what a viewer may see.
 
-    Single rows are found by id or by reference; a row of another team is not found (404).
+    Single rows are found by id, or by reference; a row of another team is not found (404).
     """
 
     permission_classes: tuple[type[BasePermission], ...] = (HasRight,)
@@ -56,12 +56,12 @@ class RoomViewSet(GenericViewSet[M]):
         return cast("User", self.request.user)
 
     def get_object(self) -> M:
-        """The row named in the address. Raises Http404."""
-        name = self.kwargs["id"]
+        """The row named in the address: by id, or by reference where rows have one. Raises Http404."""
+        name, rows = self.kwargs["id"], self.get_queryset()
         try:
-            found = self.get_queryset().filter(pk=UUID(name))
+            found = rows.filter(pk=UUID(name))
         except ValueError:
-            found = self.get_queryset().filter(reference=name.upper())
+            found = rows.filter(reference=name.upper()) if hasattr(rows.model, "reference") else rows.none()
         row = found.first()
         if row is None:
             raise Http404

@@ -96,13 +96,6 @@ class CommandViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Command]):
     def rows(self, viewer: User) -> QuerySet[Command]:
         return commands_of(viewer)
 
-    def get_object(self) -> Command:
-        """By id alone. Raises Http404."""
-        found = self.get_queryset().filter(pk=self.kwargs["id"]).first()
-        if found is None:
-            raise Http404
-        return found
-
     def get_serializer_class(self) -> type[CommandSerializer]:
         return CommandSerializer if self.action == "list" else CommandDetailSerializer
 
