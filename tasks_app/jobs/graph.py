@@ -22,13 +22,13 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.awaited import AwaitedOperation, Told, awaited_by, operations_of, told_of
 from tasks_app.jobs.critical import CriticalPath, Span, critical_path
+from tasks_app.jobs.left import answers_left, wait_left
 from tasks_app.jobs.models import STEP_ENDED, WAITING, Edge, Job, Step, StepStatus, WorkflowEvent
 from tasks_app.jobs.progress import WorkflowStatus, resume_token, workflow_statuses
 from tasks_app.jobs.recipes import StepSpec
 from tasks_app.jobs.shown import fits, shown
 from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.waits import Awaited, Wait, wait_of
-from tasks_app.operations.estimates import estimate_of
 from tasks_app.operations.models import Operation
 
 S = StepStatus
@@ -255,7 +255,7 @@ def _spans(
     before: dict[uuid.UUID, list[uuid.UUID]] = {}
     for first, then in edges:
         before.setdefault(then, []).append(first)
-    left = _left_of(steps, _expected(awaited))
+    left = _left_of(steps, answers_left(awaited.operations.values(), at_most=_ESTIMATES))
     rows = Step.objects.filter(job=job, fan_out=None).exclude(status=S.CANCELLED)
     light = rows.values_list("pk", "started_at", "ended_at")
     return [
@@ -277,36 +277,13 @@ def _left_of(steps: Iterable[Step], expected: Mapping[str, timedelta]) -> dict[u
     for step in steps:
         if step.status in STEP_ENDED:
             continue
-        left[step.pk] = _left(step, expected)
+        left[step.pk] = wait_left(step, expected)
         if step.fan_out_id is not None:
             items.setdefault(step.fan_out_id, []).append(left[step.pk])
     for whole, found in items.items():
         known = [one for one in found if one is not None]
         left[whole] = max(known) if len(known) == len(found) else None
     return left
-
-
-def _left(step: Step, expected: Mapping[str, timedelta]) -> timedelta | None:
-    """Until it wakes by itself, or by its seller's latest answers."""
-    wait = step.waiting_for
-    if not wait or step.status not in WAITING:
-        return None
-    if step.ready_at is not None:
-        return max(step.ready_at - clock.now(), timedelta())
-    return expected.get(str(wait.get("id"))) if wait.get("type") == "operation" else None
-
-
-def _expected(awaited: Awaited) -> dict[str, timedelta]:
-    """What is left of each awaited operation, by the median of its seller's latest answers to that task."""
-    sent = {pk: one for pk, one in awaited.operations.items() if one.sent_at is not None}
-    asked = sorted({(one.seller_id, one.task_type) for one in sent.values()}, key=str)[:_ESTIMATES]
-    medians = {(seller, task): estimate_of(seller_id=seller, task_type=task).median for seller, task in asked}
-    found = {}
-    for pk, one in sent.items():
-        median = medians.get((one.seller_id, one.task_type))
-        if median is not None and one.sent_at is not None:
-            found[pk] = max(one.sent_at + median - clock.now(), timedelta())
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)

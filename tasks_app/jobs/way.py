@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from datetime import timedelta
 
 from tasks_app import clock
 from tasks_app.jobs.critical import CriticalPath, Span, critical_path
+from tasks_app.jobs.left import answers_left, wait_left
 from tasks_app.jobs.models import Step, StepStatus
 from tasks_app.jobs.selectors import JobRows
-from tasks_app.operations.estimates import estimate_of
-from tasks_app.operations.models import Operation
 
 _ESTIMATES = 4  # of sellers' tasks, for one page
 
@@ -22,7 +20,7 @@ def way_of(rows: JobRows) -> CriticalPath:
     before: dict[uuid.UUID, list[uuid.UUID]] = {}
     for first, then in rows.edges:
         before.setdefault(then, []).append(first)
-    left = _answers_left(rows.operations.values())
+    left = answers_left(rows.operations.values(), at_most=_ESTIMATES)
     spans = [
         Span(
             id=step.pk,
@@ -41,7 +39,7 @@ def _left(step: Step, rows: JobRows, answers: dict[str, timedelta]) -> timedelta
     """How long an open step still takes: the longest of what it, its items and its nested job wait for."""
     if step.ended_at is not None:
         return None
-    known = [found for one in _inside(step, rows) if (found := _wait_left(one, answers)) is not None]
+    known = [found for one in _inside(step, rows) if (found := wait_left(one, answers)) is not None]
     return max(known, default=None)
 
 
@@ -52,24 +50,3 @@ def _inside(step: Step, rows: JobRows) -> list[Step]:
         if child is not None:
             found += rows.child_steps.get(child.pk, [])
     return [one for one in found if one.ended_at is None]
-
-
-def _wait_left(step: Step, answers: dict[str, timedelta]) -> timedelta | None:
-    if not step.waiting_for:
-        return None
-    if step.ready_at is not None:
-        return max(step.ready_at - clock.now(), timedelta())
-    return answers.get(str(step.waiting_for.get("id")))
-
-
-def _answers_left(operations: Iterable[Operation]) -> dict[str, timedelta]:
-    """What is left of each operation, by the median of its seller's latest answers to that task."""
-    sent = [one for one in operations if one.sent_at is not None]
-    asked = sorted({(one.seller_id, one.task_type) for one in sent}, key=str)[:_ESTIMATES]
-    medians = {(seller, task): estimate_of(seller_id=seller, task_type=task).median for seller, task in asked}
-    left = {}
-    for one in sent:
-        median = medians.get((one.seller_id, one.task_type))
-        if median is not None and one.sent_at is not None:
-            left[str(one.pk)] = max(one.sent_at + median - clock.now(), timedelta())
-    return left
