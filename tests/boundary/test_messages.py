@@ -15,7 +15,7 @@ from tests.boundary.conftest import stopped
 from tests.database import Database
 from tests.events.parts import relay
 from tests.factories import make_team
-from tests.notifications.post_office import PostOffice, opened
+from tests.notifications.post_office import PostOffice, mailing
 
 LETTER = Message(to="desk@norrland.example", subject="What became of\nOP-1?", body="Please tell us.")
 
@@ -23,10 +23,7 @@ LETTER = Message(to="desk@norrland.example", subject="What became of\nOP-1?", bo
 @pytest.fixture
 def office(committed_db: Database, settings: Any) -> Iterator[PostOffice]:
     """A database that commits, and a mail server of our own."""
-    with opened() as server:
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
-        relay()  # subscribers begin with the first numbering
+    with mailing(settings) as server:
         yield server
 
 

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email import message_from_bytes
 from email.message import Message
+from typing import Any
+
+from tests.events.parts import relay
 
 
 class PostOffice(socketserver.ThreadingTCPServer):
@@ -74,3 +77,13 @@ def opened() -> Iterator[PostOffice]:
         finally:
             office.shutdown()
             thread.join()
+
+
+@contextmanager
+def mailing(settings: Any) -> Iterator[PostOffice]:
+    """Mail goes to a server of our own, and subscribers begin here."""
+    with opened() as server:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
+        relay()  # subscribers begin with the first numbering
+        yield server

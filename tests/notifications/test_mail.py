@@ -20,17 +20,14 @@ from tasks_app.people.roles import STEER_OPERATION
 from tests.database import Database
 from tests.events.parts import relay
 from tests.factories import make_deal, make_team, make_user
-from tests.notifications.post_office import PostOffice, opened
+from tests.notifications.post_office import PostOffice, mailing
 from tests.operations.making import stand
 
 
 @pytest.fixture
 def office(committed_db: Database, settings: Any) -> Iterator[PostOffice]:
     """A database that commits, and a mail server of our own."""
-    with opened() as server:
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
-        relay()  # subscribers begin with the first numbering
+    with mailing(settings) as server:
         yield server
 
 
