@@ -117,6 +117,11 @@ def action_register(name: str, action: Action, *, kind: str) -> None:
         raise ValueError(f"action {name} is registered already")
 
 
+def action_is_pure(name: str) -> bool:
+    """Whether an action has nothing but its outputs: to run it again changes nothing."""
+    return name in _actions and _actions[name][1] == ActionKind.PURE
+
+
 def action_perform(name: str, run: Run) -> Result:
     """Run an action, within what it is declared for; what it decides and asks for goes back to its job.
 

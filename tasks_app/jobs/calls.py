@@ -1,5 +1,5 @@
-"""The engine's server-side calls (lifecycle/sql/steps.sql): a step completed, its successors released and the
-next claimed, in one statement and one commit.
+"""The engine's server-side calls (lifecycle/sql/steps.sql): steps completed, their successors released and
+the next claimed, in one statement and one commit.
 
 They take guardless edges only, and decide nothing that needs an expression: what they leave undone, the
 engine does move by move.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
@@ -45,81 +45,120 @@ M = TypeVar("M", bound=Stateful)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
-    """What a claim came to. `step`: the one taken; None where none is ready, or (`apart`) where it has to be
-    claimed move by move. `running`: whether the step's job is known to run already."""
+class Taken:
+    """A step that was claimed. `running`: whether its job is known to run already."""
 
-    step: Step | None = None
+    step: Step
+    running: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a claim came to. `taken`: the steps; none where none is ready, or (`apart`) where one has to be
+    claimed move by move."""
+
+    taken: tuple[Taken, ...] = ()
     apart: bool = False
-    running: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What to claim: of these lanes at most `many` steps, after the first one only as far as their actions
+    are among `short`. `trace`: the trace id of the claim."""
+
+    lanes: tuple[str, ...]
+    many: int = 1
+    short: tuple[str, ...] = ()
+    trace: str = field(default_factory=trace_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A step whose action has ended well, as the attempt that `step` is: its outputs, the trace id of what
+    follows from it. Raises TypeError or ValueError for outputs that cannot be recorded."""
+
+    step: Step
+    outputs: dict[str, Any]
+    trace: str = field(default_factory=trace_id)
+    recorded: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "recorded", recorded(self.outputs, floats=True))
+
+    def told(self) -> str:
+        """As the call reads it."""
+        step = self.step
+        return (
+            f'{{"job":"{step.job_id}","step":"{step.pk}","attempt":{step.attempts},'
+            f'"trace":{json.dumps(self.trace)},"outputs":{self.recorded}}}'
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """What a completion came to. `done` False: nothing was written. `released`: the lanes of the steps that
-    became ready. `claim`: where one was asked for."""
+    """What completing steps came to. `done`: of each whether it was; of one that was not, nothing was
+    written. `released`: the lanes of the steps that became ready. `claim`: where one was asked for."""
 
-    done: bool
+    done: tuple[bool, ...]
     released: tuple[str, ...] = ()
     claim: Claim | None = None
 
 
-def step_claim(lanes: Sequence[str]) -> Claim:
-    """Take the next ready step of `lanes`: the attempt and the lease in one commit."""
+def steps_claim(wanted: Wanted) -> Claim:
+    """Take the next ready steps: the attempts and the leases in one commit."""
     if guards.any_on(_TAKEN):
         return Claim(apart=True)
     row = prepared_row(
-        "select fd_step_claim(%s::text[], %s, %s, %s, %s)::text",
-        [_array(tuple(lanes)), settings.STEP_LEASE_S, _why(), trace_id(), clock.frozen()],
+        "select fd_steps_claim(%s::text[], %s, %s::text[], %s, %s, %s, %s)::text",
+        [*_asked(wanted), settings.STEP_LEASE_S, _why(), wanted.trace, clock.frozen()],
     )
     return _claim(json.loads(row[0])) if row else Claim(apart=True)
 
 
-def step_done(
-    step: Step,
-    outputs: dict[str, Any],
-    *,
-    told: Sequence[str] | None,
-    lanes: Sequence[str] | None = None,
-    trace: str = "",
+def steps_done(
+    ended: Sequence[Ended], *, told: Sequence[str] | None, wanted: Wanted | None = None
 ) -> Completion:
-    """Complete the step as the attempt that `step` is, and claim the next of `lanes` (None: none).
+    """Complete steps, in the order in which they ended, and claim the next ones, in one commit.
 
-    `told`: the recipes whose jobs' ends somebody listens to, None for all; `trace`: the trace id of what
-    follows. Raises TypeError or ValueError for outputs that cannot be recorded.
+    `told`: the recipes whose jobs' ends somebody listens to, None for all.
     """
+    nothing = Completion(done=(False,) * len(ended))
     if guards.any_on(_TAKEN):
-        return Completion(done=False)
+        return nothing
     row = prepared_row(
-        "select fd_step_done(%s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s)::text",
+        "select fd_steps_done(%s, %s::text[], %s::text[], %s, %s::text[], %s, %s, %s, %s)::text",
         [
-            step.job_id,
-            step.pk,
-            step.attempts,
-            recorded(outputs, floats=True),
+            f"[{','.join(one.told() for one in ended)}]",
             None if told is None else _array(tuple(told)),
-            None if lanes is None else _array(tuple(lanes)),
+            *((None, 0, None) if wanted is None else _asked(wanted)),
             settings.STEP_LEASE_S,
             _why(),
-            trace_id(),
-            trace,
+            "" if wanted is None else wanted.trace,
             clock.frozen(),
         ],
     )
     if row is None or row[0] is None:
-        return Completion(done=False)
-    told_back = json.loads(row[0])
-    claim = None if told_back["claim"] is None else _claim(told_back["claim"])
-    return Completion(done=True, released=tuple(told_back["released"]), claim=claim)
+        return nothing
+    answer = json.loads(row[0])
+    claim = None if answer["claim"] is None else _claim(answer["claim"])
+    return Completion(done=tuple(answer["done"]), released=tuple(answer["released"]), claim=claim)
+
+
+def _asked(wanted: Wanted) -> tuple[str, int, str]:
+    return _array(wanted.lanes), wanted.many, _array(wanted.short)
 
 
 def _claim(answer: dict[str, Any]) -> Claim:
     if answer["claimed"] != "taken":
         return Claim(apart=answer["claimed"] != "none")
-    step = _instance(Step, answer["step"])
-    if "job" in answer:
-        step.job = _instance(Job, answer["job"])
-    return Claim(step=step, running=answer["running"])
+    return Claim(taken=tuple(_taken(one) for one in answer["taken"]))
+
+
+def _taken(one: dict[str, Any]) -> Taken:
+    step = _instance(Step, one["step"])
+    if "job" in one:
+        step.job = _instance(Job, one["job"])
+    return Taken(step=step, running=one["running"])
 
 
 def _instance(model: type[M], row: dict[str, Any]) -> M:

@@ -41,24 +41,19 @@ _MANY = 3
 
 def mark_complete(*, step: Step, outputs: dict[str, Any]) -> bool:
     """Finish a step and release its successors; False for the late result of a superseded attempt."""
-    completion = calls.step_done(step, outputs, told=recipes_told())
-    if completion.done:
-        _wake_for(completion)
-        return True
-    return _complete_apart(step, outputs)
+    completion = mark_complete_many([calls.Ended(step=step, outputs=outputs)])
+    return completion.done[0] or complete_apart(step=step, outputs=outputs)
 
 
-def mark_complete_and_pop(
-    *, step: Step, outputs: dict[str, Any], lanes: Sequence[str], trace: str
-) -> calls.Claim | None:
-    """`mark_complete()`, and the claim of the next step of `lanes` in the same commit; None where that could
-    not be, and the completion is committed alone. `trace`: the trace id of the claim."""
-    completion = calls.step_done(step, outputs, told=recipes_told(), lanes=lanes, trace=trace)
-    if completion.done:
-        _wake_for(completion)
-        return completion.claim
-    _complete_apart(step, outputs)
-    return None
+def mark_complete_many(
+    ended: Sequence[calls.Ended], *, wanted: calls.Wanted | None = None
+) -> calls.Completion:
+    """Finish steps and claim the next ones, in one commit. What the answer tells to be not done is left to
+    `complete_apart()`."""
+    completion = calls.steps_done(ended, told=recipes_told(), wanted=wanted)
+    if completion.released:
+        wake(completion.released)
+    return completion
 
 
 @transaction.atomic
@@ -72,19 +67,14 @@ def mark_running(*, job_id: uuid.UUID) -> None:
 
 
 @transaction.atomic
-def _complete_apart(step: Step, outputs: dict[str, Any]) -> bool:
-    """Move by move: what needs an expression, or a guard's word."""
+def complete_apart(*, step: Step, outputs: dict[str, Any]) -> bool:
+    """`mark_complete()` move by move: what needs an expression, or a guard's word."""
     job = locked_job(step.job_id)
     current = _mine(step)
     if current is None:
         return False
     _complete(job, current, outputs)
     return True
-
-
-def _wake_for(completion: calls.Completion) -> None:
-    if completion.released:
-        wake(completion.released)
 
 
 def _count_active(job: Job, steps: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -52,21 +52,21 @@ def wake_if_missed() -> int:
 
 
 @contextmanager
-def taking_next(lanes: Sequence[str]) -> Iterator[None]:
-    """Around one step of a drain of `lanes`: of what it makes ready there this worker takes one next, others
-    are woken for the rest. After an error nothing is counted on: everybody is woken."""
-    _here.owed = Counter()
+def taking_next() -> Iterator[Counter[str]]:
+    """Around one step of a drain: others are woken for what it makes ready, less the steps that this worker
+    takes, which it counts by lane in what it is given. After an error nothing is counted on: everybody is
+    woken."""
+    _here.owed, taken = Counter(), Counter[str]()
     try:
-        yield
+        yield taken
     except BaseException:  # whatever it was, what became ready is for others
         for lane in Lane.values:
             _wake(lane)
         raise
     finally:
         owed, _here.owed = _here.owed, None
-    mine = next((lane for lane in lanes if owed[lane]), None)
-    for lane, ready in owed.items():
-        _wake(lane, ready - (lane == mine))
+    for lane, ready in (owed - taken).items():
+        _wake(lane, ready)
 
 
 def _wake(lane: str, wanted: int = 1) -> int:

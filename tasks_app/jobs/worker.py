@@ -13,9 +13,8 @@ from django.db import close_old_connections, transaction
 
 from tasks_app import clock, stopping
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.commands.boundary import EffectRefusedError
 from tasks_app.events.relay import Relay
-from tasks_app.jobs import claims, engine, events
+from tasks_app.jobs import claims, engine
 from tasks_app.jobs.actions import (
     Done,
     Result,
@@ -26,19 +25,20 @@ from tasks_app.jobs.actions import (
     WaitForOperation,
     action_perform,
 )
+from tasks_app.jobs.attempts import attempt, refuse_exhausted
+from tasks_app.jobs.hand import Hand
 from tasks_app.jobs.leases import lease_kept
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.outside import event_heard, event_wait
+from tasks_app.jobs.pace import timed
 from tasks_app.jobs.planning import job_start
-from tasks_app.jobs.recipes import RecipeError, StepSpec
-from tasks_app.jobs.retries import Budget, decide
+from tasks_app.jobs.recipes import StepSpec
 from tasks_app.jobs.retrying import job_retry_nested
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.serving import SWEEP
-from tasks_app.jobs.templates import TemplateFailedError, resolve
+from tasks_app.jobs.templates import resolve
 from tasks_app.jobs.wake import taking_next, wake
 from tasks_app.lanes import WorkerLane
-from tasks_app.lifecycle.transitions import trace_id
 from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_for
 from tasks_app.waking import wake_workers
@@ -52,15 +52,25 @@ def drain(steps: int | None = None, *, lanes: Sequence[str] = claims.ALL) -> int
     """Run ready steps of `lanes`, at most `steps` (settings.DRAIN_STEPS) or for so long. Answers how many
     ran."""
     slice_, until = steps or settings.DRAIN_STEPS, time.monotonic() + _DRAIN_S
-    done = 0
-    more = time.monotonic() < until and not stopping.asked()
-    step = claims.claim_step(lanes) if more else None
-    while step is not None:
-        done += 1
-        more = done < slice_ and time.monotonic() < until and not stopping.asked()
-        with taking_next(lanes):
-            step = run_step(step, lanes if more else ())
-    if not more:
+    hand, done = Hand(lanes), 0
+
+    def room() -> int:
+        over = time.monotonic() >= until or stopping.asked()
+        return 0 if over else max(0, slice_ - done - len(hand.steps))
+
+    left = room()
+    hand.settle(left)
+    while hand.steps:
+        with taking_next() as taken:
+            step = hand.next()
+            if step is not None:
+                done += 1
+                run_step(step, hand)
+            left = room()
+            taken.update(one.lane for one in hand.settle_due(left))
+            if not left:
+                taken.update(lanes)  # one of each is woken below
+    if not left:
         wake(lanes)  # for what it leaves to others
     return done
 
@@ -78,31 +88,21 @@ def _next_slice() -> None:
         wake_workers(SWEEP, lane=WorkerLane.POLLING)
 
 
-def run_step(step: Step, lanes: Sequence[str] = ()) -> Step | None:
-    """Execute one claimed step and record its result, whatever it is. Answers the next step of `lanes`,
-    claimed with the completion of this one where that can be."""
-    outside, claim = trace_id(), None
-    with structlog.contextvars.bound_contextvars(trace_id=f"step:{step.pk}", job=step.job.reference):
-        try:
-            result = _execute(step)
-            if isinstance(result, Done) and lanes:
-                claim = engine.mark_complete_and_pop(
-                    step=step, outputs=result.outputs, lanes=lanes, trace=outside
-                )
-            else:
-                _settle(step, result)
-        except (StepFailedError, RecipeError, TemplateFailedError, EffectRefusedError) as error:
-            engine.mark_failed(step=step, error=str(error))
-        except Exception as error:  # an action may raise anything; it costs a failure, never the worker
-            log.exception("step_failed", step=step.key)
-            _retry_or_fail(step, f"{type(error).__name__}: {error}")
-    return claims.claim_step(lanes, claim=claim) if lanes else None
+def run_step(step: Step, hand: Hand | None = None) -> None:
+    """Execute one claimed step and record its result, whatever it is; that it is done, `hand` may record
+    together with others."""
+    with attempt(step):
+        result = _execute(step)
+        if isinstance(result, Done) and hand is not None:
+            hand.end(step, result.outputs)
+        else:
+            _settle(step, result)
 
 
 def _execute(step: Step) -> Result | None:
     """The action's result; None where the step became other steps or a nested job."""
     spec = StepSpec.of_step(step.spec)
-    _refuse_exhausted(step, spec)
+    refuse_exhausted(step, spec)
     scope = scope_of(step.job, step, spec.condition, spec.for_each, spec.inputs)
     if step.fan_out_id is None:
         resolve(spec.condition, scope)  # was met when it was queued; one that cannot be told fails here
@@ -117,7 +117,7 @@ def _execute(step: Step) -> Result | None:
         return _nested(step, spec, inputs)
     heard = event_heard(step)
     run = Run(job=step.job, step=step, inputs=inputs, event=heard.payload, event_late=heard.late)
-    with lease_kept(step):
+    with lease_kept(step), timed(spec.action):
         return action_perform(spec.action, run)
 
 
@@ -210,40 +210,3 @@ def _wait_for_approvals(step: Step, wait: WaitForApprovals) -> None:
         waiting_for={"type": "approvals", "ids": [str(pk) for pk in wait.approval_ids]},
         over=not still_open,
     )
-
-
-def _refuse_exhausted(step: Step, spec: StepSpec) -> None:
-    """A step that takes its workers with it is not given to ever more of them."""
-    if step.attempts <= spec.max_attempts:
-        return
-    lost = claims.lost_attempts(step)
-    decision = decide(attempts=step.failures + lost, failures=step.failures, budget=_budget(spec))
-    if lost and not decision.again:
-        events.record(step.job, decision.code, step=step, payload={"lost": lost})
-        raise StepFailedError(f"{decision.code}: {lost} workers ended without a result")
-
-
-def _retry_or_fail(step: Step, error: str) -> None:
-    """Within the budgets: again after a bounded exponential back-off."""
-    failures = step.failures + 1
-    decision = decide(
-        attempts=failures + claims.lost_attempts(step),
-        failures=failures,
-        budget=_budget(StepSpec.of_step(step.spec)),
-    )
-    events.record(step.job, decision.code, step=step, payload={"failures": failures, "error": error[:500]})
-    if not decision.again:
-        engine.mark_failed(step=step, error=f"{decision.code} after {failures}: {error}")
-        return
-    engine.mark_waiting(
-        step=step,
-        status=StepStatus.AWAITING_TOOL,
-        reason=f"{decision.code}: {error}"[:500],
-        waiting_for={"type": "backoff", "error": error[:500], "failures": failures},
-        ready_in=decision.delay,
-        failures=failures,
-    )
-
-
-def _budget(spec: StepSpec) -> Budget:
-    return Budget(max_attempts=spec.max_attempts, max_failures=spec.max_failures)

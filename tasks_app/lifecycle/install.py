@@ -26,7 +26,7 @@ def install_move(entity: str, table: str) -> migrations.RunSQL:
 
 
 def install_steps() -> migrations.RunSQL:
-    """`fd_step_done` and `fd_step_claim`: completing a step, releasing its successors and claiming the next,
+    """`fd_steps_done` and `fd_steps_claim`: completing steps, releasing their successors and claiming the next,
     in one call each."""
     return migrations.RunSQL((_SQL / "steps.sql").read_text(), (_SQL / "steps_drop.sql").read_text())
 

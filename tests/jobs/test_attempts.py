@@ -171,7 +171,7 @@ def test_a_worker_lost_between_its_claim_and_the_jobs_status_holds_nothing_up(
     bench.recipe(step("a"))
     job = bench.start()
     with monkeypatch.context() as guarded:  # the claim is then made move by move
-        guarded.setattr(calls, "step_claim", lambda lanes: calls.Claim(apart=True))
+        guarded.setattr(calls, "steps_claim", lambda wanted: calls.Claim(apart=True))
         assert claims.pop_ready() is not None
         still.forward(seconds=61)
     job.refresh_from_db()

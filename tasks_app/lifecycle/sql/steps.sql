@@ -1,11 +1,13 @@
--- A step completed, its successors released and the next step claimed: one call, one commit. It makes the moves
+-- Steps completed, their successors released and the next ones claimed: one call, one commit. It makes the moves
 -- that transition() makes, along the same matrix (the table's triggers read it), with the same entries and
--- events; where it cannot tell what follows, it writes nothing and says so, and the application decides.
--- Lock order: job, then steps (an item before its whole, then by id); other jobs and steps only where nobody
--- holds them. Times are taken after the locks, so that no effect is stamped before its cause.
+-- events; where it cannot tell what follows a step, it writes nothing of it and says so, and the application
+-- decides.
+-- Lock order: jobs by id, then steps (an item before its whole, then by id); other jobs and steps only where
+-- nobody holds them. Times are taken after the locks, so that no effect is stamped before its cause.
 
 -- What a call is going to write: entries of the trail and workflow events.
 drop type if exists fd_entry, fd_told cascade;
+drop function if exists fd_step_claim, fd_step_done;  -- what took one step at a time
 create type fd_entry as (
   entity text, id uuid, seq int, from_status text, to_status text, at timestamptz, reason text, changes jsonb,
   trace text, body bytea, prev bytea, hash bytea);
@@ -93,108 +95,117 @@ begin
                        p_trace, p_prev);
 end $$;
 
--- Take the next ready step of the lanes: by priority, then first come, then id. Answers
+-- Take the next ready steps of the lanes, at most p_many: by priority, then first come, then id; after the first
+-- one only as far as their actions are in p_short. Answers
 --   claimed: `taken`; `none` is ready; `orphan`: first take over from a worker that is gone;
---   step, job: the rows, without what may be large in the job;
---   running: whether the job is known to run; where somebody else holds its row, that is left to the caller.
+--   taken: of each step
+--     step, job: the rows, without what may be large in the job;
+--     running: whether the job is known to run; where somebody else holds its row, that is left to the caller.
 -- p_entries, p_events: what the call has to write beside its own.
-create or replace function fd_step_take(
-    p_lanes text[], p_lease_s double precision, p_why jsonb, p_trace text, p_at timestamptz,
-    p_entries fd_entry[], p_events fd_told[]) returns json
+create or replace function fd_steps_take(
+    p_lanes text[], p_many int, p_short text[], p_lease_s double precision, p_why jsonb, p_trace text,
+    p_at timestamptz, p_entries fd_entry[], p_events fd_told[]) returns json
 language plpgsql as $$
 declare
   v_entries fd_entry[] := p_entries;
   v_events fd_told[] := p_events;
   v_entry fd_entry;
   v_prev bytea;
-  v_running boolean := true;
+  v_running boolean;
+  v_taken json[] := '{}';
   v_at timestamptz := coalesce(p_at, clock_timestamp());
   s record;
   n tasks_app_step;
   j record;
 begin
-  perform 1 from tasks_app_step t where t.status = 'executing' and t.lease_until < v_at and t.lane = any (p_lanes)
+  perform 1 from tasks_app_step t where t.lease_until < v_at and t.status = 'executing' and t.lane = any (p_lanes)
     limit 1;
   if found then
     perform fd_step_write(v_entries, v_events);
     return '{"claimed": "orphan"}';
   end if;
   -- The lanes' heads in one order; a row is locked only when its turn comes.
-  select t.id, t.status, t.version, t.attempts, t.lease_until, t.ready_at, t.waiting_for, t.started_at into s
-    from ((select q.id, q.priority, q.ready_at from tasks_app_step q
-            where 'recipes' = any (p_lanes) and q.lane = 'recipes' and q.ready_at <= v_at
-            order by q.priority, q.ready_at, q.id)
-          union all
-          (select q.id, q.priority, q.ready_at from tasks_app_step q
-            where 'background' = any (p_lanes) and q.lane = 'background' and q.ready_at <= v_at
-            order by q.priority, q.ready_at, q.id)
-          order by 2, 3, 1) head
-   cross join lateral (select q.* from tasks_app_step q where q.id = head.id and q.ready_at <= v_at
-                          for no key update skip locked) t
-   limit 1;
-  if not found then
-    perform fd_step_write(v_entries, v_events);
-    return '{"claimed": "none"}';
-  end if;
-  v_at := coalesce(p_at, clock_timestamp());
-  update tasks_app_step t
-     set status = 'executing', version = s.version + 1, status_since = v_at, attempts = s.attempts + 1,
-         lease_until = v_at + make_interval(secs => p_lease_s), ready_at = null, waiting_for = null,
-         started_at = coalesce(s.started_at, v_at)
-   where t.id = s.id returning t.* into n;
-  if cardinality(p_entries) > 0 then
-    select e.hash into v_prev from unnest(p_entries) e where e.id = n.id and e.seq = s.version;
-  end if;
-  v_entries := v_entries || fd_step_entry('step', n.id, n.version, s.status, 'executing', v_at,
-      case s.status when 'queued' then 'A worker took it' else 'What it waited for has come' end,
-      jsonb_build_object(
-          'attempts', jsonb_build_array(s.attempts, n.attempts),
-          'lease_until', jsonb_build_array(s.lease_until, n.lease_until),
-          'ready_at', jsonb_build_array(s.ready_at, null),
-          'waiting_for', jsonb_build_array(case when s.waiting_for is not null then fd_compact(s.waiting_for) end,
-                                           null),
-          'started_at', jsonb_build_array(s.started_at, n.started_at)), p_trace, v_prev);
-  select id, status, version, status_since, created_at, reference, recipe, recipe_version, recipe_digest, team_id,
-         requested_by, request_id, subject_type, subject_id, priority, parent_step_id, retry_of_id, expires_at,
-         ended_at
-    into j from tasks_app_job where id = n.job_id;
-  v_events := v_events || fd_step_event(n,
-      fd_goes_back(jsonb_build_object('request', j.request_id, 'team', j.team_id, 'user', j.requested_by), p_trace),
-      case s.status when 'queued' then 'step.started' else 'step.resumed' end, '{}', v_at);
-  if j.status in ('QUEUED', 'DISPATCHING') then
-    -- The job comes before its steps in the order of locks: taken only where nobody has to be waited for.
-    select status, version into j.status, j.version from tasks_app_job where id = n.job_id
-       for no key update skip locked;
-    v_running := found;
-    if v_running and j.status = 'QUEUED' then
-      v_entry := fd_job_step(j.id, 'QUEUED', 'DISPATCHING', j.version, p_why, '{}', p_trace, v_at, null);
-      v_entries := v_entries || v_entry;
-      j.version := j.version + 1;
-      j.status := 'DISPATCHING';
+  for s in
+    select t.id, t.status, t.version, t.attempts, t.lease_until, t.ready_at, t.waiting_for, t.started_at,
+           coalesce(t.spec ->> 'action' = any (p_short) and t.spec ->> 'for_each' = '', false) as short
+      from ((select q.id, q.priority, q.ready_at from tasks_app_step q
+              where 'recipes' = any (p_lanes) and q.lane = 'recipes' and q.ready_at <= v_at
+              order by q.priority, q.ready_at, q.id)
+            union all
+            (select q.id, q.priority, q.ready_at from tasks_app_step q
+              where 'background' = any (p_lanes) and q.lane = 'background' and q.ready_at <= v_at
+              order by q.priority, q.ready_at, q.id)
+            order by 2, 3, 1) head
+     cross join lateral (select q.* from tasks_app_step q where q.id = head.id and q.ready_at <= v_at
+                            for no key update skip locked) t
+     limit p_many
+  loop
+    exit when cardinality(v_taken) > 0 and not s.short;
+    v_at := coalesce(p_at, clock_timestamp());
+    update tasks_app_step t
+       set status = 'executing', version = s.version + 1, status_since = v_at, attempts = s.attempts + 1,
+           lease_until = v_at + make_interval(secs => p_lease_s), ready_at = null, waiting_for = null,
+           started_at = coalesce(s.started_at, v_at)
+     where t.id = s.id returning t.* into n;
+    v_prev := null;
+    if cardinality(p_entries) > 0 then
+      select e.hash into v_prev from unnest(p_entries) e where e.id = n.id and e.seq = s.version;
     end if;
-    if v_running and j.status = 'DISPATCHING' then
-      v_entries := v_entries || fd_job_step(j.id, 'DISPATCHING', 'PROCESSING', j.version, p_why, '{}', p_trace, v_at,
-                                            v_entry.hash);
-      j.version := j.version + 1;
-      j.status := 'PROCESSING';
-      j.status_since := v_at;
+    v_entries := v_entries || fd_step_entry('step', n.id, n.version, s.status, 'executing', v_at,
+        case s.status when 'queued' then 'A worker took it' else 'What it waited for has come' end,
+        jsonb_build_object(
+            'attempts', jsonb_build_array(s.attempts, n.attempts),
+            'lease_until', jsonb_build_array(s.lease_until, n.lease_until),
+            'ready_at', jsonb_build_array(s.ready_at, null),
+            'waiting_for', jsonb_build_array(case when s.waiting_for is not null then fd_compact(s.waiting_for) end,
+                                             null),
+            'started_at', jsonb_build_array(s.started_at, n.started_at)), p_trace, v_prev);
+    select id, status, version, status_since, created_at, reference, recipe, recipe_version, recipe_digest, team_id,
+           requested_by, request_id, subject_type, subject_id, priority, parent_step_id, retry_of_id, expires_at,
+           ended_at
+      into j from tasks_app_job where id = n.job_id;
+    v_events := v_events || fd_step_event(n,
+        fd_goes_back(jsonb_build_object('request', j.request_id, 'team', j.team_id, 'user', j.requested_by), p_trace),
+        case s.status when 'queued' then 'step.started' else 'step.resumed' end, '{}', v_at);
+    v_running := true;
+    if j.status in ('QUEUED', 'DISPATCHING') then
+      -- The job comes before its steps in the order of locks: taken only where nobody has to be waited for.
+      select status, version into j.status, j.version from tasks_app_job where id = n.job_id
+         for no key update skip locked;
+      v_running := found;
+      v_prev := null;
+      if v_running and j.status = 'QUEUED' then
+        v_entry := fd_job_step(j.id, 'QUEUED', 'DISPATCHING', j.version, p_why, '{}', p_trace, v_at, null);
+        v_entries := v_entries || v_entry;
+        v_prev := v_entry.hash;
+        j.version := j.version + 1;
+        j.status := 'DISPATCHING';
+      end if;
+      if v_running and j.status = 'DISPATCHING' then
+        v_entries := v_entries || fd_job_step(j.id, 'DISPATCHING', 'PROCESSING', j.version, p_why, '{}', p_trace,
+                                              v_at, v_prev);
+        j.version := j.version + 1;
+        j.status := 'PROCESSING';
+        j.status_since := v_at;
+      end if;
     end if;
-  end if;
+    v_taken := v_taken || case when v_running then json_build_object('running', true, 'step', n, 'job', j)
+                               else json_build_object('running', false, 'step', n) end;
+  end loop;
   perform fd_step_write(v_entries, v_events);
-  if not v_running then
-    return json_build_object('claimed', 'taken', 'running', false, 'step', n);
-  end if;
-  return json_build_object('claimed', 'taken', 'running', true, 'step', n, 'job', j);
+  if cardinality(v_taken) = 0 then return '{"claimed": "none"}'; end if;
+  return json_build_object('claimed', 'taken', 'taken', v_taken);
 end $$;
 
 -- The same as a call of its own; `guarded` where a guard stands on an edge.
-create or replace function fd_step_claim(
-    p_lanes text[], p_lease_s double precision, p_why jsonb, p_trace text, p_at timestamptz) returns json
+create or replace function fd_steps_claim(
+    p_lanes text[], p_many int, p_short text[], p_lease_s double precision, p_why jsonb, p_trace text,
+    p_at timestamptz) returns json
 language plpgsql security definer set search_path = public, pg_temp
   set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 begin
   if fd_steps_guarded() then return '{"claimed": "guarded"}'; end if;
-  return fd_step_take(p_lanes, p_lease_s, p_why, p_trace, p_at, '{}', '{}');
+  return fd_steps_take(p_lanes, p_many, p_short, p_lease_s, p_why, p_trace, p_at, '{}', '{}');
 end $$;
 
 -- A step that executes, locked, becomes completed; p_prev: as fd_step_entry takes it. Answers its entry.
@@ -234,16 +245,14 @@ begin
   return v_told;
 end $$;
 
--- Complete attempt p_attempt of a step and release what follows; then, where p_lanes names any, take the next
--- step. Answers {released: the lanes of the steps that became ready, claim: fd_step_take's answer}. It is
--- null, and nothing was written, where the attempt is not the step's any more, a guard stands on an edge, or what
--- follows is the application's to decide: a condition, a preview, an item that failed, the end of a job that is
--- nested, has outputs to resolve or is of a recipe in p_told (null: any), whose end somebody is told of.
-create or replace function fd_step_done(
-    p_job uuid, p_step uuid, p_attempt int, p_outputs jsonb, p_told text[], p_lanes text[],
-    p_lease_s double precision, p_why jsonb, p_trace text, p_next_trace text, p_at timestamptz) returns json
-language plpgsql security definer set search_path = public, pg_temp
-  set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+-- Complete attempt p_attempt of a step and release what follows. What it has to write, and the lanes of the steps
+-- that became ready. `done` false, and nothing was moved: the attempt is not the step's any more, or what follows is
+-- the application's to decide: a condition, a preview, an item that failed, the end of a job that is nested, has
+-- outputs to resolve or is of a recipe in p_told (null: any), whose end somebody is told of.
+create or replace function fd_step_end(
+    p_job uuid, p_step uuid, p_attempt int, p_outputs jsonb, p_told text[], p_why jsonb, p_trace text,
+    p_at timestamptz, out done boolean, out entries fd_entry[], out events fd_told[], out released text[])
+language plpgsql as $$
 declare
   j record;
   s tasks_app_step;
@@ -257,28 +266,24 @@ declare
   v_conditions boolean;
   v_active int;
   v_outputs jsonb;
-  v_released text[] := '{}';
   v_entry fd_entry;
-  v_entries fd_entry[];
-  v_events fd_told[];
-  v_claim json;
 begin
-  if fd_steps_guarded() then return null; end if;
+  done := false;
   select id, status, version, recipe, parent_step_id, active_steps, expires_at,
          fd_goes_back(jsonb_build_object('request', request_id, 'team', team_id, 'user', requested_by), p_trace) as back
     into j from tasks_app_job where id = p_job for no key update;
-  if not found then return null; end if;
+  if not found then return; end if;
   select * into s from tasks_app_step t
    where t.id = p_step and t.job_id = p_job and t.status = 'executing' and t.attempts = p_attempt
      for no key update;
-  if not found or (j.status = 'PROCESSING' and s.spec @> '{"preview": true}') then return null; end if;
+  if not found or (j.status = 'PROCESSING' and s.spec @> '{"preview": true}') then return; end if;
 
   if s.fan_out_id is not null then
     select * into whole from tasks_app_step t where t.id = s.fan_out_id for no key update;
     if whole.status = 'awaiting_tool' and whole.incoming = 1 then
       v_end := whole.id;
       perform 1 from tasks_app_step t where t.fan_out_id = whole.id and t.id <> s.id and t.status <> 'completed';
-      if found then return null; end if;
+      if found then return; end if;
     else
       v_end := null;
     end if;
@@ -289,25 +294,27 @@ begin
       into v_after, v_ready, v_conditions
       from (select t.id, t.incoming, t.spec from tasks_app_edge g join tasks_app_step t on t.id = g.after_id
              where g.before_id = v_end and t.status = 'received' order by t.id for no key update of t) l;
-    if v_conditions then return null; end if;
+    if v_conditions then return; end if;
     v_active := j.active_steps - 1 + coalesce(cardinality(v_ready), 0);
     if v_active = 0 then
       if j.status not in ('DISPATCHING', 'PROCESSING', 'PREVIEW') or j.parent_step_id is not null
           or p_told is null or j.recipe = any (p_told) then
-        return null;
+        return;
       end if;
       perform 1 from tasks_app_job where id = p_job and plan -> 'outputs' <> '{}';
-      if found then return null; end if;
+      if found then return; end if;
       perform 1 from tasks_app_step t where t.job_id = p_job and t.status = 'failed' and t.fan_out_id is null
          and t.spec -> 'optional' = 'false';
-      if found then return null; end if;
+      if found then return; end if;
     end if;
   end if;
 
   -- From here on it is done.
+  done := true;
+  released := '{}';
   v_at := coalesce(p_at, clock_timestamp());
-  v_entries := array[fd_step_complete(s, p_outputs, p_trace, v_at, null)];
-  v_events := fd_step_completed(s, p_outputs, j.back, v_at);
+  entries := array[fd_step_complete(s, p_outputs, p_trace, v_at, null)];
+  events := fd_step_completed(s, p_outputs, j.back, v_at);
   if s.fan_out_id is not null then
     update tasks_app_step t set incoming = t.incoming - 1 where t.id = s.fan_out_id and t.incoming > 0;
     if v_end is not null then
@@ -315,11 +322,11 @@ begin
        where t.id = whole.id returning t.* into whole;
       v_entry := fd_step_entry('step', whole.id, whole.version, 'awaiting_tool', 'executing', v_at,
                                'All items have ended', '{}', p_trace, null);
-      v_entries := v_entries || v_entry;
+      entries := entries || v_entry;
       select jsonb_build_object('results', jsonb_agg(t.outputs order by t.item_index)) into v_outputs
         from tasks_app_step t where t.fan_out_id = whole.id;
-      v_entries := v_entries || fd_step_complete(whole, v_outputs, p_trace, v_at, v_entry.hash);
-      v_events := v_events || fd_step_completed(whole, v_outputs, j.back, v_at);
+      entries := entries || fd_step_complete(whole, v_outputs, p_trace, v_at, v_entry.hash);
+      events := events || fd_step_completed(whole, v_outputs, j.back, v_at);
     end if;
   end if;
   if cardinality(v_after) > coalesce(cardinality(v_ready), 0) then
@@ -329,25 +336,63 @@ begin
     update tasks_app_step t
        set incoming = 0, status = 'queued', version = t.version + 1, status_since = v_at, ready_at = v_at
      where t.id = v_id returning t.* into u;
-    v_entries := v_entries || fd_step_entry('step', u.id, u.version, 'received', 'queued', v_at, 'Ready',
+    entries := entries || fd_step_entry('step', u.id, u.version, 'received', 'queued', v_at, 'Ready',
         jsonb_build_object('ready_at', jsonb_build_array(null, v_at)), p_trace, null);
-    v_events := v_events || fd_step_event(u, j.back, 'step.queued', '{}', v_at);
-    v_released := v_released || u.lane::text;
+    events := events || fd_step_event(u, j.back, 'step.queued', '{}', v_at);
+    released := released || u.lane::text;
   end loop;
   if v_active = 0 then
     update tasks_app_job set outputs = '{}', ended_at = v_at, expires_at = null, active_steps = 0 where id = p_job;
-    v_entries := v_entries || fd_job_step(p_job, j.status, 'COMPLETED', j.version, p_why, jsonb_build_object(
+    entries := entries || fd_job_step(p_job, j.status, 'COMPLETED', j.version, p_why, jsonb_build_object(
         'outputs', jsonb_build_array(null, '{}'::jsonb), 'ended_at', jsonb_build_array(null, v_at),
         'expires_at', jsonb_build_array(j.expires_at, null)), p_trace, v_at, null);
-    v_events := v_events || (p_job, 'job.completed', '{"outputs": {}}', j.back,
+    events := events || (p_job, 'job.completed', '{"outputs": {}}', j.back,
                              'job:' || p_job || ':' || j.version + 1 || ':0:job.completed', v_at)::fd_told;
   elsif v_active <> j.active_steps then
     update tasks_app_job set active_steps = v_active where id = p_job;
   end if;
+end $$;
+
+-- Complete attempts of steps and release what follows each; then, where p_lanes names any, take the next steps as
+-- fd_steps_take does. p_done: [{job, step, attempt, outputs, trace}], in the order in which they ended. Answers
+-- {done: of each whether it was (fd_step_end), released: the lanes of the steps that became ready, claim: the
+-- answer of fd_steps_take}; null, and nothing was written, where a guard stands on an edge.
+create or replace function fd_steps_done(
+    p_done jsonb, p_told text[], p_lanes text[], p_many int, p_short text[], p_lease_s double precision, p_why jsonb,
+    p_next_trace text, p_at timestamptz) returns json
+language plpgsql security definer set search_path = public, pg_temp
+  set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_entries fd_entry[] := '{}';
+  v_events fd_told[] := '{}';
+  v_released text[] := '{}';
+  v_done boolean[] := '{}';
+  v_claim json;
+  d record;
+  v_end record;
+begin
+  if fd_steps_guarded() then return null; end if;
+  if jsonb_array_length(p_done) > 1 then
+    -- Two workers, each with steps of both of two jobs, wait for each other in one direction.
+    perform 1 from tasks_app_job
+      where id in (select (e ->> 'job')::uuid from jsonb_array_elements(p_done) e)
+      order by id for no key update;
+  end if;
+  for d in
+    select * from jsonb_to_recordset(p_done) as e (job uuid, step uuid, attempt int, outputs jsonb, trace text)
+  loop
+    v_end := fd_step_end(d.job, d.step, d.attempt, d.outputs, p_told, p_why, d.trace, p_at);
+    v_done := v_done || v_end.done;
+    if v_end.done then
+      v_entries := v_entries || v_end.entries;
+      v_events := v_events || v_end.events;
+      v_released := v_released || v_end.released;
+    end if;
+  end loop;
   if p_lanes is null then
     perform fd_step_write(v_entries, v_events);
   else
-    v_claim := fd_step_take(p_lanes, p_lease_s, p_why, p_next_trace, p_at, v_entries, v_events);
+    v_claim := fd_steps_take(p_lanes, p_many, p_short, p_lease_s, p_why, p_next_trace, p_at, v_entries, v_events);
   end if;
-  return json_build_object('released', v_released, 'claim', v_claim);
+  return json_build_object('done', v_done, 'released', v_released, 'claim', v_claim);
 end $$;

@@ -1,0 +1,69 @@
+"""What becomes of an attempt that does not end well: failed for good, or tried again within the budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from tasks_app.commands.boundary import EffectRefusedError
+from tasks_app.jobs import claims, engine, events
+from tasks_app.jobs.actions import StepFailedError
+from tasks_app.jobs.models import Step, StepStatus
+from tasks_app.jobs.recipes import RecipeError, StepSpec
+from tasks_app.jobs.retries import Budget, decide
+from tasks_app.jobs.templates import TemplateFailedError
+
+log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def attempt(step: Step) -> Iterator[None]:
+    """Around the step's work and what records it: what the block raises is recorded and costs a failure, or
+    the step where trying again cannot help; never the worker."""
+    with structlog.contextvars.bound_contextvars(trace_id=f"step:{step.pk}", job=step.job.reference):
+        try:
+            yield
+        except (StepFailedError, RecipeError, TemplateFailedError, EffectRefusedError) as error:
+            engine.mark_failed(step=step, error=str(error))
+        except Exception as error:  # an action may raise anything
+            log.exception("step_failed", step=step.key)
+            _retry_or_fail(step, f"{type(error).__name__}: {error}")
+
+
+def refuse_exhausted(step: Step, spec: StepSpec) -> None:
+    """A step that takes its workers with it is not given to ever more of them."""
+    if step.attempts <= spec.max_attempts:
+        return
+    lost = claims.lost_attempts(step)
+    decision = decide(attempts=step.failures + lost, failures=step.failures, budget=_budget(spec))
+    if lost and not decision.again:
+        events.record(step.job, decision.code, step=step, payload={"lost": lost})
+        raise StepFailedError(f"{decision.code}: {lost} workers ended without a result")
+
+
+def _retry_or_fail(step: Step, error: str) -> None:
+    """Within the budgets: again after a bounded exponential back-off."""
+    failures = step.failures + 1
+    decision = decide(
+        attempts=failures + claims.lost_attempts(step),
+        failures=failures,
+        budget=_budget(StepSpec.of_step(step.spec)),
+    )
+    events.record(step.job, decision.code, step=step, payload={"failures": failures, "error": error[:500]})
+    if not decision.again:
+        engine.mark_failed(step=step, error=f"{decision.code} after {failures}: {error}")
+        return
+    engine.mark_waiting(
+        step=step,
+        status=StepStatus.AWAITING_TOOL,
+        reason=f"{decision.code}: {error}"[:500],
+        waiting_for={"type": "backoff", "error": error[:500], "failures": failures},
+        ready_in=decision.delay,
+        failures=failures,
+    )
+
+
+def _budget(spec: StepSpec) -> Budget:
+    return Budget(max_attempts=spec.max_attempts, max_failures=spec.max_failures)
