@@ -7,6 +7,8 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    if sys.argv[1:2] == ["worker"]:
+        os.environ.setdefault("FLIGHTDECK_PAGES", "0")
     from django.conf import settings
     from django.core.management import execute_from_command_line
     from django.db import OperationalError

@@ -63,9 +63,11 @@ ALLOWED_HOSTS = [
 ]
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL.startswith("https://") else []
 
+# A worker serves no pages: what makes them is loaded there when it is needed, not held by each process.
+PAGES = env.bool("FLIGHTDECK_PAGES", True)
 INSTALLED_APPS = [
     "unfold",
-    "django.contrib.admin",
+    "config.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -81,7 +83,7 @@ INSTALLED_APPS = [
     "axes",
     "django_structlog",
     "django_prometheus",
-    "health_check",
+    *(["health_check"] if PAGES else []),
     "tasks_app",
     "orders",
     "campaigns",

@@ -7,8 +7,8 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from health_check.views import HealthCheckView
 
 from tasks_app.lifecycle.views import export_urls
-from tasks_app.webhooks.views import adcp_webhook
 
+admin.autodiscover()  # a worker has not done so at its start
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index", permanent=False)),
     path("admin/audit/", include(export_urls)),
@@ -16,7 +16,7 @@ urlpatterns = [
     path("api/v1/", include("config.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api_docs"),
-    path("webhooks/adcp/<slug:seller>/", adcp_webhook, name="adcp_webhook"),
+    path("", include("tasks_app.webhooks.urls")),
     path("health/", HealthCheckView.as_view(checks=["health_check.checks.Database"]), name="health"),
     path("", include("django_prometheus.urls")),
 ]

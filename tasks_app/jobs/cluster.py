@@ -1,24 +1,28 @@
 """The worker cluster: django-q2's, with a sentinel that survives SIGKILL of any of its processes.
 
 A process killed while idle may die holding the lock of the cluster's queue; the stock sentinel then hangs
-for good. This one rebuilds queues and pool; rows, leases and SKIP LOCKED make that safe.
+for good. This one rebuilds queues and pool; rows, leases and SKIP LOCKED make that safe. It is the process
+that was started, and all others are its children, which share what it has loaded (decision 0026).
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import multiprocessing
 import os
+import select
 import signal
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import django_q.cluster as stock
 from django import db
+from django.apps import apps
 from django.conf import settings
 from django_q.brokers import get_broker
 from django_q.conf import Conf, logger
@@ -48,6 +52,8 @@ def _die_with_parent(parent: int) -> None:
 
 def _bound_to_parent(target: Callable[..., Any], parent: int) -> Callable[..., Any]:
     def run(*args: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's reaches all of them
         _die_with_parent(parent)
         stopping.listen()
         target(*args)
@@ -80,25 +86,34 @@ class _Timer:
         self._shared.get_obj().value = seconds
 
 
+class _StopAsked:
+    """What ends the guard, as the event that django-q2 has for it. Set by a signal's handler, which must not
+    wait for a lock that the interrupted code may hold."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+
+    def set(self, *_signal: object) -> None:
+        os.write(self._write, b"!")
+
+    def is_set(self) -> bool:
+        return self.wait(0)
+
+    def wait(self, timeout: float) -> bool:
+        return bool(select.select([self._read], [], [], timeout)[0])
+
+
 class Sentinel(stock.Sentinel):
-    """django-q2's sentinel; sudden deaths rebuild the cluster's insides, and nothing outlives its parent."""
+    """django-q2's sentinel, in this process until SIGTERM or SIGINT; sudden deaths rebuild the cluster's
+    insides, and nothing outlives it."""
 
     pool: list[Any]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None and parent.pid is not None:
-            _die_with_parent(parent.pid)
-        super().__init__(*args, **kwargs)
-
-    def spawn_cluster(self) -> None:
-        super().spawn_cluster()
-        if WorkerLane.POLLING not in self.broker.lanes:
-            return
-        try:
-            wake_workers(SWEEP, lane=WorkerLane.POLLING)
-        except db.Error:
-            logger.exception("the sweep was not started; the pusher does, within seconds")
+    def __init__(self, broker: Any) -> None:
+        asked = _StopAsked()
+        super().__init__(asked, threading.Event(), uuid.uuid4(), broker, start=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, asked.set)
 
     def spawn_process(self, target: Callable[..., Any], *args: Any) -> Any:
         process = stock.get_mp_context().Process(target=_bound_to_parent(target, os.getpid()), args=args)
@@ -128,8 +143,8 @@ class Sentinel(stock.Sentinel):
 
     def reincarnate(self, process: Any) -> None:
         members = (*self.pool, self.monitor, self.pusher)
-        if process not in members:
-            return  # guard() still iterates over a pool that was rebuilt meanwhile
+        if process not in members or self.stop_event.is_set():
+            return  # guard() still iterates over a pool that was rebuilt meanwhile, or will end
         timer = getattr(process, "timer", None)
         if timer is not None and timer.value in (0, -2):
             super().reincarnate(process)  # timed out or recycled: it held nothing
@@ -144,27 +159,42 @@ class Sentinel(stock.Sentinel):
         self.pool = []
         db.connections.close_all()
         self.spawn_cluster()
+        _sweep_wake(self.broker.lanes)
         self.reincarnations += 1
 
 
 def cluster_run(lanes: Sequence[str]) -> None:
     """Run a cluster that serves `lanes`, in that order of preference, until SIGTERM or SIGINT; returns when
-    everything has stopped. Raises SystemExit(1) when its sentinel died instead. What happened while it was
-    away is compared with the sellers first."""
+    everything has stopped. What happened while it was away is compared with the sellers first."""
     try:
         run_ask(trigger=ReconciliationRun.Trigger.START, actor=SYSTEM)
     except db.Error:
         logger.exception("no reconciliation was asked for at the start; the schedule does")
+    _sweep_wake(lanes)
+    _load()
     db.connections.close_all()  # the cluster's processes are forked from this one
-    stock.Sentinel = Sentinel
     broker = get_broker(queue_of(lanes[0]))
     broker.serve(lanes)
     Conf.WORKERS = settings.WORKERS + (WorkerLane.POLLING in lanes)  # one is held by the sweep
-    cluster = stock.Cluster(broker)
+    sentinel = Sentinel(broker)
     # The cluster's processes share what is loaded: a collection there would touch, and so copy, all of it.
     gc.collect()
     gc.freeze()
-    cluster.start()
-    cluster.sentinel.join()
-    if cluster.sentinel.exitcode:
-        sys.exit(1)
+    sentinel.start()
+
+
+def _sweep_wake(lanes: Sequence[str]) -> None:
+    if WorkerLane.POLLING not in lanes:
+        return
+    try:
+        wake_workers(SWEEP, lane=WorkerLane.POLLING)
+    except db.Error:
+        logger.exception("the sweep was not started; the pusher does, within seconds")
+
+
+def _load() -> None:
+    """Load and work out here what each process would for itself: the code of the queue's tasks, and what
+    Django finds out about a model when it is first used."""
+    import_module(SWEEP.rpartition(".")[0])
+    for model in apps.get_models():
+        model._meta.get_fields()

@@ -32,6 +32,8 @@ from tasks_app.people.models import Team
 from tasks_app.sellers.models import Account, Seller
 
 HIDDEN = "(hidden)"
+# Alone: all addresses together bring the admin and the API into the worker that asks.
+WEBHOOK_ADDRESSES = "tasks_app.webhooks.urls"
 
 
 def operation_ensure(
@@ -161,7 +163,7 @@ def _wire_arguments(operation: Operation, arguments: Mapping[str, Any], *, mutat
 
 def _push_config(operation: Operation) -> dict[str, Any]:
     seller = operation.seller
-    path = reverse("adcp_webhook", args=[seller.slug])
+    path = reverse("adcp_webhook", urlconf=WEBHOOK_ADDRESSES, args=[seller.slug])
     config: dict[str, Any] = {
         "url": f"{settings.PUBLIC_URL}{path}",
         "operation_id": str(operation.pk),

@@ -12,23 +12,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from django.db import connection
 
 from tasks_app import clock
 from tasks_app.operations.breaker import breaker_probe, breaker_room
-from tasks_app.operations.leases import lease_end, leases_count
+from tasks_app.operations.leases import lease_end
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller, SellerBreaker
 
 Column = Literal["send_at", "next_poll_at"]
 # What is sent takes turns (turns.py); a look puts an operation behind all others that are due.
 _ORDER: dict[Column, str] = {"send_at": "turn_at", "next_poll_at": "next_poll_at"}
+# Looks come in the index's own order, so that no more of them are read than there is room for.
+_TIE: dict[Column, str] = {"send_at": ", t.id", "next_poll_at": ""}
 # A send moves its operation; a look may as well find that somebody has moved it.
 _LOCK: dict[Column, str] = {"send_at": "for no key update skip locked", "next_poll_at": ""}
 _DUE = """t.{column} <= %(by)s and t.status = any(%(statuses)s)
-        and not exists (select from tasks_app_calllease l where l.id = t.id and l.until >= %(now)s)
+        and t.id not in (select l.id from tasks_app_calllease l where l.until >= %(now)s)
         and (%(only)s::uuid is null or t.id = %(only)s)"""
 _SELLER = ", ".join(f"s.{f.column}" for f in Seller._meta.concrete_fields if f.name != "capabilities")
 # Lateral with a limit: one look into the index for each seller, however much is due.
@@ -37,39 +39,56 @@ select {_SELLER} from tasks_app_seller s cross join lateral (
     select from tasks_app_operation t where t.seller_id = s.id and {_DUE} limit 1) o
  order by s.id for no key update of s {{skip}}
 """  # noqa: S608 - names of ours
+_BREAKER = ", ".join(f"b.{f.column}" for f in SellerBreaker._meta.concrete_fields)
+_ROOMS = f"""
+select s.id, (select count(*) from tasks_app_calllease l where l.seller_id = s.id and l.until >= %s),
+       {_BREAKER}
+  from unnest(%s::uuid[]) s (id) left join tasks_app_sellerbreaker b on b.seller_id = s.id
+"""  # noqa: S608
 _TAKE = f"""
 with due as (
-  select o.id, s.seller_id, o.due from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
+  select o.*, s.seller_id from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
    cross join lateral (
-     select t.id, t.{{order}} as due from tasks_app_operation t
+     select t.id, t.{{order}} as due, t.task_id, t.webhook_token, t.account_id from tasks_app_operation t
       where t.seller_id = s.seller_id and {_DUE}
-      order by t.{{order}}, t.id limit s.free {{lock}}) o
+      order by t.{{order}}{{tie}} limit s.free {{lock}}) o
    order by o.due limit %(limit)s),
 leased as (
   insert into tasks_app_calllease (id, seller_id, until) select id, seller_id, %(until)s from due
       on conflict (id) do update set until = excluded.until)
-select id, seller_id from due order by due
+select d.id, d.seller_id, d.task_id, d.webhook_token, a.reference::text
+  from due d left join tasks_app_account a on a.id = d.account_id order by d.due
 """  # noqa: S608
+
+
+class Due(NamedTuple):
+    """One operation leased for a call; what a look at it needs."""
+
+    id: uuid.UUID
+    seller_id: uuid.UUID
+    task_id: str
+    sealed_token: str | None  # our webhook's, still encrypted
+    account: str | None  # the account's reference, JSON
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Ids of operations leased for a call, the longest due first, with their sellers and breakers by id."""
+    """Operations leased for a call, the longest due first, with their sellers and breakers by id."""
 
-    ids: Sequence[uuid.UUID]
+    due: Sequence[Due]
     sellers: Mapping[uuid.UUID, Seller]
     breakers: Mapping[uuid.UUID, SellerBreaker]
 
-    def operations(self, ids: Sequence[uuid.UUID] | None = None) -> list[Operation]:
+    def operations(self, due: Sequence[Due] | None = None) -> list[Operation]:
         """All of them, or those named, in their order, each with its seller."""
-        wanted = self.ids if ids is None else ids
+        wanted = [one.id for one in (self.due if due is None else due)]
         found = Operation.objects.select_related("account").in_bulk(wanted) if wanted else {}
         for operation in found.values():
             operation.seller = self.sellers[operation.seller_id]
         return [found[pk] for pk in wanted]
 
 
-_NOTHING = Claimed(ids=[], sellers={}, breakers={})
+_NOTHING = Claimed(due=[], sellers={}, breakers={})
 
 
 def claim_due(
@@ -91,8 +110,7 @@ def claim_due(
     sellers = _sellers(column, due)
     if not sellers:
         return _NOTHING
-    breakers = {row.pk: row for row in SellerBreaker.objects.filter(pk__in=sellers)}
-    rooms = _rooms(sellers, breakers, out or Counter())
+    rooms, breakers = _rooms(sellers, out or Counter())
     if column == "send_at":
         # Nothing goes out to a seller that is off: what is due is refused, whatever its slots.
         rooms |= {pk: limit for pk, seller in sellers.items() if not seller.active}
@@ -101,9 +119,9 @@ def claim_due(
         return _NOTHING
     rooms_left = {"sellers": list(free), "free": list(free.values()), "limit": limit, "until": lease_end()}
     taken = _taken(column, {**due, **rooms_left})
-    for seller_id in set(taken.values()) & breakers.keys():
+    for seller_id in {one.seller_id for one in taken} & breakers.keys():
         breaker_probe(breakers[seller_id], until=lease_end())
-    return Claimed(ids=list(taken), sellers=sellers, breakers=breakers)
+    return Claimed(due=taken, sellers=sellers, breakers=breakers)
 
 
 def _sellers(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, Seller]:
@@ -115,23 +133,27 @@ def _sellers(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, Seller]:
 
 
 def _rooms(
-    sellers: Mapping[uuid.UUID, Seller],
-    breakers: Mapping[uuid.UUID, SellerBreaker],
-    out: Counter[uuid.UUID],
-) -> dict[uuid.UUID, int]:
-    """How many more calls each seller may get. Counted after its lock, so that no other claim is missed."""
+    sellers: Mapping[uuid.UUID, Seller], out: Counter[uuid.UUID]
+) -> tuple[dict[uuid.UUID, int], dict[uuid.UUID, SellerBreaker]]:
+    """How many more calls each seller may get, and the breakers of those that have failed. Read after the
+    sellers' lock, so that no other claim is missed."""
     now = clock.now()
-    taken = leases_count(sellers)
-    rooms: dict[uuid.UUID, int] = {}
-    for pk, seller in sellers.items():
-        busy = max(taken.get(pk, 0), out[pk])
-        allowed = breaker_room(breakers.get(pk), now=now)
-        rooms[pk] = seller.slots - busy if allowed is None else min(allowed, seller.slots - busy)
-    return rooms
-
-
-def _taken(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, uuid.UUID]:
-    """Operation to seller, the longest due first."""
+    rooms, breakers = {}, {}
     with connection.cursor() as cursor:
-        cursor.execute(_TAKE.format(column=column, order=_ORDER[column], lock=_LOCK[column]), due)
-        return dict(cursor.fetchall())
+        cursor.execute(_ROOMS, [now, list(sellers)])
+        found = cursor.fetchall()
+    for pk, leased, *breaker in found:
+        if breaker[0] is not None:
+            breakers[pk] = SellerBreaker(*breaker)
+        left = sellers[pk].slots - max(leased, out[pk])
+        allowed = breaker_room(breakers.get(pk), now=now)
+        rooms[pk] = left if allowed is None else min(allowed, left)
+    return rooms, breakers
+
+
+def _taken(column: Column, due: Mapping[str, Any]) -> list[Due]:
+    """The longest due first."""
+    order = {"order": _ORDER[column], "tie": _TIE[column], "lock": _LOCK[column]}
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE.format(column=column, **order), due)
+        return [Due(*row) for row in cursor.fetchall()]

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import structlog
 from asgiref.sync import sync_to_async
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError, transaction
 from encrypted_fields.fields import EncryptedCharField
 
 from tasks_app import clock
@@ -55,12 +55,6 @@ class Call:
     continuation: dict[str, str] | None = field(default=None, repr=False)
 
 
-_TASKS = """
-select o.id, o.seller_id, o.task_id, o.webhook_token, a.reference::text
-  from unnest(%s::uuid[]) with ordinality claimed (id, place)
-  join tasks_app_operation o using (id) left join tasks_app_account a on a.id = o.account_id
- where o.task_id <> '' order by claimed.place
-"""
 # A look may be due in any of these: overdue, and ended without the result (`partial.py`), too.
 _WATCHED = (S.CALLING_ADCP, *PENDING, S.TIMED_OUT, *SETTLED)
 # Pending without a task is sent again too: what waits for credentials, or a person said to keep waiting for.
@@ -86,11 +80,8 @@ def claim_polls(
     claimed = claims.claim_due(
         column="next_poll_at", statuses=_WATCHED, due_by=due_by or clock.now(), limit=limit, out=out
     )
-    if not claimed.ids:
-        return []
-    known = {call.operation_id: call for call in _polls(claimed)}
-    nameless = claimed.operations([pk for pk in claimed.ids if pk not in known])
-    return [*known.values(), *(_look_up(operation, claimed) for operation in nameless)]
+    nameless = claimed.operations([one for one in claimed.due if not one.task_id])
+    return [*_polls(claimed), *(_look_up(operation, claimed) for operation in nameless)]
 
 
 def claim_one(*, operation_id: uuid.UUID) -> Call | None:
@@ -115,7 +106,7 @@ def _claim_sends(
     stopped = stops() if any(operation.is_mutation for operation in operations) else NO_STOPS
     taken = (_take_send(operation, claimed, stopped) for operation in operations)
     calls = [call for call in taken if call is not None]
-    leases_release(set(claimed.ids) - {call.operation_id for call in calls})
+    leases_release({one.id for one in claimed.due} - {call.operation_id for call in calls})
     return calls
 
 
@@ -156,18 +147,18 @@ def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) ->
 def _polls(claimed: claims.Claimed) -> Iterator[Call]:
     """The looks at what has a task. From columns, not operations: a look needs little, there may be many."""
     lines = {pk: _poll_line(seller, claimed.breakers.get(pk)) for pk, seller in claimed.sellers.items()}
-    with connection.cursor() as cursor:
-        cursor.execute(_TASKS, [list(claimed.ids)])
-        tasks = cursor.fetchall()
-    for operation_id, seller_id, task_id, sealed_token, account in tasks:
-        yield Call(
-            operation_id=operation_id,
-            seller_id=seller_id,
-            channel=Channel.POLL,
-            arguments=task_status_arguments(task_id, json.loads(account) if account else None),
-            sealed_token=sealed_token,
-            **lines[seller_id],
-        )
+    for one in claimed.due:
+        if one.task_id:
+            yield Call(
+                operation_id=one.id,
+                seller_id=one.seller_id,
+                channel=Channel.POLL,
+                arguments=task_status_arguments(
+                    one.task_id, json.loads(one.account) if one.account else None
+                ),
+                sealed_token=one.sealed_token,
+                **lines[one.seller_id],
+            )
 
 
 def _poll_line(seller: Seller, breaker: SellerBreaker | None) -> dict[str, Any]:

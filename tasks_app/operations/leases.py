@@ -7,11 +7,11 @@ A killed worker's runs out, and with it its call and its slot.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, Exists, OuterRef
+from django.db.models import Exists, OuterRef
 
 from tasks_app import clock
 from tasks_app.operations.lease import CallLease
@@ -33,12 +33,6 @@ def is_out() -> Exists:
 def operation_is_out(operation_id: uuid.UUID) -> bool:
     """Whether a call of one operation is out now."""
     return CallLease.objects.filter(pk=operation_id, until__gte=clock.now()).exists()
-
-
-def leases_count(sellers: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
-    """Seller to how many of its slots are taken, by all processes; without those that have none."""
-    live = CallLease.objects.filter(seller__in=sellers, until__gte=clock.now())
-    return dict(live.values_list("seller").annotate(Count("pk")))
 
 
 def leases_renew(ids: Iterable[uuid.UUID]) -> None:

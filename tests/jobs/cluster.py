@@ -52,11 +52,10 @@ class Worker:
         return settings.WORKERS + (WorkerLane.POLLING in self._lanes)
 
     def members(self) -> list[psutil.Process]:
-        """The sentinel's children in the order in which it made them: workers, monitor, pusher. Empty while
+        """The cluster's processes in the order in which they were made: workers, monitor, pusher. Empty while
         they are not complete."""
         try:
-            sentinels = self.main.children()
-            members = sorted(sentinels[0].children(), key=lambda p: p.pid) if len(sentinels) == 1 else []
+            members = sorted(self.main.children(), key=lambda p: p.pid)
             complete = len(members) == self.workers + 2
             return members if complete and all(p.status() != psutil.STATUS_ZOMBIE for p in members) else []
         except psutil.NoSuchProcess:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from functools import partial
 
 import psutil
 import pytest
 
 from config.processes import ProcessGroup
-from tasks_app.jobs.cluster import _Timer
+from tasks_app.jobs.cluster import _StopAsked, _Timer
 from tests.database import Database
 from tests.jobs.cluster import Worker, gone, works
 from tests.support import wait_until
@@ -45,21 +46,31 @@ def test_it_outlives_its_processes(worker: Worker) -> None:
     gone(everybody, within=2)
 
 
-@pytest.mark.parametrize("who", ["main", "sentinel"])
-def test_nothing_is_orphaned(worker: Worker, who: str) -> None:
+def test_nothing_is_orphaned(worker: Worker) -> None:
     works()
     everybody = worker.everybody()
-    victim = worker.main if who == "main" else worker.main.children()[0]
-    victim.kill()
+    worker.main.kill()
     # Before its exit code is asked for: the test's process group would end what is left.
     gone(everybody)
-    assert worker.exit_code() == (-9 if who == "main" else 1), "somebody above must see that it died"
+    assert worker.exit_code() == -9, "somebody above must see that it died"
 
 
-def test_idle_and_asked_to_stop_it_stops_at_once(worker: Worker) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_idle_and_asked_to_stop_it_stops_at_once(worker: Worker, number: int) -> None:
     works()
     everybody = worker.everybody()
-    worker.main.terminate()
+    worker.main.send_signal(number)
+    assert worker.exit_code(within=8) == 0
+    gone(everybody, within=1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_all_of_them_told_at_once_it_stops_and_builds_nothing_anew(worker: Worker, number: int) -> None:
+    """As by Ctrl-C in a terminal, or by a service manager that signals each process."""
+    works()
+    everybody = worker.everybody()
+    for process in everybody:
+        process.send_signal(number)
     assert worker.exit_code(within=8) == 0
     gone(everybody, within=1)
 
@@ -72,6 +83,17 @@ def test_a_process_that_does_not_stop_is_ended(worker: Worker) -> None:
     worker.main.terminate()
     assert worker.exit_code(within=10) == 0
     gone(everybody, within=1)
+
+
+def test_asked_to_stop_twice_in_one_moment_it_has_heard() -> None:
+    """As by a handler that interrupts the wait, where the lock of an event would be held."""
+    asked = _StopAsked()
+    assert not asked.is_set()
+    assert not asked.wait(0)
+    asked.set(signal.SIGTERM, None)
+    asked.set(signal.SIGINT, None)
+    assert asked.wait(10)
+    assert asked.is_set(), "it stays asked"
 
 
 def _die_with_the_lock(timer: object) -> None:
