@@ -7,6 +7,7 @@ from typing import TypeVar
 from django.db.models import Model, QuerySet
 
 from tasks_app.people.models import Team, User
+from tasks_app.people.roles import ADMINISTRATOR
 
 M = TypeVar("M", bound=Model)
 
@@ -21,3 +22,10 @@ def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> Query
 def teams_of(viewer: User) -> QuerySet[Team]:
     """The viewer's teams: what they make is made for one of these."""
     return Team.objects.all() if viewer.is_superuser else viewer.teams.all()
+
+
+def roles_held(user: User) -> frozenset[str]:
+    """Names of the person's roles; a superuser answers for everything, as an Administrator does."""
+    if user.is_superuser:
+        return frozenset({*user.groups.values_list("name", flat=True), ADMINISTRATOR})
+    return frozenset(user.groups.values_list("name", flat=True))
