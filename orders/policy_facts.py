@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 from orders.models import CONFIRMED, LIVE, UNDECIDED, UNSETTLED, Deal, DealStatus
 from tasks_app.adcp.envelopes import parse_time
 from tasks_app.approvals.policies import Facts
+from tasks_app.approvals.policy_models import PolicyRule
 from tasks_app.approvals.splitting import Flight, Neighbour
 from tasks_app.sellers.hours import hours_of
 
@@ -21,16 +22,16 @@ _REACH = timedelta(days=366)
 _ORDERED = (*CONFIRMED, DealStatus.ACCEPTED, DealStatus.BOOKING)
 
 
-def deal_facts(deal: Deal, *, approved: Decimal | None = None) -> Facts:
-    """The deal as policies see it. `approved`: what was approved before, where the question changes that."""
+def deal_facts(deal: Deal, rules: frozenset[PolicyRule], *, approved: Decimal | None = None) -> Facts:
+    """The deal as policies of `rules` see it. `approved`: what was approved before, where the question
+    changes that. Other deals are looked at only where a rule judges by them."""
     return Facts(
-        advertiser_id=deal.advertiser_id,
         approved=approved,
-        first_order=_is_first(deal),
+        first_order=PolicyRule.FIRST_ORDER in rules and _is_first(deal),
         categories=frozenset(_categories(deal)),
         manual=tuple(_manual(deal)),
         flight=Flight(start=deal.start_at, end=deal.end_at),
-        neighbours=tuple(_neighbours(deal)),
+        neighbours=tuple(_neighbours(deal)) if PolicyRule.SPLITTING in rules else (),
         hold_until=parse_time(deal.terms.get("hold_expires_at")) if deal.status in UNDECIDED else None,
         hours=hours_of(deal.seller.business_hours),
     )

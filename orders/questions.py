@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from orders.evidence import as_text, deal_evidence
@@ -44,7 +45,8 @@ def deal_question(
         policy=policy,
         amount=amount,
         currency=deal.currency,
-        facts=deal_facts(deal, approved=approved),
+        advertiser_id=deal.advertiser_id,
+        facts=partial(deal_facts, deal, approved=approved),
     )
 
 

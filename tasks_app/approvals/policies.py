@@ -6,8 +6,7 @@ cannot be judged (an amount without a rate) is caught. Nothing here approves.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -54,7 +53,6 @@ class Facts:
     is not bought by itself. `hold_until`: when the seller lets go of what it holds. `hours`: the seller's.
     """
 
-    advertiser_id: uuid.UUID | None = None
     approved: Decimal | None = None
     first_order: bool = False
     categories: frozenset[str] = frozenset()
@@ -66,6 +64,8 @@ class Facts:
 
 
 NO_FACTS = Facts()
+# Asked with the rules in force: what no rule judges by needs not be looked up.
+FactsOf = Callable[[frozenset[PolicyRule]], Facts]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +138,11 @@ def policy_evaluate(asked: Asked, policies: Collection[Policy], rates: Rates, gr
         escalate_to=_escalate_to(catching) if escalate_at else (),
         on_expiry=_on_expiry(catching),
     )
+
+
+def no_facts(rules: frozenset[PolicyRule]) -> Facts:
+    """Of what nobody knows more than kind and amount."""
+    return NO_FACTS
 
 
 def before_hold(due_at: datetime, hold_until: datetime | None, now: datetime, margin: timedelta) -> datetime:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -12,12 +14,21 @@ from django.db.models import Q, QuerySet
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.policies import Asked, Caught, Ground, Policy, Verdict, policy_evaluate
+from tasks_app.approvals.policies import Asked, Caught, FactsOf, Ground, Policy, Verdict, policy_evaluate
 from tasks_app.approvals.policy_models import ApprovalPolicy, OnExpiry, PolicyRule
 from tasks_app.approvals.rates import Rates, rates_on
 
 _COMPARING = (PolicyRule.AMOUNT, PolicyRule.SPLITTING)
 _POLICY_CHARS = Approval._meta.get_field("policy").max_length or 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """What a question demands whatever policies say: in which words it is asked, of how many, until when."""
+
+    policy: str
+    quorum: int = 1
+    due_at: datetime | None = None
 
 
 def policies_latest() -> QuerySet[ApprovalPolicy]:
@@ -60,12 +71,20 @@ def policy_of(row: ApprovalPolicy) -> Policy:
 
 
 def policies_apply(
-    asked: Asked, *, team_id: uuid.UUID, policy: str, quorum: int, due_at: datetime | None
+    *,
+    kind: str,
+    team_id: uuid.UUID,
+    advertiser_id: uuid.UUID | None,
+    amount: Decimal | None,
+    currency: str,
+    facts_of: FactsOf,
+    base: Base,
 ) -> dict[str, Any]:
-    """Columns of the approval that asks: what the policies in force demand, never less than the question
-    itself does. `policy`: in which words it is asked whatever policies say."""
+    """Columns of the approval that asks: what the policies in force demand, never less than `base`."""
     now = clock.now()
-    rows = policies_in_force(kind=asked.kind, team_id=team_id, advertiser_id=asked.facts.advertiser_id)
+    rows = policies_in_force(kind=kind, team_id=team_id, advertiser_id=advertiser_id)
+    facts = facts_of(frozenset(PolicyRule(row.rule) for row in rows))
+    asked = Asked(kind=kind, amount=amount, currency=currency, facts=facts)
     verdict = policy_evaluate(
         asked,
         [policy_of(row) for row in rows],
@@ -73,11 +92,11 @@ def policies_apply(
         Ground(
             now=now,
             deadline=settings.APPROVAL_TTL,
-            quorum=quorum,
+            quorum=base.quorum,
             hold_margin=settings.APPROVAL_HOLD_MARGIN,
         ),
     )
-    return {**_columns(verdict, policy, due_at), "hold_until": asked.facts.hold_until}
+    return {**_columns(verdict, base), "hold_until": facts.hold_until}
 
 
 def named_versions(caught: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
@@ -85,15 +104,15 @@ def named_versions(caught: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     return {"policies": [f"{one['key']}/{one['version']}" for one in caught]} if caught else {}
 
 
-def _columns(verdict: Verdict, policy: str, due_at: datetime | None) -> dict[str, Any]:
-    names = list(dict.fromkeys([policy, *(one.name for one in verdict.caught)]))
+def _columns(verdict: Verdict, base: Base) -> dict[str, Any]:
+    names = list(dict.fromkeys([base.policy, *(one.name for one in verdict.caught)]))
     said = "; ".join(names)
     return {
         "policy": said if len(said) <= _POLICY_CHARS else f"{said[: _POLICY_CHARS - 1]}…",
         "policies": [_caught(one) for one in verdict.caught],
         "quorum": verdict.quorum,
         "roles": list(verdict.roles),
-        "due_at": min(verdict.due_at, due_at) if due_at else verdict.due_at,
+        "due_at": min(verdict.due_at, base.due_at) if base.due_at else verdict.due_at,
         "escalate_at": verdict.escalate_at,
         "escalate_to": list(verdict.escalate_to),
         "on_expiry": verdict.on_expiry,

@@ -20,8 +20,8 @@ from django.db import IntegrityError, transaction
 from tasks_app import clock
 from tasks_app.approvals.kinds import Outcome, kind_of, tell_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
-from tasks_app.approvals.policies import NO_FACTS, Asked, Facts
-from tasks_app.approvals.policy_applying import named_versions, policies_apply
+from tasks_app.approvals.policies import FactsOf, no_facts
+from tasks_app.approvals.policy_applying import Base, named_versions, policies_apply
 from tasks_app.approvals.policy_escalation import approval_keep_waiting
 from tasks_app.approvals.policy_roles import has_a_role, not_your_role
 from tasks_app.lifecycle.references import next_reference
@@ -63,7 +63,9 @@ class Question:
     currency: str = ""
     due_at: datetime | None = None
     quorum: int = 1
-    facts: Facts = NO_FACTS  # what policies judge by, besides kind and amount
+    # What policies judge by besides kind and amount.
+    advertiser_id: uuid.UUID | None = None
+    facts: FactsOf = no_facts
 
 
 def evidence_digest(evidence: Mapping[str, Any]) -> str:
@@ -106,15 +108,14 @@ def _asked(question: Question) -> Approval | None:
 
 def _ask(question: Question, requested_by: Who) -> Approval:
     evidence = exact(question.evidence)
-    asked = Asked(
-        kind=question.kind, amount=question.amount, currency=question.currency, facts=question.facts
-    )
     wanted = policies_apply(
-        asked,
+        kind=question.kind,
         team_id=question.team.pk,
-        policy=question.policy,
-        quorum=question.quorum,
-        due_at=question.due_at,
+        advertiser_id=question.advertiser_id,
+        amount=question.amount,
+        currency=question.currency,
+        facts_of=question.facts,
+        base=Base(policy=question.policy, quorum=question.quorum, due_at=question.due_at),
     )
     approval = Approval(
         reference=next_reference("APR"),

@@ -28,14 +28,15 @@ class Neighbour:
 
 def parts_beside(flight: Flight, others: Collection[Neighbour], gap: timedelta) -> tuple[Neighbour, ...]:
     """Those of `others` that belong to one chain with `flight`: each overlaps the chain, or begins or ends
-    at most `gap` from it, so that a row of short orders is one. In the order of their flights."""
-    found: list[Neighbour] = []
-    start, end, left = flight.start, flight.end, list(others)
-    while True:
-        near = [o for o in left if o.flight.start <= end + gap and o.flight.end >= start - gap]
-        if not near:
-            return tuple(sorted(found, key=lambda o: (o.flight.start, o.flight.end, o.reference)))
-        found += near
-        left = [o for o in left if o not in near]
-        start = min(start, *(o.flight.start for o in near))
-        end = max(end, *(o.flight.end for o in near))
+    at most `gap` from it, so that a row of short orders is one. In the order of their flights; n log n."""
+    own = Neighbour(reference="", flight=flight, amount=Decimal(0), currency="")
+    chain: list[Neighbour] = []
+    until = flight.start
+    for one in sorted([own, *others], key=lambda o: (o.flight.start, o.flight.end, o.reference)):
+        if chain and one.flight.start > until + gap:
+            if own in chain:
+                break
+            chain = []
+        until = max(until, one.flight.end) if chain else one.flight.end
+        chain.append(one)
+    return tuple(one for one in chain if one is not own)

@@ -308,3 +308,26 @@ def test_every_rule_is_told_even_half_written(rule: PolicyRule) -> None:
     said = " ".join(policy_sentences(bare, labels={}))
     assert "None" not in said
     assert "never approves" in said
+
+
+DAYS = st.tuples(st.integers(0, 60), st.integers(1, 6))
+
+
+@settings(deadline=None)
+@given(own=DAYS, others=st.lists(DAYS, max_size=8), gap=st.integers(0, 3), data=st.data())
+def test_parts_are_all_that_can_be_reached_from_flight_to_flight(
+    own: tuple[int, int], others: list[tuple[int, int]], gap: int, data: Any
+) -> None:
+    mine = flight(own[0], sum(own))
+    rows = [part(f"D{n}", start, start + days) for n, (start, days) in enumerate(others)]
+    reached, left = [mine], list(rows)
+    while near := [r for r in left if any(_touch(r.flight, one, gap) for one in reached)]:
+        reached += [r.flight for r in near]
+        left = [r for r in left if r not in near]
+    found = parts_beside(mine, data.draw(st.permutations(rows)), timedelta(days=gap))
+    assert {one.reference for one in found} == {one.reference for one in rows if one not in left}
+
+
+def _touch(one: Flight, other: Flight, gap: int) -> bool:
+    far = timedelta(days=gap)
+    return one.start <= other.end + far and other.start <= one.end + far

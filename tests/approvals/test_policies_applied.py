@@ -107,9 +107,9 @@ def test_a_policy_that_is_off_or_elsewhere_catches_nothing(desk: Desk, ruled: Ru
     coffee, tea = make_advertiser("Coffee"), make_advertiser("Tea")
     ruled(quorum=3, team=coffee.team, advertiser=coffee, name="Coffee only")
 
-    assert desk.ask(facts=Facts(advertiser_id=tea.pk)).quorum == 1
+    assert desk.ask(advertiser_id=tea.pk).quorum == 1
     desk.subject = coffee.pk
-    assert desk.ask(facts=Facts(advertiser_id=coffee.pk)).quorum == 3
+    assert desk.ask(advertiser_id=coffee.pk).quorum == 3
 
 
 def test_only_who_has_a_role_decides_sees_and_is_told(desk: Desk, ruled: Ruled, administrator: User) -> None:
@@ -217,7 +217,7 @@ def test_nothing_waits_beyond_the_sellers_hold(desk: Desk, ruled: Ruled) -> None
         on_expiry=OnExpiry.WAIT,
     )
     hold = clock.now() + timedelta(hours=20)
-    approval = desk.ask(facts=Facts(hold_until=hold))
+    approval = desk.ask(facts=lambda rules: Facts(hold_until=hold))
     dues = []
     while approval.status == "open":
         dues.append(approval.due_at)

@@ -14,12 +14,14 @@ from orders.policy_facts import deal_facts
 from orders.questions import ask_booked_differently, ask_deal
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.policy_models import PolicyRule
 from tasks_app.approvals.services import approval_decide
 from tasks_app.people.models import Advertiser
 from tasks_app.sellers.models import Seller
 from tests.factories import make_advertiser, make_deal, make_line, make_seller, make_user
 
 pytestmark = pytest.mark.django_db
+EVERY = frozenset(PolicyRule)
 
 
 def deal_of(gross: int, *, currency: str = "USD", **fields: Any) -> Deal:
@@ -101,7 +103,7 @@ def test_a_deal_tells_what_policies_judge_by(django_assert_max_num_queries: Any)
         line, terms={"hold_expires_at": hold.isoformat()}, reasons={"policy_categories": ["fair_lending"]}
     )
     with django_assert_max_num_queries(8):
-        facts = deal_facts(Deal.objects.select_related("seller", "advertiser").get(pk=deal.pk))
+        facts = deal_facts(Deal.objects.select_related("seller", "advertiser").get(pk=deal.pk), EVERY)
     assert facts.categories == {
         "age_restricted",
         "alcohol_advertising",
@@ -121,7 +123,7 @@ def test_a_deal_tells_what_policies_judge_by(django_assert_max_num_queries: Any)
 def test_a_team_that_has_ordered_there_orders_not_for_the_first_time() -> None:
     booked = deal_of(5)
     approval_decide(approval_id=ask_deal(booked).pk, user=make_user("Approver"), verdict="approve")
-    assert not deal_facts(deal_of(5)).first_order
+    assert not deal_facts(deal_of(5), EVERY).first_order
 
 
 def test_a_product_that_states_nothing_is_judged_by_nothing() -> None:
