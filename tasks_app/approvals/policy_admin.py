@@ -21,7 +21,7 @@ from tasks_app.approvals.policy_applying import policies_latest, policy_of
 from tasks_app.approvals.policy_forms import OF_RULES, SECTIONS, PolicyForm, RateForm
 from tasks_app.approvals.policy_models import ApprovalPolicy, ExchangeRate
 from tasks_app.approvals.policy_services import changes_in_words, may_change, policy_change, policy_create
-from tasks_app.approvals.policy_words import policy_sentences, quorum_words
+from tasks_app.approvals.policy_words import catches_words, policy_sentences, quorum_words
 from tasks_app.approvals.rates import rate_add
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
@@ -85,7 +85,8 @@ class PolicyAdmin(ListPage):
 
     @display(description="Catches")
     def show_catches(self, row: ApprovalPolicy) -> str:
-        return _sentences(policy_of(row))[0]
+        said = catches_words(policy_of(row))
+        return f"{said[:1].upper()}{said[1:]}"
 
     @display(description="Wants")
     def show_people(self, row: ApprovalPolicy) -> str:

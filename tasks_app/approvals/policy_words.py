@@ -18,7 +18,7 @@ def policy_sentences(policy: Policy, *, labels: Mapping[str, str], scope: str = 
     """A policy as sentences, whole. `labels`: kinds of questions in words; `scope`: whose questions."""
     for_whom = f"For {scope}: " if scope else ""
     asked = joined([lowered(labels.get(kind, kind.replace("_", " "))) for kind in policy.kinds])
-    catches = f"{for_whom}it catches {_CATCHES[policy.rule](policy)}"
+    catches = f"{for_whom}it catches {catches_words(policy)}"
     return tuple(
         sentence
         for sentence in (
@@ -33,6 +33,11 @@ def policy_sentences(policy: Policy, *, labels: Mapping[str, str], scope: str = 
         )
         if sentence
     )
+
+
+def catches_words(policy: Policy) -> str:
+    """What comes to 100,000.00 USD or more, as a sentence goes on."""
+    return _CATCHES[policy.rule](policy)
 
 
 def people_words(quorum: int, roles: tuple[str, ...] | list[str]) -> str:

@@ -10,6 +10,7 @@ from tasks_app.people.models import Team, User
 from tasks_app.people.roles import ADMINISTRATOR
 
 M = TypeVar("M", bound=Model)
+_HELD = "_roles_held"
 
 
 def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> QuerySet[M]:
@@ -25,7 +26,11 @@ def teams_of(viewer: User) -> QuerySet[Team]:
 
 
 def roles_held(user: User) -> frozenset[str]:
-    """Names of the person's roles; a superuser answers for everything, as an Administrator does."""
-    if user.is_superuser:
-        return frozenset({*user.groups.values_list("name", flat=True), ADMINISTRATOR})
-    return frozenset(user.groups.values_list("name", flat=True))
+    """Names of the person's roles, read once for each `user` object, as Django reads rights; a superuser
+    answers for everything, as an Administrator does."""
+    held: frozenset[str] | None = user.__dict__.get(_HELD)
+    if held is None:
+        names = user.groups.values_list("name", flat=True)
+        held = frozenset({*names, ADMINISTRATOR} if user.is_superuser else names)
+        user.__dict__[_HELD] = held
+    return held

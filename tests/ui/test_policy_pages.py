@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from tasks_app.approvals.policy_applying import policies_latest
 from tasks_app.approvals.policy_models import ApprovalPolicy, ExchangeRate
+from tasks_app.people.models import Advertiser
 from tests.ui.pages import ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
 
@@ -219,3 +220,16 @@ def test_an_approval_names_what_caught_it(
     for address in (page_of(over()), list_of(ApprovalPolicy), reverse(ADD)):
         with django_assert_max_num_queries(25):
             administrator.get(address)
+
+
+def test_an_administrator_names_an_advertisers_categories(agency: Agency, client_of: ClientOf) -> None:
+    advertiser, client = Advertiser.objects.get(name="Aldous Pharma"), client_of("Administrator")
+    said = {"name": advertiser.name, "brand_domain": advertiser.brand_domain, "team": advertiser.team_id}
+    for written, kept in (
+        ("pharmaceutical_advertising, age_restricted,", ["pharmaceutical_advertising", "age_restricted"]),
+        ("Not a category!", ["pharmaceutical_advertising", "age_restricted"]),
+        ("", []),
+    ):
+        client.post(page_of(advertiser), {**said, "policy_categories": written})
+        advertiser.refresh_from_db()
+        assert advertiser.policy_categories == kept
