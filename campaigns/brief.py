@@ -116,6 +116,7 @@ Zone = Annotated[str, AfterValidator(_zone)]
 # Bounded, so that a zone's offset and the day after never leave the calendar.
 Day = Annotated[date, BeforeValidator(_day), Field(ge=date(2000, 1, 1), le=date(2199, 12, 31))]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Category = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 Domain = Annotated[str, StringConstraints(max_length=253), AfterValidator(_domain)]
 Country = Annotated[str, AfterValidator(_country)]
 
@@ -203,6 +204,8 @@ class Brief(_Part):
     geography: Geography
     formats: tuple[Text, ...] = ()
     measurement: tuple[Text, ...] = ()
+    # AdCP's sync_plans: regulatory categories that apply to it; approval policies may ask for more.
+    policy_categories: tuple[Category, ...] = Field(default=(), max_length=20)
     constraints: Constraints = Constraints()
 
 

@@ -47,6 +47,7 @@ def _deal(
         reasons={
             "lines": [_reasons(one) for one in taken],
             "passed_over": [vars(other) for other in passed if other.channel in channels],
+            **({"policy_categories": list(brief.policy_categories)} if brief.policy_categories else {}),
         },
     )
     met, asked = _score(taken)

@@ -30,7 +30,14 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Events", "dynamic_feed", "tasks_app.eventdelivery"),
         ),
     ),
-    ("Records", (("Audit trail", "receipt_long", "tasks_app.auditentry"),)),
+    (
+        "Records",
+        (
+            ("Audit trail", "receipt_long", "tasks_app.auditentry"),
+            ("Policies", "policy", "tasks_app.approvalpolicy"),
+            ("Exchange rates", "currency_exchange", "tasks_app.exchangerate"),
+        ),
+    ),
     (
         "Administration",
         (

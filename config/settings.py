@@ -339,6 +339,8 @@ ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "haldenmarsh.com
 APPROVAL_TTL = timedelta(hours=24)
 # Who may decide is reminded so long before the deadline, of short ones when a quarter of the time is left.
 APPROVAL_REMIND = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_REMIND_S", 4 * 3600))
+# An approval ends so long before the seller's hold does, of short holds at half of what is left.
+APPROVAL_HOLD_MARGIN = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_HOLD_MARGIN_S", 3600))
 MAX_BRIEF_BYTES = 1 * 2**20
 # Signs the anchors of the trail; kept outside the database.
 ANCHOR_KEY = Path(env.str("FLIGHTDECK_ANCHOR_KEY", str(VAR_DIR / "anchor_key.pem")))

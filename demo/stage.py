@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from django.db import transaction
 
 from campaigns.parsing import brief_parse
 from demo.story import STORY
+from tasks_app import clock
+from tasks_app.approvals.policy_models import ExchangeRate
+from tasks_app.approvals.rates import rate_add
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.roles import ROLES
@@ -49,7 +53,20 @@ def people_prepare(logins_file: Path) -> dict[str, tuple[str, str]]:
     passwords = _passwords(logins_file)
     for role, (username, first, last) in _PEOPLE.items():
         _login(team, role, username, first, last, passwords[role])
+    _rate_ensure(User.objects.get(username=_PEOPLE["Administrator"][0]))
     return {role: (_PEOPLE[role][0], passwords[role]) for role in ROLES}
+
+
+def _rate_ensure(administrator: User) -> None:
+    """One rate for the brief in euros: without one its deals are caught as if they were over the limit."""
+    if not ExchangeRate.objects.filter(currency="EUR").exists():
+        rate_add(
+            currency="EUR",
+            day=clock.now().date(),
+            usd=Decimal("1.083"),
+            source="Set by the demo",
+            actor=administrator,
+        )
 
 
 def sellers_prepare(sellers_file: Path) -> list[Seller]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ def interactive(
         submit(buyer, progress)
     finally:
         buyer.leave()
-    approver = logins["Approver"]
+    approver, second = logins["Approver"], logins["Administrator"]
     print(f"\n  Flightdeck runs at {url}/admin/\n")
     print("  Logins (user name, password):")
     for role, (username, password) in logins.items():
@@ -79,6 +79,7 @@ def interactive(
         f"\n  What to click:\n"
         f"    1. Log in as {approver[0]} (Approver): Today shows what waits for you.\n"
         f"    2. Open an approval: money, terms, reasons. Approve it, or reject it with a comment.\n"
+        f"       From 100,000 USD on two people decide: {second[0]} (Administrator) is the second.\n"
         f"    3. Open the campaign: its job graph moves, sellers answer by reply, webhook and poll.\n"
         f"    4. Aldous Allergy Relief comes back booked differently: decide on that too.\n"
         f"    5. Open a deal for its trail: who moved it, when, why; the hashes verify.\n"
@@ -90,14 +91,15 @@ def interactive(
 
 def headless(group: ProcessGroup, progress: Progress, url: str) -> int:
     """The same story without a person; tables, a closing JSON line, and the exit code."""
-    buyer, approver = Person(url, "tomas"), Person(url, "maya")
+    buyer, approvers = Person(url, "tomas"), (Person(url, "maya"), Person(url, "admin"))
     first = Operation.objects.order_by("-id").values_list("id", flat=True).first()
     try:
         told = submit(buyer, progress)
-        ended = group.wait(lambda: _go_on(approver, told, progress), timeout_s=_LIMIT_S)
+        ended = group.wait(lambda: _go_on(approvers, told, progress), timeout_s=_LIMIT_S)
     finally:
         buyer.leave()
-        approver.leave()
+        for approver in approvers:
+            approver.leave()
     for one in told:
         _table(one)
     summary = _summary(told, first, progress)
@@ -120,18 +122,21 @@ def submit(buyer: Person, progress: Progress) -> list[Told]:
     return told
 
 
-def _go_on(approver: Person, told: list[Told], progress: Progress) -> bool:
-    """Decide what waits; True once every campaign of this run has ended and nothing of theirs waits."""
+def _go_on(approvers: Sequence[Person], told: list[Told], progress: Progress) -> bool:
+    """Decide what waits, by as many as its policies want; True once every campaign of this run has ended and
+    nothing of theirs waits."""
     mine = {str(c.pk): c for c in Campaign.objects.filter(pk__in=[one.campaign_id for one in told])}
     deals = {str(d.pk): d for d in Deal.objects.filter(campaign_id__in=mine).select_related("seller")}
-    waiting = [a for a in _pending(approver) if a["subject_id"] in deals]
+    waiting = [a for a in _pending(approvers[0]) if a["subject_id"] in deals]
     by_campaign = {one.campaign_id: one.tale for one in told}
     for approval in waiting:
         deal = deals[approval["subject_id"]]
         tale = by_campaign[str(deal.campaign_id)]
         reject = approval["kind"] == "deal" and deal.seller.name in tale.turned_down
         verdict, comment = ("reject", "Rates were better last winter.") if reject else ("approve", "Go.")
-        approver.post(f"/approvals/{approval['id']}/decide/", json={"verdict": verdict, "comment": comment})
+        for approver in approvers[: 1 if reject else approval["quorum"]]:
+            said = {"verdict": verdict, "comment": comment}
+            approver.post(f"/approvals/{approval['id']}/decide/", json=said)
         progress.say(f"{approval['reference']} {approval['title']}: {verdict}")
     return not waiting and all(c.status in ENDED for c in mine.values())
 

@@ -23,6 +23,7 @@ from orders.evidence import as_text, deal_evidence
 from orders.models import Deal, DealLine, DealStatus
 from orders.questions import deal_question
 from orders.seller_state import deal_refresh
+from orders.services import deal_total
 from tasks_app import clock, ids, money
 from tasks_app.adcp import requests
 from tasks_app.adcp.envelopes import parse_time
@@ -184,6 +185,7 @@ def _ask(deal: Deal, operation: Operation) -> Approval:
         },
         policy="Every change, one approver",
         amount=gross,
+        approved=deal_total(deal),
     )
     return approval_open(question=question, requested_by=operation.requested_by)
 

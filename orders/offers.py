@@ -18,6 +18,7 @@ from tasks_app.sellers.models import Seller
 _UNITS_PER_RATE = {"cpm": 1000, "vcpm": 1000}
 _MAX_UNITS = Decimal(10) ** 18
 _MAX_ID = 255
+_MAX_LISTED = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +115,34 @@ def forecast_of(product: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def terms_of(product: Mapping[str, Any], expires_at: datetime | None) -> dict[str, Any]:
-    """Cancellation, measurement and hold as the seller states them."""
+    """Cancellation, measurement and hold as the seller states them, and what approval policies judge by."""
     names = ("cancellation_policy", "measurement_terms", "delivery_measurement", "creative_policy")
     terms = {name: product[name] for name in names if isinstance(product.get(name), dict)}
     if expires_at is not None:
         terms["hold_expires_at"] = expires_at.isoformat()
-    return terms
+    return {**terms, **_judged_by(product)}
+
+
+def _judged_by(product: Mapping[str, Any]) -> dict[str, Any]:
+    """Policies the seller enforces, regulated categories of what is bundled into the product, and what about
+    it is not done by itself; only what is stated. Source: AdCP core/product (`enforced_policies`,
+    `included_signals`, `material_submission`, `allowed_actions`)."""
+    signals = product.get("included_signals")
+    bundled = [one for one in signals if isinstance(one, dict)] if isinstance(signals, list) else []
+    stated = {
+        "enforced_policies": _ids(product.get("enforced_policies")),
+        "policy_categories": sorted({c for one in bundled for c in _ids(one.get("policy_categories"))}),
+        "material_by_hand": isinstance(product.get("material_submission"), dict),
+        "changes_need_approval": _changes_need_approval(product.get("allowed_actions")),
+    }
+    return {name: value for name, value in stated.items() if value}
+
+
+def _ids(value: object) -> list[str]:
+    return [one for one in value if _is_id(one)][:_MAX_LISTED] if isinstance(value, list) else []
+
+
+def _changes_need_approval(actions: object) -> bool:
+    """Whether some action on what is bought is had in no other way than by the seller's approval."""
+    listed = [one for one in actions if isinstance(one, dict)] if isinstance(actions, list) else []
+    return any(one.get("modes") == ["requires_approval"] for one in listed)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from orders.evidence import as_text, deal_evidence
 from orders.models import Deal
+from orders.policy_facts import deal_facts
 from orders.services import deal_total
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import Question, approval_open
@@ -21,9 +23,17 @@ PO_NUMBER = "po_number"
 
 
 def deal_question(
-    deal: Deal, *, kind: str, title: str, evidence: Mapping[str, Any], policy: str, amount: Decimal
+    deal: Deal,
+    *,
+    kind: str,
+    title: str,
+    evidence: Mapping[str, Any],
+    policy: str,
+    amount: Decimal,
+    approved: Decimal | None = None,
 ) -> Question:
-    """A question about a deal as it is now; `amount` in the deal's currency."""
+    """A question about a deal as it is now; `amount` in the deal's currency, and `approved`, what people
+    approved before, where the question is whether to change that."""
     return Question(
         kind=kind,
         team=deal.team,
@@ -35,6 +45,8 @@ def deal_question(
         policy=policy,
         amount=amount,
         currency=deal.currency,
+        advertiser_id=deal.advertiser_id,
+        facts=partial(deal_facts, deal, approved=approved),
     )
 
 
@@ -97,6 +109,7 @@ def ask_booked_differently(deal: Deal, *, requested_by: str = SYSTEM) -> Approva
         },
         policy="Confirmed differs from approved",
         amount=confirmed,
+        approved=deal_total(deal),
     )
     return approval_open(question=question, requested_by=requested_by)
 

@@ -1,6 +1,7 @@
 """Django looks here for the admin of one app; each room registers its own."""
 
 from tasks_app.approvals import admin as approvals
+from tasks_app.approvals import policy_admin as policies
 from tasks_app.commands import admin as commands
 from tasks_app.events import admin as events
 from tasks_app.jobs import admin as jobs
@@ -24,6 +25,7 @@ __all__ = [
     "notifications",
     "operations",
     "people",
+    "policies",
     "reconciliation",
     "schedules",
     "sellers",

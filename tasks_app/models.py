@@ -1,6 +1,7 @@
 """One Django app, one migration history: the rooms' models, imported here."""
 
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.policy_models import ApprovalEscalation, ApprovalPolicy, ExchangeRate
 from tasks_app.commands.models import Command, CommandDecision, KillSwitch, OutgoingMessage
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
 from tasks_app.jobs.clusters import WorkerCluster
@@ -23,6 +24,8 @@ __all__ = [
     "Actor",
     "Advertiser",
     "Approval",
+    "ApprovalEscalation",
+    "ApprovalPolicy",
     "AuditEntry",
     "CallLease",
     "Command",
@@ -36,6 +39,7 @@ __all__ = [
     "EventStream",
     "EventSubscription",
     "EventWait",
+    "ExchangeRate",
     "Import",
     "Job",
     "KillSwitch",

@@ -85,9 +85,9 @@ def make_line(**fields: Any) -> LineDraft:
         "guaranteed": True,
         "rate": Decimal("14.20"),
         "ceiling": Decimal(20),
-        "budget": Decimal("102500.00"),
+        "budget": Decimal("10250.00"),
         "minimum": Decimal(5000),
-        "units": Decimal("7218309.9"),
+        "units": Decimal("721831.0"),
         "targeting": {"geo_countries": ["US"]},
     }
     return LineDraft(**{**defaults, **fields})

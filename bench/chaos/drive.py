@@ -6,6 +6,7 @@ Every step may meet a database that was just killed (OperationalError, Interface
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -20,6 +21,9 @@ from orders.questions import DEAL, ask_deal
 from orders.services import DealDraft, LineDraft, deal_quote
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.policy_applying import policies_latest
+from tasks_app.approvals.policy_models import PolicyRule
+from tasks_app.approvals.policy_services import draft_of, policy_change
 from tasks_app.approvals.services import approval_decide
 from tasks_app.jobs.models import JOB_OPEN, Job
 from tasks_app.operations.models import Operation, OperationStatus
@@ -54,6 +58,7 @@ class Desk:
         self.approver.groups.add(Group.objects.get(name="Approver"))
         self.approver.teams.add(team)
         actor_ensure(user=self.approver)
+        _split_orders_pass(team)
         self._advertiser = Advertiser.objects.create(
             team=team, name="Lindqvist", brand_domain="lindqvist.com"
         )
@@ -147,3 +152,18 @@ class Desk:
             reasons={"script": script.kind},
         )
         return deal_quote(draft=draft, actor="system", requested_by="system", reason="The chaos run")
+
+
+def _split_orders_pass(team: Team) -> None:
+    """Thousands of small deals of one advertiser are what this run is made of: one approver each."""
+    administrator = User.objects.create(username="ada", first_name="Ada", last_name="Okafor")
+    administrator.groups.add(Group.objects.get(name="Administrator"))
+    administrator.teams.add(team)
+    row = policies_latest().get(rule=PolicyRule.SPLITTING)
+    policy_change(
+        key=row.key,
+        version=row.version,
+        draft=replace(draft_of(row), active=False),
+        actor=administrator,
+        reason="A run of thousands of small deals",
+    )

@@ -11,6 +11,7 @@ from tasks_app.api.base import StrictSerializer
 from tasks_app.api.selectors import Trail
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.policy_presenters import nothing_words
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.progress import WORKFLOW_STATUSES
 from tasks_app.jobs.shown import shown
@@ -161,11 +162,21 @@ class ApprovalDetailSerializer(ApprovalSerializer):
     decisions = DecisionSerializer(many=True, read_only=True)
 
     class Meta(ApprovalSerializer.Meta):
-        fields = [*ApprovalSerializer.Meta.fields, "evidence", "effects", "decisions"]
+        fields = [
+            *ApprovalSerializer.Meta.fields,
+            "policies",
+            "roles",
+            "escalate_at",
+            "escalate_to",
+            "hold_until",
+            "evidence",
+            "effects",
+            "decisions",
+        ]
 
     @extend_schema_field(serializers.DictField(child=serializers.CharField()))
     def get_effects(self, approval: Approval) -> dict[str, str]:
-        return kind_of(approval).effects
+        return {**kind_of(approval).effects, "nothing": nothing_words(approval)}
 
 
 class DecideSerializer(StrictSerializer):

@@ -13,6 +13,7 @@ from django.shortcuts import redirect
 
 from tasks_app.approvals import around, evidence, presenters, selectors
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.policy_presenters import policies_data
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.approvals.together import Refusal, approvals_decide
 from tasks_app.desk.items import plural, segments
@@ -91,6 +92,7 @@ class ApprovalAdmin(StatefulPage):
             "terms": evidence.stated_terms(obj, detail.creative_deadline),
             "facts": evidence.other_facts(obj),
             "effects": presenters.effects_of(obj),
+            **policies_data(obj),
             "hold": (hold := evidence.hold_of(obj.evidence)),
             "hold_left": presenters.hold_left(hold),
             "closed": presenters.closed_word(obj),

@@ -52,6 +52,11 @@ def kind_of(approval: Approval) -> Kind:
     return _kinds[approval.kind]
 
 
+def kind_names() -> dict[str, str]:
+    """Every known kind's name to its label, by label."""
+    return {kind.name: kind.label for kind in sorted(_kinds.values(), key=lambda kind: kind.label)}
+
+
 def on_closed(listener: Callable[[Approval], None]) -> None:
     """Call `listener(approval)` in the commit that ends an approval, however it ends."""
     if listener not in _closed:

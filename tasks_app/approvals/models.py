@@ -38,7 +38,10 @@ class Approval(Stateful):
     subject_version = models.PositiveIntegerField()
     requested_by = models.CharField(max_length=80)
     policy = models.CharField(max_length=120)
+    # What caught it: key, version, name and why, as `policies.Caught`.
+    policies = models.JSONField(default=list)
     quorum = models.PositiveSmallIntegerField(default=1)
+    roles = models.JSONField(default=list)  # of whom one must be held to decide; empty: the right will do
     amount = models.DecimalField(max_digits=18, decimal_places=4, null=True)
     currency = models.CharField(max_length=3, blank=True)
     evidence = models.JSONField()
@@ -47,6 +50,12 @@ class Approval(Stateful):
     # Who may decide was told that it waits, and reminded, in the commits that set these.
     told_at = models.DateTimeField(null=True)
     reminded_at = models.DateTimeField(null=True)
+    # When it is put to further roles, to which, and when it was.
+    escalate_at = models.DateTimeField(null=True)
+    escalate_to = models.JSONField(default=list)
+    escalated_at = models.DateTimeField(null=True)
+    on_expiry = models.CharField(max_length=6, default="expire")  # or wait: policy_models.OnExpiry
+    hold_until = models.DateTimeField(null=True)  # of the seller: no deadline goes beyond it
 
     class Meta:
         ordering = ["due_at", "id"]
@@ -61,6 +70,11 @@ class Approval(Stateful):
         indexes = [
             models.Index(fields=["subject_type", "subject_id"], name="approval_by_subject"),
             models.Index(fields=["team", "due_at"], name="approval_open", condition=models.Q(status="open")),
+            models.Index(
+                fields=["escalate_at"],
+                name="approval_escalates",
+                condition=models.Q(status="open", escalated_at__isnull=True, escalate_at__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ from tasks_app.approvals.around import Place
 from tasks_app.approvals.evidence import Package, commitment_of, flight_of, hold_of, packages
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.policy_words import caught_words
 from tasks_app.desk import text
 
 _GLYPHS = {
@@ -98,7 +99,7 @@ def digest_short(digest: str) -> str:
 def _row(approval: Approval, place: Place | None) -> Row:
     evidence = approval.evidence
     lines = packages(approval)
-    caught, _, rest = approval.policy.partition(", ")
+    caught, wanted = caught_words(approval)
     hold = hold_of(evidence)
     return Row(
         approval=approval,
@@ -108,7 +109,7 @@ def _row(approval: Approval, place: Place | None) -> Row:
         seller=str(evidence.get("seller", "")),
         channels=", ".join(dict.fromkeys(line.channel for line in lines)),
         caught=caught,
-        quorum=rest or ("one approver" if approval.quorum == 1 else f"{approval.quorum} approvers"),
+        quorum=wanted,
         place=place,
         amount=place.amount if approval.amount is None and place else approval.amount,
         currency=approval.currency or (place.currency if place else ""),

@@ -9,6 +9,7 @@ from django.db.models import Prefetch, QuerySet
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.approvals.policy_roles import has_a_role, not_your_role, open_to
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
@@ -26,7 +27,8 @@ def approvals_of_teams(viewer: User) -> QuerySet[Approval]:
 
 
 def approvals_waiting_for(viewer: User) -> QuerySet[Approval]:
-    """Open ones the viewer can decide now: right held, not their request, not decided by them, in time."""
+    """Open ones the viewer can decide now: right and role held, not their request, not decided by them, in
+    time."""
     if not may_decide(viewer):
         return Approval.objects.none()
     key = actor_key(viewer)
@@ -35,7 +37,7 @@ def approvals_waiting_for(viewer: User) -> QuerySet[Approval]:
         approvals_of_teams(viewer)
         .exclude(requested_by=key)
         .exclude(pk__in=decided)
-        .filter(due_at__gt=clock.now())
+        .filter(open_to(viewer), due_at__gt=clock.now())
     )
 
 
@@ -78,6 +80,8 @@ def obstacle(approval: Approval, viewer: User, decisions: Collection[Decision]) 
     key = actor_key(viewer)
     if not may_decide(viewer):
         return "Deciding needs the right of an Approver; you may read it."
+    if not has_a_role(viewer, approval.roles):
+        return not_your_role(approval.roles)
     if approval.requested_by == key:
         return "You asked for this yourself: somebody else decides."
     if approval.status != ApprovalStatus.OPEN:

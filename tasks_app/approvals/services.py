@@ -15,12 +15,15 @@ from typing import Any, Literal
 
 import rfc8785
 import structlog
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from tasks_app import clock
 from tasks_app.approvals.kinds import Outcome, kind_of, tell_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.approvals.policies import FactsOf, no_facts
+from tasks_app.approvals.policy_applying import Base, named_versions, policies_apply
+from tasks_app.approvals.policy_escalation import approval_keep_waiting
+from tasks_app.approvals.policy_roles import has_a_role, not_your_role
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, exact, transition
 from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
@@ -60,6 +63,9 @@ class Question:
     currency: str = ""
     due_at: datetime | None = None
     quorum: int = 1
+    # What policies judge by besides kind and amount.
+    advertiser_id: uuid.UUID | None = None
+    facts: FactsOf = no_facts
 
 
 def evidence_digest(evidence: Mapping[str, Any]) -> str:
@@ -76,7 +82,8 @@ def _i_json(value: Any) -> Any:
 
 
 def approval_open(*, question: Question, requested_by: Who) -> Approval:
-    """Ask people; the same open question about the same subject is not asked twice."""
+    """Ask people, as the policies in force demand; the same open question about the same subject is not asked
+    twice."""
     asked = _asked(question)
     if asked is not None:
         return asked
@@ -101,6 +108,15 @@ def _asked(question: Question) -> Approval | None:
 
 def _ask(question: Question, requested_by: Who) -> Approval:
     evidence = exact(question.evidence)
+    wanted = policies_apply(
+        kind=question.kind,
+        team_id=question.team.pk,
+        advertiser_id=question.advertiser_id,
+        amount=question.amount,
+        currency=question.currency,
+        facts_of=question.facts,
+        base=Base(policy=question.policy, quorum=question.quorum, due_at=question.due_at),
+    )
     approval = Approval(
         reference=next_reference("APR"),
         kind=question.kind,
@@ -110,19 +126,17 @@ def _ask(question: Question, requested_by: Who) -> Approval:
         subject_id=question.subject_id,
         subject_version=question.subject_version,
         requested_by=actor_key(requested_by),
-        policy=question.policy,
-        quorum=question.quorum,
         amount=question.amount,
         currency=question.currency,
         evidence=evidence,
         evidence_digest=evidence_digest(evidence),
-        due_at=question.due_at or clock.now() + settings.APPROVAL_TTL,
+        **wanted,
     )
     create(
         approval,
         actor=requested_by,
         reason=question.title,
-        metadata={"evidence_digest": approval.evidence_digest},
+        metadata={"evidence_digest": approval.evidence_digest, **named_versions(approval.policies)},
     )
     return approval
 
@@ -183,6 +197,8 @@ def _check(approval: Approval, user: User, verdict: str, comment: str) -> None:
         raise ValueError(f"verdict is approve or reject, not {verdict!r}")
     if user.is_service or not user.is_active or not user.has_perm(DECIDE):
         raise DecisionRefusedError("no_right", "You have no right to decide on approvals.")
+    if not has_a_role(user, approval.roles):
+        raise DecisionRefusedError("no_right", not_your_role(approval.roles))
     if approval.requested_by == actor_key(user):
         raise DecisionRefusedError("own_request", "You asked for this yourself: somebody else decides.")
     if approval.status != ApprovalStatus.OPEN:
@@ -239,7 +255,7 @@ def _expire(approval_id: uuid.UUID) -> bool:
         .select_for_update(skip_locked=True, no_key=True)
         .first()
     )
-    if approval is None:
+    if approval is None or approval_keep_waiting(approval):
         return False
     transition(approval, ApprovalStatus.EXPIRED, actor=SYSTEM)
     _close(approval, Outcome(answer="expired", actor=SYSTEM, comment="Nobody decided in time"))

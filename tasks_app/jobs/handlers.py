@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tasks_app.approvals.kinds import on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.policy_escalation import approvals_escalate
 from tasks_app.approvals.services import approvals_expire_due
 from tasks_app.approvals.telling import approvals_remind, approvals_tell
 from tasks_app.events.retention import events_prune
@@ -25,6 +26,7 @@ def register() -> None:
     on_settled(_operation_settled)
     on_closed(_approval_closed)
     chore_register("expired_approvals", approvals_expire_due)
+    chore_register("approvals_escalated", approvals_escalate)
     chore_register("approvals_told", approvals_tell)
     chore_register("approvals_reminded", approvals_remind)
     chore_register("woken", wake.wake_if_missed)

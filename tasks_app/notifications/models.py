@@ -11,8 +11,8 @@ from tasks_app.people.models import Team, User
 
 class Notification(models.Model):
     """One thing that people are told. A team's is for its members, with a `right` for those who hold it;
-    without a team it is for all who hold `right` (operators). Never for `not_for`, an actor. `subject_type`
-    and `subject_id` name what it is about, in any storey."""
+    without a team it is for all who hold `right` (operators). `roles` narrows either to who has one of them.
+    Never for `not_for`, an actor. `subject_type` and `subject_id` name what it is about, in any storey."""
 
     class Level(models.TextChoices):
         INFO = "info"
@@ -29,6 +29,7 @@ class Notification(models.Model):
     subject_id = models.UUIDField(null=True)
     team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)
     right = models.CharField(max_length=80, blank=True)
+    roles = models.JSONField(default=list)
     not_for = models.CharField(max_length=80, blank=True)  # the key of who asked and may not answer
     # Told once: a second one with the same key is not made.
     key = models.CharField(max_length=200, unique=True, null=True)  # noqa: DJ001 (most have none)

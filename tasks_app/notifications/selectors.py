@@ -12,6 +12,8 @@ from tasks_app.lifecycle.names import names_of
 from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
 from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import User
+from tasks_app.people.roles import ADMINISTRATOR
+from tasks_app.people.scope import roles_held
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 RECENT, UNREAD_LATEST = 200, 1000
@@ -19,11 +21,15 @@ _UNREAD = """
 select count(*) from (
   select n.id from tasks_app_user_teams t cross join lateral (
     select id from tasks_app_notification where team_id = t.team_id and "right" = any(%s) and not_for <> %s
+       and (roles = '[]' or roles ?| array(select g.name from auth_group g
+           join tasks_app_user_groups h on h.group_id = g.id where h.user_id = %s))
      order by id desc limit %s) n
    where t.user_id = %s
   union all
   select n.id from unnest(%s::text[]) held(name) cross join lateral (
     select id from tasks_app_notification where team_id is null and "right" = held.name and not_for <> %s
+       and (roles = '[]' or roles ?| array(select g.name from auth_group g
+           join tasks_app_user_groups h on h.group_id = g.id where h.user_id = %s))
      order by id desc limit %s) n
 ) told where not exists (
   select from tasks_app_notificationread r where r.notification_id = told.id and r.user_id = %s)
@@ -37,7 +43,9 @@ def notifications_of(viewer: User) -> QuerySet[Notification]:
     held = viewer.get_all_permissions()
     for_operators = Q(team__isnull=True, right__in=held)
     for_members = Q(team__in=viewer.teams.all(), right__in={"", *held})
-    return Notification.objects.filter(for_members | for_operators).exclude(not_for=actor_key(viewer))
+    for_roles = Q(roles=[]) | Q(roles__has_any_keys=sorted(roles_held(viewer)))
+    told = Notification.objects.filter(for_members | for_operators).filter(for_roles)
+    return told.exclude(not_for=actor_key(viewer))
 
 
 def notifications_unread(rows: QuerySet[Notification], viewer: User) -> QuerySet[Notification]:
@@ -67,8 +75,9 @@ def unread_count(viewer: User) -> int:
         recent = Notification.objects.order_by("-pk").values("pk")[:RECENT]
         return notifications_unread(Notification.objects.filter(pk__in=recent), viewer).count()
     rights, actor = sorted(viewer.get_all_permissions()), actor_key(viewer)
+    mine = (actor, viewer.pk, RECENT)
     with connection.cursor() as cursor:
-        cursor.execute(_UNREAD, [["", *rights], actor, RECENT, viewer.pk, rights, actor, RECENT, viewer.pk])
+        cursor.execute(_UNREAD, (["", *rights], *mine, viewer.pk, rights, *mine, viewer.pk))
         return int(cursor.fetchone()[0])
 
 
@@ -91,9 +100,16 @@ def mail_recipients(note: Notification) -> QuerySet[User]:
         people = User.objects.with_perm(note.right, backend=_BACKEND)
     if note.team_id is not None:
         people = people.filter(teams=note.team_id)
+    if note.roles:
+        people = people.filter(Q(groups__name__in=note.roles) | _stands_for(note.roles))
     mailed = NotificationMail.objects.filter(notification=note, user=OuterRef("pk"))
     wanted = people.filter(mail_notifications=True, is_service=False).exclude(email="")
     asker = actor_user(note.not_for) if note.not_for else None
     if asker is not None:
         wanted = wanted.exclude(pk=asker.pk)
     return wanted.filter(~Exists(mailed)).distinct().order_by("pk")
+
+
+def _stands_for(roles: list[str]) -> Q:
+    """Superusers, where an Administrator is told (`roles_held`)."""
+    return Q(is_superuser=True) if ADMINISTRATOR in roles else Q(pk__in=[])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -40,11 +41,12 @@ def notify(
     about: About | None = None,
     team: Team | None = None,
     right: str = "",
+    roles: Sequence[str] = (),
     not_for: str = "",
     key: str | None = None,
 ) -> bool:
-    """Tell a team, those of it who hold `right`, or all who do, in the caller's transaction; never the actor
-    `not_for` (a key). With a `key` it is told once,
+    """Tell a team, those of it who hold `right`, or all who do, in the caller's transaction; of them only who
+    has one of `roles`, where some are named; never the actor `not_for` (a key). With a `key` it is told once,
     however often it is said; answers whether it was told now. The event `notification.told` is written with
     it. A title is one line. Raises ValueError when it is for nobody."""
     if team is None and not right:
@@ -58,6 +60,7 @@ def notify(
         subject_id=about.id if about else None,
         team=team,
         right=right,
+        roles=list(roles),
         not_for=not_for,
         key=key,
         at=clock.now(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from zoneinfo import available_timezones
@@ -15,12 +16,13 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import Actor, Advertiser, Team, User
 
 admin.site.unregister(Group)
+_CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
 class _Kept(ModelAdmin):
@@ -112,8 +114,33 @@ class TeamAdmin(_Kept):
     search_fields = ("name",)
 
 
+class _AdvertiserForm(forms.ModelForm):
+    """An advertiser, its categories written with commas between."""
+
+    policy_categories = forms.CharField(
+        required=False,
+        max_length=1000,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Regulatory categories as AdCP names them, with commas between: age_restricted, … "
+        "Approval policies ask for more where one applies.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["policy_categories"] = ", ".join(self.instance.policy_categories)
+
+    def clean_policy_categories(self) -> list[str]:
+        said = [word.strip() for word in self.cleaned_data["policy_categories"].split(",")]
+        named = list(dict.fromkeys(word for word in said if word))
+        wrong = [word for word in named if not _CATEGORY.fullmatch(word)]
+        if wrong:
+            raise forms.ValidationError(f"{wrong[0]!r} is no category: write it like age_restricted.")
+        return named
+
+
 @admin.register(Advertiser)
 class AdvertiserAdmin(_Kept):
+    form = _AdvertiserForm
     list_display = ("name", "brand_domain", "team")
     list_filter = ("team",)
     list_select_related = ("team",)

@@ -28,6 +28,8 @@ class Advertiser(models.Model):
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="advertisers")
     name = models.CharField(max_length=160)
     brand_domain = models.CharField(max_length=253)
+    # Regulatory regimes that apply to it, as AdCP names them (`policy_categories`): age_restricted, …
+    policy_categories = models.JSONField(default=list, blank=True)
 
     class Meta:
         ordering = ["name"]

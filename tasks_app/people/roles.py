@@ -20,6 +20,8 @@ _READ = (
     "tasks_app.view_seller",
     "tasks_app.view_account",
     "tasks_app.view_auditentry",
+    "tasks_app.view_approvalpolicy",
+    "tasks_app.view_exchangerate",
 )
 _RECONCILIATION = ("tasks_app.view_reconciliationrun", "tasks_app.view_reconciliationfinding")
 SUBMIT_CAMPAIGN = "campaigns.submit_campaign"
@@ -32,6 +34,8 @@ DELIVER_EVENT = "tasks_app.deliver_event"
 CANCEL_DEAL = "orders.cancel_deal"
 ADD_SELLER = "tasks_app.add_seller"
 TURN_KILL_SWITCH = "tasks_app.turn_kill_switch"
+MANAGE_POLICIES = "tasks_app.manage_policies"
+ADMINISTRATOR = "Administrator"
 _COMMANDS = ("tasks_app.view_command", "tasks_app.view_killswitch")
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -70,6 +74,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         DELIVER_EVENT,
         CANCEL_DEAL,
         TURN_KILL_SWITCH,
+        MANAGE_POLICIES,
         *_COMMANDS,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",

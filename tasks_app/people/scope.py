@@ -7,8 +7,10 @@ from typing import TypeVar
 from django.db.models import Model, QuerySet
 
 from tasks_app.people.models import Team, User
+from tasks_app.people.roles import ADMINISTRATOR
 
 M = TypeVar("M", bound=Model)
+_HELD = "_roles_held"
 
 
 def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> QuerySet[M]:
@@ -21,3 +23,14 @@ def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> Query
 def teams_of(viewer: User) -> QuerySet[Team]:
     """The viewer's teams: what they make is made for one of these."""
     return Team.objects.all() if viewer.is_superuser else viewer.teams.all()
+
+
+def roles_held(user: User) -> frozenset[str]:
+    """Names of the person's roles, read once for each `user` object, as Django reads rights; a superuser
+    answers for everything, as an Administrator does."""
+    held: frozenset[str] | None = user.__dict__.get(_HELD)
+    if held is None:
+        names = user.groups.values_list("name", flat=True)
+        held = frozenset({*names, ADMINISTRATOR} if user.is_superuser else names)
+        user.__dict__[_HELD] = held
+    return held

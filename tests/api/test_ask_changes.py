@@ -135,7 +135,7 @@ def test_rejected_it_is_withdrawn(api: APIClient, opened: Open, deal: Deal) -> N
 
     operation = Operation.objects.get(pk=told["operation_id"])
     assert (operation.status, claim_one(operation_id=operation.pk)) == ("canceled", None)
-    assert DealLine.objects.get(deal=deal).budget == Decimal("102500")
+    assert DealLine.objects.get(deal=deal).budget == Decimal("10250")
 
 
 def test_when_the_deal_has_moved_it_is_asked_anew(api: APIClient, opened: Open, deal: Deal) -> None:

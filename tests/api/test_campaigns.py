@@ -138,7 +138,7 @@ def test_detail_by_reference_with_allocations_and_deals(api: APIClient) -> None:
     told = api.get(f"{ROOM}{campaign.reference.lower()}/").json()
 
     assert told["allocations"] == [{"channel": "olv", "amount": "1000.0000"}]
-    assert [(d["reference"], d["gross"]) for d in told["deals"]] == [(deal.reference, "102500.0000")]
+    assert [(d["reference"], d["gross"]) for d in told["deals"]] == [(deal.reference, "10250.0000")]
     assert told["outcome"] == {}
 
 

@@ -108,7 +108,7 @@ def test_the_purchase_says_what_was_approved_and_is_made_once(booking: tuple[Dea
     assert deal_book(deal=deal).pk == operation.pk
     assert Operation.objects.filter(task_type="create_media_buy").count() == 1
     sent = operation.request
-    assert [p["budget"] for p in sent["packages"]] == [102500, 61500]
+    assert [p["budget"] for p in sent["packages"]] == [10250, 61500]
     assert sent["account"] == {"account_id": "acc-norrland-digital"}
     assert sent["context"]["deal_id"] == str(deal.pk)
     assert sent["packages"][0]["context"]["line_id"] == str(deal.lines.get(position=1).pk)
@@ -132,7 +132,7 @@ def test_a_confirmation_as_approved_books_the_deal(booking: tuple[Deal, Operatio
 @pytest.mark.parametrize(
     ("field", "change"),
     [
-        ("budget", lambda deal: {"budget": 96657.5}),
+        ("budget", lambda deal: {"budget": 9665.75}),
         ("start", lambda deal: {"start_time": (deal.start_at + timedelta(days=1)).isoformat()}),
         ("end", lambda deal: {"end_time": (deal.end_at - timedelta(days=1)).isoformat()}),
         ("rate", lambda deal: {"bid_price": 15.1}),
@@ -164,7 +164,7 @@ def whole(deal: Deal, total: float | None) -> dict[str, Any]:
     return told if total is None else {**told, "total_budget": total}
 
 
-@pytest.mark.parametrize(("total", "differs"), [(164_000, False), (150_000.5, True), (None, False)])
+@pytest.mark.parametrize(("total", "differs"), [(71_750, False), (60_000.5, True), (None, False)])
 def test_a_total_without_package_budgets_is_compared_with_what_was_approved(
     booking: tuple[Deal, Operation], total: float | None, differs: bool
 ) -> None:
@@ -173,12 +173,12 @@ def test_a_total_without_package_budgets_is_compared_with_what_was_approved(
     deal.refresh_from_db()
     assert deal.differs == differs
     told = {"line": 0, "product": "The media buy", "field": "total_budget"}
-    expected = [{**told, "approved": "164000", "confirmed": "150000.5"}] if differs else []
+    expected = [{**told, "approved": "71750", "confirmed": "60000.5"}] if differs else []
     assert deal.differences == expected
     if differs:
         (shown,) = evidence_differences(Approval.objects.get(kind=DIFFERENT))
-        assert (shown.confirmed, shown.approved) == ("150,000.50", "164,000.00")
-        assert shown.change.startswith("−13,999.50")
+        assert (shown.confirmed, shown.approved) == ("60,000.50", "71,750.00")
+        assert shown.change.startswith("−11,749.50")
 
 
 def test_a_total_that_differs_stays_so_until_the_seller_states_another(
@@ -189,7 +189,7 @@ def test_a_total_that_differs_stays_so_until_the_seller_states_another(
 
     deal = deal_follow(deal_id=deal.pk, buy={**whole(deal, None), "revision": 2}, asked_at=clock.now())
     assert deal.differs, "it says nothing of the total"
-    deal = deal_follow(deal_id=deal.pk, buy={**whole(deal, 164_000), "revision": 3}, asked_at=clock.now())
+    deal = deal_follow(deal_id=deal.pk, buy={**whole(deal, 71_750), "revision": 3}, asked_at=clock.now())
     assert (deal.differs, deal.differences) == (False, [])
     assert Approval.objects.get(kind=DIFFERENT).status == "voided"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -26,6 +26,9 @@ from orders.services import DealDraft, LineDraft, deal_book, deal_quote
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.policy_applying import policies_latest
+from tasks_app.approvals.policy_services import draft_of, policy_change
+from tasks_app.approvals.rates import rate_add
 from tasks_app.approvals.services import approval_decide
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.converge import observe
@@ -89,6 +92,7 @@ def seed() -> Agency:
     days = _Days()
     with days.running():
         people = _people()
+        _policies(people["Administrator"])
         agency = Agency(people=people, sellers=sellers(), campaigns={}, deals={})
         days.back(days=2, hours=20)
         aldous = _aldous(agency, days)
@@ -135,6 +139,21 @@ def _people() -> dict[str, User]:
         made[role] = user
     assert set(made) == set(ROLES)
     return made
+
+
+def _policies(administrator: User) -> None:
+    """The agency's own limits: two approvers from a million dollars on."""
+    for row in policies_latest().exclude(rule="always"):
+        limit = {"limit": Decimal(1_000_000), "name": row.name.replace("100,000", "1,000,000")}
+        policy_change(
+            key=row.key,
+            version=row.version,
+            draft=replace(draft_of(row), **limit),
+            actor=administrator,
+            reason="What our buyers book every week",
+        )
+    today = clock.now().date()
+    rate_add(currency="EUR", day=today, usd=Decimal("1.083"), source="ECB", actor=administrator)
 
 
 def _aldous(agency: Agency, days: _Days) -> Campaign:

@@ -1,0 +1,95 @@
+"""What approval policies judge a deal by: first order, categories, manual inventory, its neighbours, hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import QuerySet, Sum
+from django.db.models.functions import Coalesce
+
+from orders.models import CONFIRMED, LIVE, UNDECIDED, UNSETTLED, Deal, DealStatus
+from tasks_app.adcp.envelopes import parse_time
+from tasks_app.approvals.policies import Facts
+from tasks_app.approvals.policy_models import PolicyRule
+from tasks_app.approvals.splitting import Flight, Neighbour
+from tasks_app.sellers.hours import hours_of
+
+# Flights further away than this are no part of the same order, however many lie in between.
+_REACH = timedelta(days=366)
+_ORDERED = (*CONFIRMED, DealStatus.ACCEPTED, DealStatus.BOOKING)
+
+
+def deal_facts(deal: Deal, rules: frozenset[PolicyRule], *, approved: Decimal | None = None) -> Facts:
+    """The deal as policies of `rules` see it. `approved`: what was approved before, where the question
+    changes that. Other deals are looked at only where a rule judges by them."""
+    return Facts(
+        approved=approved,
+        first_order=PolicyRule.FIRST_ORDER in rules and _is_first(deal),
+        categories=frozenset(_categories(deal)),
+        manual=tuple(_manual(deal)),
+        flight=Flight(start=deal.start_at, end=deal.end_at),
+        neighbours=tuple(_neighbours(deal)) if PolicyRule.SPLITTING in rules else (),
+        hold_until=parse_time(deal.terms.get("hold_expires_at")) if deal.status in UNDECIDED else None,
+        hours=hours_of(deal.seller.business_hours),
+    )
+
+
+def _is_first(deal: Deal) -> bool:
+    """Whether the team has ordered nothing from this seller yet, this deal itself included."""
+    ordered = Deal.objects.filter(team=deal.team_id, seller=deal.seller_id, status__in=_ORDERED)
+    return not ordered.exists()
+
+
+def _categories(deal: Deal) -> Iterator[str]:
+    """AdCP's policy categories of the advertiser, the brief and the products, and what sellers enforce."""
+    yield from _words(deal.advertiser.policy_categories)
+    yield from _words(deal.reasons.get("policy_categories"))
+    for line in deal.lines.all():
+        yield from _words(line.terms.get("policy_categories"))
+        yield from _words(line.terms.get("enforced_policies"))
+
+
+def _manual(deal: Deal) -> Iterator[str]:
+    for line in deal.lines.all():
+        for why in _why_manual(line.guaranteed, line.is_fixed, line.terms):
+            yield f"{line.product_name} {why}"
+
+
+def _why_manual(guaranteed: bool, is_fixed: bool, terms: Mapping[str, Any]) -> Iterator[str]:
+    if not guaranteed:
+        yield "is not guaranteed"
+    if not is_fixed:
+        yield "has no fixed price"
+    if terms.get("material_by_hand") is True:
+        yield "takes its material by hand"
+    if terms.get("changes_need_approval") is True:
+        yield "is changed only with the seller’s approval"
+
+
+def _neighbours(deal: Deal) -> Iterator[Neighbour]:
+    """Open and booked deals of the same advertiser with the same seller, near this one's flight."""
+    same: QuerySet[Deal] = Deal.objects.filter(
+        advertiser=deal.advertiser_id,
+        seller=deal.seller_id,
+        status__in=(*UNSETTLED, *LIVE),
+        start_at__lte=deal.end_at + _REACH,
+        end_at__gte=deal.start_at - _REACH,
+    ).exclude(pk=deal.pk)
+    gross = Sum(Coalesce("lines__confirmed_budget", "lines__budget"))
+    rows = same.order_by("start_at", "id").annotate(gross=gross)
+    for reference, start, end, total, currency in rows.values_list(
+        "reference", "start_at", "end_at", "gross", "currency"
+    ):
+        yield Neighbour(
+            reference=reference,
+            flight=Flight(start=start, end=end),
+            amount=total or Decimal(0),
+            currency=currency,
+        )
+
+
+def _words(value: Any) -> Iterator[str]:
+    return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())
