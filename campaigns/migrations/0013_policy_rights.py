@@ -19,6 +19,6 @@ def sync(_apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
 class Migration(migrations.Migration):
     dependencies = [
         ("campaigns", "0012_schedule_rights"),
-        ("tasks_app", "0021_policies"),
+        ("tasks_app", "0022_policies"),
     ]
     operations = [migrations.RunPython(sync, migrations.RunPython.noop)]

@@ -2,7 +2,7 @@
 
 A process killed while idle may die holding the lock of the cluster's queue; the stock sentinel then hangs
 for good. This one rebuilds queues and pool; rows, leases and SKIP LOCKED make that safe. It is the process
-that was started, and all others are its children, which share what it has loaded (decision 0026).
+that was started, and all others are its children, which share what it has loaded (decision 0032).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def defaults_add(apps, _editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks_app", "0020_schedules"),
+        ("tasks_app", "0021_steps_together"),
     ]
 
     operations = [
