@@ -341,6 +341,9 @@ APPROVAL_TTL = timedelta(hours=24)
 APPROVAL_REMIND = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_REMIND_S", 4 * 3600))
 # An approval ends so long before the seller's hold does, of short holds at half of what is left.
 APPROVAL_HOLD_MARGIN = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_HOLD_MARGIN_S", 3600))
+# How long a claim holds, and how long the link in a mail opens its page.
+APPROVAL_CLAIM = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_CLAIM_S", 4 * 3600))
+APPROVAL_LINK = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_LINK_S", 7 * 86_400))
 MAX_BRIEF_BYTES = 1 * 2**20
 # Signs the anchors of the trail; kept outside the database.
 ANCHOR_KEY = Path(env.str("FLIGHTDECK_ANCHOR_KEY", str(VAR_DIR / "anchor_key.pem")))

@@ -2,6 +2,13 @@
 
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.policy_models import ApprovalEscalation, ApprovalPolicy, ExchangeRate
+from tasks_app.approvals.records import (
+    ApprovalNote,
+    DecisionBatch,
+    DecisionBatchItem,
+    Delegation,
+    LinkUse,
+)
 from tasks_app.commands.models import Command, CommandDecision, KillSwitch, OutgoingMessage
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
 from tasks_app.jobs.clusters import WorkerCluster
@@ -9,7 +16,13 @@ from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
 from tasks_app.jobs.outside_event import EventWait, OutsideEvent
 from tasks_app.jobs.schedule import Schedule, ScheduleEntry
 from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, LifecycleRule, OutboxEvent
-from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
+from tasks_app.notifications.models import (
+    Notification,
+    NotificationMail,
+    NotificationRead,
+    TeamWebhook,
+    TeamWebhookSent,
+)
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.lease import CallLease
@@ -25,6 +38,7 @@ __all__ = [
     "Advertiser",
     "Approval",
     "ApprovalEscalation",
+    "ApprovalNote",
     "ApprovalPolicy",
     "AuditEntry",
     "CallLease",
@@ -33,6 +47,9 @@ __all__ = [
     "Conflict",
     "Continuation",
     "Decision",
+    "DecisionBatch",
+    "DecisionBatchItem",
+    "Delegation",
     "Edge",
     "EventCount",
     "EventDelivery",
@@ -45,6 +62,7 @@ __all__ = [
     "KillSwitch",
     "LifecycleEdge",
     "LifecycleRule",
+    "LinkUse",
     "Notification",
     "NotificationMail",
     "NotificationRead",
@@ -64,6 +82,8 @@ __all__ = [
     "SenderTally",
     "Step",
     "Team",
+    "TeamWebhook",
+    "TeamWebhookSent",
     "User",
     "WebhookDelivery",
     "WorkerCluster",
