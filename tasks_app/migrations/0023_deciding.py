@@ -19,7 +19,7 @@ create trigger {table}_truncate before truncate on tasks_app_{table}
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks_app", "0020_schedules"),
+        ("tasks_app", "0022_policies"),
     ]
 
     operations = [
