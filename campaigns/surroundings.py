@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 
 from django.db.models import Sum
@@ -13,17 +12,14 @@ from django.urls import reverse
 
 from campaigns.commitments import Money, money_of
 from campaigns.models import Campaign
+from campaigns.seller_history import seller_history
 from campaigns.track import answer_times, middle
-from orders.models import CONFIRMED, Deal, DealLine, DealStatus
-from tasks_app import clock
+from orders.models import Deal
 from tasks_app.approvals.around import Budget, Detail, Place, around_register
-from tasks_app.desk import text
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
-
-_YEAR = timedelta(days=365)
 
 
 def register() -> None:
@@ -115,7 +111,7 @@ def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     return Detail(
         budget=_budget(campaign, money, deal) if campaign else None,
         group=tuple(money.deals - {deal.pk}),
-        history=_history(deal, viewer, answers),
+        history=seller_history(viewer, deal.seller_id, without=deal.pk, answers=answers),
         answer_time=middle(answers),
         creative_deadline=deal.creative_deadline,
     )
@@ -144,55 +140,3 @@ def _budget(campaign: Campaign, money: Money, deal: Deal) -> Budget | None:
     if campaign.budget is None:
         return None
     return Budget(total=campaign.budget, taken=money.taken_without(deal.pk), currency=campaign.currency)
-
-
-def _history(deal: Deal, viewer: User, answers: Sequence[timedelta]) -> tuple[tuple[str, str], ...]:
-    before = list(
-        visible(Deal.objects.filter(seller=deal.seller_id), viewer)
-        .exclude(pk=deal.pk)
-        .exclude(status__in=(DealStatus.QUOTED, DealStatus.NEGOTIATING, DealStatus.ACCEPTED))
-        .values_list("status", "differences", "confirmed_at")
-    )
-    booked = [differences for status, differences, _ in before if status in CONFIRMED]
-    if not before:
-        return (("Deals before", "none, this would be the first"),)
-    lost = sum(status in _LOST for status, _, _ in before)
-    differing = sum(bool(found) for found in booked)
-    since = min((at for _, _, at in before if at is not None), default=None)
-    first = f"{len(booked) - differing} of {len(booked)} booked" + (
-        f" since {text.day(since)}" if since else ""
-    )
-    facts = [
-        ("Booked as approved", first if booked else "none booked yet"),
-        ("Booked differently", str(differing) if differing else "none"),
-        ("Failed or cancelled", text.number(lost) if lost else "none"),
-        ("Time to confirm", _times(answers)),
-        ("Confirmed, 12 months", _spent(deal, viewer)),
-    ]
-    return tuple(facts)
-
-
-_LOST = (DealStatus.FAILED, DealStatus.CANCELLED)
-
-
-def _times(answers: Sequence[timedelta]) -> str:
-    usual = middle(answers)
-    if usual is None:
-        return "no purchase confirmed yet"
-    ranked = sorted(answers)
-    most = ranked[min(len(ranked) - 1, round(0.9 * (len(ranked) - 1)))]
-    many = f", nine in ten within {text.duration(most)}" if len(ranked) >= 10 else f", of {len(ranked)}"
-    return f"median {text.duration(usual)}{many}"
-
-
-def _spent(deal: Deal, viewer: User) -> str:
-    lines = visible(DealLine.objects.all(), viewer, team="deal__team").filter(
-        deal__seller=deal.seller_id, deal__status__in=CONFIRMED, deal__confirmed_at__gte=clock.now() - _YEAR
-    )
-    pairs = lines.values_list("deal__currency", "confirmed_budget", "budget")
-    totals = text.amounts((currency, _either(confirmed, asked)) for currency, confirmed, asked in pairs)
-    return ", ".join(f"{currency} {text.amount(total, currency)}" for currency, total in totals) or "nothing"
-
-
-def _either(confirmed: Decimal | None, asked: Decimal) -> Decimal:
-    return asked if confirmed is None else confirmed

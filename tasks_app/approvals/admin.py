@@ -1,4 +1,4 @@
-"""Approvals in the admin: the queue, and the page of one question with its decision."""
+"""Approvals in the admin: the queue, a preview beside it, and the page of one question with its decision."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin, messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.core.exceptions import PermissionDenied
+from django.db.models import prefetch_related_objects
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 
-from tasks_app.approvals import around, evidence, presenters, selectors
+from tasks_app.approvals import around, evidence, presenters, queue, selectors
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.approvals.together import Refusal, approvals_decide
-from tasks_app.desk.items import plural, segments
+from tasks_app.desk.items import plural
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
@@ -23,8 +27,7 @@ from tasks_app.lifecycle.presenters import refusal_words
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 
-_VIEWS = {"mine": "Mine", "team": "My team", "decided": "Decided"}
-_SHOWN = 200
+_NEIGHBOURS = 200
 _TOGETHER = "together"
 _WORD = {"approve": "approval", "reject": "rejection"}
 _CODES = {"not_found": 404, "no_right": 403, "own_request": 403, "comment": 400}
@@ -38,30 +41,34 @@ class ApprovalAdmin(StatefulPage):
     object_template = "desk/approval.html"
     search_fields = ["reference", "title"]
 
+    def get_urls(self) -> list[URLPattern]:
+        preview = self.admin_site.admin_view(self.preview_view)
+        return [path("<uuid:pk>/preview/", preview, name="tasks_app_approval_preview"), *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "POST" and "also" in request.POST:
+            return self._decide_selected(request)
+        return super().changelist_view(request, extra_context)
+
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        who = viewer(request)
-        view = request.GET.get("view", "mine")
-        view = view if view in _VIEWS else "mine"
-        found = {
-            "mine": selectors.approvals_waiting_for,
-            "team": selectors.approvals_of_teams,
-            "decided": selectors.approvals_closed,
-        }[view](who)
-        approvals = list(found[: _SHOWN + 1])
-        rows = presenters.rows(approvals[:_SHOWN], around.places_of(approvals, who))
-        return {
-            "title": "Approvals",
-            "view": view,
-            "nav": segments(request, _VIEWS),
-            "rows": rows,
-            "groups": presenters.by_due_day(rows) if view != "decided" else [],
-            "more": len(approvals) > _SHOWN,
-            "stake": presenters.currencies_of(rows),
-            "decides": selectors.may_decide(who),
-        }
+        return queue.queue_page(request, viewer(request))
+
+    def preview_view(self, request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+        """The card beside the queue: what a decision needs in short, as a fragment."""
+        obj = self.get_queryset(request).filter(pk=pk).first()
+        if not self.has_view_permission(request, obj):
+            raise PermissionDenied
+        if obj is None:
+            raise Http404
+        return TemplateResponse(
+            request, "desk/approval_preview.html", queue.preview(obj, viewer(request), _left)
+        )
 
     def object_data(self, request: HttpRequest, obj: Approval) -> dict[str, Any]:
         who = viewer(request)
+        prefetch_related_objects([obj], "decisions")
         decisions = list(obj.decisions.all())
         why_not = selectors.obstacle(obj, who, decisions)
         detail = around.detail_of(obj, who)
@@ -73,10 +80,12 @@ class ApprovalAdmin(StatefulPage):
             "title": obj.title,
             "place": places.get(obj.subject_id),
             "detail": detail,
-            "left": _left(obj, detail),
+            "left": (left := _left(obj, detail)),
+            "left_percent": left / detail.budget.total * 100 if left and detail.budget else None,
             "asked_by": names[obj.requested_by],
             "decisions": decisions,
             "why_not": why_not,
+            "deciders": presenters.deciders_words(obj, names[obj.requested_by]) if why_not else "",
             "together": presenters.rows(together, {}),
             "together_count": len(together) + 1,
             "together_stake": presenters.currencies_of(presenters.rows([obj, *together], {})),
@@ -93,6 +102,7 @@ class ApprovalAdmin(StatefulPage):
             "effects": presenters.effects_of(obj),
             "hold": (hold := evidence.hold_of(obj.evidence)),
             "hold_left": presenters.hold_left(hold),
+            "cancel_by": evidence.cancel_words(obj.evidence),
             "closed": presenters.closed_word(obj),
             "digest_short": presenters.digest_short(obj.evidence_digest),
         }
@@ -103,7 +113,8 @@ class ApprovalAdmin(StatefulPage):
         if verdict not in Decision.Verdict.values or not digest:
             return HttpResponseBadRequest("a decision is approve or reject, on a digest that was shown")
         if request.POST.get("scope") == _TOGETHER:
-            return self._decide_together(request, obj, verdict, comment)
+            shown = {obj.pk: digest, **_shown(request.POST.getlist("also"))}
+            return self._decide_together(request, shown, verdict, comment)
         try:
             approval_decide(
                 approval_id=obj.pk,
@@ -119,11 +130,19 @@ class ApprovalAdmin(StatefulPage):
         messages.success(request, f"{obj.reference}: your {_WORD[verdict]} is recorded.")
         return redirect(request.path)
 
+    def _decide_selected(self, request: HttpRequest) -> HttpResponse:
+        """Those marked in the queue, with one comment; the queue again, with what became of each."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        verdict, shown = request.POST.get("decision", ""), _shown(request.POST.getlist("also"))
+        if verdict not in Decision.Verdict.values or not shown:
+            return HttpResponseBadRequest("a decision is approve or reject, on digests that were shown")
+        return self._decide_together(request, shown, verdict, request.POST.get("comment", ""))
+
     def _decide_together(
-        self, request: HttpRequest, obj: Approval, verdict: str, comment: str
+        self, request: HttpRequest, shown: dict[uuid.UUID, str], verdict: str, comment: str
     ) -> HttpResponse:
-        """This one and the others shown with it, each by a decision of its own on the digest shown."""
-        shown = {obj.pk: request.POST["digest"], **_shown(request.POST.getlist("also"))}
+        """Each of those shown by a decision of its own, on the digest shown; a message for each refusal."""
         named = dict(self.get_queryset(request).filter(pk__in=shown).values_list("pk", "reference"))
         wanted = {pk: digest for pk, digest in shown.items() if pk in named}
         done = approvals_decide(shown=wanted, user=viewer(request), verdict=verdict, comment=comment)
@@ -132,8 +151,9 @@ class ApprovalAdmin(StatefulPage):
                 messages.error(request, f"{named[one.approval_id]}: {_words(one.refusal)}")
         decided = [one for one in done if one.refusal is None]
         if decided:
-            messages.success(request, f"{plural(len(decided), _WORD[verdict])} recorded.")
-        return redirect(request.path)
+            listed = ", ".join(named[one.approval_id] for one in decided)
+            messages.success(request, f"{plural(len(decided), _WORD[verdict])} recorded: {listed}.")
+        return redirect(request.get_full_path())
 
     def _refused(
         self, request: HttpRequest, obj: Approval, refusal: str, comment: str, status: int
@@ -165,7 +185,7 @@ def _left(approval: Approval, detail: around.Detail) -> Decimal | None:
 def _shown(pairs: list[str]) -> dict[uuid.UUID, str]:
     """Approval id to the digest shown, out of `id:digest`; what is not of that form is left out."""
     found: dict[uuid.UUID, str] = {}
-    for pair in pairs[:_SHOWN]:
+    for pair in pairs[:_NEIGHBOURS]:
         key, _, digest = pair.partition(":")
         with suppress(ValueError):
             found[uuid.UUID(key)] = digest or "none"
@@ -173,14 +193,14 @@ def _shown(pairs: list[str]) -> dict[uuid.UUID, str]:
 
 
 def _position(approval: Approval, who: User) -> dict[str, Any]:
-    """Where this stands in the viewer's queue, with its neighbours."""
-    ids = list(selectors.approvals_waiting_for(who).values_list("pk", flat=True)[:_SHOWN])
+    """Where this stands among the first of the viewer's queue, with its neighbours."""
+    ids = list(selectors.approvals_waiting_for(who).values_list("pk", flat=True)[:_NEIGHBOURS])
     if approval.pk not in ids:
         return {"of": len(ids)}
     at = ids.index(approval.pk)
     return {
         "at": at + 1,
-        "of": len(ids),
+        "of": f"{len(ids)}+" if len(ids) == _NEIGHBOURS else len(ids),
         "previous": ids[at - 1] if at else None,
         "next": ids[at + 1] if at + 1 < len(ids) else None,
     }

@@ -52,6 +52,11 @@ def kind_of(approval: Approval) -> Kind:
     return _kinds[approval.kind]
 
 
+def kind_labels() -> dict[str, str]:
+    """Name to label, of every kind that is registered."""
+    return {name: kind.label for name, kind in _kinds.items()}
+
+
 def on_closed(listener: Callable[[Approval], None]) -> None:
     """Call `listener(approval)` in the commit that ends an approval, however it ends."""
     if listener not in _closed:
