@@ -49,7 +49,8 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
     counts = badges(request)
     desk = (("Approvals", "approval_delegation", "tasks_app.approval"),)
-    groups: list[dict[str, Any]] = [{"items": [_today(request), *_items(request, desk, counts)]}]
+    first = [_today(request), *_items(request, desk, counts), *_commitments(request)]
+    groups: list[dict[str, Any]] = [{"items": first}]
     for title, pages in _RAIL:
         items = _items(request, pages, counts)
         if items:
@@ -62,6 +63,16 @@ def _today(request: HttpRequest) -> dict[str, Any]:
 
     index = reverse("admin:index")
     return {"title": "Today", "icon": "today", "link": index, "active": request.path == index}
+
+
+def _commitments(request: HttpRequest) -> list[dict[str, Any]]:
+    from django.urls import reverse
+
+    if not request.user.has_perm("orders.view_deal"):
+        return []
+    link = reverse("commitments")
+    active = request.path.startswith(link)
+    return [{"title": "Commitments", "icon": "calendar_month", "link": link, "active": active}]
 
 
 def _items(

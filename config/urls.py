@@ -6,13 +6,16 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from health_check.views import HealthCheckView
 
+from campaigns.calendar.pages import calendar_urls, feed_urls
 from tasks_app.lifecycle.views import export_urls
 from tasks_app.webhooks.views import adcp_webhook
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index", permanent=False)),
     path("admin/audit/", include(export_urls)),
+    path("admin/commitments/", include(calendar_urls)),
     path("admin/", admin.site.urls),
+    path("calendar/", include(feed_urls)),
     path("api/v1/", include("config.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api_docs"),

@@ -126,7 +126,12 @@ def deciders_words(approval: Approval, asked_by: str) -> str:
     """Who of the team may decide on an open question: Maya Lindgren or Ada Okafor; empty where it is over."""
     if approval.status != ApprovalStatus.OPEN:
         return ""
-    people = [name for name in deciders([approval.team_id]).get(approval.team_id, []) if name != asked_by]
+    people = deciders([approval.team_id]).get(approval.team_id, [])
+    return names_joined([name for name in people if name != asked_by])
+
+
+def names_joined(people: Sequence[str]) -> str:
+    """Maya Lindgren or Ada Okafor; with many the first three and how many others."""
     if len(people) > _NAMED:
         return f"{', '.join(people[:_NAMED])} or {len(people) - _NAMED} others"
     return " or ".join([", ".join(people[:-1]), people[-1]]) if len(people) > 1 else "".join(people)
