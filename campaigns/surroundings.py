@@ -13,7 +13,7 @@ from django.urls import reverse
 from campaigns.commitments import Money, money_of
 from campaigns.models import Campaign
 from campaigns.seller_history import seller_history
-from campaigns.track import answer_times, middle
+from campaigns.track import middle, purchases
 from orders.models import Deal
 from tasks_app.approvals.around import Budget, Detail, Place, around_register
 from tasks_app.operations.models import Operation
@@ -84,35 +84,50 @@ def conflict_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID,
 def conflict_detail(conflict_id: uuid.UUID, viewer: User) -> Detail:
     """What surrounds its operation."""
     about = conflicts_of(viewer).filter(pk=conflict_id).values_list("operation_id", flat=True).first()
-    return operation_detail(about, viewer) if about else Detail()
+    detail = operation_detail(about, viewer) if about else Detail()
+    if detail.place is None:
+        return detail
+    link = reverse("admin:tasks_app_conflict_change", args=[conflict_id])
+    return replace(detail, place=replace(detail.place, link=link))
 
 
 def operation_detail(operation_id: uuid.UUID, viewer: User) -> Detail:
     """What surrounds the deal that the operation is for, without its budget: nothing new is bought."""
-    subject = (
-        visible(Operation.objects.filter(pk=operation_id, subject_type="deal"), viewer)
-        .values_list("subject_id", flat=True)
-        .first()
-    )
-    detail = deal_detail(subject, viewer) if subject else Detail()
-    return replace(detail, budget=None, group=())
+    found = visible(Operation.objects.filter(pk=operation_id), viewer)
+    row = found.values_list("reference", "subject_type", "subject_id").first()
+    if row is None:
+        return Detail()
+    reference, kind, subject = row
+    detail = deal_detail(subject, viewer) if kind == "deal" and subject else Detail()
+    link = reverse("admin:tasks_app_operation_change", args=[operation_id])
+    place = replace(detail.place or Place(reference=""), reference=reference, link=link)
+    return replace(detail, place=place, budget=None, group=())
 
 
 def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     """Money left in the campaign at this moment, its other deals, and how the seller did so far."""
-    deal = visible(Deal.objects.filter(pk=deal_id), viewer).first()
+    rows = visible(Deal.objects.filter(pk=deal_id), viewer).annotate(gross=Sum("lines__budget"))
+    deal = rows.first()
     if deal is None:
         return Detail()
-    answers = answer_times(viewer, [deal.seller_id]).get(deal.seller_id, [])
     campaign = (
         visible(Campaign.objects.filter(pk=deal.campaign_id), viewer).first() if deal.campaign_id else None
     )
     money = money_of([campaign.pk]).get(campaign.pk, Money()) if campaign else Money()
+    bought = purchases(viewer, deal.seller_id)
     return Detail(
+        place=_place(
+            reference=deal.reference,
+            link=reverse("admin:orders_deal_change", args=[deal.pk]),
+            campaign=deal.campaign_id,
+            names={campaign.pk: campaign.name} if campaign else {},
+            gross=deal.gross,
+            currency=deal.currency,
+        ),
         budget=_budget(campaign, money, deal) if campaign else None,
         group=tuple(money.deals - {deal.pk}),
-        history=seller_history(viewer, deal.seller_id, without=deal.pk, answers=answers),
-        answer_time=middle(answers),
+        history=seller_history(viewer, deal.seller_id, without=deal.pk, bought=bought),
+        answer_time=middle([one.took for one in bought if one.took is not None]),
         creative_deadline=deal.creative_deadline,
     )
 

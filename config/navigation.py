@@ -76,7 +76,7 @@ def _commitments(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _items(
-    request: HttpRequest, pages: tuple[tuple[str, str, str], ...], counts: dict[str, tuple[int, str]]
+    request: HttpRequest, pages: tuple[tuple[str, str, str], ...], counts: dict[str, tuple[str, str]]
 ) -> list[dict[str, Any]]:
     from django.apps import apps
     from django.contrib import admin
@@ -90,9 +90,9 @@ def _items(
         if not admin.site.get_model_admin(model).has_view_permission(request):
             continue
         item = {"title": title, "icon": icon, "link": reverse(f"admin:{label.replace('.', '_')}_changelist")}
-        count, variant = counts.get(label, (0, ""))
+        count, variant = counts.get(label, ("", ""))
         if count:  # without the key no pill is drawn
-            item |= {"badge": str(count), "badge_variant": variant}
+            item |= {"badge": count, "badge_variant": variant}
         items.append(item)
     return items
 

@@ -92,6 +92,7 @@ class Deal(Stateful):
             models.Index(
                 fields=["end_at", "id"], name="deal_booked", condition=models.Q(status__in=CONFIRMED)
             ),
+            models.Index(fields=["-id"], name="deal_differs", condition=models.Q(differs=True)),
         ]
 
     def __str__(self) -> str:

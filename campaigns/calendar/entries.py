@@ -13,7 +13,6 @@ from django.db.models import QuerySet
 from campaigns.models import Campaign
 from orders.cost_dates import cost_dates
 from orders.models import CONFIRMED, UNDECIDED, UNSETTLED, Deal, DealLine, DealStatus
-from orders.selectors import DealRows, deals_with_rows
 from tasks_app import clock
 from tasks_app.approvals.around import Place, places_about
 from tasks_app.approvals.models import Approval
@@ -33,13 +32,22 @@ KINDS = {
     "start": "Flight starts",
     "end": "Flight ends",
 }
+_HEAVY = (
+    "reasons",
+    "differences",
+    "valid_actions",
+    "seller__token",
+    "seller__webhook_secret",
+    "seller__capabilities",
+    "seller__tools",
+)
 _UNANSWERED = (DealStatus.ACCEPTED, DealStatus.BOOKING)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
     """Which entries: of the time [since, until), of one kind, seller or advertiser (empty: of any), those
-    that the viewer must see to (`mine`); at most `limit` deals and as many approvals."""
+    that the viewer must see to (`mine`); at most `limit` deals and approvals (`questions`: or none)."""
 
     since: datetime
     until: datetime
@@ -48,6 +56,7 @@ class Wanted:
     advertiser: uuid.UUID | None = None
     mine: bool = False
     limit: int = 150
+    questions: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +111,14 @@ class Calendar:
 
 def calendar_of(viewer: User, wanted: Wanted) -> Calendar:
     """What the viewer may see of it, in about ten queries whatever the number of deals."""
-    rows = deals_with_rows(_deals(viewer, wanted))
+    deals = _deals(viewer, wanted)
+    lines = _lines(deals)
     asked = _approvals(viewer, wanted)
-    names = actor_names({deal.requested_by for deal in rows.deals}) if rows.deals else {}
-    campaigns = _campaigns(viewer, rows.deals)
+    names = actor_names({deal.requested_by for deal in deals}) if deals else {}
+    campaigns = _campaigns(viewer, deals)
     lanes = [
-        _lane(deal, rows, campaigns, names, wanted)
-        for deal in sorted(rows.deals[: wanted.limit], key=lambda deal: (deal.start_at, deal.pk))
+        _lane(deal, lines.get(deal.pk, []), campaigns, names, wanted)
+        for deal in sorted(deals[: wanted.limit], key=lambda deal: (deal.start_at, deal.pk))
     ]
     questions = _questions(asked[: wanted.limit], viewer, wanted)
     by_deal = {lane.deal.pk: lane for lane in lanes}
@@ -120,16 +130,17 @@ def calendar_of(viewer: User, wanted: Wanted) -> Calendar:
     return Calendar(
         lanes=tuple(lanes),
         entries=tuple(entries),
-        more=len(rows.deals) > wanted.limit or len(asked) > wanted.limit,
+        more=len(deals) > wanted.limit or len(asked) > wanted.limit,
     )
 
 
-def _deals(viewer: User, wanted: Wanted) -> QuerySet[Deal]:
+def _deals(viewer: User, wanted: Wanted) -> list[Deal]:
     """Not over before `since`. Where there are too many: what sellers still hold for us or owe an answer, the
     first flight first, then what is booked, the flight that ends first."""
     if wanted.kind == "approval":
-        return Deal.objects.none()
+        return []
     rows = visible(Deal.objects.filter(end_at__gt=wanted.since), viewer)
+    rows = rows.select_related("seller", "advertiser").defer(*_HEAVY)
     if wanted.seller:
         rows = rows.filter(seller=wanted.seller)
     if wanted.advertiser:
@@ -139,13 +150,20 @@ def _deals(viewer: User, wanted: Wanted) -> QuerySet[Deal]:
     unsettled = rows.filter(status__in=UNSETTLED).order_by("start_at", "pk")
     booked = rows.filter(status__in=CONFIRMED).order_by("end_at", "pk")
     most = wanted.limit + 1
-    first = list(unsettled.values_list("pk", flat=True)[:most])
-    rest = list(booked.values_list("pk", flat=True)[: most - len(first)])
-    return Deal.objects.filter(pk__in=[*first, *rest])
+    first = list(unsettled[:most])
+    return first + list(booked[: most - len(first)]) if len(first) < most else first
+
+
+def _lines(deals: Sequence[Deal]) -> dict[uuid.UUID, list[DealLine]]:
+    found: dict[uuid.UUID, list[DealLine]] = {}
+    rows = DealLine.objects.filter(deal__in=[deal.pk for deal in deals]).order_by("deal", "position")
+    for line in rows if deals else ():
+        found.setdefault(line.deal_id, []).append(line)
+    return found
 
 
 def _approvals(viewer: User, wanted: Wanted) -> Sequence[Approval]:
-    if wanted.kind not in ("", "approval"):
+    if wanted.kind not in ("", "approval") or not wanted.questions:
         return ()
     rows = approvals_waiting_for(viewer) if wanted.mine else approvals_of_teams(viewer)
     return list(rows.filter(due_at__gte=wanted.since, due_at__lt=wanted.until)[: wanted.limit + 1])
@@ -159,12 +177,11 @@ def _campaigns(viewer: User, deals: Sequence[Deal]) -> dict[uuid.UUID, str]:
 
 def _lane(
     deal: Deal,
-    rows: DealRows,
+    lines: Sequence[DealLine],
     campaigns: Mapping[uuid.UUID, str],
     names: Mapping[str, str],
     wanted: Wanted,
 ) -> Lane:
-    lines = rows.lines.get(deal.pk, [])
     name = (campaigns.get(deal.campaign_id) if deal.campaign_id else None) or deal.advertiser.name
     amount = sum((_gross(line) for line in lines), Decimal(0))
     owner = names.get(deal.requested_by, deal.requested_by)

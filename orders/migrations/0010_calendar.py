@@ -1,4 +1,4 @@
-"""The calendar finds what is under way by its dates: built beside a database that is in use."""
+"""The calendar finds deals by their dates, the dashboard those that differ: built beside a database that is in use."""
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
@@ -28,5 +28,9 @@ class Migration(migrations.Migration):
                 fields=["end_at", "id"],
                 name="deal_booked",
             ),
+        ),
+        AddIndexConcurrently(
+            model_name="deal",
+            index=models.Index(fields=["-id"], name="deal_differs", condition=models.Q(("differs", True))),
         ),
     ]

@@ -74,7 +74,7 @@ class ApprovalAdmin(StatefulPage):
         detail = around.detail_of(obj, who)
         together = [] if why_not else selectors.approvals_together(who, obj, detail.group)
         names = actor_names({obj.requested_by})
-        places = around.places_of([obj], who)
+        places = {obj.subject_id: detail.place} if detail.place else around.places_of([obj], who)
         return {
             **lifecycle_data(obj),
             "title": obj.title,

@@ -42,12 +42,13 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
-    """What the page of one question shows besides its evidence.
+    """What the page of one question shows besides its evidence: where its subject belongs among them.
 
     `group`: ids of the subjects in the same campaign. `history`: (label, value) of real rows. `answer_time`:
     the seller's median time to settle a purchase, None without any.
     """
 
+    place: Place | None = None
     budget: Budget | None = None
     group: tuple[uuid.UUID, ...] = ()
     history: tuple[tuple[str, str], ...] = ()

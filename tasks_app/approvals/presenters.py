@@ -111,13 +111,15 @@ def waiting_rows(found: Sequence[Waiting], places: Mapping[uuid.UUID, Place]) ->
     return [_waiting_row(one, places.get(one.subject[1]) if one.subject else None) for one in found]
 
 
-def queue_of(approvals: Sequence[Approval], others: Sequence[Waiting], who: User) -> list[Row]:
+def queue_of(
+    approvals: Sequence[Approval], others: Sequence[Waiting], who: User, *, named: bool = True
+) -> list[Row]:
     """Both as one queue: the earliest deadline first, what has none last; in a query for each type of subject
-    and one for names."""
+    and one for requesters' names, where they are shown (`named`)."""
     subjects = [(one.subject_type, one.subject_id) for one in approvals]
     subjects += [one.subject for one in others if one.subject]
     places = places_about(subjects, who)
-    names = actor_names({one.requested_by for one in approvals}) if approvals else {}
+    names = actor_names({one.requested_by for one in approvals}) if approvals and named else {}
     found = [*rows(approvals, places, names), *waiting_rows(others, places)]
     return sorted(found, key=lambda row: (row.due_at is None, row.due_at or row.asked_at, row.key))
 

@@ -55,8 +55,8 @@ def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, 
     detail = around.detail_of(approval, who)
     prefetch_related_objects([approval], "decisions")
     decisions = list(approval.decisions.all())
-    place = around.places_of([approval], who)
-    row = presenters.rows([approval], place, actor_names({approval.requested_by}))[0]
+    places = {approval.subject_id: detail.place} if detail.place else around.places_of([approval], who)
+    row = presenters.rows([approval], places, actor_names({approval.requested_by}))[0]
     return {
         "i": row,
         "detail": detail,
