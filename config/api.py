@@ -20,7 +20,14 @@ from tasks_app.operations.services import OperationRefusedError
 from tasks_app.tracing import trace_id
 
 log = structlog.get_logger(__name__)
-_DECISION_STATUS = {"not_found": 404, "no_right": 403, "own_request": 403, "comment": 400}
+_DECISION_STATUS = {
+    "not_found": 404,
+    "no_right": 403,
+    "own_request": 403,
+    "no_delegation": 403,
+    "comment": 400,
+    "limits": 400,
+}
 
 
 class KeyPagination(CursorPagination):

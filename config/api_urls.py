@@ -7,6 +7,7 @@ from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
 from tasks_app.api.bulk import BulkViewSet
 from tasks_app.api.commands import CommandViewSet, KillSwitchViewSet
+from tasks_app.api.delegations import DelegationViewSet
 from tasks_app.api.jobs import JobViewSet
 from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.outside_events import OutsideEventViewSet
@@ -25,6 +26,7 @@ router.register("jobs", JobViewSet, basename="job")
 router.register("schedules", ScheduleViewSet, basename="schedule")
 router.register("events", OutsideEventViewSet, basename="outside-event")
 router.register("approvals", ApprovalViewSet, basename="approval")
+router.register("delegations", DelegationViewSet, basename="delegation")
 router.register("notifications", NotificationViewSet, basename="notification")
 
 # Before the router: there `bulk` would be a job’s name.

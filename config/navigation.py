@@ -37,6 +37,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Kill switch", "emergency_home", "tasks_app.killswitch"),
             ("People", "person", "tasks_app.user"),
             ("Teams", "groups", "tasks_app.team"),
+            ("Team webhooks", "forum", "tasks_app.teamwebhook"),
             ("Advertisers", "sell", "tasks_app.advertiser"),
         ),
     ),
@@ -48,7 +49,10 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     from campaigns.dashboard import badges  # models are not loaded yet when settings are read
 
     counts = badges(request)
-    desk = (("Approvals", "approval_delegation", "tasks_app.approval"),)
+    desk = (
+        ("Approvals", "approval_delegation", "tasks_app.approval"),
+        ("Delegations", "person_add", "tasks_app.delegation"),
+    )
     first = [_today(request), *_items(request, desk, counts), *_commitments(request)]
     groups: list[dict[str, Any]] = [{"items": first}]
     for title, pages in _RAIL:

@@ -337,6 +337,9 @@ ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "haldenmarsh.com
 APPROVAL_TTL = timedelta(hours=24)
 # Who may decide is reminded so long before the deadline, of short ones when a quarter of the time is left.
 APPROVAL_REMIND = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_REMIND_S", 4 * 3600))
+# How long a claim holds, and how long the link in a mail opens its page.
+APPROVAL_CLAIM = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_CLAIM_S", 4 * 3600))
+APPROVAL_LINK = timedelta(seconds=_positive("FLIGHTDECK_APPROVAL_LINK_S", 7 * 86_400))
 MAX_BRIEF_BYTES = 1 * 2**20
 # Signs the anchors of the trail; kept outside the database.
 ANCHOR_KEY = Path(env.str("FLIGHTDECK_ANCHOR_KEY", str(VAR_DIR / "anchor_key.pem")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from orders.amending import deal_amend
 from orders.models import LIVE, UNDECIDED, Deal, DealStatus
 from orders.po_numbers import others_of
 from orders.questions import (
@@ -40,6 +41,7 @@ def register() -> None:
                 "reject": "Cancels the deal and frees its budget.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },
+            amend=deal_amend,
         )
     )
     kind_register(

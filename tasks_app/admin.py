@@ -1,12 +1,14 @@
 """Django looks here for the admin of one app; each room registers its own."""
 
 from tasks_app.approvals import admin as approvals
+from tasks_app.approvals import delegation_admin as delegations
 from tasks_app.commands import admin as commands
 from tasks_app.events import admin as events
 from tasks_app.jobs import admin as jobs
 from tasks_app.jobs import schedule_admin as schedules
 from tasks_app.lifecycle import admin as lifecycle
 from tasks_app.notifications import admin as notifications
+from tasks_app.notifications import webhook_admin as team_webhooks
 from tasks_app.operations import admin as operations
 from tasks_app.operations import conflict_admin as conflicts
 from tasks_app.people import admin as people
@@ -18,6 +20,7 @@ __all__ = [
     "approvals",
     "commands",
     "conflicts",
+    "delegations",
     "events",
     "jobs",
     "lifecycle",
@@ -27,5 +30,6 @@ __all__ = [
     "reconciliation",
     "schedules",
     "sellers",
+    "team_webhooks",
     "webhooks",
 ]

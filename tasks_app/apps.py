@@ -11,12 +11,13 @@ class TasksAppConfig(AppConfig):
         from django.conf import settings
 
         from tasks_app.adcp.addresses import private_networks_set
+        from tasks_app.approvals import links
         from tasks_app.approvals import telling as approvals_telling
         from tasks_app.commands import kill_switch, messages, questions, seller_gate
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import bulk, handlers
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.notifications import mail
+        from tasks_app.notifications import mail, team_webhook
         from tasks_app.operations import (
             answers,
             conflicts,
@@ -39,6 +40,8 @@ class TasksAppConfig(AppConfig):
         log_lines.register()
         metrics.register()
         mail.register()
+        team_webhook.register()
+        links.register()
         approvals_telling.register()
         kill_switch.register()
         seller_gate.register()

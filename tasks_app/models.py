@@ -1,6 +1,13 @@
 """One Django app, one migration history: the rooms' models, imported here."""
 
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.records import (
+    ApprovalNote,
+    DecisionBatch,
+    DecisionBatchItem,
+    Delegation,
+    LinkUse,
+)
 from tasks_app.commands.models import Command, CommandDecision, KillSwitch, OutgoingMessage
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
 from tasks_app.jobs.clusters import WorkerCluster
@@ -8,7 +15,13 @@ from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
 from tasks_app.jobs.outside_event import EventWait, OutsideEvent
 from tasks_app.jobs.schedule import Schedule, ScheduleEntry
 from tasks_app.lifecycle.models import AuditEntry, Import, LifecycleEdge, LifecycleRule, OutboxEvent
-from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
+from tasks_app.notifications.models import (
+    Notification,
+    NotificationMail,
+    NotificationRead,
+    TeamWebhook,
+    TeamWebhookSent,
+)
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.lease import CallLease
@@ -23,6 +36,7 @@ __all__ = [
     "Actor",
     "Advertiser",
     "Approval",
+    "ApprovalNote",
     "AuditEntry",
     "CallLease",
     "Command",
@@ -30,6 +44,9 @@ __all__ = [
     "Conflict",
     "Continuation",
     "Decision",
+    "DecisionBatch",
+    "DecisionBatchItem",
+    "Delegation",
     "Edge",
     "EventCount",
     "EventDelivery",
@@ -41,6 +58,7 @@ __all__ = [
     "KillSwitch",
     "LifecycleEdge",
     "LifecycleRule",
+    "LinkUse",
     "Notification",
     "NotificationMail",
     "NotificationRead",
@@ -60,6 +78,8 @@ __all__ = [
     "SenderTally",
     "Step",
     "Team",
+    "TeamWebhook",
+    "TeamWebhookSent",
     "User",
     "WebhookDelivery",
     "WorkerCluster",

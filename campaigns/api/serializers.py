@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -13,7 +15,8 @@ from campaigns.services import campaign_job
 from orders.api.selectors import deals_of
 from orders.api.serializers import DealSerializer
 from orders.questions import DEAL, DIFFERENT, LATE
-from tasks_app.api.serializers import DecideSerializer, JobRefSerializer
+from tasks_app.api.base import StrictSerializer
+from tasks_app.api.serializers import BudgetSerializer, JobRefSerializer, VerdictSerializer, budgets_of
 from tasks_app.approvals.models import ApprovalStatus
 
 
@@ -81,11 +84,25 @@ class CampaignDetailSerializer(CampaignSerializer):
         return JobRefSerializer(job).data if job else None
 
 
-class DecideAllSerializer(DecideSerializer):
-    """One verdict for every open approval of one kind about the campaign's deals."""
+class PartSerializer(StrictSerializer):
+    """One approval that is approved, by its id, with the lines that have other budgets."""
 
-    evidence_digest = None  # type: ignore[assignment]  # many approvals, each with its own
+    approval = serializers.UUIDField()
+    budgets = serializers.ListField(child=BudgetSerializer(), required=False, max_length=200)
+
+
+class DecideAllSerializer(VerdictSerializer):
+    """One verdict for every open approval of one kind about the campaign's deals; or, to approve, `parts`:
+    those named are approved and the rest rejected."""
+
+    parts = serializers.ListField(child=PartSerializer(), required=False, allow_empty=False, max_length=500)
     kind = serializers.ChoiceField(choices=[DEAL, DIFFERENT, LATE], default=DEAL)
+
+    def validate_parts(self, value: list[dict[str, Any]]) -> dict[UUID, dict[int, Decimal]]:
+        parts = {one["approval"]: budgets_of(one.get("budgets", [])) for one in value}
+        if len(parts) != len(value):
+            raise serializers.ValidationError("Name each approval once.")
+        return parts
 
 
 class DecidedSerializer(serializers.Serializer[Decided]):

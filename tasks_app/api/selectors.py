@@ -21,8 +21,8 @@ def jobs_of(viewer: User) -> QuerySet[Job]:
 
 
 def approvals_of(viewer: User) -> QuerySet[Approval]:
-    """Approvals of the viewer's teams, with their decisions."""
-    return visible(Approval.objects.prefetch_related("decisions"), viewer)
+    """Approvals of the viewer's teams, with their decisions and threads."""
+    return visible(Approval.objects.prefetch_related("decisions", "notes"), viewer)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from tasks_app.api.base import StrictSerializer
+from tasks_app.api.people import PersonField
 from tasks_app.api.selectors import Trail
+from tasks_app.approvals.changes import evidence_changes
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.records import ApprovalNote
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.progress import WORKFLOW_STATUSES
 from tasks_app.jobs.shown import shown
@@ -119,11 +123,39 @@ class DecisionSerializer(serializers.ModelSerializer[Decision]):
 
     class Meta:
         model = Decision
-        fields = ["actor", "actor_name", "verdict", "comment", "evidence_digest", "at"]
+        fields = [
+            "actor",
+            "actor_name",
+            "on_behalf_of",
+            "on_behalf_of_name",
+            "verdict",
+            "comment",
+            "evidence_digest",
+            "at",
+        ]
+
+
+class NoteSerializer(serializers.ModelSerializer[ApprovalNote]):
+    """One line of the thread: a comment, or who took, gave back or passed on the work."""
+
+    class Meta:
+        model = ApprovalNote
+        fields = ["id", "kind", "actor", "actor_name", "to", "to_name", "body", "at"]
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    """One field of the evidence that differs from the voided question's; null where it was, or is, not
+    there."""
+
+    path = serializers.CharField()
+    kind = serializers.ChoiceField(choices=["changed", "added", "removed"])
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
 
 
 class ApprovalSerializer(serializers.ModelSerializer[Approval]):
-    """One question to people."""
+    """One question to people. `replaces`: the voided one in whose place it was asked. `claimed_by`: an actor
+    who has it in hand until `claimed_until`, which keeps nobody else from deciding."""
 
     label = serializers.SerializerMethodField()  # type: ignore[assignment]  # of the kind
 
@@ -146,6 +178,9 @@ class ApprovalSerializer(serializers.ModelSerializer[Approval]):
             "currency",
             "due_at",
             "evidence_digest",
+            "replaces",
+            "claimed_by",
+            "claimed_until",
             "created_at",
         ]
 
@@ -159,26 +194,67 @@ class ApprovalDetailSerializer(ApprovalSerializer):
 
     effects = serializers.SerializerMethodField()
     decisions = DecisionSerializer(many=True, read_only=True)
+    notes = NoteSerializer(many=True, read_only=True)
+    changes = serializers.SerializerMethodField()
 
     class Meta(ApprovalSerializer.Meta):
-        fields = [*ApprovalSerializer.Meta.fields, "evidence", "effects", "decisions"]
+        fields = [
+            *ApprovalSerializer.Meta.fields,
+            "evidence",
+            "effects",
+            "decisions",
+            "notes",
+            "changes",
+        ]
+
+    @extend_schema_field(ChangeSerializer(many=True))
+    def get_changes(self, approval: Approval) -> Any:
+        before = approval.replaces
+        found = evidence_changes(before.evidence, approval.evidence) if before else []
+        return ChangeSerializer(found, many=True).data
 
     @extend_schema_field(serializers.DictField(child=serializers.CharField()))
     def get_effects(self, approval: Approval) -> dict[str, str]:
         return kind_of(approval).effects
 
 
-class DecideSerializer(StrictSerializer):
-    """A decision: `verdict` (or `decision`, the same under another name), why, and the digest of the
-    evidence that was read, where the caller wants to be held to it."""
+class BudgetSerializer(StrictSerializer):
+    """One line, by its number as shown (from 1), and its budget in the approval's currency; 0: without it."""
+
+    line = serializers.IntegerField(min_value=1, max_value=9999)
+    budget = serializers.DecimalField(max_digits=18, decimal_places=4, min_value=Decimal(0))
+
+
+def budgets_of(said: list[dict[str, Any]]) -> dict[int, Decimal]:
+    """Line number to budget. Raises ValidationError for a line that is named twice."""
+    budgets = {one["line"]: one["budget"] for one in said}
+    if len(budgets) != len(said):
+        raise serializers.ValidationError("Name each line once.")
+    return budgets
+
+
+class VerdictSerializer(StrictSerializer):
+    """`verdict` (or `decision`, the same under another name), why, and for whom the caller stands in: the
+    username of somebody whose delegation to them is in force."""
 
     verdict = serializers.ChoiceField(choices=Decision.Verdict.choices, required=False)
     decision = serializers.ChoiceField(choices=Decision.Verdict.choices, required=False, write_only=True)
     comment = serializers.CharField(required=False, allow_blank=True, default="", max_length=4000)
-    evidence_digest = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
+    on_behalf_of = PersonField(required=False, default=None, allow_null=True)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         said = {attrs.pop(name) for name in ("verdict", "decision") if name in attrs}
         if len(said) != 1:
             raise serializers.ValidationError({"verdict": ["Say approve or reject, once."]})
         return {**attrs, "verdict": said.pop()}
+
+
+class DecideSerializer(VerdictSerializer):
+    """A decision: the verdict, the digest of the evidence that was read, where the caller wants to be held to
+    it, and, to approve in part, the lines with other budgets: what is not named stays as it is."""
+
+    evidence_digest = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
+    budgets = serializers.ListField(child=BudgetSerializer(), required=False, max_length=200)
+
+    def validate_budgets(self, value: list[dict[str, Any]]) -> dict[int, Decimal]:
+        return budgets_of(value)

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
-from rest_framework.decorators import action
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from tasks_app.api.base import RoomViewSet
-from tasks_app.api.problems import problem
+from tasks_app.api.deciding import DECIDING_RIGHTS, DecidingActions
 from tasks_app.api.selectors import approvals_of
-from tasks_app.api.serializers import (
-    ApprovalDetailSerializer,
-    ApprovalSerializer,
-    DecideSerializer,
-)
+from tasks_app.api.serializers import ApprovalDetailSerializer, ApprovalSerializer
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import DecisionRefusedError, approval_decide
-from tasks_app.lifecycle.transitions import allowed_transitions
 from tasks_app.people.models import User
-from tasks_app.people.roles import DECIDE
 
 VIEW_APPROVAL = "tasks_app.view_approval"
 
@@ -50,49 +37,18 @@ class ApprovalFilter(filters.FilterSet):
     list=extend_schema(summary="Approvals, newest first"),
     retrieve=extend_schema(summary="One approval, by id or reference: evidence, effects, decisions"),
 )
-class ApprovalViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Approval]):
+class ApprovalViewSet(ListModelMixin, RetrieveModelMixin, DecidingActions):
     """Questions to people."""
 
     queryset = Approval.objects.all()
-    rights = {"list": VIEW_APPROVAL, "retrieve": VIEW_APPROVAL, "decide": DECIDE}
+    rights = {"list": VIEW_APPROVAL, "retrieve": VIEW_APPROVAL, **DECIDING_RIGHTS}
     filterset_class = ApprovalFilter
 
     def rows(self, viewer: User) -> QuerySet[Approval]:
-        return approvals_of(viewer)
+        rows = approvals_of(viewer)
+        if self.action == "list":
+            return rows.prefetch_related(None)
+        return rows.select_related("replaces")
 
     def get_serializer_class(self) -> type[ApprovalSerializer]:
         return ApprovalSerializer if self.action == "list" else ApprovalDetailSerializer
-
-    @extend_schema(
-        summary="Approve or reject",
-        request=DecideSerializer,
-        responses={
-            200: ApprovalDetailSerializer,
-            409: OpenApiResponse(description="Decided already, expired, or what was shown has changed"),
-        },
-    )
-    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
-    def decide(self, request: Request, **_: Any) -> Response:
-        """Records the viewer's decision; where it settles the question, its effect in the same commit."""
-        said = self.read_body(DecideSerializer)
-        approval = self.get_object()
-        try:
-            approval_decide(
-                approval_id=approval.pk,
-                user=self.viewer,
-                verdict=said["verdict"],
-                comment=said["comment"],
-                expected_digest=said["evidence_digest"],
-            )
-        except DecisionRefusedError as error:
-            if error.code not in ("not_open", "already_decided", "changed"):
-                raise
-            now = self.get_object()
-            return problem(
-                409,
-                str(error),
-                code=error.code,
-                status_now=now.status,
-                allowed=list(allowed_transitions(now)),
-            )
-        return Response(ApprovalDetailSerializer(self.get_object()).data)

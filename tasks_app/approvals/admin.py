@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import uuid
-from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import prefetch_related_objects
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
-from django.shortcuts import redirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from tasks_app.approvals import around, evidence, presenters, queue, selectors
-from tasks_app.approvals.models import Approval, Decision
-from tasks_app.approvals.services import DecisionRefusedError, approval_decide
-from tasks_app.approvals.together import Refusal, approvals_decide
-from tasks_app.desk.items import plural
+from tasks_app.approvals.delegation import delegations_in_force
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.parts import deciding_data
+from tasks_app.approvals.posting import DecidingPage
 from tasks_app.desk.page import viewer
-from tasks_app.lifecycle.errors import TransitionError
-from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
-from tasks_app.lifecycle.presenters import refusal_words
+from tasks_app.lifecycle.pages import lifecycle_data
+from tasks_app.lifecycle.selectors import entries_of
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 
 _NEIGHBOURS = 200
-_TOGETHER = "together"
-_WORD = {"approve": "approval", "reject": "rejection"}
-_CODES = {"not_found": 404, "no_right": 403, "own_request": 403, "comment": 400}
 
 
 @admin.register(Approval)
-class ApprovalAdmin(StatefulPage):
+class ApprovalAdmin(DecidingPage):
     """Read by everybody of the team, decided by those who may; nothing else is written here."""
 
     list_template_name = "desk/approvals.html"
@@ -44,13 +38,6 @@ class ApprovalAdmin(StatefulPage):
     def get_urls(self) -> list[URLPattern]:
         preview = self.admin_site.admin_view(self.preview_view)
         return [path("<uuid:pk>/preview/", preview, name="tasks_app_approval_preview"), *super().get_urls()]
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if request.method == "POST" and "also" in request.POST:
-            return self._decide_selected(request)
-        return super().changelist_view(request, extra_context)
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         return queue.queue_page(request, viewer(request))
@@ -70,13 +57,16 @@ class ApprovalAdmin(StatefulPage):
         who = viewer(request)
         prefetch_related_objects([obj], "decisions")
         decisions = list(obj.decisions.all())
-        why_not = selectors.obstacle(obj, who, decisions)
+        held = list(delegations_in_force(delegate=who))
+        why_not = selectors.obstacle(obj, who, decisions, held)
         detail = around.detail_of(obj, who)
         together = [] if why_not else selectors.approvals_together(who, obj, detail.group)
-        names = actor_names({obj.requested_by})
+        entries = entries_of(obj.entity, obj.pk)
+        names = actor_names({obj.requested_by, obj.claimed_by, *(entry.actor for entry in entries)} - {""})
         places = {obj.subject_id: detail.place} if detail.place else around.places_of([obj], who)
         return {
-            **lifecycle_data(obj),
+            **lifecycle_data(obj, entries, names),
+            **deciding_data(obj, who, decisions, held=held, names=names, may=not why_not),
             "title": obj.title,
             "place": places.get(obj.subject_id),
             "detail": detail,
@@ -107,89 +97,11 @@ class ApprovalAdmin(StatefulPage):
             "digest_short": presenters.digest_short(obj.evidence_digest),
         }
 
-    def object_post(self, request: HttpRequest, obj: Approval) -> HttpResponse:
-        verdict, comment = request.POST.get("decision", ""), request.POST.get("comment", "")
-        digest = request.POST.get("digest", "")
-        if verdict not in Decision.Verdict.values or not digest:
-            return HttpResponseBadRequest("a decision is approve or reject, on a digest that was shown")
-        if request.POST.get("scope") == _TOGETHER:
-            shown = {obj.pk: digest, **_shown(request.POST.getlist("also"))}
-            return self._decide_together(request, shown, verdict, comment)
-        try:
-            approval_decide(
-                approval_id=obj.pk,
-                user=viewer(request),
-                verdict=verdict,
-                comment=comment,
-                expected_digest=digest,
-            )
-        except DecisionRefusedError as error:
-            return self._refused(request, obj, str(error), comment, _CODES.get(error.code, 409))
-        except TransitionError as error:
-            return self._refused(request, obj, refusal_words(error), comment, 409)
-        messages.success(request, f"{obj.reference}: your {_WORD[verdict]} is recorded.")
-        return redirect(request.path)
-
-    def _decide_selected(self, request: HttpRequest) -> HttpResponse:
-        """Those marked in the queue, with one comment; the queue again, with what became of each."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        verdict, shown = request.POST.get("decision", ""), _shown(request.POST.getlist("also"))
-        if verdict not in Decision.Verdict.values or not shown:
-            return HttpResponseBadRequest("a decision is approve or reject, on digests that were shown")
-        return self._decide_together(request, shown, verdict, request.POST.get("comment", ""))
-
-    def _decide_together(
-        self, request: HttpRequest, shown: dict[uuid.UUID, str], verdict: str, comment: str
-    ) -> HttpResponse:
-        """Each of those shown by a decision of its own, on the digest shown; a message for each refusal."""
-        named = dict(self.get_queryset(request).filter(pk__in=shown).values_list("pk", "reference"))
-        wanted = {pk: digest for pk, digest in shown.items() if pk in named}
-        done = approvals_decide(shown=wanted, user=viewer(request), verdict=verdict, comment=comment)
-        for one in done:
-            if one.refusal is not None:
-                messages.error(request, f"{named[one.approval_id]}: {_words(one.refusal)}")
-        decided = [one for one in done if one.refusal is None]
-        if decided:
-            listed = ", ".join(named[one.approval_id] for one in decided)
-            messages.success(request, f"{plural(len(decided), _WORD[verdict])} recorded: {listed}.")
-        return redirect(request.get_full_path())
-
-    def _refused(
-        self, request: HttpRequest, obj: Approval, refusal: str, comment: str, status: int
-    ) -> HttpResponse:
-        """The page again, as it is now, with the reason and what the person had written."""
-        now = self.get_queryset(request).get(pk=obj.pk)
-        data = self.object_data(request, now)
-        return self.page(
-            request,
-            "desk/approval.html",
-            now,
-            status=status,
-            refusal=refusal,
-            comment=comment,
-            **data,
-        )
-
-
-def _words(refusal: Refusal) -> str:
-    return refusal_words(refusal) if isinstance(refusal, TransitionError) else str(refusal)
-
 
 def _left(approval: Approval, detail: around.Detail) -> Decimal | None:
     if detail.budget is None or approval.amount is None or detail.budget.currency != approval.currency:
         return None
     return detail.budget.left_after(approval.amount)
-
-
-def _shown(pairs: list[str]) -> dict[uuid.UUID, str]:
-    """Approval id to the digest shown, out of `id:digest`; what is not of that form is left out."""
-    found: dict[uuid.UUID, str] = {}
-    for pair in pairs[:_NEIGHBOURS]:
-        key, _, digest = pair.partition(":")
-        with suppress(ValueError):
-            found[uuid.UUID(key)] = digest or "none"
-    return found
 
 
 def _position(approval: Approval, who: User) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from tasks_app.approvals.models import Approval
@@ -27,6 +28,9 @@ class Kind:
     `apply` has the answer's effect, rows only, in the commit of the last decision. `version` tells the
     subject's present version (None: it is gone): another than the one shown voids the question.
     `reopen` asks again after that. `effects` says in words what approve, reject and nothing will do.
+    `amend` changes the subject's budgets (line number as shown, from 1, to amount; 0: without it) before it
+    is asked about as changed and approved, answers whether anything changed, and raises DecisionRefusedError
+    for what is outside the limits. None: the kind is approved whole or not at all.
     """
 
     name: str
@@ -35,6 +39,7 @@ class Kind:
     version: Callable[[Approval], int | None]
     reopen: Callable[[Approval], None]
     effects: dict[str, str]
+    amend: Callable[[Approval, Mapping[int, Decimal]], bool] | None = None
 
 
 _kinds: dict[str, Kind] = {}

@@ -47,6 +47,11 @@ class Approval(Stateful):
     # Who may decide was told that it waits, and reminded, in the commits that set these.
     told_at = models.DateTimeField(null=True)
     reminded_at = models.DateTimeField(null=True)
+    # Who has taken it upon themselves (an actor's key), until when. It forbids nobody else to decide.
+    claimed_by = models.CharField(max_length=80, blank=True)
+    claimed_until = models.DateTimeField(null=True)
+    # The voided question in whose place this one was asked: what changed is the difference of their evidence.
+    replaces = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="replaced_by")
 
     class Meta:
         ordering = ["due_at", "id"]
@@ -84,7 +89,8 @@ class Approval(Stateful):
 
 
 class Decision(models.Model):
-    """One person's word on one approval. Written once."""
+    """One person's word on one approval. Written once. `actor` is who spoke; where somebody who is away was
+    stood in for, `on_behalf_of` names them too."""
 
     class Verdict(models.TextChoices):
         APPROVE = "approve"
@@ -98,10 +104,19 @@ class Decision(models.Model):
     comment = models.TextField(blank=True)
     evidence_digest = models.CharField(max_length=64)
     at = models.DateTimeField(default=timezone.now)
+    on_behalf_of = models.CharField(max_length=80, blank=True)
+    on_behalf_of_name = models.CharField(max_length=160, blank=True)
 
     class Meta:
         ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["approval", "actor"], name="one_decision_per_person")]
+        constraints = [
+            models.UniqueConstraint(fields=["approval", "actor"], name="one_decision_per_person"),
+            models.UniqueConstraint(
+                fields=["approval", "on_behalf_of"],
+                condition=~models.Q(on_behalf_of=""),
+                name="one_decision_on_behalf_of_each",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.actor_name}: {self.verdict}"

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from tasks_app import clock
 from tasks_app.approvals.around import Place, places_about
+from tasks_app.approvals.claims import claimant_of
 from tasks_app.approvals.evidence import Package, commitment_of, flight_of, hold_of, packages
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
@@ -40,7 +41,7 @@ class Row:
 
     `key`: its own in the queue; `link`: where it is decided; `caught`: the rule, `quorum` and `standing`: who
     decides and how many have; `age`: against the deadline, None without one; `answers`: (what can be said,
-    what that does).
+    what that does); `holder`: who has it in hand now.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Row:
     age: text.Age | None
     approval: Approval | None = None
     asked_by: str = ""
+    holder: str = ""
     note: str = ""
     channels: str = ""
     lines: tuple[Package, ...] = ()
@@ -119,7 +121,8 @@ def queue_of(
     subjects = [(one.subject_type, one.subject_id) for one in approvals]
     subjects += [one.subject for one in others if one.subject]
     places = places_about(subjects, who)
-    names = actor_names({one.requested_by for one in approvals}) if approvals and named else {}
+    keys = {key for one in approvals for key in (one.requested_by, claimant_of(one)) if key}
+    names = actor_names(keys) if keys and named else {}
     found = [*rows(approvals, places, names), *waiting_rows(others, places)]
     return sorted(found, key=lambda row: (row.due_at is None, row.due_at or row.asked_at, row.key))
 
@@ -186,6 +189,7 @@ def _row(approval: Approval, place: Place | None, names: Mapping[str, str]) -> R
         currency=approval.currency or (place.currency if place else ""),
         asked_at=approval.created_at,
         asked_by=names.get(approval.requested_by, ""),
+        holder=names.get(claimant_of(approval), ""),
         due_at=approval.due_at,
         age=text.time_left(approval.created_at, approval.due_at),
         lines=tuple(lines),

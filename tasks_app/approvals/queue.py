@@ -17,7 +17,14 @@ from tasks_app.approvals.waiting import Waiting, waiting_for, waiting_labels
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 
-VIEWS = {"mine": "Mine", "team": "My team", "asked": "Asked by me", "decided": "Decided"}
+VIEWS = {
+    "mine": "Mine",
+    "claimed": "In my hands",
+    "team": "My team",
+    "asked": "Asked by me",
+    "decided": "Decided",
+}
+_DECIDING = ("mine", "claimed")
 _SHOWN = 100
 _LeftAfter = Callable[[Approval, around.Detail], Decimal | None]
 
@@ -46,7 +53,7 @@ def queue_page(request: HttpRequest, who: User) -> dict[str, Any]:
         "more": len(approvals) > _SHOWN,
         "stake": presenters.currencies_of(rows),
         "decides": selectors.may_decide(who),
-        "selects": view == "mine" and selectors.may_decide(who) and bool(approvals),
+        "selects": view in _DECIDING and selectors.may_decide(who) and bool(approvals),
     }
 
 
@@ -56,7 +63,9 @@ def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, 
     prefetch_related_objects([approval], "decisions")
     decisions = list(approval.decisions.all())
     places = {approval.subject_id: detail.place} if detail.place else around.places_of([approval], who)
-    row = presenters.rows([approval], places, actor_names({approval.requested_by}))[0]
+    row = presenters.rows(
+        [approval], places, actor_names({approval.requested_by, approval.claimed_by} - {""})
+    )[0]
     return {
         "i": row,
         "detail": detail,
@@ -72,6 +81,7 @@ def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, 
 def _approvals(view: str, who: User) -> Any:
     sources = {
         "mine": selectors.approvals_waiting_for,
+        "claimed": selectors.approvals_claimed_by,
         "team": selectors.approvals_of_teams,
         "asked": selectors.approvals_asked_by,
         "decided": selectors.approvals_closed,

@@ -8,7 +8,9 @@ from collections.abc import Collection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tasks_app import clock
+from tasks_app.approvals.delegation import delegator_keys, why_not
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.approvals.records import Delegation
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
@@ -28,22 +30,28 @@ def approvals_of_teams(viewer: User) -> QuerySet[Approval]:
 
 
 def approvals_waiting_for(viewer: User) -> QuerySet[Approval]:
-    """Open ones the viewer can decide now: right held, not their request, not decided by them, in time."""
+    """Open ones the viewer can decide now: right held, not their request nor of somebody they stand in for,
+    not decided by them or in their place, in time."""
     if not may_decide(viewer):
         return Approval.objects.none()
     key = actor_key(viewer)
-    decided = Decision.objects.filter(approval=OuterRef("pk"), actor=key)
+    decided = Decision.objects.filter(Q(actor=key) | Q(on_behalf_of=key), approval=OuterRef("pk"))
     return (
         approvals_of_teams(viewer)
         .exclude(requested_by=key)
-        .exclude(Exists(decided))
-        .filter(due_at__gt=clock.now())
+        .exclude(requested_by__in=delegator_keys(viewer))
+        .filter(~Exists(decided), due_at__gt=clock.now())
     )
 
 
 def approvals_asked_by(viewer: User) -> QuerySet[Approval]:
     """Open ones that the viewer asked for: they wait for somebody else."""
     return approvals_of_teams(viewer).filter(requested_by=actor_key(viewer))
+
+
+def approvals_claimed_by(viewer: User) -> QuerySet[Approval]:
+    """Open ones that the viewer has in hand now."""
+    return approvals_of_teams(viewer).filter(claimed_by=actor_key(viewer), claimed_until__gt=clock.now())
 
 
 def approvals_narrowed(rows: QuerySet[Approval], *, kind: str = "", late: bool = False) -> QuerySet[Approval]:
@@ -98,8 +106,14 @@ def approval_successor(approval: Approval) -> Approval | None:
     )
 
 
-def obstacle(approval: Approval, viewer: User, decisions: Collection[Decision]) -> str:
-    """Why the viewer cannot decide on it, in a sentence; empty when they can.
+def obstacle(
+    approval: Approval,
+    viewer: User,
+    decisions: Collection[Decision],
+    held: Collection[Delegation] | None = None,
+) -> str:
+    """Why the viewer cannot decide on it, in a sentence; empty when they can. `held`: the delegations in
+    force by which they stand in for others, read where not given.
 
     The same rules, in the same order, as `services.approval_decide`, which has the last word.
     """
@@ -112,6 +126,9 @@ def obstacle(approval: Approval, viewer: User, decisions: Collection[Decision]) 
         return f"It is {approval.status} already."
     if any(decision.actor == key for decision in decisions):
         return "You have decided on this already."
+    refused = why_not(approval, viewer, decisions, held)
+    if refused is not None:
+        return refused[1]
     if approval.due_at <= clock.now():
         return "Its deadline has passed: it expires, nothing is bought."
     return ""

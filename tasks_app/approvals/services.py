@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from tasks_app import clock
+from tasks_app.approvals.delegation import why_not, why_not_in_place_of
 from tasks_app.approvals.kinds import Outcome, kind_of, tell_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.lifecycle.references import next_reference
@@ -32,7 +33,18 @@ log = structlog.get_logger(__name__)
 _I_JSON_INTEGER = 2**53 - 1
 
 Code = Literal[
-    "not_found", "no_right", "own_request", "already_decided", "not_open", "changed", "comment", "impossible"
+    "not_found",
+    "no_right",
+    "own_request",
+    "already_decided",
+    "not_open",
+    "changed",
+    "comment",
+    "impossible",
+    "no_delegation",
+    "claimed",
+    "cannot_decide",
+    "limits",
 ]
 
 
@@ -99,6 +111,15 @@ def _asked(question: Question) -> Approval | None:
     ).first()
 
 
+def _voided_before(question: Question) -> Approval | None:
+    """The voided question in whose place this one is asked: what it showed is what this one differs from."""
+    latest = Approval.objects.filter(
+        kind=question.kind, subject_type=question.subject_type, subject_id=question.subject_id
+    ).order_by("-pk")
+    before = latest.defer("evidence").first()
+    return before if before is not None and before.status == ApprovalStatus.VOIDED else None
+
+
 def _ask(question: Question, requested_by: Who) -> Approval:
     evidence = exact(question.evidence)
     approval = Approval(
@@ -116,6 +137,7 @@ def _ask(question: Question, requested_by: Who) -> Approval:
         currency=question.currency,
         evidence=evidence,
         evidence_digest=evidence_digest(evidence),
+        replaces=_voided_before(question),
         due_at=question.due_at or clock.now() + settings.APPROVAL_TTL,
     )
     create(
@@ -128,24 +150,39 @@ def _ask(question: Question, requested_by: Who) -> Approval:
 
 
 def approval_decide(
-    *, approval_id: uuid.UUID, user: User, verdict: str, comment: str = "", expected_digest: str = ""
+    *,
+    approval_id: uuid.UUID,
+    user: User,
+    verdict: str,
+    comment: str = "",
+    expected_digest: str = "",
+    on_behalf_of: User | None = None,
+    budgets: Mapping[int, Decimal] | None = None,
 ) -> Approval:
     """Record one person's decision and, where it settles the question, its effect: one commit.
 
     `expected_digest`: the evidence the person saw, where the caller knows it. A rejection needs a
-    comment. Raises DecisionRefusedError; `changed` means that the question was voided and asked anew,
-    `impossible` that the effect cannot be had (the kind says why) and nothing was recorded.
+    comment. `on_behalf_of`: for whom the person stands in, by a delegation in force. `budgets`: approve in
+    part, line number as shown (from 1) to its budget in the approval's currency, 0 to leave the line out;
+    what is not named stays. The subject is then changed, this question voided, the changed one asked in its
+    place and this decision recorded on it: answers that one.
+
+    Raises DecisionRefusedError; `changed` means that the question was voided and asked anew,
+    `impossible` that the effect cannot be had (the kind says why) and nothing was recorded, `limits` that a
+    budget is outside of them.
     """
     refused = None
     with transaction.atomic():
-        approval = _locked(approval_id, user)
-        _check(approval, user, verdict, comment)
+        approval = approval_locked(approval_id, user)
+        _check(approval, user, verdict, comment, on_behalf_of)
         if expected_digest and expected_digest != approval.evidence_digest:
             raise DecisionRefusedError("changed", "This is not what you were shown: read it again.")
         if kind_of(approval).version(approval) != approval.subject_version:
             refused = _void_and_ask_again(approval)
         else:
-            _decide(approval, user, verdict, comment.strip())
+            if budgets:
+                approval = _amended(approval, user, verdict, budgets, on_behalf_of)
+            _decide(approval, user, verdict, comment.strip(), on_behalf_of)
     if refused:
         raise refused
     return approval
@@ -170,7 +207,9 @@ def approval_void(*, approval: Approval, reason: str) -> None:
     tell_closed(approval)
 
 
-def _locked(approval_id: uuid.UUID, user: User) -> Approval:
+def approval_locked(approval_id: uuid.UUID, user: User) -> Approval:
+    """One that `user` may see, held still until the caller's commit. Raises DecisionRefusedError
+    (`not_found`)."""
     found = visible(Approval.objects.all(), user).filter(pk=approval_id)
     approval = found.select_for_update(of=("self",), no_key=True).first()
     if approval is None:
@@ -178,25 +217,58 @@ def _locked(approval_id: uuid.UUID, user: User) -> Approval:
     return approval
 
 
-def _check(approval: Approval, user: User, verdict: str, comment: str) -> None:
-    if verdict not in Decision.Verdict.values:
-        raise ValueError(f"verdict is approve or reject, not {verdict!r}")
+def decider_check(approval: Approval, user: User, principal: User | None = None) -> None:
+    """Whether `user` may decide on it now, for themselves or in the place of `principal`. Raises
+    DecisionRefusedError."""
     if user.is_service or not user.is_active or not user.has_perm(DECIDE):
         raise DecisionRefusedError("no_right", "You have no right to decide on approvals.")
     if approval.requested_by == actor_key(user):
         raise DecisionRefusedError("own_request", "You asked for this yourself: somebody else decides.")
     if approval.status != ApprovalStatus.OPEN:
         raise DecisionRefusedError("not_open", f"It is {approval.status} already.")
-    if approval.decisions.filter(actor=actor_key(user)).exists():
+    decisions = list(approval.decisions.all())
+    if any(one.actor == actor_key(user) for one in decisions):
         raise DecisionRefusedError("already_decided", "You have decided on this already.")
+    refused = why_not(approval, user, decisions)
+    if refused is None and principal is not None:
+        refused = why_not_in_place_of(approval, user, principal, decisions)
+    if refused is not None:
+        raise DecisionRefusedError(*refused)
     if approval.due_at <= clock.now():
         raise DecisionRefusedError("not_open", "Its deadline has passed.")
+
+
+def _check(approval: Approval, user: User, verdict: str, comment: str, principal: User | None) -> None:
+    if verdict not in Decision.Verdict.values:
+        raise ValueError(f"verdict is approve or reject, not {verdict!r}")
+    decider_check(approval, user, principal)
     if verdict == Decision.Verdict.REJECT and not comment.strip():
         raise DecisionRefusedError("comment", "Say why you reject it.")
 
 
-def _decide(approval: Approval, user: User, verdict: str, comment: str) -> None:
+def _amended(
+    approval: Approval, user: User, verdict: str, budgets: Mapping[int, Decimal], principal: User | None
+) -> Approval:
+    """The question about other amounts, asked in the place of this one; its own rules hold for it."""
+    kind, by = kind_of(approval), actor_ensure(user=user)
+    if verdict != Decision.Verdict.APPROVE or kind.amend is None:
+        raise DecisionRefusedError("impossible", "Only recommendations can be approved in part.")
+    if not kind.amend(approval, budgets):
+        return approval
+    reason = f"{by.name} approves other amounts: asked as changed"
+    transition(approval, ApprovalStatus.VOIDED, actor=SYSTEM, reason=reason, metadata={"by": by.key})
+    kind.reopen(approval)
+    tell_closed(approval)
+    asked = Approval.objects.select_for_update(no_key=True).get(
+        replaces=approval, status=ApprovalStatus.OPEN, kind=approval.kind
+    )
+    decider_check(asked, user, principal)
+    return asked
+
+
+def _decide(approval: Approval, user: User, verdict: str, comment: str, principal: User | None) -> None:
     actor = actor_ensure(user=user)
+    stood_for = actor_ensure(user=principal) if principal else None
     Decision.objects.create(
         approval=approval,
         actor=actor.key,
@@ -205,6 +277,8 @@ def _decide(approval: Approval, user: User, verdict: str, comment: str) -> None:
         comment=comment,
         evidence_digest=approval.evidence_digest,
         at=clock.now(),
+        on_behalf_of=stood_for.key if stood_for else "",
+        on_behalf_of_name=stood_for.name if stood_for else "",
     )
     approving = approval.decisions.filter(verdict=Decision.Verdict.APPROVE).count()
     if verdict == Decision.Verdict.APPROVE and approving < approval.quorum:
@@ -212,7 +286,8 @@ def _decide(approval: Approval, user: User, verdict: str, comment: str) -> None:
     answer: Literal["approved", "rejected"] = (
         "approved" if verdict == Decision.Verdict.APPROVE else "rejected"
     )
-    transition(approval, answer, actor=actor, reason=comment)
+    metadata = {"on_behalf_of": stood_for.key} if stood_for else None
+    transition(approval, answer, actor=actor, reason=comment, metadata=metadata)
     _close(approval, Outcome(answer=answer, actor=actor.key, comment=comment))
 
 

@@ -6,6 +6,7 @@ tried again; who was mailed already is not mailed again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import urljoin
 
 import structlog
@@ -23,6 +24,10 @@ log = structlog.get_logger(__name__)
 TOLD = "notification.told"
 
 
+PageLink = Callable[[Notification, User], str]
+_page_links: dict[str, PageLink] = {}
+
+
 class MailNotTakenError(RuntimeError):
     """The mail server did not take a message for somebody; the others have theirs."""
 
@@ -31,6 +36,12 @@ def register() -> None:
     """Called when the application starts."""
     type_declare(TOLD)
     subscribe("mail", [TOLD], mail_told)
+
+
+def page_link_register(subject_type: str, link: PageLink) -> None:
+    """Let `link(notification, person)` say where a mail about a `subject_type` leads that person (a path);
+    empty: to the subject's page."""
+    _page_links[subject_type] = link
 
 
 def mail_told(event: Event) -> None:
@@ -65,11 +76,12 @@ def _mailed(note: Notification, person: User) -> bool:
 
 def message(note: Notification, person: User) -> EmailMessage:
     """The message for one person: the title as the subject, the text, where to look."""
-    page = subject_links([note]).get(note.pk) or reverse("admin:tasks_app_notification_changelist")
+    own = _page_links.get(note.subject_type)
+    page = (own(note, person) if own else "") or subject_links([note]).get(note.pk)
     settings_page = reverse("admin:tasks_app_notification_changelist")
     parts = [
         note.body or note.title,
-        urljoin(settings.PUBLIC_URL, page),
+        urljoin(settings.PUBLIC_URL, page or settings_page),
         f"You asked for these messages: {urljoin(settings.PUBLIC_URL, settings_page)}",
     ]
     mark = "" if note.level == Notification.Level.INFO else f"{note.get_level_display()}: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils import timezone
+from encrypted_fields.fields import EncryptedCharField
 
 from tasks_app.ids import new_id
 from tasks_app.people.models import Team, User
@@ -11,8 +12,8 @@ from tasks_app.people.models import Team, User
 
 class Notification(models.Model):
     """One thing that people are told. A team's is for its members, with a `right` for those who hold it;
-    without a team it is for all who hold `right` (operators). Never for `not_for`, an actor. `subject_type`
-    and `subject_id` name what it is about, in any storey."""
+    without a team it is for all who hold `right` (operators), or for one `person`. Never for `not_for`, an
+    actor. `subject_type` and `subject_id` name what it is about, in any storey."""
 
     class Level(models.TextChoices):
         INFO = "info"
@@ -29,6 +30,7 @@ class Notification(models.Model):
     subject_id = models.UUIDField(null=True)
     team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)
     right = models.CharField(max_length=80, blank=True)
+    person = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="+")
     not_for = models.CharField(max_length=80, blank=True)  # the key of who asked and may not answer
     # Told once: a second one with the same key is not made.
     key = models.CharField(max_length=200, unique=True, null=True)  # noqa: DJ001 (most have none)
@@ -43,6 +45,11 @@ class Notification(models.Model):
                 fields=["right", "-id"],
                 name="notification_by_right",
                 condition=models.Q(team__isnull=True),
+            ),
+            models.Index(
+                fields=["person", "-id"],
+                name="notification_by_person",
+                condition=models.Q(person__isnull=False),
             ),
         ]
 
@@ -76,3 +83,43 @@ class NotificationMail(models.Model):
 
     def __str__(self) -> str:
         return f"{self.notification_id} to {self.user_id}"
+
+
+class TeamWebhook(models.Model):
+    """Where a team's notifications are posted besides, as {"text": …}. The URL is a secret: it is all that a
+    chat asks of a sender."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    team = models.OneToOneField(Team, on_delete=models.PROTECT, related_name="webhook")
+    url = EncryptedCharField(max_length=1000, editable=False)
+    host = models.CharField(max_length=253, editable=False)  # of the URL: what may be shown of it
+    level = models.CharField(
+        "from level", max_length=8, choices=Notification.Level.choices, default=Notification.Level.INFO
+    )
+    active = models.BooleanField(default=True)
+    allow_private = models.BooleanField(default=False, help_text="May live on a private address.")
+    changed_by = models.CharField(max_length=80, editable=False)
+    changed_at = models.DateTimeField(default=timezone.now, editable=False)
+    sent_at = models.DateTimeField(null=True, editable=False)
+    failed_at = models.DateTimeField(null=True, editable=False)  # null: the latest was taken
+    failure = models.CharField(max_length=200, blank=True, editable=False)
+
+    class Meta:
+        ordering = ["team__name"]
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.team}: {self.host}"
+
+
+class TeamWebhookSent(models.Model):
+    """That a notification was posted: an event delivered twice posts nothing twice."""
+
+    notification = models.OneToOneField(Notification, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.notification_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -22,6 +23,8 @@ select count(*) from (
      order by id desc limit %s) n
    where t.user_id = %s
   union all
+  (select id from tasks_app_notification where person_id = %s order by id desc limit %s)
+  union all
   select n.id from unnest(%s::text[]) held(name) cross join lateral (
     select id from tasks_app_notification where team_id is null and "right" = held.name and not_for <> %s
      order by id desc limit %s) n
@@ -33,11 +36,12 @@ select count(*) from (
 def notifications_of(viewer: User) -> QuerySet[Notification]:
     """What `viewer` is told, newest first."""
     if viewer.is_superuser:
-        return Notification.objects.all()
+        return Notification.objects.filter(Q(person__isnull=True) | Q(person=viewer))
     held = viewer.get_all_permissions()
     for_operators = Q(team__isnull=True, right__in=held)
     for_members = Q(team__in=viewer.teams.all(), right__in={"", *held})
-    return Notification.objects.filter(for_members | for_operators).exclude(not_for=actor_key(viewer))
+    mine = Q(person=viewer)
+    return Notification.objects.filter(for_members | for_operators | mine).exclude(not_for=actor_key(viewer))
 
 
 def notifications_unread(rows: QuerySet[Notification], viewer: User) -> QuerySet[Notification]:
@@ -61,14 +65,16 @@ def with_read(rows: QuerySet[Notification], viewer: User) -> QuerySet[Notificati
 
 
 def unread_count(viewer: User) -> int:
-    """How many `viewer` has not read of the latest told to each team of theirs, and for each right: asked for
-    on every page, so it looks at RECENT of each and no further."""
+    """How many `viewer` has not read of the latest told to them, to each team of theirs, and for each right:
+    asked for on every page, so it looks at RECENT of each and no further."""
     if viewer.is_superuser:
-        recent = Notification.objects.order_by("-pk").values("pk")[:RECENT]
+        recent = notifications_of(viewer).order_by("-pk").values("pk")[:RECENT]
         return notifications_unread(Notification.objects.filter(pk__in=recent), viewer).count()
     rights, actor = sorted(viewer.get_all_permissions()), actor_key(viewer)
     with connection.cursor() as cursor:
-        cursor.execute(_UNREAD, [["", *rights], actor, RECENT, viewer.pk, rights, actor, RECENT, viewer.pk])
+        of_teams: list[Any] = [["", *rights], actor, RECENT, viewer.pk]
+        of_rights: list[Any] = [rights, actor, RECENT]
+        cursor.execute(_UNREAD, [*of_teams, viewer.pk, RECENT, *of_rights, viewer.pk])
         return int(cursor.fetchone()[0])
 
 
@@ -91,6 +97,8 @@ def mail_recipients(note: Notification) -> QuerySet[User]:
         people = User.objects.with_perm(note.right, backend=_BACKEND)
     if note.team_id is not None:
         people = people.filter(teams=note.team_id)
+    if note.person_id is not None:
+        people = people.filter(pk=note.person_id)
     mailed = NotificationMail.objects.filter(notification=note, user=OuterRef("pk"))
     wanted = people.filter(mail_notifications=True, is_service=False).exclude(email="")
     asker = actor_user(note.not_for) if note.not_for else None

@@ -40,15 +40,18 @@ def notify(
     about: About | None = None,
     team: Team | None = None,
     right: str = "",
+    person: User | None = None,
     not_for: str = "",
     key: str | None = None,
 ) -> bool:
-    """Tell a team, those of it who hold `right`, or all who do, in the caller's transaction; never the actor
-    `not_for` (a key). With a `key` it is told once,
+    """Tell a team, those of it who hold `right`, all who do, or one `person` alone, in the caller's
+    transaction; never the actor `not_for` (a key). With a `key` it is told once,
     however often it is said; answers whether it was told now. The event `notification.told` is written with
     it. A title is one line. Raises ValueError when it is for nobody."""
-    if team is None and not right:
-        raise ValueError(f"{kind}: a notification is for a team, or for who holds a right")
+    if person is None and team is None and not right:
+        raise ValueError(f"{kind}: a notification is for a team, for who holds a right, or for a person")
+    if person is not None and (team is not None or right):
+        raise ValueError(f"{kind}: what is for one person is for nobody else")
     note = Notification(
         kind=kind,
         title=" ".join(title.split())[:_TITLE_CHARS],
@@ -58,6 +61,7 @@ def notify(
         subject_id=about.id if about else None,
         team=team,
         right=right,
+        person=person,
         not_for=not_for,
         key=key,
         at=clock.now(),

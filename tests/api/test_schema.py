@@ -38,7 +38,13 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         ),
         "post /api/v1/kill-switch/",
         "post /api/v1/conflicts/{id}/ask/",
-        "post /api/v1/approvals/{id}/decide/",
+        "post /api/v1/approvals/decide/",
+        *(
+            f"post /api/v1/approvals/{{id}}/{act}/"
+            for act in ("decide", "claim", "release", "reassign", "comment")
+        ),
+        "post /api/v1/delegations/",
+        "post /api/v1/delegations/{id}/end/",
         "post /api/v1/jobs/bulk/",
         "post /api/v1/jobs/{id}/cancel/",
         "post /api/v1/jobs/{id}/retry/",

@@ -1,36 +1,53 @@
-"""`manage.py decide`: one person's decision on an approval, as in the admin and the API."""
+"""`manage.py decide`: what one person does with an approval, as in the admin and the API."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.db.models import Q
 
+from tasks_app.approvals.claims import approval_claim, approval_reassign, approval_release
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.approvals.notes import approval_comment
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.management.base import DeskCommand, refuse, user_named
+from tasks_app.money import decimal_of
+from tasks_app.people.models import User
+
+_CLAIMS: dict[str, Callable[..., Approval]] = {"claim": approval_claim, "release": approval_release}
+_ACTS = (*Decision.Verdict.values, *_CLAIMS, "reassign", "comment")
 
 
 class Command(DeskCommand):
-    help = "Approves or rejects what waits on a person. A rejection needs a comment."
+    help = (
+        "Approves or rejects what waits on a person, whole or in part; claims, releases or reassigns it, or "
+        "comments on it. A rejection and a comment need --comment."
+    )
 
     def arguments(self, parser: CommandParser) -> None:
         parser.add_argument("approval", help="its reference (APR-2026-000001) or its id")
-        parser.add_argument("verdict", choices=Decision.Verdict.values)
-        parser.add_argument("--as", dest="username", required=True, metavar="USER", help="who decides")
-        parser.add_argument("--comment", default="", metavar="TEXT", help="why; kept with the decision")
+        parser.add_argument("act", choices=_ACTS, metavar="ACT", help=", ".join(_ACTS))
+        parser.add_argument("--as", dest="username", required=True, metavar="USER", help="who does it")
+        parser.add_argument("--comment", default="", metavar="TEXT", help="why, or what is said; kept")
+        parser.add_argument("--digest", default="", metavar="SHA256", help="of the evidence that was read")
+        parser.add_argument("--for", dest="principal", metavar="USER", help="whom they stand in for")
+        parser.add_argument("--to", metavar="USER", help="reassign: to whom")
+        parser.add_argument(
+            "--line",
+            action="append",
+            default=[],
+            metavar="N=BUDGET",
+            help="approve in part: another budget for line N as shown, 0 leaves it out; may be repeated",
+        )
 
     def run(self, **options: Any) -> None:
-        user = user_named(options["username"])
+        user, approval_id = user_named(options["username"]), _approval_id(options["approval"])
         try:
-            approval = approval_decide(
-                approval_id=_approval_id(options["approval"]),
-                user=user,
-                verdict=options["verdict"],
-                comment=options["comment"],
-            )
+            approval = _act(approval_id, user, options)
         except DecisionRefusedError as error:
             refuse(str(error))
         self.answer(
@@ -38,13 +55,46 @@ class Command(DeskCommand):
                 "approval": approval.reference,
                 "title": approval.title,
                 "status": approval.status,
-                "verdict": options["verdict"],
+                "verdict": options["act"],
                 "by": user.username,
                 "decisions": approval.decisions.count(),
                 "quorum": approval.quorum,
+                "claimed_by": approval.claimed_by,
+                "claimed_until": approval.claimed_until,
             },
-            [f"{approval.reference} {approval.title}: {_outcome(approval)}"],
+            [f"{approval.reference} {approval.title}: {_outcome(approval, options['act'])}"],
         )
+
+
+def _act(approval_id: uuid.UUID, user: User, options: dict[str, Any]) -> Approval:
+    act, comment = options["act"], options["comment"]
+    if act in _CLAIMS:
+        return _CLAIMS[act](approval_id=approval_id, user=user)
+    if act == "reassign":
+        if not options["to"]:
+            refuse("Say to whom: --to USER.")
+        to = user_named(options["to"])
+        return approval_reassign(approval_id=approval_id, user=user, to=to, comment=comment)
+    if act == "comment":
+        return approval_comment(approval_id=approval_id, user=user, body=comment).approval
+    principal = options["principal"]
+    return approval_decide(
+        approval_id=approval_id,
+        user=user,
+        verdict=act,
+        comment=comment,
+        expected_digest=options["digest"],
+        on_behalf_of=user_named(principal) if principal else None,
+        budgets=dict(_budget(line) for line in options["line"]),
+    )
+
+
+def _budget(line: str) -> tuple[int, Decimal]:
+    number, _, text = line.partition("=")
+    budget = decimal_of(text)
+    if not number.isdecimal() or budget is None:
+        refuse(f"{line!r} is no line and budget, such as 2=50000.00.")
+    return int(number), budget
 
 
 def _approval_id(named: str) -> uuid.UUID:
@@ -57,7 +107,9 @@ def _approval_id(named: str) -> uuid.UUID:
     return found or refuse("There is no such approval in your teams.")
 
 
-def _outcome(approval: Approval) -> str:
+def _outcome(approval: Approval, act: str) -> str:
+    if act not in Decision.Verdict.values:
+        return {"claim": "claimed", "release": "released", "reassign": "reassigned"}.get(act, "commented")
     if approval.status == ApprovalStatus.OPEN:
         return f"noted, {approval.decisions.count()} of {approval.quorum} approvals"
     return approval.get_status_display().lower()

@@ -1,0 +1,84 @@
+"""What is different between two pieces of evidence, field by field: pure, for a question asked anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tasks_app.money import decimal_of
+
+_ABSENT = object()
+# What names an element of a list, so that one taken out does not make all after it look changed.
+_NAMES = (("product_id", "pricing_option_id"), ("operation",), ("field",), ("name",), ("id",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One field that differs: `path` as keys and list positions' names joined by dots, values as in the
+    evidence (None where it was, or is, not there)."""
+
+    path: str
+    kind: Literal["changed", "added", "removed"]
+    before: Any
+    after: Any
+
+
+def evidence_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """Every field that differs, in the order of the evidence; numbers that are equal are the same ("10.0" and
+    "10.00"). Nothing, exactly where the two say the same."""
+    return list(_mappings("", before, after))
+
+
+def _mappings(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    for key in dict.fromkeys([*before, *after]):
+        inner = f"{path}.{key}" if path else str(key)
+        yield from _values(inner, before.get(key, _ABSENT), after.get(key, _ABSENT))
+
+
+def _values(path: str, before: Any, after: Any) -> Iterator[Change]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        yield from _mappings(path, before, after)
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _mappings(path, _named(before, after), _named(after, before))
+    elif not _same(before, after):
+        kind: Literal["changed", "added", "removed"] = (
+            "added" if before is _ABSENT else "removed" if after is _ABSENT else "changed"
+        )
+        yield Change(
+            path=path,
+            kind=kind,
+            before=None if before is _ABSENT else before,
+            after=None if after is _ABSENT else after,
+        )
+
+
+def _named(items: Sequence[Any], others: Sequence[Any]) -> dict[str, Any]:
+    """Elements by what names them on both sides, else by their place (from 1)."""
+    for keys in _NAMES:
+        ours, theirs = _keyed(items, keys), _keyed(others, keys)
+        if ours is not None and theirs is not None:
+            return ours
+    return {str(place): item for place, item in enumerate(items, start=1)}
+
+
+def _keyed(items: Sequence[Any], keys: Sequence[str]) -> dict[str, Any] | None:
+    """By the values under `keys`; None where one lacks them, or two have the same."""
+    found: dict[str, Any] = {}
+    for item in items:
+        if not isinstance(item, dict) or not all(isinstance(item.get(key), str) for key in keys):
+            return None
+        name = " / ".join(item[key] for key in keys)
+        if name in found:
+            return None
+        found[name] = item
+    return found
+
+
+def _same(before: Any, after: Any) -> bool:
+    if type(before) is type(after) and before == after:
+        return True
+    if isinstance(before, bool) or isinstance(after, bool):
+        return False
+    first, second = decimal_of(before), decimal_of(after)
+    return first is not None and first == second

@@ -1,0 +1,157 @@
+"""What the page of one approval shows of deciding: who has it, who may take it, whom one stands in for, the
+thread, what changed since it was asked before, and what may be approved in part."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Q
+
+from tasks_app.approvals.changes import Change, evidence_changes
+from tasks_app.approvals.claims import claimant_of
+from tasks_app.approvals.delegation import principals_of
+from tasks_app.approvals.kinds import kind_of
+from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.approvals.notes import thread_of
+from tasks_app.approvals.records import Delegation
+from tasks_app.desk import text
+from tasks_app.money import decimal_of, is_currency
+from tasks_app.people.actors import actor_key
+from tasks_app.people.models import User
+from tasks_app.people.roles import DECIDE
+
+_BACKEND = "django.contrib.auth.backends.ModelBackend"
+_MANY = 100  # people that a list to choose from holds
+_NOTES = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One package that may be left out or bought for another amount."""
+
+    number: int
+    product: str
+    channel: str
+    budget: str
+    least: str
+    fixed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marked:
+    """One field that changed, in words."""
+
+    field: str
+    where: str
+    before: str
+    after: str
+    kind: str
+
+
+def deciding_data(
+    approval: Approval,
+    viewer: User,
+    decisions: Collection[Decision],
+    *,
+    held: Collection[Delegation],
+    names: Mapping[str, str],
+    may: bool,
+) -> dict[str, Any]:
+    """What the templates of this room are given; `held`: the delegations in force that the viewer holds;
+    `names`: by actor's key, that of `claimed_by` among them; `may`: the viewer can decide on it now."""
+    holder = claimant_of(approval) if approval.status == ApprovalStatus.OPEN else ""
+    return {
+        "claimed_by": names.get(holder, holder),
+        "claimed_by_me": holder == actor_key(viewer),
+        "stands_in_for": principals_of(approval, held, decisions) if may else [],
+        "others": _others(approval, viewer) if may else [],
+        "thread": list(thread_of(approval)[:_NOTES]),
+        "before": approval.replaces,
+        "changed": changes_of(approval),
+        "amendable": _lines(approval) if may else [],
+    }
+
+
+def changes_of(approval: Approval) -> list[Marked]:
+    """What differs from the question in whose place it was asked; nothing where there was none."""
+    before = approval.replaces
+    if before is None:
+        return []
+    currency = str(approval.evidence.get("currency") or approval.currency)
+    return [_marked(one, currency) for one in evidence_changes(before.evidence, approval.evidence)]
+
+
+def _marked(change: Change, currency: str) -> Marked:
+    *where, field = change.path.split(".")
+    return Marked(
+        field=field.replace("_", " ").capitalize(),
+        where=" ".join(where).replace("_", " ").capitalize(),
+        before=_words(field, change.before, currency),
+        after=_words(field, change.after, currency),
+        kind=change.kind,
+    )
+
+
+def _words(field: str, value: Any, currency: str) -> str:
+    if value is None or value == "":
+        return text.DASH
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        named = value.get("product") or value.get("name")
+        return (
+            str(named)
+            if named
+            else ", ".join(f"{k}: {_words(k, v, currency)}" for k, v in value.items())[:300]
+        )
+    if isinstance(value, list):
+        return ", ".join(_words(field, inner, currency) for inner in value)[:300] or text.DASH
+    is_money = field in ("budget", "gross", "minimum", "total_budget") and is_currency(currency)
+    amount = decimal_of(value) if is_money else None
+    return text.amount(amount, currency) if amount is not None else str(value)[:300]
+
+
+def _others(approval: Approval, viewer: User) -> list[User]:
+    """Who might take it: people of its team who may decide, not who asked nor who has decided."""
+    people = User.objects.with_perm(DECIDE, backend=_BACKEND).filter(is_service=False)
+    return list(
+        people.filter(Q(teams=approval.team_id) | Q(is_superuser=True))
+        .exclude(pk=viewer.pk)
+        .distinct()
+        .order_by("first_name", "last_name", "username")[:_MANY]
+    )
+
+
+def _lines(approval: Approval) -> list[Line]:
+    try:
+        if kind_of(approval).amend is None:
+            return []
+    except KeyError:
+        return []
+    found = approval.evidence.get("lines")
+    lines = [line for line in found if isinstance(line, dict)] if isinstance(found, list) else []
+    currency = str(approval.evidence.get("currency") or approval.currency)
+    return [
+        Line(
+            number=number,
+            product=str(line.get("product", "")),
+            channel=str(line.get("channel", "")),
+            budget=_plain(decimal_of(line.get("budget"))),
+            least=text.amount(decimal_of(line.get("minimum")), currency),
+            fixed=line.get("rate_basis") == "flat_rate",
+        )
+        for number, line in enumerate(lines, start=1)
+    ]
+
+
+def _plain(amount: Decimal | None) -> str:
+    """An amount for a field: no separators, no zeros that mean nothing."""
+    if amount is None:
+        return ""
+    shown = f"{amount:f}"
+    whole, _, rest = shown.partition(".")
+    rest = rest.rstrip("0")
+    return f"{whole}.{rest.ljust(2, '0')}" if rest else whole

@@ -1,0 +1,212 @@
+"""What is posted from the approval pages: a decision, whole or in part, alone or with others; claim, release,
+reassign; a comment. Each is one call of a service, which has every rule."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+
+from tasks_app.approvals.claims import approval_claim, approval_reassign, approval_release
+from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.notes import approval_comment
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.approvals.together import MOST, batch_decide, batch_of, report_of
+from tasks_app.desk.items import plural
+from tasks_app.desk.page import viewer
+from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.pages import StatefulPage
+from tasks_app.lifecycle.presenters import refusal_words
+from tasks_app.money import decimal_of
+from tasks_app.people.models import User
+
+_TOGETHER = "together"
+_WORD = {"approve": "approval", "reject": "rejection"}
+_CODES = {
+    "not_found": 404,
+    "no_right": 403,
+    "own_request": 403,
+    "no_delegation": 403,
+    "comment": 400,
+    "limits": 400,
+}
+_BUDGET = "budget-"
+
+
+class DecidingPage(StatefulPage):
+    """The POST side of the approvals' admin."""
+
+    def get_urls(self) -> list[URLPattern]:
+        report = self.admin_site.admin_view(self.report_view)
+        own = path("decided/<uuid:batch_id>/", report, name="tasks_app_approval_report")
+        return [own, *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """A POST decides on those chosen in the queue (`also`: id:digest), with one comment."""
+        if request.method != "POST" or "decision" not in request.POST:
+            return super().changelist_view(request, extra_context)
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return self._decide_many(request, _shown(request.POST.getlist("also")))
+
+    def object_post(self, request: HttpRequest, obj: Approval) -> HttpResponse:
+        act = _ACTS.get(request.POST.get("act", ""))
+        if act is not None:
+            return self._done(request, obj, act)
+        verdict = request.POST.get("decision", "")
+        if verdict not in Decision.Verdict.values or not request.POST.get("digest"):
+            return HttpResponseBadRequest("a decision is approve or reject, on a digest that was shown")
+        if request.POST.get("scope") == _TOGETHER:
+            mine = {obj.pk: request.POST["digest"]}
+            return self._decide_many(request, {**mine, **_shown(request.POST.getlist("also"))})
+        return self._done(request, obj, _decide)
+
+    def report_view(self, request: HttpRequest, batch_id: uuid.UUID) -> HttpResponse:
+        """What became of each of those decided together, for whoever decided."""
+        user = viewer(request)
+        batch = batch_of(user, batch_id)
+        if batch is None:
+            raise Http404
+        report = report_of(batch, user)
+        refused = [one for one in report if one.code]
+        return self.page(
+            request,
+            "desk/approvals_report.html",
+            title="What became of each",
+            batch=batch,
+            report=report,
+            refused=len(refused),
+            recorded=len(report) - len(refused),
+        )
+
+    def _done(self, request: HttpRequest, obj: Approval, act: _Act) -> HttpResponse:
+        try:
+            to, said = act(obj, viewer(request), request)
+        except DecisionRefusedError as error:
+            return self._refused(request, obj, str(error), _CODES.get(error.code, 409))
+        except TransitionError as error:
+            return self._refused(request, obj, refusal_words(error), 409)
+        messages.success(request, f"{to.reference}: {said}")
+        return redirect("admin:tasks_app_approval_change", to.pk)
+
+    def _decide_many(self, request: HttpRequest, shown: dict[uuid.UUID, str]) -> HttpResponse:
+        """Each by a decision of its own on the digest shown; then the report."""
+        verdict = request.POST.get("decision", "")
+        if verdict not in Decision.Verdict.values or not 0 < len(shown) <= MOST:
+            return HttpResponseBadRequest(f"choose 1 to {MOST} approvals, and approve or reject")
+        user = viewer(request)
+        try:
+            principal = _principal(request)
+        except DecisionRefusedError as error:
+            messages.error(request, str(error))
+            return redirect(request.get_full_path())
+        batch = batch_decide(
+            shown=shown,
+            user=user,
+            verdict=verdict,
+            comment=request.POST.get("comment", ""),
+            on_behalf_of=principal,
+        )
+        recorded = sum(not one.code for one in batch.items.all())
+        level = messages.success if recorded == len(shown) else messages.warning
+        level(request, f"{plural(recorded, _WORD[verdict])} of {len(shown)} recorded.")
+        return redirect(reverse("admin:tasks_app_approval_report", args=[batch.pk]))
+
+    def _refused(self, request: HttpRequest, obj: Approval, refusal: str, status: int) -> HttpResponse:
+        """The page again, as it is now, with the reason and what the person had written."""
+        now = self.get_queryset(request).get(pk=obj.pk)
+        data = self.object_data(request, now)
+        extra = {"refusal": refusal, "comment": request.POST.get("comment", ""), "given": request.POST}
+        return self.page(request, self.object_template or "", now, status=status, **{**data, **extra})
+
+
+_Act = Callable[[Approval, User, HttpRequest], tuple[Approval, str]]
+
+
+def _decide(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval, str]:
+    said, verdict = request.POST, request.POST["decision"]
+    decided = approval_decide(
+        approval_id=obj.pk,
+        user=user,
+        verdict=verdict,
+        comment=said.get("comment", ""),
+        expected_digest=said["digest"],
+        on_behalf_of=_principal(request),
+        budgets=_budgets(request),
+    )
+    return decided, f"your {_WORD[verdict]} is recorded."
+
+
+def _claim(obj: Approval, user: User, _request: HttpRequest) -> tuple[Approval, str]:
+    return approval_claim(approval_id=obj.pk, user=user), "you have it."
+
+
+def _release(obj: Approval, user: User, _request: HttpRequest) -> tuple[Approval, str]:
+    return approval_release(approval_id=obj.pk, user=user), "you have given it back."
+
+
+def _reassign(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval, str]:
+    to = _person(request.POST.get("to", ""))
+    if to is None:
+        raise DecisionRefusedError("comment", "Say to whom.")
+    comment = request.POST.get("comment", "")
+    return approval_reassign(approval_id=obj.pk, user=user, to=to, comment=comment), f"{to} has it now."
+
+
+def _comment(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval, str]:
+    approval_comment(approval_id=obj.pk, user=user, body=request.POST.get("body", ""))
+    return obj, "your comment is kept."
+
+
+_ACTS: dict[str, _Act] = {"claim": _claim, "release": _release, "reassign": _reassign, "comment": _comment}
+
+
+def _principal(request: HttpRequest) -> User | None:
+    """Whom the person stands in for, as chosen; None: they decide for themselves."""
+    named = request.POST.get("for", "")
+    person = _person(named)
+    if named and person is None:
+        raise DecisionRefusedError("no_delegation", "There is nobody of that name to stand in for.")
+    return person
+
+
+def _person(named: str) -> User | None:
+    try:
+        return User.objects.filter(pk=uuid.UUID(named)).first()
+    except ValueError:
+        return None
+
+
+def _budgets(request: HttpRequest) -> dict[int, Decimal]:
+    """Line number to budget, of the fields budget-1 …; an empty one leaves its line out. Raises
+    DecisionRefusedError for what is no number."""
+    found: dict[int, Decimal] = {}
+    for name, text in request.POST.items():
+        number = name.removeprefix(_BUDGET)
+        if not name.startswith(_BUDGET) or not number.isdecimal() or len(number) > 4:
+            continue
+        budget = decimal_of(str(text).replace(",", "").replace(" ", "") or "0")
+        if budget is None:
+            raise DecisionRefusedError("limits", f"Line {int(number)}: {str(text)[:40]!r} is no amount.")
+        found[int(number)] = budget
+    return found
+
+
+def _shown(pairs: list[str]) -> dict[uuid.UUID, str]:
+    """Approval id to the digest shown, out of `id:digest`; what is not of that form is left out."""
+    found: dict[uuid.UUID, str] = {}
+    for pair in pairs[: MOST + 1]:
+        key, _, digest = pair.partition(":")
+        with suppress(ValueError):
+            found[uuid.UUID(key)] = digest
+    return found

@@ -1,0 +1,146 @@
+"""A team's notifications posted to its chat: {"text": …}, as Slack, Mattermost and many others take it.
+
+A subscriber of the event bus of its own, so it runs outside the transaction that told, a chat that is away
+holds up no mail, and what it refuses is tried again. Like mail to our own people this is telling, no effect
+for a seller or client, so it is no command: no gate, nor the kill switch, may keep people from being told.
+A crash between a post and its record posts that one once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from urllib.parse import urljoin
+
+import anyio
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from tasks_app import clock
+from tasks_app.adcp.addresses import AddressError, check_url
+from tasks_app.adcp.http import Ledger, Policy, client, httpx
+from tasks_app.events.bus import Event, subscribe
+from tasks_app.lifecycle.transitions import exact
+from tasks_app.notifications.mail import TOLD
+from tasks_app.notifications.models import Notification, TeamWebhook, TeamWebhookSent
+from tasks_app.notifications.selectors import subject_links
+from tasks_app.people.actors import actor_ensure
+from tasks_app.people.models import Team, User
+
+log = structlog.get_logger(__name__)
+ADMINISTERS = "tasks_app.change_team"
+_LEVELS = list(Notification.Level.values)  # from quiet to loud
+_LONGEST = 3000  # characters of a text; Slack takes 4,000 and shows fewer
+_TIMEOUT_S, _MOST_BYTES = 10.0, 64 * 2**10
+# After a failure the team's chat is left alone so long: one that is away holds up no other for its time-out.
+_PAUSE = timedelta(seconds=30)
+
+
+class TeamWebhookRefusedError(Exception):
+    """It cannot be set so; the text says why, without the URL."""
+
+
+class NotPostedError(RuntimeError):
+    """The chat did not take it; the text says how, without the URL. The bus calls again."""
+
+
+def register() -> None:
+    """Called when the application starts."""
+    subscribe("team_webhooks", [TOLD], team_webhook_deliver)
+
+
+@transaction.atomic
+def team_webhook_set(
+    *, user: User, team: Team, url: str, level: str, active: bool = True, allow_private: bool = False
+) -> TeamWebhook:
+    """Set where a team's notifications of `level` and louder are posted; an empty `url` keeps the one it has.
+
+    Raises TeamWebhookRefusedError: no right, no URL, or one that is never connected to.
+    """
+    if not user.is_active or user.is_service or not user.has_perm(ADMINISTERS):
+        raise TeamWebhookRefusedError("Administrators of teams set their webhooks.")
+    if level not in _LEVELS:
+        raise TeamWebhookRefusedError("There is no such level.")
+    hook = TeamWebhook.objects.select_for_update().filter(team=team).first() or TeamWebhook(team=team)
+    hook.url = url.strip() or hook.url
+    hook.host = _checked_host(hook.url, allow_private=allow_private)
+    hook.level, hook.active, hook.allow_private = level, active, allow_private
+    hook.changed_by, hook.changed_at = actor_ensure(user=user).key, clock.now()
+    hook.failed_at, hook.failure = None, ""
+    hook.save()
+    return hook
+
+
+def team_webhook_deliver(event: Event) -> None:
+    """Post one notification of a team that has a webhook and was not posted it. Raises NotPostedError."""
+    note = Notification.objects.select_related("team").filter(pk=event.entity_id).first()
+    if note is None or note.team_id is None:  # forgotten meanwhile, or for operators, or for one person
+        return
+    hook = TeamWebhook.objects.filter(team=note.team_id, active=True).first()
+    if hook is None or _LEVELS.index(note.level) < _LEVELS.index(hook.level):
+        return
+    if TeamWebhookSent.objects.filter(notification=note).exists():
+        return
+    if hook.failed_at is not None and clock.now() < hook.failed_at + _PAUSE:
+        raise NotPostedError(f"left alone a while after: {hook.failure}")
+    _post(hook, text_of(note))
+    TeamWebhookSent.objects.get_or_create(notification=note, defaults={"at": clock.now()})
+
+
+def team_webhook_test(*, hook: TeamWebhook) -> None:
+    """Post a line that says where it comes from. Not within a transaction. Raises NotPostedError."""
+    _post(hook, f"Flightdeck posts {hook.team}'s notifications here. This is a test.")
+
+
+def text_of(note: Notification) -> str:
+    """The words that are posted: level, title, text, where to look."""
+    mark = "" if note.level == Notification.Level.INFO else f"{note.get_level_display()}: "
+    page = subject_links([note]).get(note.pk)
+    parts = [f"{mark}{note.title}", note.body[:_LONGEST], urljoin(settings.PUBLIC_URL, page) if page else ""]
+    return _escaped("\n".join(part for part in parts if part))
+
+
+def _escaped(text: str) -> str:
+    """What Slack reads as mark-up in a text (a link, a call to everybody in the channel) is words here."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _checked_host(url: str, *, allow_private: bool) -> str:
+    if not url:
+        raise TeamWebhookRefusedError("Say the URL.")
+    try:
+        host, _ = check_url(url, allow_private=allow_private)
+    except (AddressError, ValueError) as error:
+        raise TeamWebhookRefusedError(f"It cannot be used: {error}.") from None
+    return host[:253]
+
+
+def _post(hook: TeamWebhook, text: str) -> None:
+    try:
+        asyncio.run(_posted(hook.url, text, allow_private=hook.allow_private))
+    except NotPostedError as error:
+        log.warning("team_webhook_not_taken", team=str(hook.team_id), why=str(error))
+        TeamWebhook.objects.filter(pk=hook.pk).update(failed_at=clock.now(), failure=str(error)[:200])
+        raise
+    TeamWebhook.objects.filter(pk=hook.pk).update(sent_at=clock.now(), failed_at=None, failure="")
+
+
+async def _posted(url: str, text: str, *, allow_private: bool) -> None:
+    """One guarded POST: no redirect, no private address unless allowed, a bounded answer and time."""
+    ledger = Ledger(sending_task=True)
+    policy = Policy(allow_private=allow_private, max_bytes=_MOST_BYTES, timeout_s=_TIMEOUT_S)
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    body = json.dumps({"text": exact(text)}).encode()
+    try:
+        with anyio.fail_after(_TIMEOUT_S):
+            async with client(httpx, policy, ledger, headers=headers) as http:
+                answer = await http.post(url, content=body)
+    except TimeoutError:
+        raise NotPostedError(f"no answer within {_TIMEOUT_S:g} s") from None
+    except (httpx.HTTPError, httpx.InvalidURL):  # their text may hold the URL
+        last = ledger.last
+        raise NotPostedError(last.reason if last and last.reason else "the address cannot be read") from None
+    if not answer.is_success:
+        raise NotPostedError(f"answered HTTP {answer.status_code}")
