@@ -1,82 +1,59 @@
-"""Today: what waits for the viewer, what is out with sellers, what needs attention, what is committed."""
+"""Today: what waits for the viewer, what is out with sellers, what needs attention, what is committed.
+
+Each role sees first what it needs first (`today.layouts`); a card is read when the layout has it.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
-from django.db.models import Count, F, QuerySet, Sum, Value
+from django.db.models import QuerySet, Value
 from django.http import HttpRequest
-from django.urls import reverse
 
-from campaigns.commitments import Money, money_of
-from campaigns.models import Campaign, CampaignStatus
-from campaigns.track import seller_lines
-from orders.models import Deal, DealLine
+from campaigns.calendar.entries import Entry, Wanted, calendar_of
+from campaigns.today import cards, money, sellers, state, trends
+from campaigns.today.layouts import layout_of
 from tasks_app import clock
-from tasks_app.approvals import around, presenters, selectors
+from tasks_app.approvals import presenters, selectors
 from tasks_app.desk import text
 from tasks_app.desk.items import Item
 from tasks_app.desk.page import viewer
-from tasks_app.jobs.models import Job, JobStatus
-from tasks_app.operations.models import PENDING, READS, Observation, Operation
 from tasks_app.operations.models import OperationStatus as O
-from tasks_app.operations.selectors import conflicts_of
+from tasks_app.operations.selectors import conflicts_of, operations_open
 from tasks_app.people.models import User
-from tasks_app.people.scope import visible
 
-_SHOWN, _MOST = 6, 200
-_RECENT = timedelta(days=7)
-_IN_FLIGHT = (O.CALLING_ADCP, *PENDING, O.TIMED_OUT)
-_ENDED = (CampaignStatus.FAILED, CampaignStatus.VALIDATION_FAILED)
+_BADGE = 99  # more than so many are not counted
+_DATES = timedelta(days=14)
+_DEALS = 40
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flying:
-    """One operation out with a seller."""
-
-    operation: Operation
-    what: str
-    age: text.Age
-    link: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Commitment:
-    """One campaign's bar: shares of its budget in percent, and the same in words."""
-
-    name: str
-    link: str
-    parts: tuple[tuple[str, float], ...]
-    label: str
-    percent: int
-    taken: Decimal
-    budget: Decimal
-    currency: str
-
-
-def badges(request: HttpRequest) -> dict[str, tuple[int, str]]:
-    """Model label to what waits there and the pill's colour, for the rail."""
+def badges(request: HttpRequest) -> dict[str, tuple[str, str]]:
+    """Model label to what waits there (99+ for more) and the pill's colour, for the rail."""
     who = viewer(request)
     if not who.has_perm("tasks_app.view_approval"):
         return {}
-    waiting = {
+    waiting: dict[str, tuple[QuerySet[Any], str]] = {
         "tasks_app.approval": (selectors.approvals_waiting_for(who), "primary"),
-        "tasks_app.operation": (_operations(who).filter(status=O.TIMED_OUT), "warning"),
+        "tasks_app.operation": (operations_open(who).filter(status=O.TIMED_OUT), "warning"),
         "tasks_app.conflict": (conflicts_of(who).filter(resolved_at__isnull=True), "danger"),
     }
-    first, *others = (_counted(label, rows) for label, (rows, _) in waiting.items())
-    return {label: (count, waiting[label][1]) for label, count in first.union(*others, all=True)}
+    first, *others = (_labelled(label, rows) for label, (rows, _) in waiting.items())
+    found = [label for (label,) in first.union(*others, all=True)]
+    counts = {label: found.count(label) for label in set(found)}
+    return {label: (_counted(count), waiting[label][1]) for label, count in counts.items()}
 
 
-def _counted(label: str, rows: QuerySet[Any]) -> QuerySet[Any, Any]:
-    """(label, how many), or nothing where there are none: one query counts them all, as every page does."""
-    counted = rows.order_by().annotate(label=Value(label)).values("label").annotate(count=Count("pk"))
-    return counted.values_list("label", "count")
+def _labelled(label: str, rows: QuerySet[Any]) -> QuerySet[Any, Any]:
+    """(label) for each row, as far as is counted: one query for them all, as every page asks it."""
+    return rows.order_by().annotate(label=Value(label)).values_list("label")[: _BADGE + 1]
+
+
+def _counted(count: int) -> str:
+    return f"{_BADGE}+" if count > _BADGE else str(count)
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -84,206 +61,171 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     who = viewer(request)
     if not who.has_perm("tasks_app.view_approval"):
         return context | {"title": "Today", "no_role": True}
-    approvals = list(selectors.approvals_waiting_for(who)[:_MOST])
-    queue = presenters.rows(approvals, around.places_of(approvals, who))
-    flying = list(_operations(who).filter(status__in=_IN_FLIGHT).exclude(task_type__in=READS))
-    attention = _attention(who, flying)
-    commitments = _commitments(who)
+    layout = layout_of(who)
     return context | {
         "title": "Today",
-        "decides": selectors.may_decide(who),
-        "lead": _lead(approvals),
-        "count": len(approvals),
-        "queue": queue[:_SHOWN],
-        "stake": presenters.currencies_of(queue),
-        "oldest": min((a.created_at for a in approvals), default=None),
-        "flying": [_flying(operation) for operation in flying[:_SHOWN]],
-        "flying_count": len(flying),
-        "flying_money": _money_out(flying),
-        "flying_oldest": min((o.sent_at for o in flying if o.sent_at), default=None),
-        "attention": attention[:_SHOWN],
-        "attention_count": len(attention),
-        "budgets": commitments[: _SHOWN + 2],
-        "committed": _committed(commitments),
-        "sellers": seller_lines(who),
+        "layout": layout,
+        "figures": [f"desk/figure_{name}.html" for name in layout.figures],
+        "main": [f"desk/today_{name}.html" for name in layout.main],
+        "side": [f"desk/today_{name}.html" for name in layout.side],
+        "today": Today(who),
     }
 
 
-def _operations(who: User) -> Any:
-    rows = (
-        visible(Operation.objects.all(), who)
-        .select_related("seller")
-        .order_by(F("deadline_at").asc(nulls_last=True), "id")
-    )
-    return rows.defer(
-        "request_text",
-        "webhook_token",
-        "request",
-        "result",
-        "seller__token",
-        "seller__webhook_secret",
-        "seller__capabilities",
-    )
+class Today:
+    """What the cards show, each read once, when a card first asks for it. Amounts are (currency, sum) pairs:
+    currencies are never added."""
+
+    def __init__(self, who: User) -> None:
+        self.who = who
+
+    @cached_property
+    def decides(self) -> bool:
+        return selectors.may_decide(self.who)
+
+    @cached_property
+    def queue(self) -> list[presenters.Row]:
+        """What waits for the viewer, the earliest deadline first."""
+        others = cards.others_waiting(self.who)
+        return presenters.queue_of(cards.approvals_waiting(self.who), others, self.who, named=False)
+
+    @property
+    def lead(self) -> str:
+        """How many wait, how many of them are overdue, when the next is due."""
+        if not self.queue:
+            return "Nothing waits for you."
+        what = "decision" if all(row.approval for row in self.queue) else "thing"
+        verb = f"{what} waits" if len(self.queue) == 1 else f"{what}s wait"
+        late = sum(row.due_at is not None and row.due_at <= clock.now() for row in self.queue)
+        coming = [row.due_at for row in self.queue if row.due_at and row.due_at > clock.now()]
+        said = [f"{self.count} {verb} for you."]
+        said += [f"{late} overdue."] if late else []
+        return " ".join([*said, f"The next is due {text.moment_short(coming[0])}."] if coming else said)
+
+    @property
+    def count(self) -> str:
+        return _many(len(self.queue))
+
+    @property
+    def stake(self) -> list[tuple[str, Decimal]]:
+        return presenters.currencies_of(self.queue)
+
+    @property
+    def oldest(self) -> datetime | None:
+        return min((row.asked_at for row in self.queue), default=None)
+
+    @property
+    def queue_shown(self) -> list[presenters.Row]:
+        return self.queue[: cards.SHOWN]
+
+    @cached_property
+    def asked(self) -> list[presenters.Row]:
+        """What the viewer asked for and somebody else decides."""
+        return cards.asked_by(self.who)
+
+    @property
+    def asked_count(self) -> str:
+        return _many(len(self.asked))
+
+    @property
+    def asked_stake(self) -> list[tuple[str, Decimal]]:
+        return presenters.currencies_of(self.asked)
+
+    @cached_property
+    def decided(self) -> list[Any]:
+        return cards.decisions_latest(self.who)
+
+    @cached_property
+    def _flying(self) -> list[Any]:
+        return cards.in_flight(self.who)
+
+    @property
+    def flying(self) -> list[cards.Flying]:
+        return cards.flying_rows(self._flying)
+
+    @property
+    def flying_count(self) -> str:
+        return _many(len(self._flying))
+
+    @cached_property
+    def _out(self) -> dict[uuid.UUID, cards.Out]:
+        return cards.deals_out(self.who, self._flying)
+
+    @property
+    def flying_money(self) -> list[tuple[str, Decimal]]:
+        return text.amounts((one.currency, one.gross) for one in self._out.values())
+
+    @property
+    def flying_oldest(self) -> datetime | None:
+        return min((one.sent_at for one in self._flying if one.sent_at), default=None)
+
+    @cached_property
+    def departures(self) -> list[cards.Departure]:
+        return cards.departures(self.who)
+
+    @property
+    def departures_money(self) -> list[tuple[str, Decimal]]:
+        return text.amounts((one.deal.currency, one.confirmed) for one in self.departures)
+
+    @cached_property
+    def attention(self) -> list[Item]:
+        return cards.attention(self.who, self._flying, self._out, self.departures)
+
+    @cached_property
+    def budgets(self) -> list[money.Commitment]:
+        return money.commitments(self.who)
+
+    @property
+    def committed(self) -> list[dict[str, Any]]:
+        return money.committed(self.budgets)
+
+    @cached_property
+    def campaigns(self) -> list[Any]:
+        return cards.campaigns_of(self.who)
+
+    @cached_property
+    def dates(self) -> list[Entry]:
+        """The next dates of deals that cost money when nobody acts."""
+        now = clock.now()
+        wanted = Wanted(since=now, until=now + _DATES, limit=_DEALS, questions=False)
+        return list(calendar_of(self.who, wanted).entries)
+
+    @cached_property
+    def _sellers(self) -> tuple[list[sellers.SellerLine], list[sellers.Settled]]:
+        return sellers.sellers_shown(self.who)
+
+    @property
+    def sellers(self) -> list[sellers.SellerLine]:
+        return self._sellers[0]
+
+    @property
+    def sellers_troubled(self) -> int:
+        return sum(one.glyph in ("person", "overdue", "failed") for one in self.sellers)
+
+    @cached_property
+    def answers(self) -> trends.Chart | None:
+        return trends.answers_chart(self._sellers[1])
+
+    @cached_property
+    def decisions(self) -> trends.Chart | None:
+        return trends.decisions_chart(self.who)
+
+    @cached_property
+    def _confirmed(self) -> tuple[trends.Chart | None, list[tuple[str, Decimal]]]:
+        return trends.confirmed_chart(self.who)
+
+    @property
+    def confirmed(self) -> trends.Chart | None:
+        return self._confirmed[0]
+
+    @property
+    def confirmed_sums(self) -> list[tuple[str, Decimal]]:
+        return self._confirmed[1]
+
+    @cached_property
+    def state(self) -> state.State:
+        return state.state_of(self.who)
 
 
-def _lead(approvals: list[Any]) -> str:
-    if not approvals:
-        return "No decision waits for you."
-    verb = "decision waits" if len(approvals) == 1 else "decisions wait"
-    return f"{len(approvals)} {verb} for you. The next is due {text.moment_short(approvals[0].due_at)}."
-
-
-def _flying(operation: Operation) -> Flying:
-    return Flying(
-        operation=operation,
-        what=f"{operation.seller}, {operation.task_type}",
-        age=text.time_used(operation.sent_at or operation.created_at, operation.deadline_at),
-        link=_link(operation),
-    )
-
-
-def _money_out(operations: Iterable[Operation]) -> list[tuple[str, Decimal]]:
-    deals = {o.subject_id for o in operations if o.subject_type == "deal" and o.subject_id}
-    sums = DealLine.objects.filter(deal__in=deals).values("deal__currency").annotate(gross=Sum("budget"))
-    return text.amounts((row["deal__currency"], row["gross"]) for row in sums) if deals else []
-
-
-def _attention(who: User, flying: list[Operation]) -> list[Item]:
-    """Overdue, contradictions, what a seller wants of us, departures, failed jobs; the worst first."""
-    since = clock.now() - _RECENT
-    names = _deal_names(who, flying)
-    found = [_late(o, names) for o in flying if o.status == O.TIMED_OUT]
-    found += [_conflict(seen) for seen in _conflicts(who, since)]
-    found += [_asked(o, names) for o in flying if o.status in (O.AUTH_REQUIRED, O.INPUT_REQUIRED)]
-    differing = visible(Deal.objects.filter(differs=True), who).select_related("seller", "advertiser")
-    found += [_departure(deal) for deal in differing.defer("seller__token", "seller__webhook_secret")[:20]]
-    failed = visible(Job.objects.filter(status=JobStatus.FAILED, ended_at__gte=since, parent_step=None), who)
-    found += [_failed(job) for job in failed.order_by("-ended_at")[:20]]
-    return found
-
-
-def _conflicts(who: User, since: Any) -> Any:
-    seen = visible(Observation.objects.all(), who, team="operation__team").filter(
-        outcome=Observation.Outcome.CONFLICT, at__gte=since
-    )
-    return (
-        seen.select_related("operation__seller")
-        .order_by("-id")
-        .defer(
-            "body",
-            "operation__request_text",
-            "operation__webhook_token",
-            "operation__seller__token",
-            "operation__seller__webhook_secret",
-        )[:20]
-    )
-
-
-def _deal_names(who: User, operations: Iterable[Operation]) -> dict[uuid.UUID, str]:
-    wanted = {o.subject_id for o in operations if o.subject_type == "deal" and o.subject_id}
-    if not wanted:
-        return {}
-    deals = visible(Deal.objects.filter(pk__in=wanted), who).values_list(
-        "pk", "reference", "advertiser__name"
-    )
-    return {pk: f"{advertiser}, {reference}" for pk, reference, advertiser in deals}
-
-
-def _about(operation: Operation, names: dict[uuid.UUID, str]) -> str:
-    return (names.get(operation.subject_id) if operation.subject_id else None) or operation.reference
-
-
-def _late(operation: Operation, names: dict[uuid.UUID, str]) -> Item:
-    over = text.duration(clock.now() - operation.deadline_at) if operation.deadline_at else ""
-    return Item(
-        glyph="overdue",
-        text=f"{operation.seller} has not answered",
-        link=_link(operation),
-        note=f"{_about(operation, names)}, {over} past its deadline",
-    )
-
-
-def _conflict(seen: Observation) -> Item:
-    return Item(
-        glyph="differs",
-        text=f"{seen.operation.seller} contradicts itself",
-        link=_link(seen.operation),
-        note=f"{seen.operation.reference}, {seen.operation.task_type}: {seen.note}"[:160],
-    )
-
-
-def _asked(operation: Operation, names: dict[uuid.UUID, str]) -> Item:
-    wants = "wants other credentials" if operation.status == O.AUTH_REQUIRED else "asks something"
-    since = text.moment_short(operation.status_since)
-    said = f": {operation.message}" if operation.message else ""
-    return Item(
-        glyph="person",
-        text=f"{operation.seller} {wants}",
-        link=_link(operation),
-        note=f"{_about(operation, names)}, since {since}{said}"[:160],
-    )
-
-
-def _departure(deal: Deal) -> Item:
-    fields = ", ".join(dict.fromkeys(str(d.get("field")) for d in deal.differences if isinstance(d, dict)))
-    return Item(
-        glyph="differs",
-        text=f"{deal.seller} booked differently",
-        note=f"{deal.advertiser}, {deal.reference}: {fields}",
-        link=reverse("admin:orders_deal_change", args=[deal.pk]),
-    )
-
-
-def _failed(job: Job) -> Item:
-    return Item(
-        glyph="failed",
-        text=f"{job.reference} failed",
-        note=(job.error or job.recipe)[:160],
-        link=reverse("admin:tasks_app_job_change", args=[job.pk]),
-    )
-
-
-def _link(operation: Operation) -> str:
-    return reverse("admin:tasks_app_operation_change", args=[operation.pk])
-
-
-def _commitments(who: User) -> list[Commitment]:
-    """Campaigns whose flight is not over, the largest budget of each currency first."""
-    running = visible(Campaign.objects.filter(budget__gt=0, end_at__gt=clock.now()), who).exclude(
-        status__in=_ENDED
-    )
-    campaigns = list(running.order_by("-budget", "id").defer("brief")[:50])
-    money = money_of([campaign.pk for campaign in campaigns])
-    return [_commitment(campaign, money.get(campaign.pk, Money())) for campaign in campaigns]
-
-
-def _commitment(campaign: Campaign, money: Money) -> Commitment:
-    budget = campaign.budget or Decimal(1)  # never without one: the query asks for budgets above 0
-    shares = [float(part / budget * 100) for part in (money.confirmed, money.approved, money.waiting)]
-    words = ("confirmed by sellers", "approved, not confirmed", "waiting for approval")
-    said = ", ".join(f"{share:.1f} percent {word}" for share, word in zip(shares, words, strict=True))
-    return Commitment(
-        name=campaign.name,
-        link=reverse("admin:campaigns_campaign_change", args=[campaign.pk]),
-        parts=tuple(zip(("firm", "soft", "ask"), shares, strict=True)),
-        label=f"{campaign.name}: {said}",
-        percent=int(shares[0] + shares[1]),
-        taken=money.confirmed + money.approved,
-        budget=budget,
-        currency=campaign.currency,
-    )
-
-
-def _committed(commitments: Collection[Commitment]) -> list[dict[str, Any]]:
-    """Committed and budget per currency, never added across currencies."""
-    taken = dict(text.amounts((one.currency, one.taken) for one in commitments))
-    budgets = text.amounts((one.currency, one.budget) for one in commitments)
-    return [
-        {
-            "currency": currency,
-            "taken": taken[currency],
-            "budget": total,
-            "percent": taken[currency] / total * 100,
-        }
-        for currency, total in budgets
-    ]
+def _many(count: int) -> str:
+    return f"{cards.MOST}+" if count >= cards.MOST else str(count)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from django.db import models
 from django_fsm import FSMField, transition
 
+from campaigns.calendar.models import CalendarFeed
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
 from tasks_app.people.models import Advertiser, Team
+
+__all__ = ["ENDED", "Allocation", "CalendarFeed", "Campaign", "CampaignStatus"]
 
 
 class CampaignStatus(models.TextChoices):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 
 from django.db.models import Sum
@@ -13,17 +12,14 @@ from django.urls import reverse
 
 from campaigns.commitments import Money, money_of
 from campaigns.models import Campaign
-from campaigns.track import answer_times, middle
-from orders.models import CONFIRMED, Deal, DealLine, DealStatus
-from tasks_app import clock
+from campaigns.seller_history import seller_history
+from campaigns.track import middle, purchases
+from orders.models import Deal
 from tasks_app.approvals.around import Budget, Detail, Place, around_register
-from tasks_app.desk import text
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
-
-_YEAR = timedelta(days=365)
 
 
 def register() -> None:
@@ -88,35 +84,50 @@ def conflict_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID,
 def conflict_detail(conflict_id: uuid.UUID, viewer: User) -> Detail:
     """What surrounds its operation."""
     about = conflicts_of(viewer).filter(pk=conflict_id).values_list("operation_id", flat=True).first()
-    return operation_detail(about, viewer) if about else Detail()
+    detail = operation_detail(about, viewer) if about else Detail()
+    if detail.place is None:
+        return detail
+    link = reverse("admin:tasks_app_conflict_change", args=[conflict_id])
+    return replace(detail, place=replace(detail.place, link=link))
 
 
 def operation_detail(operation_id: uuid.UUID, viewer: User) -> Detail:
     """What surrounds the deal that the operation is for, without its budget: nothing new is bought."""
-    subject = (
-        visible(Operation.objects.filter(pk=operation_id, subject_type="deal"), viewer)
-        .values_list("subject_id", flat=True)
-        .first()
-    )
-    detail = deal_detail(subject, viewer) if subject else Detail()
-    return replace(detail, budget=None, group=())
+    found = visible(Operation.objects.filter(pk=operation_id), viewer)
+    row = found.values_list("reference", "subject_type", "subject_id").first()
+    if row is None:
+        return Detail()
+    reference, kind, subject = row
+    detail = deal_detail(subject, viewer) if kind == "deal" and subject else Detail()
+    link = reverse("admin:tasks_app_operation_change", args=[operation_id])
+    place = replace(detail.place or Place(reference=""), reference=reference, link=link)
+    return replace(detail, place=place, budget=None, group=())
 
 
 def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     """Money left in the campaign at this moment, its other deals, and how the seller did so far."""
-    deal = visible(Deal.objects.filter(pk=deal_id), viewer).first()
+    rows = visible(Deal.objects.filter(pk=deal_id), viewer).annotate(gross=Sum("lines__budget"))
+    deal = rows.first()
     if deal is None:
         return Detail()
-    answers = answer_times(viewer, [deal.seller_id]).get(deal.seller_id, [])
     campaign = (
         visible(Campaign.objects.filter(pk=deal.campaign_id), viewer).first() if deal.campaign_id else None
     )
     money = money_of([campaign.pk]).get(campaign.pk, Money()) if campaign else Money()
+    bought = purchases(viewer, deal.seller_id)
     return Detail(
+        place=_place(
+            reference=deal.reference,
+            link=reverse("admin:orders_deal_change", args=[deal.pk]),
+            campaign=deal.campaign_id,
+            names={campaign.pk: campaign.name} if campaign else {},
+            gross=deal.gross,
+            currency=deal.currency,
+        ),
         budget=_budget(campaign, money, deal) if campaign else None,
         group=tuple(money.deals - {deal.pk}),
-        history=_history(deal, viewer, answers),
-        answer_time=middle(answers),
+        history=seller_history(viewer, deal.seller_id, without=deal.pk, bought=bought),
+        answer_time=middle([one.took for one in bought if one.took is not None]),
         creative_deadline=deal.creative_deadline,
     )
 
@@ -144,55 +155,3 @@ def _budget(campaign: Campaign, money: Money, deal: Deal) -> Budget | None:
     if campaign.budget is None:
         return None
     return Budget(total=campaign.budget, taken=money.taken_without(deal.pk), currency=campaign.currency)
-
-
-def _history(deal: Deal, viewer: User, answers: Sequence[timedelta]) -> tuple[tuple[str, str], ...]:
-    before = list(
-        visible(Deal.objects.filter(seller=deal.seller_id), viewer)
-        .exclude(pk=deal.pk)
-        .exclude(status__in=(DealStatus.QUOTED, DealStatus.NEGOTIATING, DealStatus.ACCEPTED))
-        .values_list("status", "differences", "confirmed_at")
-    )
-    booked = [differences for status, differences, _ in before if status in CONFIRMED]
-    if not before:
-        return (("Deals before", "none, this would be the first"),)
-    lost = sum(status in _LOST for status, _, _ in before)
-    differing = sum(bool(found) for found in booked)
-    since = min((at for _, _, at in before if at is not None), default=None)
-    first = f"{len(booked) - differing} of {len(booked)} booked" + (
-        f" since {text.day(since)}" if since else ""
-    )
-    facts = [
-        ("Booked as approved", first if booked else "none booked yet"),
-        ("Booked differently", str(differing) if differing else "none"),
-        ("Failed or cancelled", text.number(lost) if lost else "none"),
-        ("Time to confirm", _times(answers)),
-        ("Confirmed, 12 months", _spent(deal, viewer)),
-    ]
-    return tuple(facts)
-
-
-_LOST = (DealStatus.FAILED, DealStatus.CANCELLED)
-
-
-def _times(answers: Sequence[timedelta]) -> str:
-    usual = middle(answers)
-    if usual is None:
-        return "no purchase confirmed yet"
-    ranked = sorted(answers)
-    most = ranked[min(len(ranked) - 1, round(0.9 * (len(ranked) - 1)))]
-    many = f", nine in ten within {text.duration(most)}" if len(ranked) >= 10 else f", of {len(ranked)}"
-    return f"median {text.duration(usual)}{many}"
-
-
-def _spent(deal: Deal, viewer: User) -> str:
-    lines = visible(DealLine.objects.all(), viewer, team="deal__team").filter(
-        deal__seller=deal.seller_id, deal__status__in=CONFIRMED, deal__confirmed_at__gte=clock.now() - _YEAR
-    )
-    pairs = lines.values_list("deal__currency", "confirmed_budget", "budget")
-    totals = text.amounts((currency, _either(confirmed, asked)) for currency, confirmed, asked in pairs)
-    return ", ".join(f"{currency} {text.amount(total, currency)}" for currency, total in totals) or "nothing"
-
-
-def _either(confirmed: Decimal | None, asked: Decimal) -> Decimal:
-    return asked if confirmed is None else confirmed

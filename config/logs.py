@@ -1,10 +1,20 @@
 """How log lines look: one line an event, key=value, with the request or task it belongs to."""
 
+import re
+from typing import Any
+
 import structlog
 
+# The secret part of a calendar's address (campaigns/calendar): whatever logs a path, it is in no line.
+_FEED = re.compile(r"(/calendar/)[^\s/'\"]+")
 # Plain tracebacks: where `rich` is installed the library's own would print the variables of every frame,
 # secrets among them.
-renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+_lines = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+
+
+def renderer(logger: Any, name: str, event: structlog.typing.EventDict) -> str:
+    """One line, or with a traceback several, without secrets of addresses."""
+    return _FEED.sub(r"\1(hidden).ics", str(_lines(logger, name, event)))
 
 
 def configure() -> None:

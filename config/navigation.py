@@ -60,7 +60,8 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         ("Approvals", "approval_delegation", "tasks_app.approval"),
         ("Delegations", "person_add", "tasks_app.delegation"),
     )
-    groups: list[dict[str, Any]] = [{"items": [_today(request), *_items(request, desk, counts)]}]
+    first = [_today(request), *_items(request, desk, counts), *_commitments(request)]
+    groups: list[dict[str, Any]] = [{"items": first}]
     for title, pages in _RAIL:
         items = _items(request, pages, counts)
         if items:
@@ -75,8 +76,18 @@ def _today(request: HttpRequest) -> dict[str, Any]:
     return {"title": "Today", "icon": "today", "link": index, "active": request.path == index}
 
 
+def _commitments(request: HttpRequest) -> list[dict[str, Any]]:
+    from django.urls import reverse
+
+    if not request.user.has_perm("orders.view_deal"):
+        return []
+    link = reverse("commitments")
+    active = request.path.startswith(link)
+    return [{"title": "Commitments", "icon": "calendar_month", "link": link, "active": active}]
+
+
 def _items(
-    request: HttpRequest, pages: tuple[tuple[str, str, str], ...], counts: dict[str, tuple[int, str]]
+    request: HttpRequest, pages: tuple[tuple[str, str, str], ...], counts: dict[str, tuple[str, str]]
 ) -> list[dict[str, Any]]:
     from django.apps import apps
     from django.contrib import admin
@@ -90,9 +101,9 @@ def _items(
         if not admin.site.get_model_admin(model).has_view_permission(request):
             continue
         item = {"title": title, "icon": icon, "link": reverse(f"admin:{label.replace('.', '_')}_changelist")}
-        count, variant = counts.get(label, (0, ""))
+        count, variant = counts.get(label, ("", ""))
         if count:  # without the key no pill is drawn
-            item |= {"badge": str(count), "badge_variant": variant}
+            item |= {"badge": count, "badge_variant": variant}
         items.append(item)
     return items
 

@@ -6,6 +6,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from health_check.views import HealthCheckView
 
+from campaigns.calendar.pages import calendar_urls, feed_urls
 from tasks_app.approvals.views import approval_link
 from tasks_app.lifecycle.views import export_urls
 from tasks_app.notifications.bell import bell_view
@@ -14,9 +15,11 @@ admin.autodiscover()  # a worker has not done so at its start
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index", permanent=False)),
     path("admin/audit/", include(export_urls)),
+    path("admin/commitments/", include(calendar_urls)),
     path("admin/approvals/open/<str:token>/", approval_link, name="approval_link"),
     path("admin/bell/", bell_view, name="bell"),
     path("admin/", admin.site.urls),
+    path("calendar/", include(feed_urls)),
     path("api/v1/", include("config.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api_docs"),

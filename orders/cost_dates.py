@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from orders.models import CONFIRMED, Deal, DealLine, DealStatus
 from orders.presenters import stated_terms
@@ -16,7 +15,6 @@ from tasks_app.approvals.models import Approval
 from tasks_app.desk import terms
 from tasks_app.desk.items import lowered
 from tasks_app.lifecycle.names import link_to
-from tasks_app.money import decimal_of
 
 S = DealStatus
 _OVER = (S.COMPLETED, S.FAILED, S.CANCELLED, S.EXPIRED)
@@ -77,21 +75,10 @@ def _cancellation_dates(deal: Deal, lines: Sequence[DealLine]) -> Iterable[CostD
     found: list[tuple[datetime, str]] = []
     for line in lines:
         policy = stated_terms(line).get("cancellation_policy")
-        fee = policy.get("cancellation_fee") if isinstance(policy, dict) else None
-        notice = _notice(policy.get("notice_period")) if isinstance(policy, dict) else None
-        if notice is not None and isinstance(fee, dict) and fee.get("type") != "none":
+        notice = terms.notice_before_fee(policy)
+        if notice is not None:
             start = line.confirmed_start_at or line.start_at
             found.append((start - notice, terms.cancellation(policy, deal.currency)))
     if found:
         at, note = min(found)
         yield CostDate(kind="cancel", at=at, what="Last moment to cancel without a fee", note=note)
-
-
-def _notice(stated: Any) -> timedelta | None:
-    if not isinstance(stated, dict):
-        return None
-    interval, unit = decimal_of(stated.get("interval")), str(stated.get("unit", "")).rstrip("s")
-    seconds = {"hour": 3600, "day": 86_400, "week": 604_800}.get(unit)
-    if interval is None or seconds is None or not 0 <= interval <= 1000:
-        return None
-    return timedelta(seconds=float(interval) * seconds)

@@ -85,6 +85,15 @@ class Deal(Stateful):
             ),
             models.CheckConstraint(condition=models.Q(end_at__gt=models.F("start_at")), name="deal_flight"),
         ]
+        indexes = [
+            models.Index(
+                fields=["start_at", "id"], name="deal_unsettled", condition=models.Q(status__in=UNSETTLED)
+            ),
+            models.Index(
+                fields=["end_at", "id"], name="deal_booked", condition=models.Q(status__in=CONFIRMED)
+            ),
+            models.Index(fields=["-id"], name="deal_differs", condition=models.Q(differs=True)),
+        ]
 
     def __str__(self) -> str:
         return self.reference

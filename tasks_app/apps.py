@@ -28,11 +28,12 @@ class TasksAppConfig(AppConfig):
             pauses,
             steering,
             telling,
+            waiting,
             webhook_health,
         )
         from tasks_app.operations import metrics as operation_metrics
         from tasks_app.operations.sweep import chore_register
-        from tasks_app.reconciliation import actions, retention, runs
+        from tasks_app.reconciliation import actions, queue, retention, runs
         from tasks_app.webhooks import early
 
         private_networks_set(settings.PRIVATE_NETWORKS)
@@ -54,11 +55,13 @@ class TasksAppConfig(AppConfig):
         answers.register()
         steering.register()
         telling.register()
+        waiting.register()
         health.register()
         webhook_health.register()
         operation_metrics.register()
         actions.register()
         runs.register()
+        queue.register()
         chore_register("gates_opened", questions.gates_ask_again)
         chore_register("reconciliation_woken", runs.runs_wake)
         chore_register("reports_pruned", retention.reports_prune)

@@ -1,28 +1,31 @@
-"""Approvals in the admin: the queue, and the page of one question with its decision."""
+"""Approvals in the admin: the queue, a preview beside it, and the page of one question with its decision."""
 
 from __future__ import annotations
 
+import uuid
 from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.core.exceptions import PermissionDenied
+from django.db.models import prefetch_related_objects
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 
-from tasks_app.approvals import around, evidence, presenters, selectors
+from tasks_app.approvals import around, evidence, presenters, queue, selectors
 from tasks_app.approvals.delegation import delegations_in_force
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.parts import deciding_data
 from tasks_app.approvals.policy_presenters import policies_data
 from tasks_app.approvals.posting import DecidingPage
-from tasks_app.desk.items import segments
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.pages import lifecycle_data
 from tasks_app.lifecycle.selectors import entries_of
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 
-_VIEWS = {"mine": "Mine", "team": "My team", "decided": "Decided"}
-_SHOWN = 200
+_NEIGHBOURS = 200
 
 
 @admin.register(Approval)
@@ -33,30 +36,27 @@ class ApprovalAdmin(DecidingPage):
     object_template = "desk/approval.html"
     search_fields = ["reference", "title"]
 
+    def get_urls(self) -> list[URLPattern]:
+        preview = self.admin_site.admin_view(self.preview_view)
+        return [path("<uuid:pk>/preview/", preview, name="tasks_app_approval_preview"), *super().get_urls()]
+
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
-        who = viewer(request)
-        view = request.GET.get("view", "mine")
-        view = view if view in _VIEWS else "mine"
-        found = {
-            "mine": selectors.approvals_waiting_for,
-            "team": selectors.approvals_of_teams,
-            "decided": selectors.approvals_closed,
-        }[view](who)
-        approvals = list(found[: _SHOWN + 1])
-        rows = presenters.rows(approvals[:_SHOWN], around.places_of(approvals, who))
-        return {
-            "title": "Approvals",
-            "view": view,
-            "nav": segments(request, _VIEWS),
-            "rows": rows,
-            "groups": presenters.by_due_day(rows) if view != "decided" else [],
-            "more": len(approvals) > _SHOWN,
-            "stake": presenters.currencies_of(rows),
-            "decides": selectors.may_decide(who),
-        }
+        return queue.queue_page(request, viewer(request))
+
+    def preview_view(self, request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+        """The card beside the queue: what a decision needs in short, as a fragment."""
+        obj = self.get_queryset(request).filter(pk=pk).first()
+        if not self.has_view_permission(request, obj):
+            raise PermissionDenied
+        if obj is None:
+            raise Http404
+        return TemplateResponse(
+            request, "desk/approval_preview.html", queue.preview(obj, viewer(request), _left)
+        )
 
     def object_data(self, request: HttpRequest, obj: Approval) -> dict[str, Any]:
         who = viewer(request)
+        prefetch_related_objects([obj], "decisions")
         decisions = list(obj.decisions.all())
         held = list(delegations_in_force(delegate=who))
         why_not = selectors.obstacle(obj, who, decisions, held)
@@ -64,17 +64,19 @@ class ApprovalAdmin(DecidingPage):
         together = [] if why_not else selectors.approvals_together(who, obj, detail.group)
         entries = entries_of(obj.entity, obj.pk)
         names = actor_names({obj.requested_by, obj.claimed_by, *(entry.actor for entry in entries)} - {""})
-        places = around.places_of([obj], who)
+        places = {obj.subject_id: detail.place} if detail.place else around.places_of([obj], who)
         return {
             **lifecycle_data(obj, entries, names),
             **deciding_data(obj, who, decisions, held=held, names=names, may=not why_not),
             "title": obj.title,
             "place": places.get(obj.subject_id),
             "detail": detail,
-            "left": _left(obj, detail),
+            "left": (left := _left(obj, detail)),
+            "left_percent": left / detail.budget.total * 100 if left and detail.budget else None,
             "asked_by": names[obj.requested_by],
             "decisions": decisions,
             "why_not": why_not,
+            "deciders": presenters.deciders_words(obj, names[obj.requested_by]) if why_not else "",
             "together": presenters.rows(together, {}),
             "together_count": len(together) + 1,
             "together_stake": presenters.currencies_of(presenters.rows([obj, *together], {})),
@@ -92,6 +94,7 @@ class ApprovalAdmin(DecidingPage):
             **policies_data(obj),
             "hold": (hold := evidence.hold_of(obj.evidence)),
             "hold_left": presenters.hold_left(hold),
+            "cancel_by": evidence.cancel_words(obj.evidence),
             "closed": presenters.closed_word(obj),
             "digest_short": presenters.digest_short(obj.evidence_digest),
         }
@@ -104,14 +107,14 @@ def _left(approval: Approval, detail: around.Detail) -> Decimal | None:
 
 
 def _position(approval: Approval, who: User) -> dict[str, Any]:
-    """Where this stands in the viewer's queue, with its neighbours."""
-    ids = list(selectors.approvals_waiting_for(who).values_list("pk", flat=True)[:_SHOWN])
+    """Where this stands among the first of the viewer's queue, with its neighbours."""
+    ids = list(selectors.approvals_waiting_for(who).values_list("pk", flat=True)[:_NEIGHBOURS])
     if approval.pk not in ids:
         return {"of": len(ids)}
     at = ids.index(approval.pk)
     return {
         "at": at + 1,
-        "of": len(ids),
+        "of": f"{len(ids)}+" if len(ids) == _NEIGHBOURS else len(ids),
         "previous": ids[at - 1] if at else None,
         "next": ids[at + 1] if at + 1 < len(ids) else None,
     }

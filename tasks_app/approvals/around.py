@@ -42,12 +42,13 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
-    """What the page of one question shows besides its evidence.
+    """What the page of one question shows besides its evidence: where its subject belongs among them.
 
     `group`: ids of the subjects in the same campaign. `history`: (label, value) of real rows. `answer_time`:
     the seller's median time to settle a purchase, None without any.
     """
 
+    place: Place | None = None
     budget: Budget | None = None
     group: tuple[uuid.UUID, ...] = ()
     history: tuple[tuple[str, str], ...] = ()
@@ -67,11 +68,14 @@ def around_register(subject_type: str, *, places: PlacesOf, detail: DetailOf) ->
 
 def places_of(approvals: Collection[Approval], viewer: User) -> dict[uuid.UUID, Place]:
     """Subject id to its place, for those that are known; one call for each type of subject."""
+    return places_about([(approval.subject_type, approval.subject_id) for approval in approvals], viewer)
+
+
+def places_about(subjects: Collection[tuple[str, uuid.UUID]], viewer: User) -> dict[uuid.UUID, Place]:
+    """The same of (type, id) pairs."""
     found: dict[uuid.UUID, Place] = {}
-    for kind in {approval.subject_type for approval in approvals}:
-        if kind in _known:
-            ids = {approval.subject_id for approval in approvals if approval.subject_type == kind}
-            found |= _known[kind][0](ids, viewer)
+    for kind in {kind for kind, _ in subjects} & _known.keys():
+        found |= _known[kind][0]({subject for named, subject in subjects if named == kind}, viewer)
     return found
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from tasks_app import clock
 from tasks_app.adcp.envelopes import parse_time
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import terms, text
@@ -173,6 +174,26 @@ def flight_of(evidence: Mapping[str, Any]) -> str:
 def hold_of(evidence: Mapping[str, Any]) -> datetime | None:
     """Until when the seller holds the inventory, where it says so."""
     return parse_time(_dict(evidence.get("terms")).get("hold_expires_at"))
+
+
+def cancel_by(evidence: Mapping[str, Any]) -> datetime | None:
+    """The last moment to cancel every package without a fee, None where none is stated to cost one."""
+    start = parse_time(evidence.get("start"))
+    notices = (
+        terms.notice_before_fee(_dict(line.get("terms")).get("cancellation_policy"))
+        for line in _dicts(evidence.get("lines"))
+    )
+    known = [notice for notice in notices if notice is not None]
+    return start - max(known) if start and known else None
+
+
+def cancel_words(evidence: Mapping[str, Any]) -> str:
+    """no fee until Fri 27 Nov; free until Tue 17 Nov, past; empty where nothing is stated."""
+    at = cancel_by(evidence)
+    if at is None:
+        return ""
+    last = text.day(at, str(evidence.get("zone", "")))
+    return f"no fee until {last}" if at > clock.now() else f"only with a fee since {last}"
 
 
 def _package(line: Mapping[str, Any], currency: str) -> Package:

@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
+from django.urls import reverse
 from django.utils import timezone
 
 from tasks_app import clock
-from tasks_app.approvals.around import Place
+from tasks_app.approvals.around import Place, places_about
+from tasks_app.approvals.claims import claimant_of
 from tasks_app.approvals.evidence import Package, commitment_of, flight_of, hold_of, packages
 from tasks_app.approvals.kinds import kind_of
-from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.approvals.policy_words import caught_words
+from tasks_app.approvals.selectors import deciders
+from tasks_app.approvals.waiting import Waiting
 from tasks_app.desk import text
+from tasks_app.people.actors import actor_names
+from tasks_app.people.models import User
 
 _GLYPHS = {
     "booked_differently": "differs",
@@ -27,26 +33,44 @@ _GLYPHS = {
 }
 
 
+_NAMED = 3
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One question in the queue or on the dashboard."""
+    """One line of the queue or of the dashboard: an approval, or something else that waits on a person.
 
-    approval: Approval
+    `key`: its own in the queue; `link`: where it is decided; `caught`: the rule, `quorum` and `standing`: who
+    decides and how many have; `age`: against the deadline, None without one; `answers`: (what can be said,
+    what that does); `holder`: who has it in hand now.
+    """
+
+    key: str
+    link: str
     title: str
     glyph: str
     kind: str
     seller: str
-    channels: str
     caught: str
     quorum: str
+    standing: str
     place: Place | None
     amount: Decimal | None
     currency: str
-    age: text.Age
-    lines: tuple[Package, ...]
-    flight: str
-    hold: str
-    commitment: str
+    asked_at: datetime
+    due_at: datetime | None
+    age: text.Age | None
+    approval: Approval | None = None
+    asked_by: str = ""
+    holder: str = ""
+    note: str = ""
+    channels: str = ""
+    lines: tuple[Package, ...] = ()
+    flight: str = ""
+    hold: str = ""
+    commitment: str = ""
+    answers: tuple[tuple[str, str], ...] = ()
+    reference: str = ""
 
 
 def glyph_of(approval: Approval) -> str:
@@ -70,16 +94,61 @@ def effects_of(approval: Approval) -> dict[str, str]:
         return {}
 
 
-def rows(approvals: Sequence[Approval], places: Mapping[uuid.UUID, Place]) -> list[Row]:
-    """Questions as lines of a queue."""
-    return [_row(approval, places.get(approval.subject_id)) for approval in approvals]
+def answers_of(approval: Approval) -> tuple[tuple[str, str], ...]:
+    """The same as (Approve, Reject or Nothing; what it does)."""
+    return tuple((name.capitalize(), said) for name, said in effects_of(approval).items())
+
+
+def rows(
+    approvals: Sequence[Approval],
+    places: Mapping[uuid.UUID, Place],
+    names: Mapping[str, str] | None = None,
+) -> list[Row]:
+    """Questions as lines of a queue; `names`: what their requesters are called. Each is given with its
+    decisions."""
+    return [_row(approval, places.get(approval.subject_id), names or {}) for approval in approvals]
+
+
+def waiting_rows(found: Sequence[Waiting], places: Mapping[uuid.UUID, Place]) -> list[Row]:
+    """What waits and is no approval, as lines of the same queue."""
+    return [_waiting_row(one, places.get(one.subject[1]) if one.subject else None) for one in found]
+
+
+def queue_of(
+    approvals: Sequence[Approval], others: Sequence[Waiting], who: User, *, named: bool = True
+) -> list[Row]:
+    """Both as one queue: the earliest deadline first, what has none last; in a query for each type of subject
+    and one for requesters' names, where they are shown (`named`)."""
+    subjects = [(one.subject_type, one.subject_id) for one in approvals]
+    subjects += [one.subject for one in others if one.subject]
+    places = places_about(subjects, who)
+    keys = {key for one in approvals for key in (one.requested_by, claimant_of(one)) if key}
+    names = actor_names(keys) if keys and named else {}
+    found = [*rows(approvals, places, names), *waiting_rows(others, places)]
+    return sorted(found, key=lambda row: (row.due_at is None, row.due_at or row.asked_at, row.key))
+
+
+def deciders_words(approval: Approval, asked_by: str) -> str:
+    """Who of the team may decide on an open question: Maya Lindgren or Ada Okafor; empty where it is over."""
+    if approval.status != ApprovalStatus.OPEN:
+        return ""
+    people = deciders([approval.team_id]).get(approval.team_id, [])
+    return names_joined([name for name in people if name != asked_by])
+
+
+def names_joined(people: Sequence[str]) -> str:
+    """Maya Lindgren or Ada Okafor; with many the first three and how many others."""
+    if len(people) > _NAMED:
+        return f"{', '.join(people[:_NAMED])} or {len(people) - _NAMED} others"
+    return " or ".join([", ".join(people[:-1]), people[-1]]) if len(people) > 1 else "".join(people)
 
 
 def by_due_day(found: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """Rows under Overdue, Due today, Due tomorrow, Due later this week, Later; in the order they have."""
+    """Rows under Overdue, Due today, Due tomorrow, Due later this week, Due later, Without a deadline; in the
+    order they have."""
     groups: dict[str, list[Row]] = {}
     for row in found:
-        groups.setdefault(_due_group(row.approval.due_at), []).append(row)
+        groups.setdefault(_due_group(row.due_at), []).append(row)
     return list(groups.items())
 
 
@@ -96,12 +165,16 @@ def digest_short(digest: str) -> str:
     return f"{digest[:4]} {digest[4:8]} … {digest[-4:]}"
 
 
-def _row(approval: Approval, place: Place | None) -> Row:
+def _row(approval: Approval, place: Place | None, names: Mapping[str, str]) -> Row:
     evidence = approval.evidence
     lines = packages(approval)
     caught, wanted = caught_words(approval)
     hold = hold_of(evidence)
+    given = sum(d.verdict == Decision.Verdict.APPROVE for d in approval.decisions.all())
     return Row(
+        key=approval.reference,
+        reference=approval.reference,
+        link=reverse("admin:tasks_app_approval_change", args=[approval.pk]),
         approval=approval,
         title=_short_title(approval),
         glyph=glyph_of(approval),
@@ -110,14 +183,43 @@ def _row(approval: Approval, place: Place | None) -> Row:
         channels=", ".join(dict.fromkeys(line.channel for line in lines)),
         caught=caught,
         quorum=wanted,
+        standing=f"{given} of {approval.quorum}" if approval.quorum > 1 else "",
         place=place,
         amount=place.amount if approval.amount is None and place else approval.amount,
         currency=approval.currency or (place.currency if place else ""),
+        asked_at=approval.created_at,
+        asked_by=names.get(approval.requested_by, ""),
+        holder=names.get(claimant_of(approval), ""),
+        due_at=approval.due_at,
         age=text.time_left(approval.created_at, approval.due_at),
         lines=tuple(lines),
         flight=flight_of(evidence) if lines else "",
         hold=text.moment(hold) if hold else "",
         commitment=commitment_of(evidence),
+        answers=answers_of(approval),
+    )
+
+
+def _waiting_row(one: Waiting, place: Place | None) -> Row:
+    return Row(
+        key=f"{one.kind}:{one.link}",
+        reference=one.reference,
+        link=one.link,
+        title=one.title,
+        glyph=one.glyph,
+        kind=one.label,
+        seller=one.seller,
+        caught=one.caught,
+        quorum=one.who,
+        standing="",
+        place=place,
+        amount=place.amount if place else None,
+        currency=place.currency if place else "",
+        asked_at=one.since,
+        due_at=one.due_at,
+        age=text.time_left(one.since, one.due_at) if one.due_at else None,
+        note=one.note,
+        answers=one.answers,
     )
 
 
@@ -138,7 +240,9 @@ def _short_title(approval: Approval) -> str:
     return approval.title
 
 
-def _due_group(due: datetime) -> str:
+def _due_group(due: datetime | None) -> str:
+    if due is None:
+        return "Without a deadline"
     today = timezone.localtime(clock.now()).date()
     day: date = timezone.localtime(due).date()
     if due <= clock.now():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tasks_app import clock
 from tasks_app.approvals.delegation import delegator_keys, why_not
@@ -16,6 +16,8 @@ from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
 from tasks_app.people.scope import visible
+
+_TOGETHER = 100  # offered beside one question, to be decided with it
 
 
 def may_decide(viewer: User) -> bool:
@@ -43,13 +45,44 @@ def approvals_waiting_for(viewer: User) -> QuerySet[Approval]:
     )
 
 
+def approvals_asked_by(viewer: User) -> QuerySet[Approval]:
+    """Open ones that the viewer asked for: they wait for somebody else."""
+    return approvals_of_teams(viewer).filter(requested_by=actor_key(viewer))
+
+
+def approvals_claimed_by(viewer: User) -> QuerySet[Approval]:
+    """Open ones that the viewer has in hand now."""
+    return approvals_of_teams(viewer).filter(claimed_by=actor_key(viewer), claimed_until__gt=clock.now())
+
+
+def approvals_narrowed(rows: QuerySet[Approval], *, kind: str = "", late: bool = False) -> QuerySet[Approval]:
+    """Of one kind (empty: of any), and where `late` only those whose deadline has passed."""
+    if kind:
+        rows = rows.filter(kind=kind)
+    return rows.filter(due_at__lte=clock.now()) if late else rows
+
+
+def approvals_shown(rows: QuerySet[Approval], limit: int) -> list[Approval]:
+    """At most `limit` with their decisions, in two queries."""
+    return list(rows.prefetch_related("decisions")[:limit])
+
+
+def deciders(teams: Collection[uuid.UUID]) -> dict[uuid.UUID, list[str]]:
+    """Team id to the names of the people in it who may decide, in one query."""
+    app, _, codename = DECIDE.partition(".")
+    held = Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
+    people = User.objects.filter(held, teams__in=teams, is_active=True, is_service=False).distinct()
+    found: dict[uuid.UUID, list[str]] = {}
+    for team, *name in people.order_by("pk").values_list("teams", "first_name", "last_name", "username"):
+        if team in teams:
+            found.setdefault(team, []).append(" ".join(part for part in name[:2] if part) or name[2])
+    return found
+
+
 def approvals_closed(viewer: User) -> QuerySet[Approval]:
     """Those that ended, however, newest first, with their decisions."""
-    return (
-        visible(Approval.objects.exclude(status=ApprovalStatus.OPEN), viewer)
-        .order_by("-status_since")
-        .prefetch_related(Prefetch("decisions", queryset=Decision.objects.order_by("id")))
-    )
+    ended = visible(Approval.objects.exclude(status=ApprovalStatus.OPEN), viewer)
+    return ended.order_by("-status_since").prefetch_related("decisions")
 
 
 def approvals_together(viewer: User, approval: Approval, subjects: Collection[uuid.UUID]) -> list[Approval]:
@@ -57,7 +90,7 @@ def approvals_together(viewer: User, approval: Approval, subjects: Collection[uu
     others = approvals_waiting_for(viewer).filter(
         kind=approval.kind, subject_type=approval.subject_type, subject_id__in=subjects
     )
-    return list(others.exclude(pk=approval.pk))
+    return approvals_shown(others.exclude(pk=approval.pk), _TOGETHER)
 
 
 def approval_successor(approval: Approval) -> Approval | None:

@@ -7,6 +7,7 @@ Everything here comes from a seller and is shown as stated; what cannot be read 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -28,6 +29,8 @@ _PARTIES = {
     "agent": "the buying agent",
     "advertiser": "the advertiser",
 }
+_SECONDS = {"hour": 3600, "day": 86_400, "week": 604_800}
+_LONGEST_NOTICE = 1000  # of any unit; what is stated beyond it cannot be meant
 _METRICS = {"grps": "rating points", "completed_views": "completed views"}
 
 
@@ -79,6 +82,21 @@ def cancellation(policy: object, currency: str) -> str:
     said = _notice(notice) if isinstance(notice, Mapping) else ""
     due = _fee(fee, currency) if isinstance(fee, Mapping) else ""
     return ", ".join(part for part in (said, due) if part)
+
+
+def notice_before_fee(policy: object) -> timedelta | None:
+    """How long before the flight notice must be given so that no fee is due; None where none is stated, or
+    cancelling costs nothing."""
+    if not isinstance(policy, Mapping):
+        return None
+    fee, stated = policy.get("cancellation_fee"), policy.get("notice_period")
+    if not isinstance(fee, Mapping) or fee.get("type") == "none" or not isinstance(stated, Mapping):
+        return None
+    interval, unit = decimal_of(stated.get("interval")), str(stated.get("unit", "")).rstrip("s")
+    seconds = _SECONDS.get(unit)
+    if interval is None or seconds is None or not 0 <= interval <= _LONGEST_NOTICE:
+        return None
+    return timedelta(seconds=float(interval) * seconds)
 
 
 def measurement(stated: object) -> str:

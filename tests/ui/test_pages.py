@@ -31,6 +31,12 @@ def pages(agency: Agency) -> dict[str, str]:
         "today": reverse("admin:index"),
         "mine": QUEUE,
         "team": f"{QUEUE}?view=team",
+        "asked": f"{QUEUE}?view=asked",
+        "narrowed": f"{QUEUE}?view=team&kind=deal&late=1",
+        "calendar": reverse("commitments"),
+        "month": f"{reverse('commitments')}?view=month&mine=1",
+        "agenda": f"{reverse('commitments')}?view=agenda&kind=hold",
+        "feed": reverse("calendar_feed_own"),
         "decided": f"{QUEUE}?view=decided",
         "deal": page_of(agency.question("tamarack-cobalt")),
         "approved": page_of(agency.question("halvorsen")),
@@ -87,19 +93,19 @@ def test_without_a_role_the_dashboard_says_what_to_do(agency: Agency, client_of:
 
 
 def test_the_dashboard_counts_what_the_viewer_may_decide(agency: Agency, client_of: ClientOf) -> None:
-    assert client_of("Approver").get(reverse("admin:index")).context["count"] > 0
+    assert client_of("Approver").get(reverse("admin:index")).context["today"].count == "6"
     for role in ("Buyer", "Finance"):
-        assert client_of(role).get(reverse("admin:index")).context["count"] == 0
+        assert client_of(role).get(reverse("admin:index")).context["today"].count == "0"
 
 
 def test_currencies_are_never_added(agency: Agency, client_of: ClientOf) -> None:
-    context = client_of("Approver").get(reverse("admin:index")).context
-    assert {currency for currency, _ in context["stake"]} == {"USD", "EUR"}
-    assert [one["currency"] for one in context["committed"]] == ["USD", "EUR"]
+    today = client_of("Approver").get(reverse("admin:index")).context["today"]
+    assert {currency for currency, _ in today.stake} == {"USD", "EUR"}
+    assert [one["currency"] for one in today.committed] == ["USD", "EUR"]
 
 
 def test_committed_is_what_is_confirmed_and_approved(agency: Agency, client_of: ClientOf) -> None:
-    shown = {b.name: b for b in client_of("Finance").get(reverse("admin:index")).context["budgets"]}
+    shown = {b.name: b for b in client_of("Finance").get(reverse("admin:index")).context["today"].budgets}
     lindqvist = dict(shown["Lindqvist Cold Brew"].parts)
     # 102,500 + 58,000 confirmed (not the 61,500 approved), 246,000 with sellers, of 410,000.
     assert lindqvist["firm"] == pytest.approx(39.146, abs=0.001)
@@ -108,7 +114,7 @@ def test_committed_is_what_is_confirmed_and_approved(agency: Agency, client_of: 
 
 
 def test_attention_names_questions_and_departures(agency: Agency, client_of: ClientOf) -> None:
-    texts = [item.text for item in client_of("Ad Ops").get(reverse("admin:index")).context["attention"]]
+    texts = [item.text for item in client_of("Ad Ops").get(reverse("admin:index")).context["today"].attention]
     assert "Quill Audio asks something" in texts
     assert "Norrland Digital booked differently" in texts
 

@@ -1,0 +1,156 @@
+"""Where things stand on the calendar's pages, in the viewer's zone: four weeks as lanes, a month as days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from django.utils import timezone
+
+from campaigns.calendar.entries import Calendar, Entry, Lane
+from tasks_app import clock
+
+DAYS = 28
+_WEEK = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """One day of the head: `x` and `width` in percent of the time shown."""
+
+    day: date
+    x: str
+    width: str
+    weekend: bool
+    today: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A date on a lane, `x` in percent; `said` is the same in words."""
+
+    entry: Entry
+    x: str
+    said: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A lane: its bar from `x`, `width` wide, in percent (None: the flight is outside); whether the flight
+    goes on beyond either end; its marks; all of it in words."""
+
+    lane: Lane
+    x: str | None
+    width: str
+    before: bool
+    after: bool
+    marks: tuple[Mark, ...]
+    label: str
+
+
+def monday(day: date) -> date:
+    """The first day of its week."""
+    return day - timedelta(days=day.weekday())
+
+
+def today() -> date:
+    """The viewer's."""
+    return timezone.localtime(clock.now()).date()
+
+
+def start_of(day: date) -> datetime:
+    """Its midnight in the viewer's zone."""
+    return datetime(day.year, day.month, day.day, tzinfo=timezone.get_current_timezone())
+
+
+def percent(at: datetime, first: date, days: int = DAYS) -> float:
+    """How far into `days` from `first` a moment is, in percent by wall clock; may be outside 0 to 100."""
+    wall = timezone.localtime(at).replace(tzinfo=None)
+    return (wall - datetime(first.year, first.month, first.day)) / timedelta(days=days) * 100  # noqa: DTZ001
+
+
+def days_of(first: date, days: int = DAYS) -> list[Day]:
+    """The days of the head."""
+    width = 100 / days
+    return [
+        Day(
+            day=(day := first + timedelta(days=index)),
+            x=f"{index * width:.4f}",
+            width=f"{width:.4f}",
+            weekend=day.weekday() >= 5,
+            today=day == today(),
+        )
+        for index in range(days)
+    ]
+
+
+def drawn(calendar: Calendar, first: date) -> list[Drawn]:
+    """The lanes that have something to show in the four weeks from `first`."""
+    found = [_drawn(lane, first) for lane in calendar.lanes]
+    return [one for one in found if one.x is not None or one.marks]
+
+
+def _drawn(lane: Lane, first: date) -> Drawn:
+    start, end = percent(lane.deal.start_at, first), percent(lane.deal.end_at, first)
+    inside = start < 100 and end > 0
+    left, right = max(start, 0.0), min(end, 100.0)
+    marks = tuple(
+        Mark(entry=entry, x=f"{at:.4f}", said=_said(entry))
+        for entry in sorted(lane.entries, key=lambda entry: entry.at)
+        if entry.kind not in ("start", "end") and 0 <= (at := percent(entry.at, first)) < 100
+    )
+    return Drawn(
+        lane=lane,
+        x=f"{left:.4f}" if inside else None,
+        width=f"{right - left:.4f}" if inside else "0",
+        before=start < 0,
+        after=end > 100,
+        marks=marks,
+        label="; ".join([f"{lane.name}: {_LOOKS[lane.look]}", *(mark.said for mark in marks)]),
+    )
+
+
+_LOOKS = {"firm": "booked", "soft": "out with the seller", "ask": "not approved yet"}
+
+
+def _said(entry: Entry) -> str:
+    local = timezone.localtime(entry.at)
+    return f"{entry.label} {local.day} {local:%b} {local:%H:%M}"
+
+
+def by_day(entries: Iterable[Entry]) -> dict[date, list[Entry]]:
+    """Entries under the viewer's day, in the order they have."""
+    found: dict[date, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(timezone.localtime(entry.at).date(), []).append(entry)
+    return found
+
+
+def month_days(month: date) -> tuple[date, int]:
+    """The Monday that the month's sheet begins with, and how many days it shows (whole weeks)."""
+    first = monday(month.replace(day=1))
+    last = next_month(month) - timedelta(days=1)
+    return first, ((last - first).days // _WEEK + 1) * _WEEK
+
+
+def next_month(month: date) -> date:
+    """The first of the month after."""
+    return (month.replace(day=28) + timedelta(days=4)).replace(day=1)
+
+
+def weeks_of(entries: Iterable[Entry], month: date) -> list[list[tuple[Day, list[Entry], bool]]]:
+    """The month's sheet: weeks of (day, its entries, whether it belongs to the month)."""
+    first, count = month_days(month)
+    found = by_day(entries)
+    cells = [
+        (day, found.get(day.day, []), (day.day.year, day.day.month) == (month.year, month.month))
+        for day in days_of(first, count)
+    ]
+    return [cells[at : at + _WEEK] for at in range(0, count, _WEEK)]
+
+
+def next_days(entries: Sequence[Entry], count: int = 4) -> list[tuple[date, list[Entry]]]:
+    """The first days from today on with something to see to."""
+    coming = by_day(entry for entry in entries if timezone.localtime(entry.at).date() >= today())
+    return sorted(coming.items())[:count]

@@ -1,0 +1,231 @@
+"""Cards of what waits, what is out with sellers and what went wrong: the latest and most urgent, bounded."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from django.db.models import F, Sum
+from django.db.models.functions import Coalesce
+from django.urls import reverse
+
+from campaigns.models import ENDED, Campaign
+from orders.models import Deal
+from tasks_app import clock, ids
+from tasks_app.approvals import presenters, selectors
+from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.waiting import Waiting, waiting_for
+from tasks_app.desk import text
+from tasks_app.desk.items import Item
+from tasks_app.jobs.models import Job, JobStatus
+from tasks_app.lifecycle.names import link_to
+from tasks_app.operations.models import READS, Operation
+from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.selectors import conflicts_of, operations_open
+from tasks_app.people.actors import actor_key
+from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.people.scope import visible
+
+SHOWN, MOST = 6, 100
+_RECENT = timedelta(days=7)
+_JOBS_OF = timedelta(days=37)  # a job that failed in the last week was begun since
+_NOTE = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flying:
+    """One operation out with a seller."""
+
+    operation: Operation
+    what: str
+    age: text.Age
+    link: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Out:
+    """A deal of which something is out with its seller."""
+
+    name: str
+    currency: str
+    gross: Decimal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Departure:
+    """A deal booked otherwise than approved: both totals, and which fields differ."""
+
+    deal: Deal
+    link: str
+    fields: str
+    approved: Decimal
+    confirmed: Decimal
+
+
+def approvals_waiting(who: User) -> list[Approval]:
+    """The most urgent that the viewer can decide now."""
+    return selectors.approvals_shown(selectors.approvals_waiting_for(who), MOST)
+
+
+def others_waiting(who: User) -> list[Waiting]:
+    """What is no approval and waits on the viewer."""
+    if not who.has_perm(STEER_OPERATION):
+        return []
+    return [one for one in waiting_for(who, limit=SHOWN) if one.mine]
+
+
+def asked_by(who: User) -> list[presenters.Row]:
+    """The viewer's own open questions, that wait for somebody else."""
+    found = selectors.approvals_shown(selectors.approvals_asked_by(who), MOST)
+    return presenters.queue_of(found, (), who, named=False)
+
+
+def decisions_latest(who: User) -> list[Decision]:
+    """The latest decisions of people, newest first."""
+    rows = visible(Decision.objects.all(), who, team="approval__team").select_related("approval")
+    return list(rows.defer("approval__evidence").order_by("-pk")[:SHOWN])
+
+
+def campaigns_of(who: User) -> list[Campaign]:
+    """The viewer's campaigns that have not ended, the latest first."""
+    rows = visible(Campaign.objects.exclude(status__in=ENDED), who).order_by("-pk")
+    mine = rows.filter(requested_by=actor_key(who))
+    return list(mine.select_related("advertiser").defer("brief", "outcome")[:SHOWN])
+
+
+def in_flight(who: User) -> list[Operation]:
+    """What is out with sellers and changes something; the earliest deadline first."""
+    return list(operations_open(who).exclude(status=O.REQUESTED).exclude(task_type__in=READS)[:MOST])
+
+
+def flying_rows(operations: Sequence[Operation]) -> list[Flying]:
+    """As lines of the card."""
+    return [
+        Flying(
+            operation=operation,
+            what=f"{operation.seller}, {operation.task_type}",
+            age=text.time_used(operation.sent_at or operation.created_at, operation.deadline_at),
+            link=link_to(Operation, operation.pk),
+        )
+        for operation in operations[:SHOWN]
+    ]
+
+
+def deals_out(who: User, operations: Iterable[Operation]) -> dict[uuid.UUID, Out]:
+    """The deals of those operations, in one query."""
+    wanted = {o.subject_id for o in operations if o.subject_type == "deal" and o.subject_id}
+    if not wanted:
+        return {}
+    rows = visible(Deal.objects.filter(pk__in=wanted), who).annotate(gross=Sum("lines__budget"))
+    found = rows.values_list("pk", "reference", "advertiser__name", "currency", "gross")
+    return {
+        pk: Out(name=f"{advertiser}, {reference}", currency=currency, gross=gross or Decimal(0))
+        for pk, reference, advertiser, currency, gross in found
+    }
+
+
+def departures(who: User) -> list[Departure]:
+    """Deals that sellers booked otherwise than approved, until a person has decided; in one query."""
+    told = Coalesce(F("lines__confirmed_budget"), F("lines__budget"))
+    rows = (
+        visible(Deal.objects.filter(differs=True), who)
+        .order_by("-pk")
+        .annotate(approved=Sum("lines__budget"), told=Sum(told))
+    )
+    deals = rows.only("reference", "currency", "differences", "seller__name", "advertiser__name")
+    return [
+        Departure(
+            deal=deal,
+            link=link_to(Deal, deal.pk),
+            fields=_fields(deal),
+            approved=deal.approved or Decimal(0),
+            confirmed=deal.told or Decimal(0),
+        )
+        for deal in deals.select_related("seller", "advertiser")[:MOST]
+    ]
+
+
+def _fields(deal: Deal) -> str:
+    return ", ".join(dict.fromkeys(str(d.get("field")) for d in deal.differences if isinstance(d, dict)))
+
+
+def attention(
+    who: User,
+    flying: Sequence[Operation],
+    out: Mapping[uuid.UUID, Out],
+    differing: Sequence[Departure],
+) -> list[Item]:
+    """Overdue, contradictions, what a seller wants of us, departures, failed jobs; the worst first."""
+    names = {pk: one.name for pk, one in out.items()}
+    found = [_late(o, names) for o in flying if o.status == O.TIMED_OUT]
+    found += _conflicts(who)
+    found += [_asked(o, names) for o in flying if o.status in (O.AUTH_REQUIRED, O.INPUT_REQUIRED)]
+    found += [_departure(one) for one in differing[:20]]
+    return found + _failed_jobs(who)
+
+
+def _about(operation: Operation, names: dict[uuid.UUID, str]) -> str:
+    return (names.get(operation.subject_id) if operation.subject_id else None) or operation.reference
+
+
+def _late(operation: Operation, names: dict[uuid.UUID, str]) -> Item:
+    over = text.duration(clock.now() - operation.deadline_at) if operation.deadline_at else ""
+    return Item(
+        glyph="overdue",
+        text=f"{operation.seller} has not answered",
+        link=link_to(Operation, operation.pk),
+        note=f"{_about(operation, names)}, {over} past its deadline",
+    )
+
+
+def _conflicts(who: User) -> list[Item]:
+    rows = conflicts_of(who).filter(resolved_at__isnull=True).defer("first", "second").order_by("-pk")
+    return [
+        Item(
+            glyph="differs",
+            text=f"{one.operation.seller} contradicts itself",
+            link=reverse("admin:tasks_app_conflict_change", args=[one.pk]),
+            note=f"{one.reference}, {one.operation.reference}, since {text.moment_short(one.at)}",
+        )
+        for one in rows[:20]
+    ]
+
+
+def _asked(operation: Operation, names: dict[uuid.UUID, str]) -> Item:
+    wants = "wants other credentials" if operation.status == O.AUTH_REQUIRED else "asks something"
+    since = text.moment_short(operation.status_since)
+    said = f": {operation.message}" if operation.message else ""
+    return Item(
+        glyph="person",
+        text=f"{operation.seller} {wants}",
+        link=link_to(Operation, operation.pk),
+        note=f"{_about(operation, names)}, since {since}{said}"[:_NOTE],
+    )
+
+
+def _departure(one: Departure) -> Item:
+    return Item(
+        glyph="differs",
+        text=f"{one.deal.seller} booked differently",
+        note=f"{one.deal.advertiser}, {one.deal.reference}: {one.fields}",
+        link=one.link,
+    )
+
+
+def _failed_jobs(who: User) -> list[Item]:
+    since = clock.now() - _RECENT
+    rows = visible(Job.objects.filter(status=JobStatus.FAILED, parent_step=None), who)
+    rows = rows.filter(pk__gte=ids.first_id_at(clock.now() - _JOBS_OF), ended_at__gte=since)
+    return [
+        Item(
+            glyph="failed",
+            text=f"{job.reference} failed",
+            note=(job.error or job.recipe)[:_NOTE],
+            link=link_to(Job, job.pk),
+        )
+        for job in rows.defer("plan", "inputs", "outputs").order_by("-pk")[:20]
+    ]
