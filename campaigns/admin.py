@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from campaigns.acts import (
+    REASON_LENGTH,
+    CampaignActRefusedError,
+    acts_of,
+    campaign_cancel,
+    campaign_retry,
+    may_submit,
+)
+from campaigns.live import PAGE
 from campaigns.models import ENDED, Campaign, CampaignStatus
 from campaigns.presenters import (
     brief_facts,
@@ -18,31 +30,40 @@ from campaigns.presenters import (
     deal_groups,
     job_notes,
     named_problems,
-    next_items,
+    next_waits,
     operation_lines,
     outcome_words,
     totals,
 )
-from campaigns.selectors import campaign_rows
+from campaigns.selectors import CampaignRows, campaign_rows
+from campaigns.services import SubmissionRefusedError
 from campaigns.stages import stages
+from campaigns.submitting import BriefRefusedError, brief_submit, submission_data
 from campaigns.timeline import timeline
+from orders.waits import asked_lines
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
+from tasks_app.desk.live_page import LivePage
 from tasks_app.desk.page import viewer
 from tasks_app.jobs.presenters import job_layout, job_words
+from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.names import link_to
 from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
-from tasks_app.operations.selectors import seller_answer_times
+from tasks_app.lifecycle.presenters import refusal_words
 from tasks_app.people.actors import actor_names
+from tasks_app.people.models import User
 from tasks_app.templatetags.fd import money, state
 
-_TIMELINE = 40
+_TIMELINE, _OPERATIONS, _WAITS, _ASKED = 40, 30, 12, 25
 
 
 @admin.register(Campaign)
-class CampaignAdmin(StatefulPage, ListPage):
+class CampaignAdmin(LivePage, StatefulPage, ListPage):
     """Briefs on their way to booked media."""
 
     object_template = "desk/campaign.html"
+    live_page, live_template = PAGE, "desk/campaign_live.html"
+    list_before_template = "desk/campaigns_head.html"
     head = "Campaigns"
     subhead = "Briefs of your teams on their way to booked media, newest first"
     views = {
@@ -104,29 +125,114 @@ class CampaignAdmin(StatefulPage, ListPage):
     def show_budget(self, campaign: Campaign) -> SafeString:
         return format_html('<span class="fd-num">{}</span>', money(campaign.budget, campaign.currency))
 
+    def get_urls(self) -> list[URLPattern]:
+        view: Callable[..., HttpResponse] = self.admin_site.admin_view(self.submit_view)
+        return [path("submit/", view, name="campaign_submit"), *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        extra = {"may_submit": may_submit(viewer(request))}
+        return super().changelist_view(request, {**extra, **(extra_context or {})})
+
+    def submit_view(self, request: HttpRequest) -> HttpResponse:
+        """A brief is written and submitted; where it is wrong the page again, with every problem."""
+        user = viewer(request)
+        if not may_submit(user):
+            raise PermissionDenied
+        if request.method != "POST":
+            return self.page(request, _SUBMIT, **submission_data(user, self._like(request)))
+        try:
+            campaign = brief_submit(request.POST, user)
+        except BriefRefusedError as error:
+            return self._submitted_wrongly(request, error.problems)
+        except SubmissionRefusedError as error:
+            return self._submitted_wrongly(request, [{"field": "brief", "problem": str(error)}])
+        messages.success(request, f"{campaign.reference} is submitted.")
+        return HttpResponseRedirect(link_to(Campaign, campaign.pk))
+
+    def _submitted_wrongly(self, request: HttpRequest, problems: list[dict[str, str]]) -> HttpResponse:
+        data = submission_data(viewer(request)) | {"text": request.POST.get("text", "")}
+        return self.page(request, _SUBMIT, problems=problems, **data)
+
+    def _like(self, request: HttpRequest) -> Campaign | None:
+        """The campaign whose brief the new one begins with."""
+        found: Campaign | None = self.get_object(request, request.GET.get("like", ""))
+        return found
+
     def object_data(self, request: HttpRequest, obj: Campaign) -> dict[str, Any]:
-        who = viewer(request)
-        rows = campaign_rows(obj)
-        groups = deal_groups(rows)
-        times = {found.seller_id: found for found in seller_answer_times(who)}
-        events = timeline(rows)
-        return {
-            **lifecycle_data(obj, rows.entries.get(obj.pk, []), rows.names),
-            "campaign": obj,
-            "owner": rows.names[obj.requested_by],
-            "stages": stages(rows, groups),
-            "problems": list(named_problems(obj)),
-            "outcome": outcome_words(obj),
-            "job": rows.job.job if rows.job else None,
-            "dag": job_layout(rows.job, job_notes(rows)) if rows.job else None,
-            "words": job_words(rows.job) if rows.job else "",
-            "groups": [(group, change_of(group)) for group in groups],
-            "totals": totals(groups, obj.currency) if groups else None,
-            "operations": operation_lines(rows),
-            "next": next_items(rows, who, times),
-            "events": events[:_TIMELINE],
-            "more_events": max(0, len(events) - _TIMELINE),
-            "verification": rows.verification,
-            "brief": brief_facts(obj),
-            "title": obj.reference,
-        }
+        live = self.live_data(obj)
+        return {**live, **_campaign_data(obj, viewer(request))}
+
+    def object_post(self, request: HttpRequest, obj: Campaign) -> HttpResponse:
+        """One act; where it is refused the page again, with what the person had written."""
+        try:
+            told, to = _act(request, obj, viewer(request))
+        except (CampaignActRefusedError, TransitionError) as error:
+            data = self.object_data(request, self.get_queryset(request).get(pk=obj.pk))
+            why = refusal_words(error) if isinstance(error, TransitionError) else str(error)
+            data |= {"refusal": why, "given": request.POST}
+            return self.page(request, "desk/campaign.html", obj, status=409, **data)
+        messages.success(request, told)
+        return HttpResponseRedirect(to)
+
+
+_SUBMIT = "desk/campaign_submit.html"
+
+
+def _act(request: HttpRequest, campaign: Campaign, user: User) -> tuple[str, str]:
+    """What was done in a sentence, and where to go. Raises CampaignActRefusedError, TransitionError."""
+    act, reason = request.POST.get("act", ""), request.POST.get("reason", "")
+    if act not in ("cancel", "retry"):
+        raise CampaignActRefusedError("Say what to do: there is no such act.")
+    if request.POST.get("sure") != "on":
+        raise CampaignActRefusedError("Confirm that you have read what it does.")
+    here = link_to(Campaign, campaign.pk)
+    if act == "cancel":
+        campaign_cancel(campaign_id=campaign.pk, user=user, reason=reason)
+        return f"{campaign.reference} is called off.", here
+    job = campaign_retry(campaign_id=campaign.pk, user=user, reason=reason)
+    return f"{campaign.reference} goes on: {job.reference} retries its job.", here
+
+
+def _campaign_data(campaign: Campaign, who: User) -> dict[str, Any]:
+    rows = campaign_rows(campaign)
+    groups = deal_groups(rows)
+    job = rows.job.job if rows.job else None
+    return {
+        **lifecycle_data(campaign, rows.entries.get(campaign.pk, []), rows.names),
+        **_lists(rows, who),
+        "campaign": campaign,
+        "owner": rows.names[campaign.requested_by],
+        "stages": stages(rows, groups),
+        "problems": list(named_problems(campaign)),
+        "outcome": outcome_words(campaign),
+        "job": job,
+        "dag": job_layout(rows.job, job_notes(rows)) if rows.job else None,
+        "words": job_words(rows.job) if rows.job else "",
+        "groups": [(group, change_of(group)) for group in groups],
+        "more_deals": rows.more_deals,
+        "totals": totals(rows) if groups else None,
+        "verification": rows.verification,
+        "brief": brief_facts(campaign),
+        "again_link": f"{reverse('admin:campaign_submit')}?like={campaign.pk}",
+        "acts": acts_of(campaign, job, deals=rows.deal_count, who=who),
+        "reason_length": REASON_LENGTH,
+        "title": campaign.reference,
+    }
+
+
+def _lists(rows: CampaignRows, who: User) -> dict[str, Any]:
+    """What may be long: its beginning, and how much more there is."""
+    events, waits, operations = timeline(rows), next_waits(rows, who), operation_lines(rows)
+    asked = asked_lines(rows.approvals, rows.decisions, rows.names)
+    return {
+        "asked": asked[:_ASKED],
+        "more_asked": max(0, len(asked) - _ASKED),
+        "events": events[:_TIMELINE],
+        "more_events": max(0, len(events) - _TIMELINE),
+        "waits": waits[:_WAITS],
+        "more_waits": max(0, len(waits) - _WAITS),
+        "operations": operations[:_OPERATIONS],
+        "more_operations": len(operations) > _OPERATIONS or rows.deals.more_operations,
+    }

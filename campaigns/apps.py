@@ -10,11 +10,12 @@ class CampaignsConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from campaigns import actions, gates, rooms, surroundings
+        from campaigns import actions, gates, live, rooms, surroundings
         from tasks_app.jobs.recipes import recipes_register
 
         actions.register()
         gates.register()
+        live.register()
         rooms.register()
         surroundings.register()
         recipes_register(Path(__file__).parent / "recipes")

@@ -9,6 +9,7 @@ from django.db import transaction
 from campaigns.models import Campaign
 from campaigns.models import CampaignStatus as C
 from orders.models import CONFIRMED, UNDECIDED, UNSETTLED, Deal, DealStatus
+from orders.services import deal_withdraw_held
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approval_void
 from tasks_app.jobs.endings import JobRefusedError
@@ -46,7 +47,7 @@ def campaign_job_ended(job: Job) -> None:
     if C.FAILED in campaign.declared().targets(campaign.status):
         why = job.error or f"{job.reference} is {job.status.lower()}"
         transition(campaign, C.FAILED, actor=SYSTEM, reason=why[:500], metadata={"job": job.reference})
-        _call_off_undecided(campaign, why)
+        _call_off_unsent(campaign, why)
 
 
 def campaign_job_retried(old: Job, new: Job) -> None:
@@ -65,9 +66,10 @@ def campaign_job_retried(old: Job, new: Job) -> None:
         transition(campaign, to, actor=SYSTEM, reason=f"{new.reference} retries {old.reference}")
 
 
-def _call_off_undecided(campaign: Campaign, why: str) -> None:
-    """What was put forward and nobody has decided on is of no use any more, nor is the question about it."""
-    undecided = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNDECIDED).order_by("id")
+def _call_off_unsent(campaign: Campaign, why: str) -> None:
+    """What was put forward, or approved and not sent, is of no use any more, nor is the question about it."""
+    unsent = (*UNDECIDED, DealStatus.ACCEPTED)
+    undecided = Deal.objects.filter(campaign_id=campaign.pk, status__in=unsent).order_by("id")
     asked = Approval.objects.filter(
         subject_type="deal", subject_id__in=undecided.values("pk"), status=ApprovalStatus.OPEN
     )
@@ -75,6 +77,7 @@ def _call_off_undecided(campaign: Campaign, why: str) -> None:
         approval_void(approval=approval, reason=f"{campaign.reference}: {why}"[:500])
     for deal in undecided.select_for_update(of=("self",), no_key=True):
         transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=f"{campaign.reference}: {why}"[:500])
+        deal_withdraw_held(deal=deal, reason=f"{campaign.reference}: {why}"[:500])
 
 
 def _fate(status: str) -> str:

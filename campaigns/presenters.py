@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -13,21 +13,18 @@ from campaigns.selectors import CampaignRows, campaign_names
 from campaigns.stages import as_dict, as_words, products_offered
 from orders.models import DealStatus
 from orders.presenters import DealGroup, change_words, deal_group
-from tasks_app import clock
-from tasks_app.approvals.kinds import kind_of
-from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.selectors import may_decide
+from orders.waits import Waiting, waits_of
 from tasks_app.desk import text
-from tasks_app.desk.items import Item, lowered, plural
+from tasks_app.desk.items import Item, plural
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
+from tasks_app.operations.estimates import estimates_of
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
-from tasks_app.operations.presenters import operation_age, operation_next, operation_took, settled_words
-from tasks_app.people.actors import actor_key
+from tasks_app.operations.presenters import operation_age, operation_took, settled_words
 from tasks_app.people.models import User
-from tasks_app.sellers.selectors import AnswerTimes
 
 S = CampaignStatus
+_WITH_SELLER = (O.CALLING_ADCP, O.SUBMITTED, O.WORKING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,49 +43,50 @@ class OperationLine:
 
 def job_notes(rows: CampaignRows) -> dict[str, str]:
     """What steps of the recipe came to, for their boxes."""
-    deals, products = rows.deals.deals, products_offered(rows)
-    approved = [
-        d for d in deals if d.status not in (DealStatus.QUOTED, DealStatus.CANCELLED, DealStatus.EXPIRED)
-    ]
+    unapproved = (DealStatus.QUOTED, DealStatus.CANCELLED, DealStatus.EXPIRED)
+    approved = rows.deal_count - rows.deals_in(*unapproved)
     return {
         "allocate": plural(len(rows.allocations), "channel"),
-        "recommend": f"{plural(len(deals), 'deal')}, {plural(products, 'product')}",
-        "approve": f"{len(approved)} of {len(deals)} approved",
+        "recommend": f"{plural(rows.deal_count, 'deal')}, {plural(products_offered(rows), 'product')}",
+        "approve": f"{approved} of {rows.deal_count} approved",
     }
 
 
-def totals(groups: Collection[DealGroup], currency: str) -> dict[str, Any]:
-    """Sums under the table: what was approved, what is confirmed, and by how much the confirmed departs."""
-    live = [
-        g
-        for g in groups
-        if g.deal.status not in (DealStatus.CANCELLED, DealStatus.EXPIRED, DealStatus.FAILED)
-    ]
-    confirmed = [g for g in groups if g.confirmed is not None]
-    changed = sum((_departed(g) for g in confirmed), Decimal(0))
+def totals(rows: CampaignRows) -> dict[str, Any]:
+    """Sums over all deals: what was approved, what is confirmed, and by how much the confirmed departs."""
+    over = (DealStatus.CANCELLED, DealStatus.EXPIRED, DealStatus.FAILED)
+    confirmed = [one for one in rows.sums if one.confirmed is not None]
+    changed = sum((one.confirmed or Decimal(0)) - one.confirmed_of for one in confirmed)
+    amount = text.amount(changed, rows.campaign.currency)
     return {
-        "approved": sum((g.approved for g in live), Decimal(0)),
-        "confirmed": sum((g.confirmed for g in confirmed if g.confirmed is not None), Decimal(0))
-        if confirmed
-        else None,
-        "changed": f"{'+' if changed > 0 else ''}{text.amount(changed, currency)}" if changed else "",
+        "approved": sum((one.approved for one in rows.sums if one.status not in over), Decimal(0)),
+        "confirmed": sum(one.confirmed or Decimal(0) for one in confirmed) if confirmed else None,
+        "changed": f"{'+' if changed > 0 else ''}{amount}" if changed else "",
     }
 
 
-def next_items(rows: CampaignRows, who: User, times: Mapping[uuid.UUID, AnswerTimes]) -> list[Item]:
-    """What happens next: for whom, until when, and what if nobody acts. People first, then sellers."""
-    asked = {approval.subject_id for approval in _open(rows)}
-    items = [_question_item(approval, who) for approval in _open(rows)]
-    items += [
-        _operation_item(operation, times.get(operation.seller_id))
-        for operation in rows.operations
-        if operation.settled_at is None and operation.pk not in asked
-    ]
-    items.sort(key=lambda item: item.glyph not in ("overdue", "person"))
-    if items or rows.campaign.is_terminal or rows.campaign.status in (S.FAILED, S.VALIDATION_FAILED):
-        return items
+def next_waits(rows: CampaignRows, who: User) -> list[Waiting]:
+    """What is waited for: people first, then sellers; where nobody is, what runs by itself."""
+    out = {o.seller_id for o in rows.operations if o.settled_at is None and o.status in _WITH_SELLER}
+    found = waits_of(
+        approvals=rows.approvals,
+        operations=rows.operations,
+        who=who,
+        estimates=estimates_of(sellers=out, task_type="create_media_buy"),
+        decisions=rows.decisions,
+    )
+    if found or rows.campaign.is_terminal or rows.campaign.status in (S.FAILED, S.VALIDATION_FAILED):
+        return found
     return [
-        Item(glyph="running", text="The next step runs by itself", note="a worker takes it within seconds")
+        Waiting(
+            glyph="running",
+            text="The next step runs by itself",
+            link="",
+            whom="a worker",
+            since=f"since {text.moment_short(rows.campaign.status_since)}",
+            until="",
+            otherwise="Nobody has to act; it is taken within seconds",
+        )
     ]
 
 
@@ -138,67 +136,8 @@ def brief_facts(campaign: Campaign) -> list[tuple[str, str]]:
 
 
 def deal_groups(rows: CampaignRows) -> list[DealGroup]:
-    """Every deal with its packages."""
-    return [deal_group(deal, rows.deals) for deal in rows.deals.deals]
-
-
-def _departed(group: DealGroup) -> Decimal:
-    return sum(
-        (
-            row.line.confirmed_budget - row.line.budget
-            for row in group.rows
-            if row.line.confirmed_budget is not None
-        ),
-        Decimal(0),
-    )
-
-
-def _open(rows: CampaignRows) -> list[Approval]:
-    return sorted((a for a in rows.approvals if a.status == ApprovalStatus.OPEN), key=lambda a: a.due_at)
-
-
-def _question_item(approval: Approval, who: User) -> Item:
-    can = may_decide(who) and approval.requested_by != actor_key(who)
-    effect = kind_of(approval).effects.get("nothing", "")
-    money = (
-        f", {approval.currency} {text.amount(approval.amount, approval.currency)}" if approval.amount else ""
-    )
-    late = approval.due_at <= clock.now()
-    return Item(
-        glyph="overdue" if late else "person",
-        link=link_to(Approval, approval.pk),
-        text=f"{'You decide' if can else 'An approver decides'}: {approval.title}",
-        note=f"by {text.moment_short(approval.due_at)}{money}; else: {lowered(effect)}".removesuffix(
-            "; else: "
-        ),
-    )
-
-
-def _operation_item(operation: Operation, times: AnswerTimes | None) -> Item:
-    following, seller = operation_next(operation), operation.seller.name
-    link = link_to(Operation, operation.pk)
-    if operation.status == O.INPUT_REQUIRED:
-        asked = f": “{operation.message}”" if operation.message else ""
-        return Item(
-            glyph="person",
-            text=f"You answer {seller}",
-            link=link,
-            note=f"by {text.moment_short(operation.deadline_at)}; else it becomes overdue{asked}",
-        )
-    if operation.status in (O.AUTH_REQUIRED, O.TIMED_OUT):
-        return Item(
-            glyph=following.glyph,
-            text=f"{seller}: {following.what}",
-            link=link,
-            note=f"{following.when}; {following.otherwise}",
-        )
-    usual = ""
-    if times is not None and times.count >= 3:
-        usual = (
-            f"usually {text.duration(times.median)}, nine in ten within {text.duration(times.ninetieth)}; "
-        )
-    note = f"{usual}{lowered(following.what)} {following.when}; {lowered(following.otherwise)}".rstrip("; ")
-    return Item(glyph=following.glyph, text=f"{seller} answers {operation.task_type}", note=note, link=link)
+    """The deals that were read, with their packages."""
+    return [deal_group(deal, rows.deals, rows.decisions) for deal in rows.deals.deals]
 
 
 def _operation_line(operation: Operation) -> OperationLine:

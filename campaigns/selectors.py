@@ -1,24 +1,38 @@
-"""Reading a campaign with everything its page shows, in a bounded number of queries."""
+"""Reading a campaign with everything its page shows, in a bounded number of queries and rows."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
 
 from campaigns.models import Allocation, Campaign
 from campaigns.services import campaign_job
 from orders.models import Deal
 from orders.presenters import deal_name
-from orders.selectors import DealRows, deals_with_rows
-from tasks_app.approvals.models import Approval, Decision
+from orders.questions import DEAL
+from orders.selectors import (
+    DealRows,
+    DealSums,
+    deal_sums,
+    deals_with_rows,
+    decisions_on,
+    questions_counted,
+)
+from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.jobs.selectors import JobRows, job_rows
 from tasks_app.lifecycle.models import AuditEntry, Stateful
+from tasks_app.lifecycle.names import EntityName
 from tasks_app.lifecycle.selectors import entries_of_many, verify_shown
 from tasks_app.lifecycle.verify import Verification
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import operations_of_steps
 from tasks_app.people.actors import actor_names
+from tasks_app.sellers.presenters import seller_name
 
 _HEAVY = (
     "request_text",
@@ -33,15 +47,24 @@ _HEAVY = (
 )
 
 
+DEALS_SHOWN, LINES_SHOWN = 25, 12
+_STEPS_ASKED = 120  # whose readings of sellers are shown
+_READS_SHOWN = 60
+
+
 @dataclass(frozen=True, kw_only=True)
 class CampaignRows:
-    """A campaign's rows. `operations` are all, reads too, oldest first; `decisions` by approval; `entries`
+    """A campaign's rows. Of many deals those that differ or are open are read; `sums` tells of all of them,
+    by status, `asked` (status to how many, the next deadline) of all recommendations. `operations` are those
+    of the deals that were read and the readings of sellers, oldest first; `decisions` by approval; `entries`
     the chains of the campaign, its deals, approvals and operations, by entity."""
 
     campaign: Campaign
     allocations: tuple[Allocation, ...]
     job: JobRows | None
     deals: DealRows
+    sums: tuple[DealSums, ...]
+    asked: tuple[Mapping[str, int], datetime | None]
     operations: tuple[Operation, ...]
     decisions: dict[uuid.UUID, list[Decision]]
     entries: dict[uuid.UUID, list[AuditEntry]]
@@ -52,15 +75,31 @@ class CampaignRows:
     def approvals(self) -> list[Approval]:
         return [approval for asked in self.deals.asked.values() for approval in asked]
 
+    @property
+    def deal_count(self) -> int:
+        return sum(one.deals for one in self.sums)
+
+    @property
+    def more_deals(self) -> int:
+        """How many deals were not read."""
+        return self.deal_count - len(self.deals.deals)
+
+    def deals_in(self, *statuses: str) -> int:
+        """How many deals stand in any of these."""
+        return sum(one.deals for one in self.sums if one.status in statuses)
+
 
 def campaign_rows(campaign: Campaign) -> CampaignRows:
-    """Everything the campaign's page needs: about twenty queries, however many deals it has."""
+    """Everything the campaign's page needs: about twenty queries and a bounded number of rows, however many
+    deals it has."""
     job = campaign_job(campaign)
-    deals = deals_with_rows(Deal.objects.filter(campaign_id=campaign.pk))
-    named = {str(deal.pk): deal_name(deal, campaign.name) for deal in deals.deals}
+    own = Deal.objects.filter(campaign_id=campaign.pk)
+    deals = deals_with_rows(own, most=DEALS_SHOWN, lines=LINES_SHOWN)
+    sums = tuple(deal_sums(own)) if deals.deals else ()
     approvals = [approval for asked in deals.asked.values() for approval in asked]
-    graph = job_rows(job, named, approvals) if job else None
-    operations = _operations(deals, graph)
+    sent = [operation for operations in deals.operations.values() for operation in operations]
+    graph = job_rows(job, _named(deals, campaign), approvals, sent) if job else None
+    operations = _operations(sent, graph)
     entities: list[Stateful] = [campaign, *deals.deals, *approvals, *operations]
     entries = entries_of_many(
         {
@@ -68,17 +107,17 @@ def campaign_rows(campaign: Campaign) -> CampaignRows:
             for kind in ("campaign", "deal", "approval", "operation")
         }
     )
-    decisions: dict[uuid.UUID, list[Decision]] = {}
-    for decision in Decision.objects.filter(approval__in=[a.pk for a in approvals]).order_by("id"):
-        decisions.setdefault(decision.approval_id, []).append(decision)
     actors = {entry.actor for chain in entries.values() for entry in chain} | {campaign.requested_by}
+    actors |= {approval.requested_by for approval in approvals}
     return CampaignRows(
         campaign=campaign,
         allocations=tuple(campaign.allocations.all()),
         job=graph,
         deals=deals,
+        sums=sums,
+        asked=_asked(own, deals, approvals, sums),
         operations=operations,
-        decisions=decisions,
+        decisions=decisions_on(approvals),
         entries=entries,
         names=actor_names(actors),
         verification=_verified(entities, entries),
@@ -90,13 +129,31 @@ def campaign_names(ids: Collection[uuid.UUID]) -> list[Campaign]:
     return list(Campaign.objects.filter(pk__in=ids).only("reference", "name"))
 
 
-def _operations(deals: DealRows, graph: JobRows | None) -> tuple[Operation, ...]:
+def _named(deals: DealRows, campaign: Campaign) -> dict[str, EntityName]:
+    """What the graph's items are called, by their own texts: deals and their sellers."""
+    sellers = {deal.seller_id: deal.seller for deal in deals.deals}
+    named = {str(pk): seller_name(one) for pk, one in sellers.items()}
+    return named | {str(deal.pk): deal_name(deal, campaign.name) for deal in deals.deals}
+
+
+def _asked(
+    own: QuerySet[Deal], deals: DealRows, approvals: Collection[Approval], sums: Collection[DealSums]
+) -> tuple[Mapping[str, int], datetime | None]:
+    if sum(one.deals for one in sums) > len(deals.deals):
+        return questions_counted(own, DEAL)
+    asked = [approval for approval in approvals if approval.kind == DEAL]
+    due = min((a.due_at for a in asked if a.status == ApprovalStatus.OPEN), default=None)
+    return Counter(approval.status for approval in asked), due
+
+
+def _operations(sent: Collection[Operation], graph: JobRows | None) -> tuple[Operation, ...]:
     """Purchases by deal, reads by the steps that asked for them."""
-    found = {o.pk: o for operations in deals.operations.values() for o in operations}
+    found = {operation.pk: operation for operation in sent}
     if graph is not None:
         steps = [step.pk for step in graph.steps if not step.spec.get("for_each")]
         steps += [step.pk for nested in graph.child_steps.values() for step in nested]
-        for operation in operations_of_steps(steps).select_related("seller").defer(*_HEAVY):
+        rows = operations_of_steps(steps[:_STEPS_ASKED]).select_related("seller").defer(*_HEAVY)
+        for operation in rows.order_by("-pk")[:_READS_SHOWN]:
             found.setdefault(operation.pk, operation)
     return tuple(sorted(found.values(), key=lambda operation: operation.pk))
 

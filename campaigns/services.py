@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from django.db import transaction
@@ -24,9 +25,10 @@ class SubmissionRefusedError(Exception):
 
 
 @transaction.atomic
-def campaign_submit(*, user: User, raw: dict[str, Any]) -> Campaign:
+def campaign_submit(*, user: User, raw: dict[str, Any], campaign_id: uuid.UUID | None = None) -> Campaign:
     """Keep a parsed brief as a campaign and start its job; a wrong one ends in `validation_failed`
-    with every problem named. One commit. Raises SubmissionRefusedError."""
+    with every problem named. One commit. `campaign_id`: the new campaign's, where the caller made one so that
+    the same submission twice is one. Raises SubmissionRefusedError, IntegrityError (the id is taken)."""
     if not user.is_active or not user.has_perm(SUBMIT_CAMPAIGN):
         raise SubmissionRefusedError("You have no right to submit briefs.")
     team = user.teams.order_by("name").first()
@@ -36,6 +38,7 @@ def campaign_submit(*, user: User, raw: dict[str, Any]) -> Campaign:
     advertiser = _advertiser(user, raw)
     problems += _advertiser_problems(advertiser, brief) + _seller_problems(brief)
     campaign = _campaign(user, advertiser.team if advertiser else team, advertiser, raw, brief)
+    campaign.pk = campaign_id or campaign.pk
     actor = actor_ensure(user=user)
     create(campaign, actor=actor, reason="Submitted")
     transition(campaign, CampaignStatus.BRIEF_RECEIVED, actor=SYSTEM)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,8 +9,9 @@ from typing import Any
 
 from campaigns.models import CampaignStatus
 from campaigns.selectors import CampaignRows
-from orders.models import CONFIRMED, Deal, DealStatus
+from orders.models import CONFIRMED, UNSETTLED, DealStatus
 from orders.presenters import DealGroup
+from orders.questions import DEAL
 from tasks_app.approvals.models import ApprovalStatus
 from tasks_app.desk import text
 from tasks_app.desk.graph import fit
@@ -93,12 +93,15 @@ def products_offered(rows: CampaignRows) -> int:
     return 0
 
 
-def deal_fate(deal: Deal) -> str:
-    if deal.status in CONFIRMED:
-        return "booked"
-    if deal.status in (DealStatus.CANCELLED, DealStatus.EXPIRED):
-        return "cancelled"
-    return "failed" if deal.status == DealStatus.FAILED else "waiting"
+def deal_fates(rows: CampaignRows) -> dict[str, int]:
+    """How many deals are booked, waiting, failed and cancelled; those of none are left out."""
+    counted = {
+        "booked": rows.deals_in(*CONFIRMED),
+        "waiting": rows.deals_in(*UNSETTLED),
+        "failed": rows.deals_in(DealStatus.FAILED),
+        "cancelled": rows.deals_in(DealStatus.CANCELLED, DealStatus.EXPIRED),
+    }
+    return {fate: count for fate, count in counted.items() if count}
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -168,40 +171,40 @@ def _recommendation_stage(rows: CampaignRows) -> Stage:
                 line=f"{plural(len(asked), 'seller')} asked",
             )
         return stage
-    packages = sum(len(rows.deals.lines.get(deal.pk, ())) for deal in deals)
-    sellers = len({deal.seller_id for deal in deals})
+    packages = sum(one.packages for one in rows.sums)
+    sellers = len({seller for one in rows.sums for seller in one.sellers})
     return Stage(
         title="Recommendations",
         glyph="done",
-        line=f"{plural(len(deals), 'deal')} of {plural(products_offered(rows), 'product')}",
+        line=f"{plural(rows.deal_count, 'deal')} of {plural(products_offered(rows), 'product')}",
         note=f"{plural(sellers, 'seller')}, {plural(packages, 'package')}",
     )
 
 
 def _approval_stage(rows: CampaignRows) -> Stage:
-    asked = [a for a in rows.approvals if a.kind == "deal"]
-    if not asked:
+    count, due = rows.asked
+    asked = sum(number for status, number in count.items() if status != ApprovalStatus.VOIDED)
+    if not count:
         return _not_yet(rows, "Approvals", S.AWAITING_APPROVAL, "a person decides")
-    count = Counter(a.status for a in asked)
-    decided = len(asked) - count[ApprovalStatus.OPEN] - count[ApprovalStatus.VOIDED]
-    by = sorted({d.actor_name for a in asked for d in rows.decisions.get(a.pk, ())})
-    open_ones = [a for a in asked if a.status == ApprovalStatus.OPEN]
-    if open_ones:
-        due = text.moment_short(min(a.due_at for a in open_ones))
+    if not asked:
+        return Stage(title="Approvals", glyph="stopped", line="withdrawn", note="nobody decides any more")
+    about = [approval.pk for approval in rows.approvals if approval.kind == DEAL]
+    by = sorted({decision.actor_name for pk in about for decision in rows.decisions.get(pk, ())})
+    if due is not None:
         return Stage(
             title="Approvals",
             glyph="person",
             tone="you",
-            note=f"next due {due}",
-            line=f"{decided} of {len(asked) - count[ApprovalStatus.VOIDED]} decided",
+            note=f"next due {text.moment_short(due)}",
+            line=f"{asked - count.get(ApprovalStatus.OPEN, 0)} of {asked} decided",
         )
-    approved = count[ApprovalStatus.APPROVED]
+    approved = count.get(ApprovalStatus.APPROVED, 0)
     glyph = "done" if approved else "stopped"
     return Stage(
         title="Approvals",
         glyph=glyph,
         note=joined(by) or "nobody decided in time",
-        line=f"{approved} of {len(asked) - count[ApprovalStatus.VOIDED]} approved",
+        line=f"{approved} of {asked} approved",
     )
 
 
@@ -209,8 +212,8 @@ def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
     campaign = rows.campaign
     if campaign.status not in (S.EXECUTING_BOOKINGS, S.COMPLETED) and not _was_booking(rows):
         return _not_yet(rows, "Booking", S.EXECUTING_BOOKINGS, "buys what was approved")
-    count = Counter(deal_fate(group.deal) for group in groups)
-    line = ", ".join(f"{count[f]} {f}" for f in ("booked", "waiting", "failed", "cancelled") if count[f])
+    count = deal_fates(rows)
+    line = ", ".join(f"{number} {fate}" for fate, number in count.items())
     out = [o for o in rows.operations if o.settled_at is None and o.is_mutation]
     if out:
         oldest = min(out, key=lambda operation: operation.created_at)
@@ -223,7 +226,7 @@ def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
             note=f"oldest {age.left} {age.right}",
             tone="you" if asked else "on",
         )
-    if count["waiting"]:
+    if "waiting" in count:
         asked_now = any(rows.deals.open_questions(group.deal) for group in groups)
         note = "waits for a decision" if asked_now else "a worker takes it within seconds"
         return Stage(
@@ -233,10 +236,9 @@ def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
             note=note,
             tone="you" if asked_now else "on",
         )
-    booked = [g for g in groups if g.deal.status in CONFIRMED]
-    differ = sum(g.deal.differs for g in booked)
+    differ = sum(one.differing for one in rows.sums)
     note = f"{plural(differ, 'deal differs', 'deals differ')}" if differ else "nothing is open"
-    glyph = "differs" if differ else "done" if booked else "failed"
+    glyph = "differs" if differ else "done" if "booked" in count else "failed"
     return Stage(title="Booking", glyph=glyph, line=line, note=note)
 
 
@@ -248,7 +250,7 @@ def _complete_stage(rows: CampaignRows) -> Stage:
         return Stage(title="Complete", glyph="done", line=told, note=ended)
     if campaign.status in (S.FAILED, S.VALIDATION_FAILED):
         return Stage(title="Ended", glyph="failed", line=told or "nothing was bought", note=ended, tone="bad")
-    waiting = sum(1 for deal in rows.deals.deals if deal_fate(deal) == "waiting")
+    waiting = rows.deals_in(*UNSETTLED)
     return Stage(
         title="Complete",
         glyph="waiting",
@@ -268,10 +270,8 @@ def _not_yet(rows: CampaignRows, title: str, status: str, what: str) -> Stage:
 
 
 def _was_booking(rows: CampaignRows) -> bool:
-    return any(
-        deal.status not in (DealStatus.QUOTED, DealStatus.CANCELLED, DealStatus.EXPIRED)
-        for deal in rows.deals.deals
-    )
+    unbooked = (DealStatus.QUOTED, DealStatus.CANCELLED, DealStatus.EXPIRED)
+    return rows.deal_count > rows.deals_in(*unbooked)
 
 
 def _short(channel: str, width: float) -> str:

@@ -86,7 +86,7 @@ def _campaign(entry: AuditEntry, rows: CampaignRows) -> Event | None:
         C.RESEARCHING: ("running", "Sellers were asked for products"),
         C.AWAITING_APPROVAL: (
             "done",
-            f"{plural(len(rows.deals.deals), 'deal was', 'deals were')} recommended",
+            f"{plural(rows.deal_count, 'deal was', 'deals were')} recommended",
         ),
         C.COMPLETED: ("done", f"The campaign is complete: {entry.reason}"),
         C.FAILED: ("failed", f"The campaign failed: {entry.reason}"),

@@ -9,7 +9,7 @@ from django.core.asgi import get_asgi_application
 
 _django = get_asgi_application()
 
-from tasks_app.api.streams import JobStreams  # noqa: E402 (Django is set up first)
+from tasks_app.api.streams import Streams  # noqa: E402 (Django is set up first)
 from tasks_app.webhooks.edge import WebhookEdge  # noqa: E402
 
-application = WebhookEdge(JobStreams(_django))
+application = WebhookEdge(Streams(_django))

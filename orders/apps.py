@@ -18,6 +18,7 @@ class OrdersConfig(AppConfig):
             finding_actions,
             guards,
             late,
+            live,
             mirror,
             outcomes,
             reconcile,
@@ -34,6 +35,7 @@ class OrdersConfig(AppConfig):
         approvals.register()
         changes.register()
         late.register()
+        live.register()
         conflicts.register()
         finding_actions.register()
         reader_register(reconcile.READER)

@@ -35,7 +35,7 @@ from tasks_app.lifecycle.transitions import allowed_transitions
 from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.ordering import CHANGE as CHANGE_BUY
-from tasks_app.operations.ordering import Order, order_propose, order_release
+from tasks_app.operations.ordering import STOP, Order, order_propose, order_release
 from tasks_app.operations.publish import on_settled
 from tasks_app.operations.services import Subject, operation_withdraw
 from tasks_app.people.actors import SYSTEM
@@ -95,7 +95,7 @@ def change_ask(ask: Ask) -> Operation:
         sent.setdefault("revision", deal.revision)
     sent["context"] = {**sent.get("context", {}), "deal_id": str(deal.pk), "deal": deal.reference}
     order = Order(
-        kind=CHANGE_BUY,
+        kind=STOP if wire.canceled else CHANGE_BUY,
         purpose=f"deal:{deal.pk}:change:{ids.new_id()}",
         seller=ask.seller,
         arguments=sent,
@@ -174,7 +174,7 @@ def _ask(deal: Deal, operation: Operation) -> Approval:
     question = deal_question(
         deal,
         kind=CHANGE,
-        title=f"Change {deal.reference} with {deal.seller}",
+        title=f"{_verb(operation)} {deal.reference} with {deal.seller}",
         evidence={
             **deal_evidence(deal),
             "media_buy_id": deal.media_buy_id,
@@ -188,6 +188,10 @@ def _ask(deal: Deal, operation: Operation) -> Approval:
         approved=deal_total(deal),
     )
     return approval_open(question=question, requested_by=operation.requested_by)
+
+
+def _verb(operation: Operation) -> str:
+    return "Cancel" if operation.request.get("canceled") is True else "Change"
 
 
 def _budgets(operation: Operation) -> dict[str, Decimal]:

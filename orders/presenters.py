@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -11,10 +11,11 @@ from typing import Any
 
 from orders.confirmation import TOTAL, differences
 from orders.models import CONFIRMED, Deal, DealLine, DealMirror, DealStatus
+from orders.questions import DIFFERENT
 from orders.selectors import DealRows, deal_names
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.desk import terms, text
-from tasks_app.desk.items import Item, joined, lowered, plural
+from tasks_app.desk.items import joined, lowered, plural
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
 from tasks_app.operations.models import Operation
@@ -58,7 +59,8 @@ class LineRow:
 @dataclass(frozen=True, kw_only=True)
 class DealGroup:
     """A deal with its packages. `notes` say what stands out, in grey beside its reference. `confirmed` is
-    None as long as the seller has confirmed nothing."""
+    None as long as the seller has confirmed nothing. `known`: who knows of what was booked differently, and
+    `known_link` where; `more`: packages beyond those shown."""
 
     deal: Deal
     link: str
@@ -66,6 +68,9 @@ class DealGroup:
     notes: tuple[str, ...]
     approved: Decimal
     confirmed: Decimal | None
+    known: str = ""
+    known_link: str = ""
+    more: int = 0
 
     @property
     def unconfirmed(self) -> str:
@@ -75,20 +80,37 @@ class DealGroup:
         return text.DASH if self.deal.status in _OWN_GLYPHS else "not yet"
 
 
-def deal_group(deal: Deal, rows: DealRows) -> DealGroup:
-    """A deal as the campaign's and its own page show it."""
+def deal_group(deal: Deal, rows: DealRows, decisions: Mapping[uuid.UUID, Sequence[Decision]]) -> DealGroup:
+    """A deal as the campaign's and its own page show it. `decisions`: on the approvals about it."""
     lines = rows.lines.get(deal.pk, [])
     purchase = rows.purchase(deal)
     found = tuple(_line_row(deal, line, purchase) for line in lines)
-    confirmed = [line.confirmed_budget for line in lines if line.confirmed_budget is not None]
+    gross = rows.gross.get(deal.pk)
+    asked = _asked_about(deal, rows) if any(row.differs for row in found) else None
     return DealGroup(
         deal=deal,
         link=link_to(Deal, deal.pk),
         rows=found,
         notes=tuple(_notes(deal, rows, purchase)),
-        approved=sum((line.budget for line in lines), Decimal(0)),
-        confirmed=sum(confirmed, Decimal(0)) if confirmed else None,
+        approved=gross.approved if gross else Decimal(0),
+        confirmed=gross.confirmed if gross else None,
+        more=gross.packages - len(lines) if gross else 0,
+        known=known_words(asked, decisions.get(asked.pk, ())) if asked else "",
+        known_link=link_to(Approval, asked.pk) if asked else "",
     )
+
+
+def known_words(asked: Approval, decisions: Sequence[Decision]) -> str:
+    """Who knows of a departure: who is asked about it since when, or who decided on it."""
+    if asked.status == ApprovalStatus.OPEN:
+        return f"approvers of {asked.team} are asked since {text.moment_short(asked.created_at)}"
+    at = text.moment_short(asked.status_since)
+    by = joined([decision.actor_name for decision in decisions])
+    if asked.status == ApprovalStatus.APPROVED:
+        return f"accepted by {by or 'an approver'}, {at}"
+    if asked.status == ApprovalStatus.REJECTED:
+        return f"refused by {by or 'an approver'}, {at}: the seller is asked to cancel"
+    return f"approvers of {asked.team} were asked, nobody decided by {at}"
 
 
 def change_words(approved: Decimal, confirmed: Decimal, currency: str) -> str:
@@ -136,15 +158,6 @@ def departure_words(lines: Sequence[DealLine], deal: Deal) -> str:
         said.append(f"{'a later' if late else 'an earlier'} end")
     said += [f"another {name}" for name in ("rate", "targeting") if name in fields]
     return f"with {joined(said)}" if said else ""
-
-
-def deal_choices(deal: Deal, lines: Sequence[DealLine], questions: Sequence[Approval]) -> list[Item]:
-    """Every state a declared edge leads to from here, and what brings it about."""
-    edges = deal.declared().edges
-    return [
-        Item(glyph=face(to).glyph, text=to, note=_way(deal, to, lines, questions) or edges[deal.status, to])
-        for to in deal.declared().targets(deal.status)
-    ]
 
 
 def mirror_facts(deal: Deal) -> list[tuple[str, str]]:
@@ -196,6 +209,12 @@ def operation_note(operation: Operation) -> str:
     if operation.deadline_at and operation.status != O.TIMED_OUT:
         said += f", overdue {text.moment_short(operation.deadline_at)}"
     return said
+
+
+def _asked_about(deal: Deal, rows: DealRows) -> Approval | None:
+    """The latest question about what was booked differently."""
+    asked = [a for a in rows.asked.get(deal.pk, ()) if a.kind == DIFFERENT]
+    return max(asked, key=lambda a: (a.status == ApprovalStatus.OPEN, a.pk), default=None)
 
 
 def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow:
@@ -253,31 +272,6 @@ def _notes(deal: Deal, rows: DealRows, purchase: Operation | None) -> Iterable[s
         yield purchase.message[:200]
     for question in rows.open_questions(deal)[:1]:
         yield f"{question.reference} is due {text.moment_short(question.due_at)}"
-
-
-def _way(deal: Deal, to: str, lines: Sequence[DealLine], questions: Sequence[Approval]) -> str:
-    due = f" by {text.moment_short(questions[0].due_at)}" if questions else ""
-    start = text.day(deal.start_at, deal.zone)
-    policy = terms.once(
-        terms.cancellation(stated_terms(line).get("cancellation_policy"), deal.currency) for line in lines
-    )
-    stated = "" if policy == text.DASH else f": {policy}"
-    return {
-        (S.QUOTED, S.ACCEPTED): f"When an approver approves it{due}",
-        (S.QUOTED, S.CANCELLED): f"When an approver rejects it{due}",
-        (S.QUOTED, S.EXPIRED): f"When nobody decides{due}",
-        (S.NEGOTIATING, S.ACCEPTED): f"When an approver approves it{due}",
-        (S.NEGOTIATING, S.EXPIRED): f"When nobody decides{due}",
-        (S.ACCEPTED, S.BOOKING): "By itself: create_media_buy is sent once the account is active",
-        (S.ACCEPTED, S.CANCELLED): "When it cannot be sent, such as without an active account",
-        (S.BOOKING, S.BOOKED): "By itself, when the seller confirms",
-        (S.BOOKING, S.FAILED): "When the seller rejects or fails it, or nobody waits any longer",
-        (S.BOOKING, S.CANCELLED): "When the seller answers that the task was cancelled",
-        (S.BOOKED, S.DELIVERING): f"When the seller says active; the flight starts {start}",
-        (S.BOOKED, S.CANCELLED): f"When the seller has cancelled as asked{stated}",
-        (S.BOOKED, S.PARTIALLY_CANCELED): "When the seller has cancelled single packages",
-        (S.DELIVERING, S.CANCELLED): f"When the seller has cancelled as asked{stated}",
-    }.get((DealStatus(deal.status), DealStatus(to)), "")
 
 
 def _confirmed_flight(deal: Deal, line: DealLine) -> str:

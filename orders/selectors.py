@@ -5,24 +5,43 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 
-from django.db.models import F, QuerySet, Sum
-from django.db.models.functions import Coalesce
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Case, Count, F, IntegerField, Min, Q, QuerySet, Sum, Value, When, Window
+from django.db.models.functions import Coalesce, RowNumber
 
-from orders.models import Deal, DealLine
-from tasks_app.approvals.models import Approval, ApprovalStatus
+from orders.models import UNSETTLED, Deal, DealLine
+from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.operations.models import Operation
 
 _SECRETS = ("seller__token", "seller__webhook_secret", "seller__capabilities", "seller__tools")
 _HEAVY = ("request_text", "webhook_token", "request", "result", "error")
+LINES_SHOWN = 200  # of one deal
+_KIN_SHOWN = 10
+OPERATIONS_SHOWN, APPROVALS_SHOWN = 60, 60  # of all deals that are read together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gross:
+    """All packages of one deal together, in its currency; `confirmed` is None where nothing is."""
+
+    packages: int
+    approved: Decimal
+    confirmed: Decimal | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DealRows:
     """Deals with what hangs on them. `operations` are those with the seller, oldest first, by deal; `asked`
-    all approvals about the deals or their operations, by subject, oldest first."""
+    approvals about the deals or their operations, by subject, oldest first. Where there are more than are
+    shown, what is open comes before what is over, and the newer before the older; `more_operations`: whether
+    some were left out. `gross` tells of all packages of a deal, read or not."""
 
     deals: tuple[Deal, ...]
+    more_operations: bool = False
+    gross: dict[uuid.UUID, Gross] = field(default_factory=dict)
     lines: dict[uuid.UUID, list[DealLine]] = field(default_factory=dict)
     operations: dict[uuid.UUID, list[Operation]] = field(default_factory=dict)
     asked: dict[uuid.UUID, list[Approval]] = field(default_factory=dict)
@@ -41,24 +60,80 @@ class DealRows:
         return bought[-1] if bought else None
 
 
-def deals_with_rows(deals: QuerySet[Deal]) -> DealRows:
-    """Deals, oldest first, with lines, operations and approvals: four queries."""
-    found = tuple(
-        deals.select_related("seller", "advertiser", "account", "team").defer(*_SECRETS).order_by("pk")
-    )
+@dataclass(frozen=True, kw_only=True)
+class DealSums:
+    """What all deals of one status come to, in their currency: of `confirmed` amounts also what was approved
+    (`confirmed_of`); and with whom."""
+
+    status: str
+    deals: int
+    sellers: Collection[uuid.UUID]
+    differing: int
+    packages: int
+    approved: Decimal
+    confirmed: Decimal | None
+    confirmed_of: Decimal
+
+
+def deals_with_rows(deals: QuerySet[Deal], *, most: int | None = None, lines: int = LINES_SHOWN) -> DealRows:
+    """Deals, oldest first, with lines, operations and approvals: four queries, bounded rows.
+
+    `most`: of more deals than that those that differ or are open are taken first; `lines`: so many of each,
+    those that were confirmed differently first.
+    """
+    rows = deals.select_related("seller", "advertiser", "account", "team").defer(*_SECRETS)
+    if most is None:
+        found = tuple(rows.order_by("pk"))
+    else:
+        found = tuple(sorted(rows.order_by(_urgency(), "pk")[:most], key=lambda deal: deal.pk))
     ids = [deal.pk for deal in found]
-    lines: dict[uuid.UUID, list[DealLine]] = {}
-    for line in DealLine.objects.filter(deal__in=ids).order_by("deal", "position") if ids else ():
-        lines.setdefault(line.deal_id, []).append(line)
-    operations: dict[uuid.UUID, list[Operation]] = {}
-    for operation in _operations(ids):
-        if operation.subject_id is not None:
-            operations.setdefault(operation.subject_id, []).append(operation)
+    operations, more = _operations(ids)
+    packages, gross = _lines(ids, lines)
     about = [*ids, *(operation.pk for rows in operations.values() for operation in rows)]
-    asked: dict[uuid.UUID, list[Approval]] = {}
-    for approval in _approvals(about):
-        asked.setdefault(approval.subject_id, []).append(approval)
-    return DealRows(deals=found, lines=lines, operations=operations, asked=asked)
+    return DealRows(
+        deals=found,
+        lines=packages,
+        gross=gross,
+        operations=operations,
+        more_operations=more,
+        asked=_asked(about),
+    )
+
+
+def deal_sums(deals: QuerySet[Deal]) -> list[DealSums]:
+    """What deals come to, by status: one query, however many."""
+    confirmed = Q(lines__confirmed_budget__isnull=False)
+    rows = (
+        deals.order_by()
+        .values("status")
+        .annotate(
+            deals=Count("pk", distinct=True),
+            sellers=ArrayAgg("seller_id", distinct=True),
+            differing=Count("pk", distinct=True, filter=Q(differs=True)),
+            packages=Count("lines"),
+            approved=Coalesce(Sum("lines__budget"), Decimal(0)),
+            confirmed=Sum("lines__confirmed_budget"),
+            confirmed_of=Coalesce(Sum("lines__budget", filter=confirmed), Decimal(0)),
+        )
+    )
+    return [DealSums(**row) for row in rows]
+
+
+def questions_counted(deals: QuerySet[Deal], kind: str) -> tuple[dict[str, int], datetime | None]:
+    """(status to how many, next deadline of an open one) of one kind of approvals about deals; one query."""
+    asked = Approval.objects.filter(kind=kind, subject_type="deal", subject_id__in=deals.values("pk"))
+    rows = list(asked.order_by().values_list("status").annotate(Count("pk"), Min("due_at")))
+    due = next((at for status, _, at in rows if status == ApprovalStatus.OPEN), None)
+    return {status: count for status, count, _ in rows}, due
+
+
+def decisions_on(approvals: Iterable[Approval]) -> dict[uuid.UUID, list[Decision]]:
+    """What people decided on each, oldest first; one query."""
+    found: dict[uuid.UUID, list[Decision]] = {}
+    ids = [approval.pk for approval in approvals]
+    for decision in Decision.objects.filter(approval__in=ids).order_by("id") if ids else ():
+        found.setdefault(decision.approval_id, []).append(decision)
+    return found
 
 
 def deal_gross(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, object]:
@@ -68,21 +143,75 @@ def deal_gross(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, object]:
     return dict(rows.annotate(gross=taken))
 
 
+def deal_kin(deal: Deal) -> list[Deal]:
+    """The deal that it follows, and those that follow it: what was given up and came after all."""
+    return list(Deal.objects.filter(Q(pk=deal.follows_id) | Q(follows=deal.pk)).order_by("pk")[:_KIN_SHOWN])
+
+
 def deal_names(ids: Collection[uuid.UUID]) -> list[Deal]:
     """What it takes to name deals."""
     rows = Deal.objects.filter(pk__in=ids).select_related("seller")
     return list(rows.only("reference", "status", "differs", "campaign_id", "seller__name"))
 
 
-def _operations(deals: Collection[uuid.UUID]) -> Iterable[Operation]:
+def _urgency() -> Case:
+    """What differs, what is open, the rest."""
+    return Case(
+        When(differs=True, then=Value(0)),
+        When(status__in=UNSETTLED, then=Value(1)),
+        default=Value(2),
+        output_field=IntegerField(),
+    )
+
+
+def _lines(
+    deals: Collection[uuid.UUID], most: int
+) -> tuple[dict[uuid.UUID, list[DealLine]], dict[uuid.UUID, Gross]]:
+    """The packages that are shown, and what all of them come to, by deal; one query."""
     if not deals:
-        return ()
+        return {}, {}
+    departs = Q(confirmed_budget__isnull=False) & ~Q(confirmed_budget=F("budget"))
+    differs = Case(When(departs, then=Value(0)), default=Value(1), output_field=IntegerField())
+    place = Window(RowNumber(), partition_by=[F("deal_id")], order_by=[differs, F("position")])
+    whole = [F("deal_id")]
+    rows = DealLine.objects.filter(deal__in=deals).annotate(
+        place=place,
+        packages=Window(Count("pk"), partition_by=whole),
+        approved=Window(Sum("budget"), partition_by=whole),
+        confirmed=Window(Sum("confirmed_budget"), partition_by=whole),
+    )
+    found: dict[uuid.UUID, list[DealLine]] = {}
+    gross: dict[uuid.UUID, Gross] = {}
+    for line in rows.filter(place__lte=most).order_by("deal_id", "position"):
+        found.setdefault(line.deal_id, []).append(line)
+        told = {name: vars(line)[name] for name in ("packages", "approved", "confirmed")}
+        gross[line.deal_id] = Gross(**told)
+    return found, gross
+
+
+def _operations(deals: Collection[uuid.UUID]) -> tuple[dict[uuid.UUID, list[Operation]], bool]:
+    """By deal, and whether there are more."""
+    if not deals:
+        return {}, False
     rows = Operation.objects.filter(subject_type="deal", subject_id__in=deals).select_related("seller")
-    return rows.defer(*_HEAVY, *_SECRETS).order_by("pk")
+    rows = rows.defer(*_HEAVY, *_SECRETS).order_by(F("settled_at").desc(nulls_first=True), "-pk")
+    read = list(rows[: OPERATIONS_SHOWN + 1])
+    found: dict[uuid.UUID, list[Operation]] = {}
+    for operation in sorted(read[:OPERATIONS_SHOWN], key=lambda one: one.pk):
+        if operation.subject_id is not None:
+            found.setdefault(operation.subject_id, []).append(operation)
+    return found, len(read) > OPERATIONS_SHOWN
 
 
-def _approvals(subjects: Collection[uuid.UUID]) -> Iterable[Approval]:
+def _asked(subjects: Collection[uuid.UUID]) -> dict[uuid.UUID, list[Approval]]:
     if not subjects:
-        return ()
+        return {}
     rows = Approval.objects.filter(subject_type__in=("deal", "operation"), subject_id__in=subjects)
-    return rows.defer("evidence").order_by("pk")
+    is_over = Case(
+        When(status=ApprovalStatus.OPEN, then=Value(0)), default=Value(1), output_field=IntegerField()
+    )
+    found: dict[uuid.UUID, list[Approval]] = {}
+    read = rows.select_related("team").defer("evidence").order_by(is_over, "-pk")[:APPROVALS_SHOWN]
+    for approval in sorted(read, key=lambda one: one.pk):
+        found.setdefault(approval.subject_id, []).append(approval)
+    return found

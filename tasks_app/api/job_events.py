@@ -11,7 +11,8 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from tasks_app.api.streams import HEADER, Going
+from tasks_app.api.streams import Going
+from tasks_app.desk.live import HEADER
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.told import MOST, RETRY, as_stream, events_page
 

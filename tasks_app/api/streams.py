@@ -1,6 +1,6 @@
-"""Server-sent events of a job, as an ASGI application in front of Django.
+"""Server-sent events of jobs and of pages that change by themselves, as an ASGI application before Django.
 
-Django answers the request whole: who asks, whether they may see the job, and the events so far; every
+Django answers the request whole: who asks, whether they may see it, and what there is so far; every
 middleware has its say, and the answer alone is a valid stream that ends. Where Django's answer says that it
 may go on, this keeps the connection open and sends what comes, so that a watcher holds neither a thread nor a
 database connection.
@@ -21,8 +21,9 @@ from typing import Any
 import structlog
 from django.conf import settings
 
-from tasks_app.jobs.feed import Feed, Watcher
-from tasks_app.jobs.told import END, HEARTBEAT, as_stream
+from tasks_app.desk.live import HEADER, Followed
+from tasks_app.jobs.feed import Feed, PageWatcher, Watcher
+from tasks_app.jobs.told import END, HEARTBEAT
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -30,8 +31,7 @@ Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
-HEADER = "X-Flightdeck-Stream"
-_PATH = re.compile(r"/api/v1/jobs/[A-Za-z0-9-]+/events/")
+_PATH = re.compile(r"/api/v1/jobs/[A-Za-z0-9-]+/events/|/admin/[a-z_]+/[a-z_]+/[0-9a-f-]{36}/changes/")
 _SEND_WITHIN_S = 30.0
 _TOO_MANY = {"type": "about:blank", "status": 429, "title": "Too many streams are open: close one."}
 
@@ -62,8 +62,8 @@ class Going:
         )
 
 
-class JobStreams:
-    """Keeps streams of job events open; everything else is for `app`."""
+class Streams:
+    """Keeps streams of job events and of pages' signs open; everything else is for `app`."""
 
     def __init__(self, app: Asgi) -> None:
         self._app = app
@@ -86,7 +86,7 @@ class JobStreams:
 
     def _admit(self, user: str) -> bool:
         if self._open[user] >= settings.STREAMS_PER_USER or self._open.total() >= settings.STREAMS:
-            log.info("job_stream_refused", user=user, open=self._open.total())
+            log.info("stream_refused", user=user, open=self._open.total())
             return False
         self._open[user] += 1
         return True
@@ -96,25 +96,31 @@ class JobStreams:
         if not self._open[user]:
             del self._open[user]
 
-    async def _go_on(self, going: Going, receive: Receive, send: Send) -> None:
+    async def _go_on(self, going: Going | Followed, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(_gone(receive))
         try:
-            if going.over:
+            if isinstance(going, Going) and going.over:
                 await _body(send, END)
             else:
-                watcher = Watcher(going.job_id, going.after, going.ended_at)
+                watcher = _watcher(going)
                 with self._feed.watching(watcher):
                     gone.add_done_callback(lambda _: watcher.bell.set())
                     await _follow(watcher, gone, send)
             await _body(send, b"", more=False)
         except TimeoutError:  # takes nothing any more; comes again with the last id it had
-            log.info("job_stream_stuck", job=str(going.job_id))
+            log.info("stream_stuck", user=going.user)
         finally:
             gone.cancel()
 
 
-async def _follow(watcher: Watcher, gone: asyncio.Task[None], send: Send) -> None:
-    """Send what comes until the job is over, the watcher has gone, or it has to show its right again."""
+def _watcher(going: Going | Followed) -> Watcher | PageWatcher:
+    if isinstance(going, Followed):
+        return PageWatcher((going.page, going.entity_id), going.sign)
+    return Watcher(going.job_id, going.after, going.ended_at)
+
+
+async def _follow(watcher: Watcher | PageWatcher, gone: asyncio.Task[None], send: Send) -> None:
+    """Send what comes until it is over, the watcher has gone, or it has to show its right again."""
     clock = asyncio.get_running_loop().time
     until = clock() + settings.STREAM_MOST_S
     while clock() < until:
@@ -124,8 +130,7 @@ async def _follow(watcher: Watcher, gone: asyncio.Task[None], send: Send) -> Non
         if gone.done():
             return
         over = watcher.over
-        events = watcher.take()
-        await _body(send, as_stream(events) + END * over or HEARTBEAT)
+        await _body(send, watcher.take_stream() + END * over or HEARTBEAT)
         if over:
             return
 
@@ -146,7 +151,7 @@ class _Answer:
     def __init__(self, send: Send, admit: Callable[[str], bool]) -> None:
         self._send, self._admit = send, admit
         self._refused = False
-        self.going: Going | None = None
+        self.going: Going | Followed | None = None
 
     async def pass_on(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -162,7 +167,7 @@ class _Answer:
         if told is None or b"content-encoding" in dict(headers):  # compressed: whole as it is, to come again
             await self._send(message)
             return
-        going = Going.read(told.decode())
+        going = Followed.read(told.decode()) or Going.read(told.decode())
         if not self._admit(going.user):
             self._refused = True
             await _refuse(self._send)

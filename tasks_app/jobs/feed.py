@@ -1,10 +1,12 @@
-"""Events of running jobs for those who watch them: one reader per process asks for all of them at once, about
-twice a second, while anybody watches. A watcher costs a little memory: no thread, no database connection.
+"""Events of running jobs, and signs of open pages, for those who watch them: one reader per process asks for
+all of them at once, about twice a second, while anybody watches. A watcher costs a little memory: no thread,
+no database connection.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +17,15 @@ import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from tasks_app.desk.live import sign_told, signs_of
 from tasks_app.jobs.settled import Horizon
-from tasks_app.jobs.told import ends, events_behind
+from tasks_app.jobs.told import as_stream, ends, events_behind
 
 log = structlog.get_logger(__name__)
 _AT_ONCE = 200  # events of one job per look
 _MOST_KEPT = 1000  # not yet taken by a slow watcher: it is not read for until it has
+_REST = 4  # a look that took long is followed by a pause of so many times that
+Page = tuple[str, uuid.UUID]  # a kind of page, and what it is about
 
 
 class Watcher:
@@ -43,6 +48,10 @@ class Watcher:
         self.bell.clear()
         return taken
 
+    def take_stream(self) -> bytes:
+        """The same as server-sent events."""
+        return as_stream(self.take())
+
     def give(self, events: list[dict[str, Any]], *, settled: int, more: bool) -> None:
         """Hand over what is new to this watcher: all up to the id `settled`, unless there is `more`."""
         new = [event for event in events if event["id"] > self.after]
@@ -55,33 +64,61 @@ class Watcher:
             self.bell.set()
 
 
+class PageWatcher:
+    """One who has a page open that was told of `sign`. `bell` rings when there is another."""
+
+    over = False  # a page is watched for as long as it is open
+
+    def __init__(self, page: Page, sign: str) -> None:
+        self.page, self._sign = page, sign
+        self.bell = asyncio.Event()
+
+    def take_stream(self) -> bytes:
+        """The newest sign as a server-sent event; empty where it was told."""
+        if not self.bell.is_set():
+            return b""
+        self.bell.clear()
+        return sign_told(self._sign)
+
+    def give(self, sign: str | None) -> None:
+        """The sign now; None where what the page is about is gone."""
+        if sign is not None and sign != self._sign:
+            self._sign = sign
+            self.bell.set()
+
+
 class Feed:
     """Reads for all watchers of this process, in one thread of its own."""
 
     def __init__(self) -> None:
         self._watchers: set[Watcher] = set()
+        self._pages: set[PageWatcher] = set()
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="job-events")
         self._horizon = Horizon()
 
     @contextmanager
-    def watching(self, watcher: Watcher) -> Iterator[None]:
+    def watching(self, watcher: Watcher | PageWatcher) -> Iterator[None]:
         """Read for the watcher for as long as the block runs."""
-        self._watchers.add(watcher)
+        watchers: set[Any] = self._pages if isinstance(watcher, PageWatcher) else self._watchers
+        watchers.add(watcher)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._read_on())
         try:
             yield
         finally:
-            self._watchers.discard(watcher)
+            watchers.discard(watcher)
 
     async def _read_on(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._watchers:
-            wanted = self._wanted()
-            settled, found = await loop.run_in_executor(self._thread, self._read, wanted)
+        while self._watchers or self._pages:
+            begun = time.monotonic()
+            wanted, pages = self._wanted(), {watcher.page for watcher in self._pages}
+            settled, found, signs = await loop.run_in_executor(self._thread, self._read, wanted, pages)
+            for watcher in list(self._pages):
+                watcher.give(signs.get(watcher.page))
             if not self._hand_over(settled, found):
-                await asyncio.sleep(settings.STREAM_TICK_S)
+                await asyncio.sleep(max(settings.STREAM_TICK_S, _REST * (time.monotonic() - begun)))
 
     def _wanted(self) -> dict[uuid.UUID, int]:
         """Each watched job from behind the event at which its last watcher is."""
@@ -102,12 +139,15 @@ class Feed:
                 again = again or more
         return again
 
-    def _read(self, wanted: dict[uuid.UUID, int]) -> tuple[int, dict[uuid.UUID, list[Any]]]:
+    def _read(
+        self, wanted: dict[uuid.UUID, int], pages: set[Page]
+    ) -> tuple[int, dict[uuid.UUID, list[Any]], dict[Page, str]]:
         try:
-            settled, _head = self._horizon.look()
-            return settled, events_behind(wanted, settled, _AT_ONCE) if wanted else {}
+            signs = signs_of(pages)
+            settled = self._horizon.look()[0] if wanted else 0
+            return settled, events_behind(wanted, settled, _AT_ONCE) if wanted else {}, signs
         except (OperationalError, InterfaceError) as error:  # the next look finds what this one did not
             log.warning("job_events_database_lost", error=type(error).__name__)
-            return 0, {}
+            return 0, {}, {}
         finally:
             connection.close()

@@ -75,11 +75,15 @@ class JobRows:
 
 
 def job_rows(
-    job: Job, known: Mapping[str, EntityName] | None = None, asked: Iterable[Approval] = ()
+    job: Job,
+    known: Mapping[str, EntityName] | None = None,
+    asked: Iterable[Approval] = (),
+    sent: Iterable[Operation] = (),
 ) -> JobRows:
     """Everything the graph and the table of steps need, in at most ten queries whatever the job's size.
 
-    `known`: names of items, by the item's own text, and `asked`: approvals, for who has them already.
+    `known`: names of items, by the item's own text, `asked`: approvals, and `sent`: operations, each with its
+    seller, for who has them already.
     """
     counts = _counts(job)
     steps = _steps(job, counts)
@@ -87,7 +91,7 @@ def job_rows(
     if counts.get(None, Counter()).total() > STEPS_READ:
         shown = [step.pk for step in steps]
         edges = edges.filter(before__in=shown, after__in=shown)
-    return _rows(job, steps, edges, counts, known or {}, asked)
+    return _rows(job, steps, edges, counts, known or {}, asked, sent)
 
 
 def rows_around(job: Job, wanted: Collection[str]) -> JobRows:
@@ -108,6 +112,7 @@ def _rows(
     counts: dict[uuid.UUID | None, Counter[str]],
     known: Mapping[str, EntityName],
     asked: Iterable[Approval],
+    sent: Iterable[Operation] = (),
 ) -> JobRows:
     nested = [step.pk for step in steps if step.spec.get("recipe")]
     children = {
@@ -128,7 +133,7 @@ def _rows(
         counts=counts,
         children=children,
         child_steps=child_steps,
-        operations=_operations(waits),
+        operations=_operations(waits, {str(one.pk): one for one in sent}),
         approvals=_approvals(waits, {str(one.pk): one for one in asked}),
         items=_item_names(steps, known),
     )
@@ -197,11 +202,11 @@ def item_kind(spec: dict[str, Any]) -> str:
     return ""
 
 
-def _operations(waits: Iterable[dict[str, Any]]) -> dict[str, Operation]:
+def _operations(waits: Iterable[dict[str, Any]], known: Mapping[str, Operation]) -> dict[str, Operation]:
     ids = {wait["id"] for wait in waits if wait.get("type") == "operation"}
-    return (
-        {str(o.pk): o for o in Operation.objects.filter(pk__in=ids).select_related("seller")} if ids else {}
-    )
+    missing = ids - known.keys()
+    rows = Operation.objects.filter(pk__in=missing).select_related("seller") if missing else ()
+    return {str(o.pk): o for o in rows} | {pk: known[pk] for pk in ids & known.keys()}
 
 
 def _approvals(waits: Iterable[dict[str, Any]], known: Mapping[str, Approval]) -> dict[str, Approval]:

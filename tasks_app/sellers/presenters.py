@@ -190,11 +190,17 @@ def _cannot(words: str) -> str:
     return {"tells us by webhook": "sends no webhooks: it is polled"}.get(words, f"never {words}")
 
 
+def seller_name(seller: Seller) -> EntityName:
+    """How a seller is called."""
+    return _called(seller.pk, seller.name)
+
+
+def _called(pk: uuid.UUID, name: str) -> EntityName:
+    return EntityName(reference=name, name=name, link=link_to(Seller, pk))
+
+
 def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
-    return {
-        pk: EntityName(reference=name, name=name, link=link_to(Seller, pk))
-        for pk, name in seller_names(ids).items()
-    }
+    return {pk: _called(pk, name) for pk, name in seller_names(ids).items()}
 
 
 namer_register("seller", _names)

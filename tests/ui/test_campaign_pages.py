@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from campaigns.outcome import campaign_finish
 from campaigns.selectors import campaign_rows
 from campaigns.timeline import timeline
 from tasks_app.adcp.types import Seen
+from tasks_app.approvals.services import approval_decide
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
+from tests.factories import make_deal, make_line
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
 from tests.ui.seed_jobs import walk
@@ -66,12 +69,25 @@ def test_what_happens_next_names_the_person_the_time_and_the_otherwise(
     address = page_of(agency.campaigns["lindqvist"])
     approver, buyer = (read(client_of(role), address) for role in ("Approver", "Buyer"))
     deal = agency.deals["lindqvist-norrland"].reference
-    assert f"You decide: Norrland Digital booked {deal} differently by" in approver
-    assert f"An approver decides: Norrland Digital booked {deal} differently by" in buyer
-    assert "else: it stays booked and flagged" in approver
-    assert "You answer Quill Audio" in approver
+    assert f"You decide: Norrland Digital booked {deal} differently" in approver
+    assert f"An approver decides: Norrland Digital booked {deal} differently" in buyer
+    assert re.search(
+        r"For an approver of Halden & Marsh, since \w+ [\d:]+, until [\w ]+[\d:]+, USD", approver
+    )
+    assert "Else: It stays booked and flagged" in approver
+    assert "Ad Ops answers Quill Audio" in approver
+    assert "You answer Quill Audio" in read(client_of("Ad Ops"), address)
     assert "Do you waive competitive separation" in approver
     assert "Cobalt Bay TV answers create_media_buy" in approver
+    assert "Else: It is overdue then, and a person is asked" in approver
+
+
+def test_a_departure_says_who_knows_of_it(agency: Agency, client_of: ClientOf) -> None:
+    address = page_of(agency.campaigns["lindqvist"])
+    assert "Approvers of Halden & Marsh are asked since" in read(client_of("Finance"), address)
+    asked = agency.question("lindqvist-norrland", "booked_differently")
+    approval_decide(approval_id=asked.pk, user=agency.people["Approver"], verdict="approve")
+    assert "Accepted by Maya Lindgren, today" in read(client_of("Finance"), address)
 
 
 def test_the_timeline_is_in_plain_words_and_joins_what_was_done_together(agency: Agency) -> None:
@@ -160,3 +176,28 @@ def test_search_finds_a_reference_and_a_name(agency: Agency, client_of: ClientOf
         page = read(client_of("Buyer"), f"{list_of(Campaign)}?q={text}")
         assert campaign.reference in page
         assert "Lindqvist" not in page
+
+
+def test_a_campaign_of_many_deals_is_shown_in_part_and_summed_whole(
+    agency: Agency, client_of: ClientOf, django_assert_max_num_queries: Any
+) -> None:
+    campaign = agency.campaigns["tamarack"]
+    like = agency.deals["tamarack-quill"]
+    lines = [make_line(product_name=f"Package {number}", budget=Decimal(100)) for number in range(20)]
+    for _ in range(40):
+        make_deal(
+            *lines,
+            seller=like.seller,
+            account=False,
+            advertiser=like.advertiser,
+            team=like.team,
+            campaign_id=campaign.pk,
+        )
+    client = client_of("Administrator")
+    with django_assert_max_num_queries(25):
+        page = read(client, page_of(campaign))
+    assert "43 deals of" in page
+    assert "18 more deals" in page
+    assert "8 more packages" in page
+    assert "USD 720,000.00" in page  # 640,000 and 40 × 20 × 100
+    assert page.count("Package 3 ") < 26

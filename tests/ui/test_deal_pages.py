@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from orders.choices import deal_choices
 from orders.cost_dates import cost_dates
 from orders.models import Deal
-from orders.presenters import deal_choices
 from tasks_app.lifecycle.models import AuditEntry
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency

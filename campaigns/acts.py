@@ -1,0 +1,105 @@
+"""What people do about a campaign themselves: call it off, try it again. A refusal changes nothing."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from campaigns.models import ENDED, Campaign, CampaignStatus
+from campaigns.services import campaign_job
+from tasks_app.jobs.endings import JobRefusedError, job_cancel
+from tasks_app.jobs.models import JOB_OPEN, Job, JobStatus
+from tasks_app.jobs.retrying import job_retry
+from tasks_app.people.actors import SYSTEM, actor_ensure
+from tasks_app.people.models import User
+from tasks_app.people.roles import STEER_JOB, SUBMIT_CAMPAIGN
+from tasks_app.people.scope import visible
+
+REASON_LENGTH = 400
+
+
+class CampaignActRefusedError(Exception):
+    """It is not done; the text says why. Nothing has changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acts:
+    """What may be done about a campaign now. `retry`: its job from where it failed; `again`: a new brief that
+    begins with this one."""
+
+    cancel: bool
+    retry: bool
+    again: bool
+
+
+def may_submit(user: User) -> bool:
+    """Whether the person submits briefs at all."""
+    return user.is_active and user.has_perm(SUBMIT_CAMPAIGN)
+
+
+def acts_of(campaign: Campaign, job: Job | None, *, deals: int, who: User) -> Acts:
+    """What `who` may do about the campaign, whose latest job this is and which has so many deals."""
+    runs = job is not None and job.status in JOB_OPEN and campaign.status not in ENDED
+    failed = job is not None and job.status in (JobStatus.FAILED, JobStatus.EXPIRED)
+    return Acts(
+        cancel=runs and may_cancel(who),
+        retry=failed and campaign.status == CampaignStatus.FAILED and not deals and who.has_perm(STEER_JOB),
+        again=campaign.status in ENDED and may_submit(who),
+    )
+
+
+def may_cancel(user: User) -> bool:
+    """Whether the person calls campaigns off at all."""
+    return may_submit(user) or (user.is_active and user.has_perm(STEER_JOB))
+
+
+def campaign_cancel(*, campaign_id: uuid.UUID, user: User, reason: str) -> Campaign:
+    """Call a campaign off: its job ends, what was put forward or approved and not sent is cancelled, open
+    questions are withdrawn. What is with a seller stays there and is followed to its end.
+
+    Raises CampaignActRefusedError.
+    """
+    if not may_cancel(user):
+        raise CampaignActRefusedError("You have no right to call campaigns off.")
+    campaign, why = _mine(campaign_id, user), _reason(reason)
+    job = campaign_job(campaign)
+    if job is None or campaign.status in ENDED:
+        raise CampaignActRefusedError(f"{campaign.reference} has ended already.")
+    # A buyer has no right to jobs: the system ends it for them, and the reason says for whom.
+    actor = actor_ensure(user=user).key if user.has_perm(STEER_JOB) else SYSTEM
+    try:
+        job_cancel(job_id=job.pk, actor=actor, reason=f"Called off by {user}: {why}")
+    except JobRefusedError as error:
+        raise CampaignActRefusedError(str(error)) from error
+    campaign.refresh_from_db()
+    return campaign
+
+
+def campaign_retry(*, campaign_id: uuid.UUID, user: User, reason: str) -> Job:
+    """Let a campaign that failed before anything was put forward go on from where its job failed.
+
+    Raises CampaignActRefusedError, TransitionError.
+    """
+    campaign, why = _mine(campaign_id, user), _reason(reason)
+    job = campaign_job(campaign)
+    if job is None:
+        raise CampaignActRefusedError(f"{campaign.reference} never had a job: submit its brief again.")
+    try:
+        return job_retry(job_id=job.pk, actor=user, reason=why, from_step="")
+    except JobRefusedError as error:
+        raise CampaignActRefusedError(str(error)) from error
+
+
+def _reason(reason: str) -> str:
+    if not reason.strip():
+        raise CampaignActRefusedError("Say why.")
+    if len(reason) > REASON_LENGTH:
+        raise CampaignActRefusedError(f"The reason is too long: at most {REASON_LENGTH} characters.")
+    return reason.strip()
+
+
+def _mine(campaign_id: uuid.UUID, user: User) -> Campaign:
+    campaign = visible(Campaign.objects.all(), user).filter(pk=campaign_id).first()
+    if campaign is None:
+        raise CampaignActRefusedError("There is no such campaign in your teams.")
+    return campaign

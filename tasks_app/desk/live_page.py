@@ -1,0 +1,72 @@
+"""The admin page of an object that changes by itself: its live part anew, and the stream that says when."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.db.models import Model
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import URLPattern, path, reverse
+
+from tasks_app.desk.live import HEADER, RETRY, Followed, sign_of, sign_told
+from tasks_app.desk.page import Page, viewer
+
+
+class LivePage(Page):
+    """`live_page`: the name its signs are registered under, and the beginning of its addresses' names;
+    `live_template`: what stands in its `#live-page`. `object_data` holds `live_data`, read first: what is
+    written while the rest is read shows as news."""
+
+    live_page: ClassVar[str] = ""
+    live_template: ClassVar[str] = ""
+
+    class Media:
+        js = ("desk/live.js",)
+
+    def get_urls(self) -> list[URLPattern]:
+        live: Callable[..., HttpResponse] = self.admin_site.admin_view(self.live_view)
+        changes: Callable[..., HttpResponse] = self.admin_site.admin_view(self.changes_view)
+        return [
+            path("<uuid:pk>/live/", live, name=f"{self.live_page}_live"),
+            path("<uuid:pk>/changes/", changes, name=f"{self.live_page}_changes"),
+            *super().get_urls(),
+        ]
+
+    def live_data(self, obj: Model) -> dict[str, Any]:
+        """What desk/live.html is given."""
+        return {
+            "live": {
+                "sign": sign_of(self.live_page, obj.pk),
+                "address": reverse(f"admin:{self.live_page}_live", args=[obj.pk]),
+                "changes": reverse(f"admin:{self.live_page}_changes", args=[obj.pk]),
+            }
+        }
+
+    def live_view(self, request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+        """The live part as it is now: 204 where the page shows it already (`sign`)."""
+        obj = self._shown(request, pk)
+        if request.GET.get("sign") == sign_of(self.live_page, pk):
+            return HttpResponse(status=204)
+        return render(request, self.live_template, {"original": obj, **self.object_data(request, obj)})
+
+    def changes_view(self, request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+        """The beginning of a stream of signs: the one now. What goes on is `tasks_app.api.streams`'s; where
+        nothing keeps the connection open, the browser comes again."""
+        self._shown(request, pk)
+        sign = sign_of(self.live_page, pk)
+        going = Followed(user=str(viewer(request).pk), page=self.live_page, entity_id=pk, sign=sign)
+        headers = {
+            HEADER: going.header(),
+            "Cache-Control": "no-cache, no-transform",
+            "X-Accel-Buffering": "no",
+        }
+        return HttpResponse(RETRY + sign_told(sign), content_type="text/event-stream", headers=headers)
+
+    def _shown(self, request: HttpRequest, pk: uuid.UUID) -> Model:
+        obj: Model | None = self.get_object(request, str(pk))
+        if obj is None or not self.has_view_permission(request, obj):
+            raise Http404
+        return obj

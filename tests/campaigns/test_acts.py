@@ -1,0 +1,169 @@
+"""What people do about a campaign themselves: call it off, try it again, submit its brief corrected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from campaigns.acts import CampaignActRefusedError, acts_of, campaign_cancel, campaign_retry
+from campaigns.models import Campaign, CampaignStatus
+from campaigns.services import SubmissionRefusedError, campaign_job, campaign_submit
+from campaigns.submitting import BriefRefusedError, brief_submit, submission_data
+from orders.models import Deal, DealStatus
+from orders.questions import ask_deal
+from tasks_app.approvals.models import ApprovalStatus
+from tasks_app.jobs import engine
+from tasks_app.jobs.claims import claim_step
+from tasks_app.jobs.models import Job, JobStatus
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.people.models import User
+from tasks_app.sellers.models import Seller
+from tests.campaigns.briefs import brief
+from tests.factories import (
+    approve_deal,
+    make_account,
+    make_advertiser,
+    make_deal,
+    make_seller,
+    make_team,
+    make_user,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def buyer() -> User:
+    return make_user("Buyer")
+
+
+@pytest.fixture
+def campaign(buyer: User) -> Campaign:
+    make_account(make_advertiser("Lindqvist Coffee"), make_seller())
+    made = campaign_submit(user=buyer, raw=raw())
+    assert made.problems == []
+    return made
+
+
+def raw(**changes: Any) -> dict[str, Any]:
+    return brief(brand_domain=make_advertiser("Lindqvist Coffee").brand_domain, **changes)
+
+
+def form(data: dict[str, Any], token: object) -> dict[str, str]:
+    return {"text": yaml.safe_dump(data), "token": str(token)}
+
+
+def put_forward(campaign: Campaign) -> Deal:
+    deal = make_deal(seller=Seller.objects.get(), account=False)
+    account = make_advertiser("Lindqvist Coffee").accounts.get()
+    Deal.objects.filter(pk=deal.pk).update(campaign_id=campaign.pk, account=account)
+    deal.refresh_from_db()
+    return deal
+
+
+def state(campaign: Campaign) -> tuple[object, ...]:
+    """What a refusal must leave as it is."""
+    campaign.refresh_from_db()
+    return (campaign.status, campaign.version, Job.objects.count(), Job.objects.get().status)
+
+
+def test_a_buyer_calls_a_campaign_off(campaign: Campaign, buyer: User) -> None:
+    undecided, approved = put_forward(campaign), put_forward(campaign)
+    asked = ask_deal(undecided)
+    approve_deal(approved)
+    approved.refresh_from_db()
+    assert approved.status == DealStatus.ACCEPTED
+    ended = campaign_cancel(campaign_id=campaign.pk, user=buyer, reason="the client withdrew")
+    assert ended.status == CampaignStatus.FAILED
+    for deal in (undecided, approved):
+        deal.refresh_from_db()
+        assert deal.status == DealStatus.CANCELLED
+    asked.refresh_from_db()
+    assert asked.status == ApprovalStatus.VOIDED
+    assert Job.objects.get(subject_id=campaign.pk).status == JobStatus.CANCELLED
+    entry = AuditEntry.objects.filter(entity_id=campaign.pk).latest("seq")
+    assert entry.reason == f"Called off by {buyer}: the client withdrew"
+
+
+@pytest.mark.parametrize("role", ["Approver", "Finance", "Auditor"])
+def test_who_has_no_right_does_nothing(campaign: Campaign, role: str) -> None:
+    user, before = make_user(role), state(campaign)
+    acts = acts_of(campaign, campaign_job(campaign), deals=0, who=user)
+    assert (acts.cancel, acts.retry, acts.again) == (False, False, False)
+    with pytest.raises(CampaignActRefusedError, match="no right"):
+        campaign_cancel(campaign_id=campaign.pk, user=user, reason="because")
+    with pytest.raises(SubmissionRefusedError):
+        brief_submit(form(raw(), campaign.pk.__class__(int=7)), user)
+    assert state(campaign) == before
+
+
+def test_another_teams_campaign_is_not_there(campaign: Campaign) -> None:
+    before, other = state(campaign), make_user("Administrator", team=make_team("Another"), name="other")
+    for act in (campaign_cancel, campaign_retry):
+        with pytest.raises(CampaignActRefusedError, match="no such campaign"):
+            act(campaign_id=campaign.pk, user=other, reason="because")
+    assert state(campaign) == before
+
+
+def test_a_reason_is_asked_for_and_once_is_enough(campaign: Campaign, buyer: User) -> None:
+    before = state(campaign)
+    for reason in ("", "  ", "x" * 401):
+        with pytest.raises(CampaignActRefusedError):
+            campaign_cancel(campaign_id=campaign.pk, user=buyer, reason=reason)
+    assert state(campaign) == before
+    campaign_cancel(campaign_id=campaign.pk, user=buyer, reason="the client withdrew")
+    with pytest.raises(CampaignActRefusedError, match="ended already"):
+        campaign_cancel(campaign_id=campaign.pk, user=buyer, reason="once more")
+
+
+def test_what_failed_early_is_tried_again_by_who_steers_jobs(campaign: Campaign) -> None:
+    step = claim_step()
+    assert step is not None
+    engine.mark_failed(step=step, error="the seller is gone")
+    campaign.refresh_from_db()
+    job, steers = campaign_job(campaign), make_user("Ad Ops")
+    assert campaign.status == CampaignStatus.FAILED
+    assert acts_of(campaign, job, deals=0, who=steers).retry
+    assert not acts_of(campaign, job, deals=1, who=steers).retry, "its deals were decided"
+    new = campaign_retry(campaign_id=campaign.pk, user=steers, reason="it is back")
+    campaign.refresh_from_db()
+    assert (new.retry_of, campaign.status) == (job, CampaignStatus.BRIEF_RECEIVED)
+
+
+def test_a_brief_is_submitted_once_however_often_the_form_is_sent(buyer: User) -> None:
+    make_seller()
+    wanted = raw()
+    sent = form(wanted, submission_data(buyer)["token"])
+    made = brief_submit(sent, buyer)
+    assert brief_submit(sent, buyer) == made
+    assert Campaign.objects.count() == Job.objects.count() == 1
+
+
+def test_a_wrong_brief_is_refused_whole_and_nothing_is_made(buyer: User) -> None:
+    wrong = {**raw(), "budget": {"total": -1, "currency": "dollars"}}
+    with pytest.raises(BriefRefusedError) as refused:
+        brief_submit(form(wrong, submission_data(buyer)["token"]), buyer)
+    assert {one["field"] for one in refused.value.problems} == {"budget.total", "budget.currency"}
+    with pytest.raises(BriefRefusedError, match="not YAML"):
+        brief_submit({**form(wrong, submission_data(buyer)["token"]), "text": "a: [b"}, buyer)
+    with pytest.raises(SubmissionRefusedError, match="incomplete"):
+        brief_submit({"text": "{}", "token": "none"}, buyer)
+    assert not Campaign.objects.exists()
+
+
+def test_what_failed_is_the_beginning_of_a_new_brief(campaign: Campaign, buyer: User) -> None:
+    written = yaml.safe_load(submission_data(buyer, campaign)["text"])
+    assert written == campaign.brief
+
+
+def test_a_deal_that_was_sent_is_not_called_off_with_the_campaign(campaign: Campaign, buyer: User) -> None:
+    deal = put_forward(campaign)
+    approve_deal(deal)
+    deal.refresh_from_db()
+    transition(deal, DealStatus.BOOKING, actor="system", reason="sent")
+    campaign_cancel(campaign_id=campaign.pk, user=buyer, reason="the client withdrew")
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.BOOKING
