@@ -10,7 +10,7 @@ import tasks_app.ids
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("campaigns", "0012_schedule_rights"),
+        ("campaigns", "0013_policy_rights"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
