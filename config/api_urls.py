@@ -7,6 +7,7 @@ from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
 from tasks_app.api.bulk import BulkViewSet
 from tasks_app.api.commands import CommandViewSet, KillSwitchViewSet
+from tasks_app.api.explain import ExplainView
 from tasks_app.api.jobs import JobViewSet
 from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.outside_events import OutsideEventViewSet
@@ -27,5 +28,9 @@ router.register("events", OutsideEventViewSet, basename="outside-event")
 router.register("approvals", ApprovalViewSet, basename="approval")
 router.register("notifications", NotificationViewSet, basename="notification")
 
-# Before the router: there `bulk` would be a job’s name.
-urlpatterns = [path("jobs/bulk/", BulkViewSet.as_view({"post": "create"}), name="jobs-bulk"), *router.urls]
+urlpatterns = [
+    # Before the router: there `bulk` would be a job’s name.
+    path("jobs/bulk/", BulkViewSet.as_view({"post": "create"}), name="jobs-bulk"),
+    path("explain/<str:named>/", ExplainView.as_view(), name="explain"),
+    *router.urls,
+]

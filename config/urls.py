@@ -6,12 +6,14 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from health_check.views import HealthCheckView
 
+from tasks_app.desk.views import desk_urls
 from tasks_app.lifecycle.views import export_urls
 from tasks_app.webhooks.views import adcp_webhook
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index", permanent=False)),
     path("admin/audit/", include(export_urls)),
+    path("admin/", include(desk_urls)),
     path("admin/", admin.site.urls),
     path("api/v1/", include("config.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),

@@ -15,6 +15,7 @@ class OrdersConfig(AppConfig):
             approvals,
             changes,
             conflicts,
+            explain,
             finding_actions,
             guards,
             late,
@@ -35,6 +36,7 @@ class OrdersConfig(AppConfig):
         changes.register()
         late.register()
         conflicts.register()
+        explain.register()
         finding_actions.register()
         reader_register(reconcile.READER)
         chore_register("mirrors_woken", mirror.mirrors_wake)

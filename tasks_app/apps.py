@@ -11,10 +11,13 @@ class TasksAppConfig(AppConfig):
         from django.conf import settings
 
         from tasks_app.adcp.addresses import private_networks_set
+        from tasks_app.approvals import explain as approvals_explain
         from tasks_app.approvals import telling as approvals_telling
+        from tasks_app.commands import explain as commands_explain
         from tasks_app.commands import kill_switch, messages, questions, seller_gate
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import bulk, handlers
+        from tasks_app.jobs import explain as jobs_explain
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
         from tasks_app.notifications import mail
         from tasks_app.operations import (
@@ -29,9 +32,12 @@ class TasksAppConfig(AppConfig):
             telling,
             webhook_health,
         )
+        from tasks_app.operations import explain as operations_explain
         from tasks_app.operations import metrics as operation_metrics
         from tasks_app.operations.sweep import chore_register
         from tasks_app.reconciliation import actions, retention, runs
+        from tasks_app.reconciliation import explain as reconciliation_explain
+        from tasks_app.sellers import explain as sellers_explain
         from tasks_app.webhooks import early
 
         private_networks_set(settings.PRIVATE_NETWORKS)
@@ -62,3 +68,12 @@ class TasksAppConfig(AppConfig):
         early.register()
         handlers.register()
         bulk.register()
+        for room in (
+            approvals_explain,
+            operations_explain,
+            jobs_explain,
+            sellers_explain,
+            commands_explain,
+            reconciliation_explain,
+        ):
+            room.register()

@@ -8,8 +8,10 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from unfold.admin import ModelAdmin
 
+from tasks_app.desk.explain import entity_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
@@ -63,6 +65,7 @@ class Page(ModelAdmin):
         """A template in unfold's frame, with breadcrumbs and the rail marked."""
         context = {
             **self.admin_site.each_context(request),
+            "explain_link": explain_link(obj),
             "opts": self.model._meta,
             "title": str(obj) if obj else str(self.model._meta.verbose_name_plural).capitalize(),
             "original": obj,
@@ -103,6 +106,12 @@ class Page(ModelAdmin):
         if request.method == "POST":
             return self.object_post(request, obj)
         return self.page(request, self.object_template, obj, **self.object_data(request, obj))
+
+
+def explain_link(obj: Model | None) -> str:
+    """Where the explanation of what a page is about is, which the page's card loads; empty: it has none."""
+    entity = entity_of(type(obj)) if obj is not None else ""
+    return reverse("explain_card", args=[entity, obj.pk]) if entity and obj is not None else ""
 
 
 def viewer(request: HttpRequest) -> User:

@@ -18,7 +18,7 @@ from unfold.views import ChangeList
 
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
-from tasks_app.desk.page import viewer
+from tasks_app.desk.page import explain_link, viewer
 from tasks_app.desk.states import face
 from tasks_app.jobs.bulk_admin import BulkPages
 from tasks_app.jobs.endings import JobRefusedError
@@ -175,6 +175,7 @@ def _details(job: Job, request: HttpRequest, acts: Acts | None) -> dict[str, Any
         found["step"] = {
             **step_data(step),
             "acts": step_acts_of(step, acts),
+            "explain_link": explain_link(step),
             **lifecycle_data(step, chains.get(step.pk, []), names),
         }
     if ITEMS in request.GET:

@@ -18,7 +18,7 @@ from tasks_app.approvals.selectors import obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.desk import text
 from tasks_app.desk.items import segments
-from tasks_app.desk.page import Page, viewer
+from tasks_app.desk.page import Page, explain_link, viewer
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
 from tasks_app.lifecycle.presenters import refusal_words
@@ -138,6 +138,7 @@ class ConflictAdmin(Page):
         names = actor_names({conflict.resolved_by, conflict.asked_by} - {""})
         return {
             "conflict": conflict,
+            "explain_link": explain_link(conflict),
             "title_words": f"{conflict.operation.seller}: {_title(conflict).lower()}",
             "operation_link": link_to(Operation, conflict.operation_id),
             "fields": [field for field in fields if field.differs] if only else fields,

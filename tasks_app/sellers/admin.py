@@ -20,11 +20,12 @@ from tasks_app import clock
 from tasks_app.adcp import requests
 from tasks_app.desk import terms, text
 from tasks_app.desk.listing import ListPage
-from tasks_app.desk.page import viewer
+from tasks_app.desk.page import explain_link, viewer
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers import presenters
+from tasks_app.sellers.explain import account_glyph
 from tasks_app.sellers.forms import SellerForm, TimingForm, take
 from tasks_app.sellers.health import health_of
 from tasks_app.sellers.models import Account, Seller
@@ -213,7 +214,8 @@ class AccountAdmin(ListPage):
     team_path = "advertiser__team"
     head = "Accounts"
     subhead = "Your advertisers’ accounts with sellers; booking needs an active one"
-    list_display = ["show_account", "advertiser", "seller", "show_status", "billing_party", "payment_terms"]
+    list_display = ["show_account", "seller", "show_status", "show_billing"]
+    change_form_outer_before_template = "desk/account_head.html"
     list_filter = ["seller", "status"]
     search_fields = ["advertiser__name"]
     ordering = ["advertiser__name", "seller__name"]
@@ -230,13 +232,38 @@ class AccountAdmin(ListPage):
             kwargs["queryset"] = visible(Advertiser.objects.all(), viewer(request))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        account = self.get_object(request, object_id) if object_id else None
+        if account is None:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        extra = {
+            "explain_link": explain_link(account),
+            "glyph": account_glyph(account.status),
+            "word": account.get_status_display(),
+            "terms": terms.payment(account.payment_terms),
+            **(extra_context or {}),
+        }
+        return super().changeform_view(request, object_id, form_url, extra)
+
     @display(description="Account")
     def show_account(self, account: Account) -> SafeString:
-        return format_html('<span class="mono">{}</span>', str(account))
+        return format_html(
+            '<span class="two">{}<small class="mono">{}</small></span>', account.advertiser.name, str(account)
+        )
+
+    @display(description="Billed to")
+    def show_billing(self, account: Account) -> SafeString:
+        paid = terms.payment(account.payment_terms) or text.DASH
+        return format_html(
+            '<span class="two">{}<small>{}</small></span>', account.billing_party or text.DASH, paid
+        )
 
     @display(description="State", ordering="status")
     def show_status(self, account: Account) -> SafeString:
-        glyph = {"active": "done", "pending_approval": "seller", "rejected": "failed"}.get(
-            account.status, "stopped"
-        )
-        return mark(glyph, account.get_status_display())
+        return mark(account_glyph(account.status), account.get_status_display())
