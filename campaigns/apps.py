@@ -10,11 +10,12 @@ class CampaignsConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from campaigns import actions, explain, gates, surroundings
+        from campaigns import actions, explain, gates, search, surroundings
         from tasks_app.jobs.recipes import recipes_register
 
         actions.register()
         explain.register()
+        search.register()
         gates.register()
         surroundings.register()
         recipes_register(Path(__file__).parent / "recipes")

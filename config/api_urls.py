@@ -12,6 +12,7 @@ from tasks_app.api.jobs import JobViewSet
 from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.outside_events import OutsideEventViewSet
 from tasks_app.api.schedules import ScheduleViewSet
+from tasks_app.api.search import SearchView
 from tasks_app.api.steering import ConflictViewSet
 from tasks_app.api.views import ApprovalViewSet
 
@@ -31,6 +32,7 @@ router.register("notifications", NotificationViewSet, basename="notification")
 urlpatterns = [
     # Before the router: there `bulk` would be a job’s name.
     path("jobs/bulk/", BulkViewSet.as_view({"post": "create"}), name="jobs-bulk"),
+    path("search/", SearchView.as_view(), name="search"),
     path("explain/<str:named>/", ExplainView.as_view(), name="explain"),
     *router.urls,
 ]

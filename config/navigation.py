@@ -110,7 +110,7 @@ UNFOLD: dict[str, Any] = {
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("desk/favicon.svg")}
     ],
     "DASHBOARD_CALLBACK": "campaigns.dashboard.dashboard",
-    "COMMAND": {"search_models": True},
+    "COMMAND": {"search_models": False},
     "SIDEBAR": {
         "show_search": True,
         "command_search": True,

@@ -12,9 +12,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect
 
 from tasks_app.approvals import around, evidence, presenters, selectors
+from tasks_app.approvals.export import approvals_export
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.approvals.together import Refusal, approvals_decide
+from tasks_app.desk.export import Export
 from tasks_app.desk.items import plural, segments
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.errors import TransitionError
@@ -37,6 +39,9 @@ class ApprovalAdmin(StatefulPage):
     list_template_name = "desk/approvals.html"
     object_template = "desk/approval.html"
     search_fields = ["reference", "title"]
+
+    def export_of(self, request: HttpRequest) -> Export:
+        return approvals_export(viewer(request), request.GET.get("view", "mine"))
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         who = viewer(request)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, QuerySet, Value
 from django.urls import reverse
 
 from tasks_app.desk import text
@@ -136,20 +136,46 @@ def explained_entities() -> tuple[str, ...]:
     return tuple(_explainers)
 
 
+def explainers() -> Iterator[tuple[str, Explainer]]:
+    """Every kind with its explainer."""
+    yield from _explainers.items()
+
+
+def explainer_of(entity: str) -> Explainer:
+    """The explainer of a kind. Raises KeyError for one that nobody registered."""
+    return _explainers[entity]
+
+
+def identified(pk: uuid.UUID, viewer: User) -> Iterator[tuple[str, Any]]:
+    """The rows of any kind with that id that the viewer sees: one query to know which, one for each."""
+    asked = [
+        explainer.rows(viewer)
+        .order_by()
+        .filter(pk=pk)
+        .annotate(explained_as=Value(entity))
+        .values_list("explained_as", flat=True)
+        for entity, explainer in _explainers.items()
+        if viewer.has_perm(explainer.right)
+    ]
+    if not asked:
+        return
+    first, *others = asked
+    for entity in first.union(*others, all=True):
+        row = _explainers[entity].rows(viewer).filter(pk=pk).first()
+        if row is not None:
+            yield entity, row
+
+
 def explain(named: str, viewer: User) -> Explanation:
     """The explanation of what a reference, an id or a seller's short name names.
 
     Raises NotExplainedError: there is none, or the viewer may not see it, which look the same.
     """
     wanted = named.strip()[:80]
-    for entity, explainer in _explainers.items():
-        lookup = _lookup(explainer, wanted)
-        if lookup is None or not viewer.has_perm(explainer.right):
-            continue
-        row = explainer.rows(viewer).filter(**lookup).first()
-        if row is not None:
-            return explain_entity(entity, row)
-    raise NotExplainedError(f"There is no {wanted!r} among what you may see.")
+    found = next(_found(wanted, viewer), None)
+    if found is None:
+        raise NotExplainedError(f"There is no {wanted!r} among what you may see.")
+    return explain_entity(*found)
 
 
 def explain_row(entity: str, pk: uuid.UUID, viewer: User) -> Explanation:
@@ -202,16 +228,24 @@ def due_words(at: datetime | None) -> str:
     return f" by {text.moment(at)}" if at else ""
 
 
-def _lookup(explainer: Explainer, wanted: str) -> dict[str, Any] | None:
+def _found(wanted: str, viewer: User) -> Iterator[tuple[str, Any]]:
+    """The rows that a reference, an id or a short name names."""
+    try:
+        yield from identified(uuid.UUID(wanted), viewer)
+    except ValueError:
+        for entity, explainer in _explainers.items():
+            lookup = _lookup(explainer, wanted)
+            if lookup is not None and viewer.has_perm(explainer.right):
+                yield from ((entity, row) for row in explainer.rows(viewer).filter(**lookup)[:1])
+
+
+def _lookup(explainer: Explainer, wanted: str) -> dict[str, str] | None:
     """How the rows of this kind that `wanted` names are found; None: it can name none of them."""
     reference = _REFERENCE.fullmatch(wanted)
     if reference:
         fits = explainer.prefix and reference[1].upper() == explainer.prefix
         return {"reference": wanted.upper()} if fits else None
-    try:
-        return {"pk": uuid.UUID(wanted)}
-    except ValueError:
-        return {explainer.by: wanted} if explainer.by and _SLUG.fullmatch(wanted) else None
+    return {explainer.by: wanted} if explainer.by and _SLUG.fullmatch(wanted) else None
 
 
 def _whos(movers: Sequence[Mover], team_id: uuid.UUID | None) -> tuple[Who, ...]:

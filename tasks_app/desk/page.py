@@ -6,17 +6,17 @@ from typing import Any, cast
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from unfold.admin import ModelAdmin
 
 from tasks_app.desk.explain import entity_of
+from tasks_app.desk.list_tools import ListTools
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
 
-class Page(ModelAdmin):
+class Page(ListTools):
     """A read-only ModelAdmin whose list and object are pages of our own.
 
     `list_template_name` and `object_template` name the templates, `list_data` and `object_data` answer what
@@ -78,13 +78,18 @@ class Page(ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        if self.list_template_name is None:
-            return cast(HttpResponse, super().changelist_view(request, extra_context))
         if not self.has_view_permission(request):
             raise PermissionDenied
+        default = self.default_link(request)
+        if default:
+            return HttpResponseRedirect(default)
+        tools = self.tools(request)
+        if self.list_template_name is None:
+            extra = {"tools": tools, **(extra_context or {})}
+            return cast(HttpResponse, super().changelist_view(request, extra))
         if request.method not in ("GET", "HEAD"):
             return HttpResponseNotAllowed(["GET", "HEAD"])
-        return self.page(request, self.list_template_name, **self.list_data(request))
+        return self.page(request, self.list_template_name, tools=tools, **self.list_data(request))
 
     def change_view(
         self,

@@ -23,7 +23,7 @@ from tasks_app.desk.states import face
 from tasks_app.jobs.bulk_admin import BulkPages
 from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.finding import VIEWS
-from tasks_app.jobs.listing import JobList, filter_data, waits_of
+from tasks_app.jobs.listing import PARAMETERS, JobList, filter_data, waits_of
 from tasks_app.jobs.models import Job, StepStatus
 from tasks_app.jobs.page import (
     earlier_data,
@@ -67,6 +67,7 @@ class JobAdmin(BulkPages, StatefulPage, ListPage):
         "show_since",
         "show_took",
     ]
+    filter_keys = PARAMETERS
     search_fields = ["^reference"]
     search_help_text = "The beginning of a reference"
     ordering = ["-id"]

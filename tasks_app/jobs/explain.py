@@ -304,7 +304,7 @@ def _skips() -> Mover:
     return Mover(right=STEER_JOB, does="skip the step, or cancel the job")
 
 
-_STEPS: dict[S, Callable[[Node], Answers]] = {
+_STEPS: dict[str, Callable[[Node], Answers]] = {
     S.RECEIVED: _received,
     S.QUEUED: _queued,
     S.EXECUTING: _executing,
