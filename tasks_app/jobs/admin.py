@@ -60,7 +60,6 @@ class JobAdmin(BulkPages, StatefulPage, ListPage):
     list_before_template = "desk/jobs_head.html"
     list_display = [
         "show_reference",
-        "show_recipe",
         "show_subject",
         "show_state",
         "show_waits",
@@ -94,11 +93,8 @@ class JobAdmin(BulkPages, StatefulPage, ListPage):
 
     @display(description="Job", ordering="reference")
     def show_reference(self, job: Job) -> SafeString:
-        return format_html('<span class="mono">{}</span>', job.reference)
-
-    @display(description="Recipe")
-    def show_recipe(self, job: Job) -> str:
-        return f"{job.recipe.replace('_', ' ')}, version {job.recipe_version}"
+        what = f"{job.recipe.replace('_', ' ').capitalize()}, version {job.recipe_version}"
+        return format_html('<span class="two">{}<small class="mono">{}</small></span>', what, job.reference)
 
     @display(description="For")
     def show_subject(self, job: Job) -> str:

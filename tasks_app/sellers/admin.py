@@ -56,15 +56,15 @@ class SellerAdmin(ListPage):
     }
     list_display = [
         "show_name",
+        "show_active",
+        "show_health",
         "show_wire",
-        "show_version",
         "show_webhooks",
         "show_idempotency",
         "slots",
-        "show_health",
-        "show_active",
     ]
     search_fields = ["name", "slug"]
+    search_help_text = "A part of the name"
     ordering = ["name"]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -80,16 +80,15 @@ class SellerAdmin(ListPage):
         )
 
     @display(description="Wire")
-    def show_wire(self, seller: Seller) -> str:
-        return seller.get_protocol_display()
-
-    @display(description="AdCP")
-    def show_version(self, seller: Seller) -> str:
-        return seller.adcp_version or "not asked yet"
+    def show_wire(self, seller: Seller) -> SafeString:
+        version = f"AdCP {seller.adcp_version}" if seller.adcp_version else "not asked yet"
+        return format_html(
+            '<span class="two">{}<small>{}</small></span>', seller.get_protocol_display(), version
+        )
 
     @display(description="Webhooks")
-    def show_webhooks(self, seller: Seller) -> str:
-        return ", ".join(presenters.webhooks_words(seller)).lower()
+    def show_webhooks(self, seller: Seller) -> SafeString:
+        return format_html('<span class="two">{}<small>{}</small></span>', *presenters.webhooks_words(seller))
 
     @display(description="Repeated purchase")
     def show_idempotency(self, seller: Seller) -> SafeString:
@@ -218,6 +217,7 @@ class AccountAdmin(ListPage):
     change_form_outer_before_template = "desk/account_head.html"
     list_filter = ["seller", "status"]
     search_fields = ["advertiser__name"]
+    search_help_text = "A part of the advertiser’s name"
     ordering = ["advertiser__name", "seller__name"]
     list_select_related = ["advertiser", "seller"]
 
