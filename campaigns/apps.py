@@ -10,10 +10,12 @@ class CampaignsConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from campaigns import actions, gates, live, rooms, surroundings
+        from campaigns import actions, explain, gates, live, rooms, search, surroundings
         from tasks_app.jobs.recipes import recipes_register
 
         actions.register()
+        explain.register()
+        search.register()
         gates.register()
         live.register()
         rooms.register()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import OpClass
 from django.db import models
+from django.db.models.functions import Upper
 from django_fsm import FSMField, transition
 
 from campaigns.calendar.models import CalendarFeed
@@ -55,6 +57,8 @@ class Campaign(Stateful):
     class Meta:
         ordering = ["-id"]
         permissions = [("submit_campaign", "May submit a brief")]
+        # Found by the beginning of its name, in either case.
+        indexes = [models.Index(OpClass(Upper("name"), name="text_pattern_ops"), name="campaign_by_name")]
 
     def __str__(self) -> str:
         return self.reference

@@ -8,10 +8,12 @@ from orders.api.views import DealViewSet, OperationViewSet
 from tasks_app.api.bulk import BulkViewSet
 from tasks_app.api.commands import CommandViewSet, KillSwitchViewSet
 from tasks_app.api.delegations import DelegationViewSet
+from tasks_app.api.explain import ExplainView
 from tasks_app.api.jobs import JobViewSet
 from tasks_app.api.notifications import NotificationViewSet
 from tasks_app.api.outside_events import OutsideEventViewSet
 from tasks_app.api.schedules import ScheduleViewSet
+from tasks_app.api.search import SearchView
 from tasks_app.api.steering import ConflictViewSet
 from tasks_app.api.views import ApprovalViewSet
 
@@ -29,5 +31,10 @@ router.register("approvals", ApprovalViewSet, basename="approval")
 router.register("delegations", DelegationViewSet, basename="delegation")
 router.register("notifications", NotificationViewSet, basename="notification")
 
-# Before the router: there `bulk` would be a job’s name.
-urlpatterns = [path("jobs/bulk/", BulkViewSet.as_view({"post": "create"}), name="jobs-bulk"), *router.urls]
+urlpatterns = [
+    # Before the router: there `bulk` would be a job’s name.
+    path("jobs/bulk/", BulkViewSet.as_view({"post": "create"}), name="jobs-bulk"),
+    path("search/", SearchView.as_view(), name="search"),
+    path("explain/<str:named>/", ExplainView.as_view(), name="explain"),
+    *router.urls,
+]

@@ -15,6 +15,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Campaigns", "campaign", "campaigns.campaign"),
             ("Deals", "handshake", "orders.deal"),
             ("Sellers", "storefront", "tasks_app.seller"),
+            ("Accounts", "contract", "tasks_app.account"),
         ),
     ),
     (
@@ -132,7 +133,7 @@ UNFOLD: dict[str, Any] = {
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("desk/favicon.svg")}
     ],
     "DASHBOARD_CALLBACK": "campaigns.dashboard.dashboard",
-    "COMMAND": {"search_models": True},
+    "COMMAND": {"search_models": False},
     "SIDEBAR": {
         "show_search": True,
         "command_search": True,

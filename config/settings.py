@@ -72,6 +72,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "django.contrib.postgres",
     "django.contrib.staticfiles",
     "django_fsm",
     "rest_framework",
@@ -348,6 +349,7 @@ MAX_BRIEF_BYTES = 1 * 2**20
 # Signs the anchors of the trail; kept outside the database.
 ANCHOR_KEY = Path(env.str("FLIGHTDECK_ANCHOR_KEY", str(VAR_DIR / "anchor_key.pem")))
 API_MAX_BYTES = 1 * 2**20  # any other body
+EXPORT_ROWS = int(_positive("FLIGHTDECK_EXPORT_ROWS", 50_000))  # of a list, as CSV
 
 # --- events: retries of a subscriber, and how long delivered events are kept -----------------------
 EVENT_TICK_S = _positive("FLIGHTDECK_EVENT_TICK_S", 0.2)

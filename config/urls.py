@@ -8,6 +8,7 @@ from health_check.views import HealthCheckView
 
 from campaigns.calendar.pages import calendar_urls, feed_urls
 from tasks_app.approvals.views import approval_link
+from tasks_app.desk.views import desk_urls
 from tasks_app.lifecycle.views import export_urls
 from tasks_app.notifications.bell import bell_view
 
@@ -18,6 +19,7 @@ urlpatterns = [
     path("admin/commitments/", include(calendar_urls)),
     path("admin/approvals/open/<str:token>/", approval_link, name="approval_link"),
     path("admin/bell/", bell_view, name="bell"),
+    path("admin/", include(desk_urls)),
     path("admin/", admin.site.urls),
     path("calendar/", include(feed_urls)),
     path("api/v1/", include("config.api_urls")),

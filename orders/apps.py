@@ -15,6 +15,7 @@ class OrdersConfig(AppConfig):
             approvals,
             changes,
             conflicts,
+            explain,
             finding_actions,
             guards,
             late,
@@ -22,6 +23,7 @@ class OrdersConfig(AppConfig):
             mirror,
             outcomes,
             reconcile,
+            search,
         )
         from tasks_app.jobs.recipes import recipes_register
         from tasks_app.operations.sweep import chore_register
@@ -37,6 +39,8 @@ class OrdersConfig(AppConfig):
         late.register()
         live.register()
         conflicts.register()
+        explain.register()
+        search.register()
         finding_actions.register()
         reader_register(reconcile.READER)
         chore_register("mirrors_woken", mirror.mirrors_wake)

@@ -204,6 +204,10 @@ class DealLine(models.Model):
             models.UniqueConstraint(fields=["deal", "position"], name="line_position_once"),
             models.CheckConstraint(condition=models.Q(budget__gt=0), name="line_budget_positive"),
         ]
+        indexes = [
+            # Found by the seller's name for it (search.py).
+            models.Index(fields=["package_id"], name="line_package", condition=~models.Q(package_id=""))
+        ]
 
     def __str__(self) -> str:
         return self.product_name

@@ -11,11 +11,15 @@ class TasksAppConfig(AppConfig):
         from django.conf import settings
 
         from tasks_app.adcp.addresses import private_networks_set
+        from tasks_app.approvals import explain as approvals_explain
         from tasks_app.approvals import links
         from tasks_app.approvals import telling as approvals_telling
+        from tasks_app.commands import explain as commands_explain
         from tasks_app.commands import kill_switch, messages, questions, seller_gate
+        from tasks_app.commands import search as commands_search
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import bulk, handlers
+        from tasks_app.jobs import explain as jobs_explain
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
         from tasks_app.notifications import mail, team_webhook
         from tasks_app.operations import (
@@ -31,9 +35,15 @@ class TasksAppConfig(AppConfig):
             waiting,
             webhook_health,
         )
+        from tasks_app.operations import explain as operations_explain
         from tasks_app.operations import metrics as operation_metrics
+        from tasks_app.operations import search as operations_search
         from tasks_app.operations.sweep import chore_register
         from tasks_app.reconciliation import actions, queue, retention, runs
+        from tasks_app.reconciliation import explain as reconciliation_explain
+        from tasks_app.reconciliation import search as reconciliation_search
+        from tasks_app.sellers import explain as sellers_explain
+        from tasks_app.sellers import search as sellers_search
         from tasks_app.webhooks import early
 
         private_networks_set(settings.PRIVATE_NETWORKS)
@@ -68,3 +78,16 @@ class TasksAppConfig(AppConfig):
         early.register()
         handlers.register()
         bulk.register()
+        for room in (
+            approvals_explain,
+            operations_explain,
+            jobs_explain,
+            sellers_explain,
+            commands_explain,
+            reconciliation_explain,
+            operations_search,
+            sellers_search,
+            commands_search,
+            reconciliation_search,
+        ):
+            room.register()

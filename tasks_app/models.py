@@ -10,6 +10,7 @@ from tasks_app.approvals.records import (
     LinkUse,
 )
 from tasks_app.commands.models import Command, CommandDecision, KillSwitch, OutgoingMessage
+from tasks_app.desk.saved import SavedFilter
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
 from tasks_app.jobs.clusters import WorkerCluster
 from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
@@ -73,6 +74,7 @@ __all__ = [
     "OutsideEvent",
     "ReconciliationFinding",
     "ReconciliationRun",
+    "SavedFilter",
     "Schedule",
     "ScheduleEntry",
     "Seller",

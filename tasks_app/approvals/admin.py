@@ -15,10 +15,12 @@ from django.urls import URLPattern, path
 
 from tasks_app.approvals import around, evidence, presenters, queue, selectors
 from tasks_app.approvals.delegation import delegations_in_force
+from tasks_app.approvals.export import approvals_export
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.parts import deciding_data
 from tasks_app.approvals.policy_presenters import policies_data
 from tasks_app.approvals.posting import DecidingPage
+from tasks_app.desk.export import Export
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.pages import lifecycle_data
 from tasks_app.lifecycle.selectors import entries_of
@@ -39,6 +41,9 @@ class ApprovalAdmin(DecidingPage):
     def get_urls(self) -> list[URLPattern]:
         preview = self.admin_site.admin_view(self.preview_view)
         return [path("<uuid:pk>/preview/", preview, name="tasks_app_approval_preview"), *super().get_urls()]
+
+    def export_of(self, request: HttpRequest) -> Export:
+        return approvals_export(viewer(request), request.GET)
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         return queue.queue_page(request, viewer(request))

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import prefetch_related_objects
+from django.db.models import QuerySet, prefetch_related_objects
 from django.http import HttpRequest
 
 from tasks_app.approvals import around, evidence, presenters, selectors
@@ -31,20 +31,15 @@ _LeftAfter = Callable[[Approval, around.Detail], Decimal | None]
 
 def queue_page(request: HttpRequest, who: User) -> dict[str, Any]:
     """What templates/desk/approvals.html is given, for the view and the filter that the address names."""
-    view = request.GET.get("view", "mine")
-    view = view if view in VIEWS else "mine"
-    kinds = {**kind_names(), **waiting_labels()}
-    kind, late = request.GET.get("kind", ""), request.GET.get("late", "") == "1"
-    kind = kind if kind in kinds else ""
-    found = selectors.approvals_narrowed(_approvals(view, who), kind=kind, late=late)
-    approvals = selectors.approvals_shown(found, _SHOWN + 1)
+    view, kind, late = _asked(request.GET)
+    approvals = selectors.approvals_shown(approvals_asked(request.GET, who), _SHOWN + 1)
     others = [one for one in _others(view, who, kind) if not late or one.glyph == "overdue"]
     rows = presenters.queue_of(approvals[:_SHOWN], others, who)
     return {
         "title": "Approvals",
         "view": view,
         "nav": _segments(view, {"kind": kind, "late": "1" if late else ""}),
-        "kinds": sorted(kinds.items(), key=lambda pair: pair[1].lower()),
+        "kinds": sorted(_kinds().items(), key=lambda pair: pair[1].lower()),
         "kind": kind,
         "late": late,
         "filtered": bool(kind or late),
@@ -55,6 +50,22 @@ def queue_page(request: HttpRequest, who: User) -> dict[str, Any]:
         "decides": selectors.may_decide(who),
         "selects": view in _DECIDING and selectors.may_decide(who) and bool(approvals),
     }
+
+
+def approvals_asked(asked: Mapping[str, str], who: User) -> QuerySet[Approval]:
+    """The approvals of the view and the filter that an address's parameters name."""
+    view, kind, late = _asked(asked)
+    return selectors.approvals_narrowed(_approvals(view, who), kind=kind, late=late)
+
+
+def _asked(asked: Mapping[str, str]) -> tuple[str, str, bool]:
+    """View, kind and whether only what is late; what is unknown counts as not asked for."""
+    view, kind = asked.get("view", "mine"), asked.get("kind", "")
+    return (view if view in VIEWS else "mine"), (kind if kind in _kinds() else ""), asked.get("late") == "1"
+
+
+def _kinds() -> dict[str, str]:
+    return {**kind_names(), **waiting_labels()}
 
 
 def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, Any]:
@@ -78,7 +89,7 @@ def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, 
     }
 
 
-def _approvals(view: str, who: User) -> Any:
+def _approvals(view: str, who: User) -> QuerySet[Approval]:
     sources = {
         "mine": selectors.approvals_waiting_for,
         "claimed": selectors.approvals_claimed_by,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import uuid
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from tasks_app.commands.explain import command_face, command_since
 from tasks_app.commands.gates import gate_label
 from tasks_app.commands.kill_switch import KillSwitchRefusedError, kill_switch_refusal, kill_switch_set
 from tasks_app.commands.models import Command, KillSwitch
@@ -20,16 +23,19 @@ from tasks_app.desk import text
 from tasks_app.desk.items import joined
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.page import viewer
+from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import Team
 from tasks_app.people.roles import TURN_KILL_SWITCH
 from tasks_app.people.scope import visible
+from tasks_app.templatetags.fd import mark
 
 
 @admin.register(Command)
 class CommandAdmin(ListPage):
     """Every effect outside: what was asked for, under which key, and how it was decided."""
 
+    object_template = "desk/command.html"
     head = "Commands"
     subhead = "Every effect outside, newest first: purchases, changes, cancellations, answers, messages"
     views = {
@@ -37,37 +43,24 @@ class CommandAdmin(ListPage):
         "waiting": ("At a gate", {"waiting_since__isnull": False}),
         "refused": ("Refused", {"refused_at__isnull": False}),
     }
-    list_display = ["show_at", "show_kind", "show_seller", "team", "show_asked_by", "show_stands", "replays"]
+    list_display = ["show_kind", "show_stands", "show_seller", "team", "show_asked_by", "replays"]
     list_filter = ["kind", "seller"]
     search_fields = ["=key"]
     search_help_text = "A key, whole"
     ordering = ["-id"]
     list_select_related = ["seller", "team"]
-    fields = [
-        "key",
-        "show_kind",
-        "show_seller",
-        "team",
-        "show_asked_by",
-        "show_stands",
-        "digest",
-        "replays",
-        "show_decisions",
-    ]
-    readonly_fields = fields
 
     def name_rows(self, rows: list[Any]) -> None:
         names = actor_names({command.requested_by for command in rows})
         for command in rows:
             command.asked_by = names[command.requested_by]
 
-    @display(description="When")
-    def show_at(self, command: Command) -> str:
-        return text.moment(command.at)
-
     @display(description="What")
-    def show_kind(self, command: Command) -> str:
-        return command.kind.replace("_", " ").capitalize()
+    def show_kind(self, command: Command) -> SafeString:
+        what = command.kind.replace("_", " ").capitalize()
+        return format_html(
+            '<span class="two">{}<small>{}</small></span>', what, text.moment_short(command.at)
+        )
 
     @display(description="Seller")
     def show_seller(self, command: Command) -> str:
@@ -75,38 +68,44 @@ class CommandAdmin(ListPage):
 
     @display(description="Asked by")
     def show_asked_by(self, command: Command) -> str:
-        if not hasattr(command, "asked_by"):
-            self.name_rows([command])
         return named(command, "asked_by")
 
-    @display(description="Stands")
-    def show_stands(self, command: Command) -> str:
-        if command.waiting_since is not None:
-            return f"at a gate since {text.moment(command.waiting_since)}"
-        if command.refused_at is not None:
-            return f"refused: {command.refused_why}"
-        return f"executed {text.moment(command.executed_at)}" if command.executed_at else "recorded"
+    @display(description="State")
+    def show_stands(self, command: Command) -> SafeString:
+        word, glyph = command_face(command)
+        note = command.refused_why or text.moment_short(command_since(command))
+        return format_html('<span class="two">{}<small>{}</small></span>', mark(glyph, word), note)
 
-    @display(description="Decisions")
-    def show_decisions(self, command: Command) -> SafeString:
-        decisions = list(command.decisions.all())
-        names = actor_names({one.user for one in decisions if one.user})
-        rows = format_html_join(
-            "",
-            "<li>{}: {} ({}) {} {} <span class='mono mute'>{}</span></li>",
-            (
-                (
-                    text.moment(one.at),
-                    one.get_code_display(),
-                    names.get(one.user, one.user),
-                    "; ".join(f"{gate_label(gate)}: {why}" for gate, why in one.gates.items()),
-                    one.note,
-                    one.request,
-                )
+    def object_data(self, request: HttpRequest, obj: Command) -> dict[str, Any]:
+        decisions = list(obj.decisions.all())
+        names = actor_names({obj.requested_by, *(one.user for one in decisions if one.user)})
+        subject = names_of(obj.subject_type, [obj.subject_id]) if obj.subject_id else {}
+        word, glyph = command_face(obj)
+        return {
+            "command": obj,
+            "what": obj.kind.replace("_", " ").capitalize(),
+            "word": word,
+            "glyph": glyph,
+            "subject": subject.get(obj.subject_id) if obj.subject_id else None,
+            "asked_by": names[obj.requested_by],
+            "payload": json.dumps(obj.payload, indent=2, ensure_ascii=False, default=str),
+            "made": _made(obj),
+            "decisions": [
+                {
+                    "one": one,
+                    "by": names.get(one.user, one.user),
+                    "gates": "; ".join(f"{gate_label(gate)}: {why}" for gate, why in one.gates.items()),
+                }
                 for one in decisions
-            ),
-        )
-        return format_html("<ul class='facts'>{}</ul>", rows)
+            ],
+            "title": obj.kind.replace("_", " ").capitalize(),
+        }
+
+
+def _made(command: Command) -> list[EntityName]:
+    """The operation that carries it out, where it is one."""
+    made = uuid.UUID(str(command.operation_id)) if command.operation_id else None
+    return list(names_of("operation", [made]).values()) if made else []
 
 
 class _TurnForm(forms.ModelForm):

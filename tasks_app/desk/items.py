@@ -28,7 +28,7 @@ def segments(
     return [
         {
             "title": title,
-            "link": "?" if value == first else f"?{parameter}={value}",
+            "link": f"?{parameter}={value}",
             "active": value == chosen,
         }
         for value, title in options.items()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from django.contrib.admin.utils import display_for_field, label_for_field, lookup_field
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.paginator import InfinitePaginator
 from unfold.views import ChangeList
 
+from tasks_app.desk.export import Export, plain
+from tasks_app.desk.list_tools import UNFILTERED, lookup_problem
 from tasks_app.desk.page import Page
 
 VIEW = "view"
@@ -61,9 +65,35 @@ class ListPage(Page):
         """unfold's navigation items for the saved views."""
         chosen = request.GET.get(VIEW, "")
         return [
-            {"title": title, "link": f"?{VIEW}={value}" if value else "?", "active": value == chosen}
+            {"title": title, "link": f"?{VIEW}={value}" if value else UNFILTERED, "active": value == chosen}
             for value, (title, _) in self.views.items()
         ]
+
+    def known_filters(self) -> frozenset[str]:
+        """The saved view, the search, the order, and what the filters at the side add to the address."""
+        lookups = (f"{name}__{way}" for name in self.list_filter for way in ("exact", "id__exact", "isnull"))
+        return frozenset({VIEW, "q", "o", *self.filter_keys, *lookups})
+
+    def filter_problem(self, request: HttpRequest, query: str) -> str:
+        return super().filter_problem(request, query) or lookup_problem(self, request, query)
+
+    def export_of(self, request: HttpRequest) -> Export:
+        """Every row that the list's pages would show, in its columns and order."""
+        names = [str(name) for name in self.list_display]
+        return Export(
+            columns=[str(label_for_field(name, self.model, model_admin=self)).capitalize() for name in names],
+            rows=self.get_changelist_instance(request).queryset,
+            cells=lambda rows: self._cells(rows, names),
+        )
+
+    def _cells(self, rows: list[Any], names: Sequence[str]) -> Iterator[list[str]]:
+        self.name_rows(rows)
+        for row in rows:
+            yield [plain(self._shown(name, row)) for name in names]
+
+    def _shown(self, name: str, row: Any) -> object:
+        field, _, value = lookup_field(name, row, self)
+        return value if field is None else display_for_field(value, field, "")
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -6,15 +6,17 @@ from typing import Any, cast
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from unfold.admin import ModelAdmin
+from django.urls import reverse
 
+from tasks_app.desk.explain import entity_of
+from tasks_app.desk.list_tools import ListTools
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
 
-class Page(ModelAdmin):
+class Page(ListTools):
     """A read-only ModelAdmin whose list and object are pages of our own.
 
     `list_template_name` and `object_template` name the templates, `list_data` and `object_data` answer what
@@ -63,6 +65,7 @@ class Page(ModelAdmin):
         """A template in unfold's frame, with breadcrumbs and the rail marked."""
         context = {
             **self.admin_site.each_context(request),
+            "explain_link": explain_link(obj),
             "opts": self.model._meta,
             "title": str(obj) if obj else str(self.model._meta.verbose_name_plural).capitalize(),
             "original": obj,
@@ -75,13 +78,18 @@ class Page(ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        if self.list_template_name is None:
-            return cast(HttpResponse, super().changelist_view(request, extra_context))
         if not self.has_view_permission(request):
             raise PermissionDenied
+        default = self.default_link(request)
+        if default:
+            return HttpResponseRedirect(default)
+        tools = self.tools(request)
+        if self.list_template_name is None:
+            extra = {"tools": tools, **(extra_context or {})}
+            return cast(HttpResponse, super().changelist_view(request, extra))
         if request.method not in ("GET", "HEAD"):
             return HttpResponseNotAllowed(["GET", "HEAD"])
-        return self.page(request, self.list_template_name, **self.list_data(request))
+        return self.page(request, self.list_template_name, tools=tools, **self.list_data(request))
 
     def change_view(
         self,
@@ -103,6 +111,12 @@ class Page(ModelAdmin):
         if request.method == "POST":
             return self.object_post(request, obj)
         return self.page(request, self.object_template, obj, **self.object_data(request, obj))
+
+
+def explain_link(obj: Model | None) -> str:
+    """Where the explanation of what a page is about is, which the page's card loads; empty: it has none."""
+    entity = entity_of(type(obj)) if obj is not None else ""
+    return reverse("explain_card", args=[entity, obj.pk]) if entity and obj is not None else ""
 
 
 def viewer(request: HttpRequest) -> User:

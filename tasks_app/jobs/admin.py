@@ -18,12 +18,12 @@ from unfold.views import ChangeList
 
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
-from tasks_app.desk.page import viewer
+from tasks_app.desk.page import explain_link, viewer
 from tasks_app.desk.states import face
 from tasks_app.jobs.bulk_admin import BulkPages
 from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.finding import VIEWS
-from tasks_app.jobs.listing import JobList, filter_data, waits_of
+from tasks_app.jobs.listing import PARAMETERS, JobList, filter_data, waits_of
 from tasks_app.jobs.models import Job, StepStatus
 from tasks_app.jobs.page import (
     earlier_data,
@@ -60,13 +60,13 @@ class JobAdmin(BulkPages, StatefulPage, ListPage):
     list_before_template = "desk/jobs_head.html"
     list_display = [
         "show_reference",
-        "show_recipe",
         "show_subject",
         "show_state",
         "show_waits",
         "show_since",
         "show_took",
     ]
+    filter_keys = PARAMETERS
     search_fields = ["^reference"]
     search_help_text = "The beginning of a reference"
     ordering = ["-id"]
@@ -93,11 +93,8 @@ class JobAdmin(BulkPages, StatefulPage, ListPage):
 
     @display(description="Job", ordering="reference")
     def show_reference(self, job: Job) -> SafeString:
-        return format_html('<span class="mono">{}</span>', job.reference)
-
-    @display(description="Recipe")
-    def show_recipe(self, job: Job) -> str:
-        return f"{job.recipe.replace('_', ' ')}, version {job.recipe_version}"
+        what = f"{job.recipe.replace('_', ' ').capitalize()}, version {job.recipe_version}"
+        return format_html('<span class="two">{}<small class="mono">{}</small></span>', what, job.reference)
 
     @display(description="For")
     def show_subject(self, job: Job) -> str:
@@ -175,6 +172,7 @@ def _details(job: Job, request: HttpRequest, acts: Acts | None) -> dict[str, Any
         found["step"] = {
             **step_data(step),
             "acts": step_acts_of(step, acts),
+            "explain_link": explain_link(step),
             **lifecycle_data(step, chains.get(step.pk, []), names),
         }
     if ITEMS in request.GET:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,13 +10,15 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from tasks_app.desk.export import Export, plain
 from tasks_app.desk.page import Page, viewer
 from tasks_app.lifecycle.models import AuditEntry
-from tasks_app.lifecycle.presenters import export_links, trail_rows_named, verification_words
+from tasks_app.lifecycle.presenters import TrailRow, export_links, trail_rows_named, verification_words
 from tasks_app.lifecycle.selectors import entity_by_reference, entries_visible
 from tasks_app.lifecycle.verify import entity_models, verify_entity
 
 _PAGE = 50
+Found = tuple[str, uuid.UUID]
 
 
 @admin.register(AuditEntry)
@@ -24,20 +27,35 @@ class AuditEntryAdmin(Page):
 
     list_template_name = "desk/audit.html"
     object_template = "desk/audit_entry.html"
+    filter_keys = frozenset({"entity", "reference"})
     team_path = None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEntry]:
         return entries_visible(viewer(request))
 
-    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+    def export_of(self, request: HttpRequest) -> Export:
+        rows, _ = self._chosen(request)
+        return Export(
+            columns=("When", "Entity", "Kind", "What", "From and to", "Why", "By", "Hash"),
+            rows=rows.order_by("-pk"),
+            cells=lambda entries: map(_cells, trail_rows_named(entries)),
+        )
+
+    def _chosen(self, request: HttpRequest) -> tuple[QuerySet[AuditEntry], Found | None]:
+        """The entries that the address asks for; and the one entity, where it names one that exists."""
         kind, reference = request.GET.get("entity", ""), request.GET.get("reference", "").strip()
         rows = self.get_queryset(request)
-        kinds = entity_models()
         found = entity_by_reference(reference) if reference else None
         if reference:
             rows = rows.filter(entity_type=found[0], entity_id=found[1]) if found else rows.none()
-        elif kind in kinds:
+        elif kind in entity_models():
             rows = rows.filter(entity_type=kind)
+        return rows, found
+
+    def list_data(self, request: HttpRequest) -> dict[str, Any]:
+        kind, reference = request.GET.get("entity", ""), request.GET.get("reference", "").strip()
+        rows, found = self._chosen(request)
+        kinds = entity_models()
         before = request.GET.get("before", "")
         if before.isdecimal() and len(before) < 19:
             rows = rows.filter(pk__lt=int(before))
@@ -71,3 +89,10 @@ class AuditEntryAdmin(Page):
             "exports": export_links(obj.entity_type, obj.entity_id),
             "title": f"Entry {obj.seq} of {row.entity.reference if row.entity else obj.entity_type}",
         }
+
+
+def _cells(row: TrailRow) -> list[str]:
+    """What the list shows of an entry."""
+    entity = row.entity.reference if row.entity else ""
+    shown = (row.when, entity, row.entity_type, row.what, row.move, row.note, row.who, row.hash)
+    return [plain(cell) for cell in shown]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tasks_app import clock
+from tasks_app.desk.export import Echo, csv_cell
 from tasks_app.lifecycle import stored
 from tasks_app.lifecycle.chain import Chain, Verification
 from tasks_app.lifecycle.stored import Row
@@ -25,21 +26,20 @@ COLUMNS = (
     "format_version", "body", "prev_hash", "hash",
 )  # fmt: skip
 _JSON = ("metadata", "changes")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def trail_csv(entity_type: str, entity_id: uuid.UUID) -> Iterator[str]:
     """Lines: COLUMNS, a record an entry, and one that begins with "verification", its result as the reason.
     Raises KeyError for an unknown entity type."""
-    write: Callable[[list[str]], str] = csv.writer(_Echo()).writerow
+    write: Callable[[list[str]], str] = csv.writer(Echo()).writerow
     yield write(list(COLUMNS))
     for told in _told(entity_type, entity_id):
         if isinstance(told, Verification):
             result = "holds" if told.ok else f"does not hold: {told.problem}"
             ending = {"seq": "verification", "at": _now(), "reason": f"{told.entries} entries: {result}"}
-            yield write([_cell(ending.get(name, "")) for name in COLUMNS])
+            yield write([csv_cell(ending.get(name, "")) for name in COLUMNS])
         else:
-            yield write([_cell(told[name]) for name in COLUMNS])
+            yield write([csv_cell(told[name]) for name in COLUMNS])
 
 
 def trail_jsonl(entity_type: str, entity_id: uuid.UUID) -> Iterator[str]:
@@ -52,13 +52,6 @@ def trail_jsonl(entity_type: str, entity_id: uuid.UUID) -> Iterator[str]:
             # What is JSON already goes in as it is: read and written again, its numbers would blur.
             pairs = (f"{json.dumps(n)}: {told[n] if n in _JSON else json.dumps(told[n])}" for n in COLUMNS)
             yield "{" + ", ".join(pairs) + "}\n"
-
-
-class _Echo:
-    """A file for csv.writer that hands its line back."""
-
-    def write(self, line: str) -> str:
-        return line
 
 
 def _told(entity_type: str, entity_id: uuid.UUID) -> Iterator[dict[str, Any] | Verification]:
@@ -94,11 +87,6 @@ def _at(sent: bytes) -> str:
         return stored.at_time(sent).isoformat(timespec="microseconds")
     except OverflowError:  # no moment of ours: somebody wrote "infinity"
         return "beyond the year 9999"
-
-
-def _cell(value: object) -> str:
-    text = str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _verification_line(entity_type: str, entity_id: uuid.UUID, told: Verification) -> str:

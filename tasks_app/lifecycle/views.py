@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
 
-from asgiref.sync import sync_to_async
 from django.contrib.admin.views.decorators import staff_member_required
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
@@ -13,6 +11,7 @@ from django.http import Http404, HttpRequest, StreamingHttpResponse
 from django.urls import path
 from django.views.decorators.http import require_GET
 
+from tasks_app.desk.export import beside
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.export import trail_csv, trail_jsonl
 from tasks_app.lifecycle.selectors import entries_visible
@@ -35,18 +34,11 @@ def trail_export(request: HttpRequest, kind: str, pk: uuid.UUID, form: str) -> S
     lines, content_type = _FORMS[form]
     told = lines(kind, pk)
     answer = StreamingHttpResponse(
-        _apart(told) if isinstance(request, ASGIRequest) else told, content_type=content_type
+        beside(told) if isinstance(request, ASGIRequest) else told, content_type=content_type
     )
     answer["Content-Disposition"] = f'attachment; filename="{kind}-{pk}.{form}"'
     answer["Cache-Control"] = "private, no-store"
     return answer
-
-
-async def _apart(lines: Iterator[str]) -> AsyncIterator[str]:
-    """Lines for the event loop, made beside it."""
-    following = sync_to_async(lambda: next(lines, ""))
-    while line := await following():
-        yield line
 
 
 export_urls = [

@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from tasks_app import clock
 from tasks_app.desk import text
+from tasks_app.desk.export import Export
 from tasks_app.desk.items import plural, segments
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.names import names_of
@@ -23,8 +24,10 @@ from tasks_app.operations import selectors
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.presenters import (
     CHANNELS,
+    EXPORT_COLUMNS,
     OperationRow,
     counts_words,
+    export_cells,
     identities,
     operation_age,
     operation_next,
@@ -53,6 +56,7 @@ class OperationAdmin(StatefulPage):
 
     list_template_name = "desk/operations.html"
     object_template = "desk/operation.html"
+    filter_keys = frozenset({"view", "seller", "task"})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).select_related("seller", "account__advertiser", "team")
@@ -88,6 +92,14 @@ class OperationAdmin(StatefulPage):
             "more": _link(request, number + 1) if len(rows) > _PAGE else "",
             "less": _link(request, number - 1) if number > 1 else "",
         }
+
+    def export_of(self, request: HttpRequest) -> Export:
+        user = viewer(request)
+        return Export(
+            columns=EXPORT_COLUMNS,
+            rows=self._chosen(request, user),
+            cells=lambda rows: map(export_cells, _monitor_rows(rows, user)),
+        )
 
     def object_data(self, request: HttpRequest, obj: Operation) -> dict[str, Any]:
         entries = entries_of("operation", obj.pk)

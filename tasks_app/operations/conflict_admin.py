@@ -17,8 +17,9 @@ from tasks_app.approvals import around
 from tasks_app.approvals.selectors import obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.desk import text
+from tasks_app.desk.export import Export, plain
 from tasks_app.desk.items import segments
-from tasks_app.desk.page import Page, viewer
+from tasks_app.desk.page import Page, explain_link, viewer
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
 from tasks_app.lifecycle.presenters import refusal_words
@@ -75,6 +76,13 @@ class ConflictAdmin(Page):
         shown = rows["rows"][0].conflict if rows["rows"] else None
         return {**rows, **(self._shown(request, shown) if shown else {})}
 
+    def export_of(self, request: HttpRequest) -> Export:
+        return Export(
+            columns=("Reference", "What", "Seller", "About", "Since", "State"),
+            rows=self._of_view(request),
+            cells=lambda conflicts: map(_cells, _listed(conflicts)),
+        )
+
     def object_data(self, request: HttpRequest, obj: Conflict) -> dict[str, Any]:
         return {**self._rows(request), **self._shown(request, obj)}
 
@@ -116,20 +124,18 @@ class ConflictAdmin(Page):
         return ""
 
     def _rows(self, request: HttpRequest) -> dict[str, Any]:
-        view = request.GET.get("view", "open")
-        view = view if view in _VIEWS else "open"
-        found = self.get_queryset(request).filter(resolved_at__isnull=view == "open")
-        conflicts = list(found[:_SHOWN])
-        names = names_of(
-            "deal", {c.operation.subject_id for c in conflicts if c.operation.subject_type == "deal"}
-        )
+        view = _view(request)
+        conflicts = list(self._of_view(request)[:_SHOWN])
         return {
             "title": "Conflicts",
             "nav": segments(request, _VIEWS),
             "view": view,
             "count": f"{len(conflicts)} {view}",
-            "rows": [_row(conflict, names.get(conflict.operation.subject_id)) for conflict in conflicts],
+            "rows": _listed(conflicts),
         }
+
+    def _of_view(self, request: HttpRequest) -> QuerySet[Any]:
+        return self.get_queryset(request).filter(resolved_at__isnull=_view(request) == "open")
 
     def _shown(self, request: HttpRequest, conflict: Conflict) -> dict[str, Any]:
         user = viewer(request)
@@ -138,6 +144,7 @@ class ConflictAdmin(Page):
         names = actor_names({conflict.resolved_by, conflict.asked_by} - {""})
         return {
             "conflict": conflict,
+            "explain_link": explain_link(conflict),
             "title_words": f"{conflict.operation.seller}: {_title(conflict).lower()}",
             "operation_link": link_to(Operation, conflict.operation_id),
             "fields": [field for field in fields if field.differs] if only else fields,
@@ -192,6 +199,23 @@ def _title(conflict: Conflict) -> str:
     if first == second:
         return f"{first.capitalize()} twice, differently"
     return f"{first.capitalize()}, then {second}"
+
+
+def _view(request: HttpRequest) -> str:
+    view = request.GET.get("view", "open")
+    return view if view in _VIEWS else "open"
+
+
+def _listed(conflicts: Collection[Conflict]) -> list[Row]:
+    """The rows of conflicts, with what their operations are for: one query."""
+    deals = {c.pk: c.operation.subject_id for c in conflicts if c.operation.subject_type == "deal"}
+    names = names_of("deal", {pk for pk in deals.values() if pk})
+    return [_row(conflict, names.get(deals.get(conflict.pk) or conflict.pk)) for conflict in conflicts]
+
+
+def _cells(row: Row) -> list[str]:
+    state = row.conflict.get_resolution_display() if row.conflict.resolved_at else "Open"
+    return [plain(one) for one in (row.conflict.reference, row.title, row.seller, row.about, row.when, state)]
 
 
 def _row(conflict: Conflict, subject: Any) -> Row:

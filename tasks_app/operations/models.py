@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import models
+from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 from django_fsm import FSMField, transition
 from encrypted_fields.fields import EncryptedCharField, EncryptedTextField
@@ -184,6 +185,20 @@ class Operation(Stateful):
                 fields=["team", "deadline_at"],
                 name="operation_unsettled",
                 condition=models.Q(settled_at__isnull=True),
+            ),
+            # Found by what a seller or a colleague quotes (search.py).
+            models.Index(
+                fields=["a2a_task_id"], name="operation_a2a_task", condition=~models.Q(a2a_task_id="")
+            ),
+            models.Index(
+                fields=["a2a_context_id"],
+                name="operation_a2a_context",
+                condition=~models.Q(a2a_context_id=""),
+            ),
+            models.Index(
+                KeyTransform("po_number", "request"),
+                name="operation_po_number",
+                condition=models.Q(task_type="create_media_buy"),
             ),
             # A seller's health, read from its latest rows: what settled, what settled later than at once,
             # what could have come by webhook.

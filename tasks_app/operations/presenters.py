@@ -12,6 +12,7 @@ from typing import Any
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import text
+from tasks_app.desk.export import plain
 from tasks_app.desk.items import Item, lowered
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to
@@ -84,6 +85,29 @@ def operation_row(
         may_answer=may_steer and pausing,
         conflict=conflict,
     )
+
+
+EXPORT_COLUMNS = (
+    "Operation", "Reference", "For", "Seller", "State", "Age", "Deadline", "What happens next", "When",
+    "Last observation",
+)  # fmt: skip
+
+
+def export_cells(row: OperationRow) -> list[str]:
+    """What the monitor shows of an operation, a text for each of EXPORT_COLUMNS."""
+    shown = (
+        row.operation.task_type,
+        row.operation.reference,
+        (row.subject.part_of or row.subject.reference) if row.subject else "",
+        row.operation.seller.name,
+        face(row.operation.status).word,
+        row.age.left if row.age else f"took {row.took}",
+        text.moment(row.operation.deadline_at),
+        row.next.what,
+        row.next.when,
+        row.last,
+    )
+    return [plain(cell) for cell in shown]
 
 
 def operation_age(operation: Operation) -> text.Age:

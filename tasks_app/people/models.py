@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.indexes import OpClass
 from django.db import models
+from django.db.models.functions import Upper
 
 from tasks_app.ids import new_id
 
@@ -34,6 +36,8 @@ class Advertiser(models.Model):
     class Meta:
         ordering = ["name"]
         constraints = [models.UniqueConstraint(fields=["team", "name"], name="advertiser_once_per_team")]
+        # Found by the beginning of its name, in either case.
+        indexes = [models.Index(OpClass(Upper("name"), name="text_pattern_ops"), name="advertiser_by_name")]
 
     def __str__(self) -> str:
         return self.name

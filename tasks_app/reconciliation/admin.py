@@ -61,9 +61,8 @@ class FindingAdmin(ListPage):
     list_display = [
         "show_verdict",
         "show_theirs",
-        "show_seller",
-        "show_here",
         "show_there",
+        "show_here",
         "show_since",
         "show_holder",
     ]
@@ -99,23 +98,24 @@ class FindingAdmin(ListPage):
         words = verdict_words(finding.verdict)
         return mark("done" if finding.resolved_at else words.glyph, words.word)
 
-    @display(description="There")
+    @display(description="What", ordering="seller__name")
     def show_theirs(self, finding: ReconciliationFinding) -> SafeString:
+        what = f"{KINDS.get(finding.kind, '')} with {finding.seller.name}"
         return format_html(
-            '{} <span class="mono">{}</span>', KINDS.get(finding.kind, ""), finding.theirs[:60]
+            '<span class="two">{}<small class="mono">{}</small></span>', what, finding.theirs[:60]
         )
 
-    @display(description="Seller", ordering="seller__name")
-    def show_seller(self, finding: ReconciliationFinding) -> str:
-        return finding.seller.name
-
-    @display(description="Here")
-    def show_here(self, finding: ReconciliationFinding) -> SafeString:
-        return format_html('<span class="mono">{}</span>', finding.here or text.DASH)
-
-    @display(description="There it is, here it is")
+    @display(description="There it is")
     def show_there(self, finding: ReconciliationFinding) -> str:
-        return f"{finding.status_there or text.DASH}, {finding.status_here or text.DASH}"
+        return finding.status_there or "unknown"
+
+    @display(description="Here it is")
+    def show_here(self, finding: ReconciliationFinding) -> SafeString:
+        return format_html(
+            '<span class="two">{}<small class="mono">{}</small></span>',
+            finding.status_here or "unknown",
+            finding.here or text.DASH,
+        )
 
     @display(description="Since", ordering="first_seen_at")
     def show_since(self, finding: ReconciliationFinding) -> str:

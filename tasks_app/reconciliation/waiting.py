@@ -5,10 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 
-from django.db.models import Q, QuerySet
-
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.people.models import User
+from tasks_app.people.holders import people_with
 from tasks_app.people.roles import DECIDE, STEER_OPERATION
 from tasks_app.reconciliation.models import ReconciliationFinding
 
@@ -52,13 +50,3 @@ class Waiting:
             named = ", ".join(str(person) for person in people[:_NAMED])
             self._people[key] = f"{named} and others" if len(people) > _NAMED else named
         return self._people[key]
-
-
-def people_with(right: str, team_id: uuid.UUID | None) -> QuerySet[User]:
-    """People who hold `right` in the team; in any where it is nobody's for certain."""
-    app, _, codename = right.partition(".")
-    held = Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
-    people = User.objects.filter(held | Q(is_superuser=True), is_active=True, is_service=False)
-    if team_id is not None:
-        people = people.filter(Q(teams=team_id) | Q(is_superuser=True))
-    return people.distinct().order_by("is_superuser", "pk")

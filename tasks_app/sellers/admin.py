@@ -20,11 +20,12 @@ from tasks_app import clock
 from tasks_app.adcp import requests
 from tasks_app.desk import terms, text
 from tasks_app.desk.listing import ListPage
-from tasks_app.desk.page import viewer
+from tasks_app.desk.page import explain_link, viewer
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers import presenters
+from tasks_app.sellers.explain import account_glyph
 from tasks_app.sellers.forms import SellerForm, TimingForm, take
 from tasks_app.sellers.health import health_of
 from tasks_app.sellers.models import Account, Seller
@@ -55,15 +56,15 @@ class SellerAdmin(ListPage):
     }
     list_display = [
         "show_name",
+        "show_active",
+        "show_health",
         "show_wire",
-        "show_version",
         "show_webhooks",
         "show_idempotency",
         "slots",
-        "show_health",
-        "show_active",
     ]
     search_fields = ["name", "slug"]
+    search_help_text = "A part of the name"
     ordering = ["name"]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -79,16 +80,15 @@ class SellerAdmin(ListPage):
         )
 
     @display(description="Wire")
-    def show_wire(self, seller: Seller) -> str:
-        return seller.get_protocol_display()
-
-    @display(description="AdCP")
-    def show_version(self, seller: Seller) -> str:
-        return seller.adcp_version or "not asked yet"
+    def show_wire(self, seller: Seller) -> SafeString:
+        version = f"AdCP {seller.adcp_version}" if seller.adcp_version else "not asked yet"
+        return format_html(
+            '<span class="two">{}<small>{}</small></span>', seller.get_protocol_display(), version
+        )
 
     @display(description="Webhooks")
-    def show_webhooks(self, seller: Seller) -> str:
-        return ", ".join(presenters.webhooks_words(seller)).lower()
+    def show_webhooks(self, seller: Seller) -> SafeString:
+        return format_html('<span class="two">{}<small>{}</small></span>', *presenters.webhooks_words(seller))
 
     @display(description="Repeated purchase")
     def show_idempotency(self, seller: Seller) -> SafeString:
@@ -213,9 +213,11 @@ class AccountAdmin(ListPage):
     team_path = "advertiser__team"
     head = "Accounts"
     subhead = "Your advertisers’ accounts with sellers; booking needs an active one"
-    list_display = ["show_account", "advertiser", "seller", "show_status", "billing_party", "payment_terms"]
+    list_display = ["show_account", "seller", "show_status", "show_billing"]
+    change_form_outer_before_template = "desk/account_head.html"
     list_filter = ["seller", "status"]
     search_fields = ["advertiser__name"]
+    search_help_text = "A part of the advertiser’s name"
     ordering = ["advertiser__name", "seller__name"]
     list_select_related = ["advertiser", "seller"]
 
@@ -230,13 +232,38 @@ class AccountAdmin(ListPage):
             kwargs["queryset"] = visible(Advertiser.objects.all(), viewer(request))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        account = self.get_object(request, object_id) if object_id else None
+        if account is None:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        extra = {
+            "explain_link": explain_link(account),
+            "glyph": account_glyph(account.status),
+            "word": account.get_status_display(),
+            "terms": terms.payment(account.payment_terms),
+            **(extra_context or {}),
+        }
+        return super().changeform_view(request, object_id, form_url, extra)
+
     @display(description="Account")
     def show_account(self, account: Account) -> SafeString:
-        return format_html('<span class="mono">{}</span>', str(account))
+        return format_html(
+            '<span class="two">{}<small class="mono">{}</small></span>', account.advertiser.name, str(account)
+        )
+
+    @display(description="Billed to")
+    def show_billing(self, account: Account) -> SafeString:
+        paid = terms.payment(account.payment_terms) or text.DASH
+        return format_html(
+            '<span class="two">{}<small>{}</small></span>', account.billing_party or text.DASH, paid
+        )
 
     @display(description="State", ordering="status")
     def show_status(self, account: Account) -> SafeString:
-        glyph = {"active": "done", "pending_approval": "seller", "rejected": "failed"}.get(
-            account.status, "stopped"
-        )
-        return mark(glyph, account.get_status_display())
+        return mark(account_glyph(account.status), account.get_status_display())

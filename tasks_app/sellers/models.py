@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.core.validators import MinValueValidator
 from django.db import models
+from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 from encrypted_fields.fields import EncryptedCharField
 
@@ -194,6 +195,8 @@ class Account(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["advertiser", "seller"], name="account_once_per_seller")
         ]
+        # Found by the seller's id for it.
+        indexes = [models.Index(KeyTransform("account_id", "reference"), name="account_by_seller_id")]
 
     def __str__(self) -> str:
         return str(self.reference.get("account_id") or f"{self.advertiser} with {self.seller}")

@@ -1,0 +1,19 @@
+"""Packages found by the seller's name for them. Built beside running work: outside a transaction."""
+
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    atomic = False
+    dependencies = [("orders", "0009_mirror")]
+    operations = [
+        AddIndexConcurrently(
+            model_name="dealline",
+            index=models.Index(
+                condition=models.Q(("package_id", ""), _negated=True),
+                fields=["package_id"],
+                name="line_package",
+            ),
+        ),
+    ]

@@ -1,0 +1,314 @@
+"""Why a job, one of its steps, or a schedule stands as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.urls import reverse
+
+from tasks_app import clock
+from tasks_app.approvals.explain import question_mover
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.desk import text
+from tasks_app.desk.explain import (
+    NOBODY,
+    Answers,
+    Explainer,
+    Mover,
+    Standing,
+    explainer_register,
+    page_link,
+    stands,
+)
+from tasks_app.jobs.awaited import awaited_by
+from tasks_app.jobs.listing import waits_of
+from tasks_app.jobs.models import JOB_OPEN, WAITING, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.schedule import Schedule
+from tasks_app.jobs.selectors import schedules_of
+from tasks_app.jobs.waits import Wait, wait_of
+from tasks_app.people.actors import actor_names
+from tasks_app.people.roles import SCHEDULE_JOB, STEER_JOB
+from tasks_app.people.scope import visible
+
+J, S = JobStatus, StepStatus
+_WORKER = "A worker"
+_JOB_ENDED = {
+    J.COMPLETED: "Nothing: all its steps are done.",
+    J.FAILED: "Nothing: a step failed beyond its budget of attempts.",
+    J.CANCELLED: "Nothing: it was cancelled, and what it had not sent ended with it.",
+    J.EXPIRED: "Nothing: its time to live ran out.",
+    J.DELETED: "Nothing: it was hidden from view; its trail stays.",
+}
+_STEP_ENDED = {
+    S.COMPLETED: "Nothing: its work is done.",
+    S.FAILED: "Nothing: it failed beyond its budget of attempts.",
+    S.CANCELLED: "Nothing: it was not needed any more.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A job's facts. `waits`: what its steps wait for, in words; `question`: the most urgent one of them that
+    people are asked; `expires_at`: when its time to live is looked at next."""
+
+    status: str
+    waits: str = ""
+    question: Approval | None = None
+    expires_at: datetime | None = None
+
+
+def job_answers(run: Run) -> Answers:
+    """The answers for every status of a job. Raises KeyError for another."""
+    status = J(run.status)
+    if status not in JOB_OPEN:
+        again = (Mover(right=STEER_JOB, does="retry it as a new job, or hide it"),)
+        movers = again if status in (J.FAILED, J.CANCELLED, J.EXPIRED) else ()
+        return Answers(waiting=_JOB_ENDED[status], movers=movers, otherwise=NOBODY)
+    asked = (question_mover(run.question),) if run.question else ()
+    return Answers(
+        waiting=_job_waiting(run),
+        movers=(*asked, Mover(who=_WORKER, does="takes each step that is ready"), _cancels()),
+        otherwise=_expiry(run.expires_at),
+        deadline=run.expires_at,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A step's facts. `wait`: what it waits for, while it sleeps; `question`: the approval among that;
+    `before`: predecessors still to finish."""
+
+    status: str
+    wait: Wait | None = None
+    question: Approval | None = None
+    before: int = 0
+    lease_until: datetime | None = None
+    ready_at: datetime | None = None
+
+
+def step_answers(node: Node) -> Answers:
+    """The answers for every status of a step. Raises KeyError for another."""
+    return _STEPS[S(node.status)](node)
+
+
+def schedule_answers(*, paused: bool, next_due_at: datetime | None, starter: str) -> Answers:
+    """The answers about a schedule: running, paused or over."""
+    changes = Mover(right=SCHEDULE_JOB, does="pause, resume, change it or run it now")
+    if paused:
+        return Answers(
+            waiting="It waits for somebody to resume it.",
+            movers=(changes,),
+            otherwise="It starts nothing; times that pass meanwhile are not made up for.",
+        )
+    if next_due_at is None:
+        return Answers(waiting="Nothing: no further time is due.", movers=(changes,), otherwise=NOBODY)
+    return Answers(
+        waiting=f"It waits for its next time, {text.moment(next_due_at)}.",
+        movers=(Mover(who="The clock", does=f"starts its job then, in the name of {starter}"), changes),
+        otherwise="It starts by itself, as long as that person may start jobs.",
+        deadline=next_due_at,
+    )
+
+
+def register() -> None:
+    """Called when the application starts."""
+    explainer_register(
+        "job",
+        Explainer(
+            label="Job",
+            model=Job,
+            prefix="JOB",
+            right="tasks_app.view_job",
+            rows=lambda viewer: visible(Job.objects.defer("plan", "inputs", "outputs"), viewer),
+            answers=_job,
+            standing=stands,
+            title=lambda job: f"{job.recipe.replace('_', ' ').capitalize()}, version {job.recipe_version}",
+            link=page_link("tasks_app_job"),
+        ),
+    )
+    explainer_register(
+        "step",
+        Explainer(
+            label="Step",
+            model=Step,
+            right="tasks_app.view_step",
+            rows=lambda viewer: visible(
+                Step.objects.select_related("job").defer("job__plan", "job__inputs", "job__outputs"),
+                viewer,
+                team="job__team",
+            ),
+            answers=_step,
+            standing=lambda step: Standing(
+                status=step.status, since=step.status_since, team_id=step.job.team_id
+            ),
+            title=lambda step: f"{step.key} of {step.job.reference}",
+            link=lambda step: f"{reverse('admin:tasks_app_job_change', args=[step.job_id])}?step={step.pk}",
+        ),
+    )
+    explainer_register(
+        "schedule",
+        Explainer(
+            label="Schedule",
+            model=Schedule,
+            right="tasks_app.view_schedule",
+            rows=schedules_of,
+            answers=_schedule,
+            standing=_schedule_standing,
+            title=lambda schedule: schedule.name,
+            link=page_link("tasks_app_schedule"),
+        ),
+    )
+
+
+def _job(job: Job) -> Answers:
+    open_ = job.ended_at is None and job.status in JOB_OPEN
+    return job_answers(
+        Run(
+            status=job.status,
+            waits=waits_of([job]).get(job.pk, "") if open_ else "",
+            question=_question_of(job) if open_ else None,
+            expires_at=job.expires_at,
+        )
+    )
+
+
+def _question_of(job: Job) -> Approval | None:
+    asleep = Step.objects.filter(job=job, status=S.AWAITING_USER, waiting_for__contains={"type": "approvals"})
+    waits = asleep.values_list("waiting_for", flat=True)[:50]
+    ids = [pk for wait in waits if wait for pk in wait["ids"]]
+    asked = Approval.objects.filter(pk__in=ids, status=ApprovalStatus.OPEN)
+    return asked.defer("evidence").order_by("due_at").first() if ids else None
+
+
+def _step(step: Step) -> Answers:
+    asleep = step.status in WAITING
+    awaited = awaited_by([step]) if asleep else None
+    asked = awaited.approvals.values() if awaited else ()
+    still = sorted((one for one in asked if one.status == ApprovalStatus.OPEN), key=lambda one: one.due_at)
+    return step_answers(
+        Node(
+            status=step.status,
+            wait=wait_of(step, awaited) if awaited else None,
+            question=still[0] if still else None,
+            before=step.incoming,
+            lease_until=step.lease_until,
+            ready_at=step.ready_at,
+        )
+    )
+
+
+def _schedule(schedule: Schedule) -> Answers:
+    starter = actor_names({schedule.actor})[schedule.actor]
+    return schedule_answers(paused=schedule.paused, next_due_at=schedule.next_due_at, starter=starter)
+
+
+def _schedule_standing(schedule: Schedule) -> Standing:
+    """Since when: the entry that brought it there, else since it was made."""
+    over = schedule.next_due_at is None
+    word, glyph = (
+        ("Paused", "stopped") if schedule.paused else ("Over", "done") if over else ("Scheduled", "waiting")
+    )
+    kinds = ("paused",) if schedule.paused else ("started", "skipped") if over else ("resumed", "created")
+    latest = schedule.entries.filter(kind__in=kinds).first()
+    return Standing(
+        status=word.lower(),
+        word=word,
+        glyph=glyph,
+        since=latest.at if latest else schedule.created_at,
+        team_id=schedule.team_id,
+    )
+
+
+def _job_waiting(run: Run) -> str:
+    if run.waits:
+        return f"It waits for {run.waits}."
+    if run.status in (J.PENDING, J.QUEUED):
+        return "It waits for a worker to take its first step."
+    return "It waits for a worker to take, or to finish, its next step."
+
+
+def _expiry(at: datetime | None) -> str:
+    if at is None:
+        return "It waits on: nothing ends it by itself."
+    return (
+        f"Its time to live is looked at {text.moment(at)}: without progress of its own it expires. Waiting "
+        "for people and sellers is not counted."
+    )
+
+
+def _received(node: Node) -> Answers:
+    steps = (
+        "another step" if node.before == 1 else f"{node.before} other steps" if node.before else "its turn"
+    )
+    return Answers(
+        waiting=f"It waits for {steps} of its job.",
+        movers=(Mover(who="The steps before it", does="finish"), _cancels()),
+        otherwise="It is cancelled when the job ends without it.",
+    )
+
+
+def _queued(node: Node) -> Answers:
+    at = f", {text.moment_short(node.ready_at)}" if node.ready_at and node.ready_at > clock.now() else ""
+    return Answers(
+        waiting=f"It is ready and waits for a free worker{at}.",
+        movers=(Mover(who=_WORKER, does="takes it in its turn"), _skips()),
+        otherwise="It keeps its place; it ends with its job's time to live at the latest.",
+    )
+
+
+def _executing(node: Node) -> Answers:
+    over = f" {text.moment(node.lease_until)}" if node.lease_until else ""
+    return Answers(
+        waiting="A worker does it at this moment.",
+        movers=(Mover(who=_WORKER, does="finishes it, or puts it to sleep"), _cancels()),
+        otherwise=f"If the worker dies its lease ends{over}, and another takes the step over.",
+        deadline=node.lease_until,
+    )
+
+
+def _asleep(node: Node) -> Answers:
+    wait = node.wait
+    asked = (question_mover(node.question),) if node.question else ()
+    others = Mover(who="What it waits for", does="wakes it the moment it has come")
+    until = wait.until if wait else None
+    said = f"{wait.words.rstrip('.')}." if wait else "It waits to be woken."
+    return Answers(
+        waiting=said,
+        movers=(*(asked or (others,)), _skips()),
+        otherwise=_asleep_otherwise(until, bool(asked)),
+        deadline=until,
+    )
+
+
+def _asleep_otherwise(until: datetime | None, asked: bool) -> str:
+    if until is None:
+        return "It sleeps on and holds no worker; what it waits for has a deadline of its own."
+    if asked:
+        return (
+            f"The question expires {text.moment(until)}; that never approves, and the step goes on with it."
+        )
+    return f"At {text.moment(until)} what it waits for is over or overdue, and people or a worker go on."
+
+
+def _step_over(node: Node) -> Answers:
+    return Answers(waiting=_STEP_ENDED[S(node.status)], otherwise=NOBODY)
+
+
+def _cancels() -> Mover:
+    return Mover(right=STEER_JOB, does="cancel the job")
+
+
+def _skips() -> Mover:
+    return Mover(right=STEER_JOB, does="skip the step, or cancel the job")
+
+
+_STEPS: dict[str, Callable[[Node], Answers]] = {
+    S.RECEIVED: _received,
+    S.QUEUED: _queued,
+    S.EXECUTING: _executing,
+    S.AWAITING_TOOL: _asleep,
+    S.AWAITING_USER: _asleep,
+    **dict.fromkeys(_STEP_ENDED, _step_over),
+}
