@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("orders", "0009_mirror")]
+    dependencies = [("orders", "0010_calendar")]
     operations = [
         AddIndexConcurrently(
             model_name="dealline",

@@ -15,7 +15,7 @@ import tasks_app.ids
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("tasks_app", "0020_schedules")]
+    dependencies = [("tasks_app", "0023_deciding")]
     operations = [
         AddIndexConcurrently(
             model_name="account",
