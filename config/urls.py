@@ -7,11 +7,13 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from health_check.views import HealthCheckView
 
 from tasks_app.lifecycle.views import export_urls
+from tasks_app.people.views import urls as account_urls
 from tasks_app.webhooks.views import adcp_webhook
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index", permanent=False)),
     path("admin/audit/", include(export_urls)),
+    path("admin/account/", include(account_urls)),
     path("admin/", admin.site.urls),
     path("api/v1/", include("config.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),

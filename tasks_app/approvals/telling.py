@@ -62,10 +62,10 @@ def approvals_remind(*, limit: int = 500) -> int:
 
 
 def _groups(approvals: Sequence[Approval]) -> Collection[list[Approval]]:
-    """Those of one team that one actor asked for: the same people may decide on them."""
-    groups: dict[tuple[uuid.UUID, str], list[Approval]] = defaultdict(list)
+    """Those of one advertiser that one actor asked for: the same people may decide on them."""
+    groups: dict[tuple[uuid.UUID, uuid.UUID | None, str], list[Approval]] = defaultdict(list)
     for approval in approvals:
-        groups[approval.team_id, approval.requested_by].append(approval)
+        groups[approval.team_id, approval.advertiser_id, approval.requested_by].append(approval)
     return groups.values()
 
 
@@ -82,6 +82,7 @@ def _tell(group: list[Approval], column: _Told) -> None:
         level=Notification.Level.WARNING if again else Notification.Level.INFO,
         about=About(type="approval", id=first.pk) if many == 1 else About(type=_QUEUE, id=first.team_id),
         team=first.team,
+        advertiser_id=first.advertiser_id,
         right=DECIDE,
         not_for=first.requested_by,
         key=f"approval_{column}:{first.pk}:{many}:{ends:%Y%m%d%H%M}",

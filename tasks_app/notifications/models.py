@@ -6,7 +6,7 @@ from django.db import models
 from django.utils import timezone
 
 from tasks_app.ids import new_id
-from tasks_app.people.models import Team, User
+from tasks_app.people.models import Advertiser, Team, User
 
 
 class Notification(models.Model):
@@ -28,6 +28,9 @@ class Notification(models.Model):
     subject_type = models.CharField(max_length=32, blank=True)
     subject_id = models.UUIDField(null=True)
     team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)
+    advertiser = models.ForeignKey(
+        Advertiser, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     right = models.CharField(max_length=80, blank=True)
     not_for = models.CharField(max_length=80, blank=True)  # the key of who asked and may not answer
     # Told once: a second one with the same key is not made.

@@ -12,6 +12,7 @@ from tasks_app.lifecycle.names import names_of
 from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
 from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import User
+from tasks_app.people.scope import in_scope, members_of
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 RECENT, UNREAD_LATEST = 200, 1000
@@ -19,6 +20,8 @@ _UNREAD = """
 select count(*) from (
   select n.id from tasks_app_user_teams t cross join lateral (
     select id from tasks_app_notification where team_id = t.team_id and "right" = any(%s) and not_for <> %s
+     and (t.every_advertiser or advertiser_id is null or advertiser_id in (
+       select a.advertiser_id from tasks_app_user_teams_advertisers a where a.membership_id = t.id))
      order by id desc limit %s) n
    where t.user_id = %s
   union all
@@ -36,7 +39,7 @@ def notifications_of(viewer: User) -> QuerySet[Notification]:
         return Notification.objects.all()
     held = viewer.get_all_permissions()
     for_operators = Q(team__isnull=True, right__in=held)
-    for_members = Q(team__in=viewer.teams.all(), right__in={"", *held})
+    for_members = in_scope(Notification, viewer) & Q(right__in={"", *held})
     return Notification.objects.filter(for_members | for_operators).exclude(not_for=actor_key(viewer))
 
 
@@ -90,7 +93,7 @@ def mail_recipients(note: Notification) -> QuerySet[User]:
     if note.right:
         people = User.objects.with_perm(note.right, backend=_BACKEND)
     if note.team_id is not None:
-        people = people.filter(teams=note.team_id)
+        people = people.filter(members_of(note.team_id, note.advertiser_id))
     mailed = NotificationMail.objects.filter(notification=note, user=OuterRef("pk"))
     wanted = people.filter(mail_notifications=True, is_service=False).exclude(email="")
     asker = actor_user(note.not_for) if note.not_for else None

@@ -32,6 +32,8 @@ DELIVER_EVENT = "tasks_app.deliver_event"
 CANCEL_DEAL = "orders.cancel_deal"
 ADD_SELLER = "tasks_app.add_seller"
 TURN_KILL_SWITCH = "tasks_app.turn_kill_switch"
+VIEW_SECURITY_LOG = "tasks_app.view_securityevent"
+_PEOPLE = ("tasks_app.view_user", "tasks_app.view_team", "tasks_app.view_advertiser", "auth.view_group")
 _COMMANDS = ("tasks_app.view_command", "tasks_app.view_killswitch")
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -57,6 +59,8 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_RECONCILIATION,
         *_COMMANDS,
         "tasks_app.view_actor",
+        *_PEOPLE,
+        VIEW_SECURITY_LOG,
     ),
     "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION, DELIVER_EVENT),
     "Administrator": (
@@ -75,6 +79,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         "tasks_app.view_eventdelivery",
         *_RECONCILIATION,
         "tasks_app.view_actor",
+        VIEW_SECURITY_LOG,
         *(
             f"tasks_app.{verb}_{model}"
             for model in ("user", "team", "advertiser", "seller", "account")

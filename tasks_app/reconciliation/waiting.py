@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE, STEER_OPERATION
+from tasks_app.people.scope import members_of
 from tasks_app.reconciliation.models import ReconciliationFinding
 
 _NAMED = 3
@@ -26,7 +27,7 @@ class Waiting:
             (approval.subject_type, approval.subject_id): approval
             for approval in asked.defer("evidence").order_by("-due_at")
         }
-        self._people: dict[tuple[str, uuid.UUID | None], str] = {}
+        self._people: dict[tuple[str, uuid.UUID | None, uuid.UUID | None], str] = {}
 
     def question(self, finding: ReconciliationFinding) -> Approval | None:
         """The open approval about what the finding is about."""
@@ -41,24 +42,27 @@ class Waiting:
         if finding.holder is not None:
             return str(finding.holder)
         question = self.question(finding)
-        if question is not None and (deciders := self._with(DECIDE, finding.team_id)):
+        if question is not None and (deciders := self._with(DECIDE, finding)):
             return f"{question.reference}: {deciders}"
-        return self._with(STEER_OPERATION, finding.team_id)
+        return self._with(STEER_OPERATION, finding)
 
-    def _with(self, right: str, team_id: uuid.UUID | None) -> str:
-        key = (right, team_id)
+    def _with(self, right: str, finding: ReconciliationFinding) -> str:
+        advertiser_id = finding.account.advertiser_id if finding.account else None
+        key = (right, finding.team_id, advertiser_id)
         if key not in self._people:
-            people = list(people_with(right, team_id)[: _NAMED + 1])
+            people = list(people_with(right, finding.team_id, advertiser_id)[: _NAMED + 1])
             named = ", ".join(str(person) for person in people[:_NAMED])
             self._people[key] = f"{named} and others" if len(people) > _NAMED else named
         return self._people[key]
 
 
-def people_with(right: str, team_id: uuid.UUID | None) -> QuerySet[User]:
-    """People who hold `right` in the team; in any where it is nobody's for certain."""
+def people_with(
+    right: str, team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None = None
+) -> QuerySet[User]:
+    """People who hold `right` and see the advertiser of the team; in any where it is nobody's."""
     app, _, codename = right.partition(".")
     held = Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
     people = User.objects.filter(held | Q(is_superuser=True), is_active=True, is_service=False)
     if team_id is not None:
-        people = people.filter(Q(teams=team_id) | Q(is_superuser=True))
+        people = people.filter(members_of(team_id, advertiser_id) | Q(is_superuser=True))
     return people.distinct().order_by("is_superuser", "pk")
