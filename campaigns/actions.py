@@ -192,6 +192,7 @@ def _account_operation(run: Run, campaign: Campaign, seller: Seller) -> Operatio
         seller=seller,
         arguments={"accounts": [wanted]},
         team=campaign.team,
+        advertiser_id=campaign.buyer.pk,
     )
     operation = order_run(order=opening, actor=SYSTEM, awaited=True)
     if operation.published_at is None:
@@ -231,6 +232,7 @@ def _products_operation(run: Run, campaign: Campaign, seller: Seller) -> Operati
         actor=SYSTEM,
         team=campaign.team,
         account=account,
+        advertiser_id=campaign.buyer.pk,
     )
 
 

@@ -12,7 +12,9 @@ class CampaignsConfig(AppConfig):
 
         from campaigns import actions, explain, gates, live, rooms, search, surroundings
         from tasks_app.jobs.recipes import recipes_register
+        from tasks_app.people.scope import owned_register
 
+        owned_register("campaign", "campaigns.campaign")
         actions.register()
         explain.register()
         search.register()

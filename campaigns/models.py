@@ -37,6 +37,8 @@ class Campaign(Stateful):
     """One brief on its way to booked media. `brief` is as submitted, `problems` what is wrong with it."""
 
     entity = "campaign"
+    # One whose brief names no advertiser may be anybody's: of limited members only who sent it sees it.
+    unowned_is_requesters = True
 
     reference = models.CharField(max_length=20, unique=True, editable=False)
     status = FSMField(default=S.INITIALIZED, choices=S.choices, protected=True, editable=False)

@@ -17,6 +17,7 @@ from tasks_app.lifecycle.transitions import create, transition
 from tasks_app.people.actors import SYSTEM, actor_ensure
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.roles import SUBMIT_CAMPAIGN
+from tasks_app.people.scope import advertisers_seen
 from tasks_app.sellers.models import Seller
 
 
@@ -99,7 +100,7 @@ def _advertiser(user: User, raw: dict[str, Any]) -> Advertiser | None:
     name = raw.get("advertiser")
     if not isinstance(name, str):
         return None
-    return Advertiser.objects.filter(team__in=user.teams.all(), name__iexact=name.strip()).first()
+    return advertisers_seen(user).filter(name__iexact=name.strip()).first()
 
 
 def _advertiser_problems(advertiser: Advertiser | None, brief: Brief | None) -> list[Problem]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.templatetags.static import static
+from django.urls import reverse_lazy
 
 # (title, icon, model of the page) by group; a page is listed for whoever may see its model.
 _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
@@ -37,6 +38,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Audit trail", "receipt_long", "tasks_app.auditentry"),
             ("Policies", "policy", "tasks_app.approvalpolicy"),
             ("Exchange rates", "currency_exchange", "tasks_app.exchangerate"),
+            ("Security log", "shield_person", "tasks_app.securityevent"),
         ),
     ),
     (
@@ -133,6 +135,12 @@ UNFOLD: dict[str, Any] = {
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("desk/favicon.svg")}
     ],
     "DASHBOARD_CALLBACK": "campaigns.dashboard.dashboard",
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Sessions and second factor", "link": reverse_lazy("account")},
+            {"title": "Change password", "link": reverse_lazy("admin:password_change")},
+        ]
+    },
     "COMMAND": {"search_models": False},
     "SIDEBAR": {
         "show_search": True,

@@ -70,7 +70,6 @@ INSTALLED_APPS = [
     "config.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.postgres",
     "django.contrib.staticfiles",
@@ -100,8 +99,10 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "config.middleware.TimeZoneMiddleware",
+    "tasks_app.people.sessions.SeenMiddleware",
     "django_structlog.middlewares.RequestMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "tasks_app.people.gate.SecondFactorMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
@@ -174,11 +175,20 @@ AUTH_PASSWORD_VALIDATORS = [
         "OPTIONS": {"min_length": 12},
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "tasks_app.people.passwords.PasswordLog"},
 ]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_ENABLE_ACCESS_FAILURE_LOG = True
+# Who must have a second factor; empty for nobody. Anybody may set one up.
+SECOND_FACTOR_ROLES = env.list("FLIGHTDECK_SECOND_FACTOR_ROLES", default=["Approver", "Administrator"])
+SESSION_ENGINE = "tasks_app.people.sessions"
+SESSION_COOKIE_AGE = int(_positive("FLIGHTDECK_SESSION_HOURS", 168) * 3600)
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURITY_KEEP = timedelta(days=_positive("FLIGHTDECK_SECURITY_KEEP_DAYS", 400))
+if timedelta(days=90) > SECURITY_KEEP:
+    raise ImproperlyConfigured("FLIGHTDECK_SECURITY_KEEP_DAYS must be at least 90")
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 

@@ -11,6 +11,7 @@ from tasks_app.approvals.views import approval_link
 from tasks_app.desk.views import desk_urls
 from tasks_app.lifecycle.views import export_urls
 from tasks_app.notifications.bell import bell_view
+from tasks_app.people.views import urls as account_urls
 
 admin.autodiscover()  # a worker has not done so at its start
 urlpatterns = [
@@ -20,6 +21,7 @@ urlpatterns = [
     path("admin/approvals/open/<str:token>/", approval_link, name="approval_link"),
     path("admin/bell/", bell_view, name="bell"),
     path("admin/", include(desk_urls)),
+    path("admin/account/", include(account_urls)),
     path("admin/", admin.site.urls),
     path("calendar/", include(feed_urls)),
     path("api/v1/", include("config.api_urls")),

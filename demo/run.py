@@ -135,6 +135,8 @@ def _environment(urls: postgres.DatabaseUrls) -> dict[str, str]:
         "FLIGHTDECK_PUBLIC_URL": f"http://127.0.0.1:{port}",
         # What a user set for real use must not leak into the demo.
         "FLIGHTDECK_HOSTS": "127.0.0.1,localhost",
+        # Its people sign in with what is printed here alone.
+        "FLIGHTDECK_SECOND_FACTOR_ROLES": "",
     }
 
 

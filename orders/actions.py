@@ -58,6 +58,7 @@ def read_back(run: Run) -> Result:
         arguments=_which(deal).model_dump(mode="json", exclude_none=True),
         actor=SYSTEM,
         team=deal.team,
+        advertiser_id=deal.advertiser_id,
         account=deal.account,
     )
     if operation.published_at is None:

@@ -27,8 +27,10 @@ class OrdersConfig(AppConfig):
         )
         from tasks_app.jobs.recipes import recipes_register
         from tasks_app.operations.sweep import chore_register
+        from tasks_app.people.scope import owned_register
         from tasks_app.reconciliation.runs import reader_register
 
+        owned_register("deal", "orders.deal")
         actions.register()
         recipes_register(Path(__file__).parent / "recipes")
 

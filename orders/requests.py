@@ -29,9 +29,9 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.reads import read_ensure
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import actor_key
-from tasks_app.people.models import Team, User
+from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.roles import SEND_OPERATION
-from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.models import Seller
 
 # get_task_status is not among them: a task's state is its operation's own, and is observed there.
 READ_TASKS: dict[str, type[requests._Request]] = {
@@ -134,22 +134,21 @@ def _read(ask: Ask) -> Operation:
     wire = arguments_read(READ_TASKS[ask.task], ask.arguments)
     account = account_of(ask) if ask.task in _BY_ACCOUNT or names_account(ask) else None
     known = {"account": account.reference} if account else {}
+    brands = [] if account else advertisers_of(ask)
     return read_ensure(
         purpose=f"api:{ids.new_id()}",
         task_type=ask.task,
         seller=ask.seller,
         arguments={**wire.model_dump(mode="json", exclude_none=True), **known},
         actor=ask.user,
-        team=_team(ask, account),
+        team=account.advertiser.team if account else _team(ask, brands),
+        advertiser_id=brands[0].pk if brands else None,
         account=account,
     )
 
 
-def _team(ask: Ask, account: Account | None) -> Team:
-    """Whose operation it is: the account's team, the brand's, else the caller's first."""
-    if account is not None:
-        return account.advertiser.team
-    brands = advertisers_of(ask)
+def _team(ask: Ask, brands: list[Advertiser]) -> Team:
+    """Whose operation it is where no account says it: the brand's team, else the caller's first."""
     team = brands[0].team if brands else ask.user.teams.order_by("name").first()
     if team is None:
         raise OperationRefusedError("You belong to no team: ask an administrator.")

@@ -39,6 +39,8 @@ class TasksAppConfig(AppConfig):
         from tasks_app.operations import metrics as operation_metrics
         from tasks_app.operations import search as operations_search
         from tasks_app.operations.sweep import chore_register
+        from tasks_app.people import gate, security, sessions
+        from tasks_app.people.scope import owned_register
         from tasks_app.reconciliation import actions, queue, retention, runs
         from tasks_app.reconciliation import explain as reconciliation_explain
         from tasks_app.reconciliation import search as reconciliation_search
@@ -47,6 +49,11 @@ class TasksAppConfig(AppConfig):
         from tasks_app.webhooks import early
 
         private_networks_set(settings.PRIVATE_NETWORKS)
+        for kind in ("job", "operation", "approval", "command", "account"):
+            owned_register(kind, f"tasks_app.{kind}")
+        owned_register("step", "tasks_app.step", "job__advertiser")
+        owned_register("conflict", "tasks_app.conflict", "operation__advertiser")
+        owned_register("finding", "tasks_app.reconciliationfinding", "account__advertiser")
         log_lines.register()
         metrics.register()
         mail.register()
@@ -75,6 +82,10 @@ class TasksAppConfig(AppConfig):
         chore_register("gates_opened", questions.gates_ask_again)
         chore_register("reconciliation_woken", runs.runs_wake)
         chore_register("reports_pruned", retention.reports_prune)
+        security.register()
+        gate.register()
+        chore_register("security_log_pruned", security.security_forget)
+        chore_register("sessions_pruned", sessions.sessions_forget)
         early.register()
         handlers.register()
         bulk.register()

@@ -28,7 +28,8 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Observation, Operation
-from tasks_app.people.models import Actor, Advertiser, Team, User
+from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
+from tasks_app.people.security_models import LoginSession, RecoveryCode, SecondFactor, SecurityEvent
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
 from tasks_app.webhooks.models import SellerKey, SellerRevocations, SenderTally, WebhookDelivery
@@ -64,6 +65,8 @@ __all__ = [
     "LifecycleEdge",
     "LifecycleRule",
     "LinkUse",
+    "LoginSession",
+    "Membership",
     "Notification",
     "NotificationMail",
     "NotificationRead",
@@ -74,9 +77,12 @@ __all__ = [
     "OutsideEvent",
     "ReconciliationFinding",
     "ReconciliationRun",
+    "RecoveryCode",
     "SavedFilter",
     "Schedule",
     "ScheduleEntry",
+    "SecondFactor",
+    "SecurityEvent",
     "Seller",
     "SellerBreaker",
     "SellerKey",

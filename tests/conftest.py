@@ -7,6 +7,7 @@ gives a test that commits (processes, races) a database of its own. Child proces
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import connections
@@ -51,6 +52,12 @@ def django_db_setup(
 def _no_sellers_remembered() -> None:
     """Each test has its own."""
     forget_sellers()
+
+
+@pytest.fixture(autouse=True)
+def _no_second_factor(settings: Any) -> None:
+    """Sign-ins of tests are whole; what asks for the second factor says who needs it."""
+    settings.SECOND_FACTOR_ROLES = []
 
 
 @pytest.fixture

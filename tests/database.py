@@ -39,7 +39,7 @@ class Database:
 
     @property
     def env(self) -> dict[str, str]:
-        return self.urls.environment()
+        return {**self.urls.environment(), "FLIGHTDECK_SECOND_FACTOR_ROLES": ""}
 
 
 class TestServer:

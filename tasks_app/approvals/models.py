@@ -8,7 +8,7 @@ from django_fsm import FSMField, transition
 
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
-from tasks_app.people.models import Team
+from tasks_app.people.models import Advertiser, Team
 from tasks_app.people.roles import DECIDE
 
 
@@ -32,6 +32,9 @@ class Approval(Stateful):
     status = FSMField(default=S.OPEN, choices=S.choices, protected=True, editable=False)
     kind = models.CharField(max_length=40)
     team = models.ForeignKey(Team, on_delete=models.PROTECT)
+    advertiser = models.ForeignKey(
+        Advertiser, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     title = models.CharField(max_length=200)
     subject_type = models.CharField(max_length=32)
     subject_id = models.UUIDField()
@@ -79,6 +82,11 @@ class Approval(Stateful):
                 fields=["escalate_at"],
                 name="approval_escalates",
                 condition=models.Q(status="open", escalated_at__isnull=True, escalate_at__isnull=False),
+            ),
+            models.Index(
+                fields=["advertiser", "due_at"],
+                name="approval_open_of_advertiser",
+                condition=models.Q(status="open"),
             ),
         ]
 

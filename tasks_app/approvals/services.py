@@ -30,7 +30,7 @@ from tasks_app.lifecycle.transitions import Who, create, exact, transition
 from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
 from tasks_app.people.models import Team, User
 from tasks_app.people.roles import DECIDE
-from tasks_app.people.scope import visible
+from tasks_app.people.scope import advertiser_of, visible
 
 log = structlog.get_logger(__name__)
 _I_JSON_INTEGER = 2**53 - 1
@@ -142,6 +142,7 @@ def _ask(question: Question, requested_by: Who) -> Approval:
         reference=next_reference("APR"),
         kind=question.kind,
         team=question.team,
+        advertiser_id=advertiser_of(question.subject_type, question.subject_id),
         title=question.title[:200],
         subject_type=question.subject_type,
         subject_id=question.subject_id,

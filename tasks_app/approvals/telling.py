@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
 from django.db import transaction
@@ -62,10 +62,12 @@ def approvals_remind(*, limit: int = 500) -> int:
 
 
 def _groups(approvals: Sequence[Approval]) -> Collection[list[Approval]]:
-    """Those of one team that one actor asked for, of the same roles: the same people may decide on them."""
-    groups: dict[tuple[uuid.UUID, str, tuple[str, ...]], list[Approval]] = defaultdict(list)
-    for approval in approvals:
-        groups[approval.team_id, approval.requested_by, tuple(approval.roles)].append(approval)
+    """Those of one advertiser and of the same roles that one actor asked for: the same people may decide on
+    them."""
+    groups: dict[tuple[Any, ...], list[Approval]] = defaultdict(list)
+    for one in approvals:
+        key = (one.team_id, one.advertiser_id, one.requested_by, tuple(one.roles))
+        groups[key].append(one)
     return groups.values()
 
 
@@ -82,6 +84,7 @@ def _tell(group: list[Approval], column: _Told) -> None:
         level=Notification.Level.WARNING if again else Notification.Level.INFO,
         about=About(type="approval", id=first.pk) if many == 1 else About(type=_QUEUE, id=first.team_id),
         team=first.team,
+        advertiser_id=first.advertiser_id,
         right=DECIDE,
         roles=first.roles,
         not_for=first.requested_by,

@@ -8,7 +8,7 @@ from django.db import models
 from django.utils import timezone
 
 from tasks_app.ids import new_id
-from tasks_app.people.models import Team
+from tasks_app.people.models import Advertiser, Team
 from tasks_app.sellers.models import Seller
 
 
@@ -27,6 +27,9 @@ class Command(models.Model):
     digest = models.CharField(max_length=64)  # SHA-256 of RFC 8785 of {kind, payload}
     seller = models.ForeignKey(Seller, null=True, on_delete=models.PROTECT, related_name="+")
     team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT, related_name="+")
+    advertiser = models.ForeignKey(
+        Advertiser, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     # What it is for, in an upper storey: never a foreign key upward.
     subject_type = models.CharField(max_length=32, blank=True)
     subject_id = models.UUIDField(null=True)
@@ -52,6 +55,7 @@ class Command(models.Model):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["subject_type", "subject_id"], name="command_by_subject"),
+            models.Index(fields=["advertiser", "-id"], name="command_by_advertiser"),
             models.Index(
                 fields=["asked_at"],
                 name="command_waiting",

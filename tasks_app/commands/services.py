@@ -25,6 +25,7 @@ from tasks_app.commands.questions import gate_ask, gate_passed
 from tasks_app.lifecycle.transitions import Who
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team
+from tasks_app.people.scope import advertiser_of
 from tasks_app.sellers.models import Seller
 
 IDEMPOTENCY_KEY_CONFLICT = "IDEMPOTENCY_KEY_CONFLICT"
@@ -51,6 +52,7 @@ class Wanted:
     seller: Seller | None = None
     subject_type: str = ""
     subject_id: uuid.UUID | None = None
+    advertiser_id: uuid.UUID | None = None  # by default that of the subject
 
     @property
     def digest(self) -> str:
@@ -134,6 +136,7 @@ def _new(key: str, wanted: Wanted, actor: Who) -> Command:
         digest=wanted.digest,
         seller=wanted.seller,
         team=wanted.team,
+        advertiser_id=wanted.advertiser_id or advertiser_of(wanted.subject_type, wanted.subject_id),
         subject_type=wanted.subject_type,
         subject_id=wanted.subject_id,
         requested_by=actor_key(actor),

@@ -8,7 +8,7 @@ from django.utils import timezone
 from django_fsm import FSMField, transition
 
 from tasks_app.lifecycle.models import Stateful
-from tasks_app.people.models import Team
+from tasks_app.people.models import Advertiser, Team
 from tasks_app.people.roles import STEER_JOB
 
 
@@ -69,6 +69,9 @@ class Job(Stateful):
     outputs = models.JSONField(null=True)
     error = models.TextField(blank=True)
     team = models.ForeignKey(Team, on_delete=models.PROTECT)
+    advertiser = models.ForeignKey(
+        Advertiser, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     requested_by = models.CharField(max_length=80)
     request_id = models.CharField(max_length=64, blank=True)  # the request (or task) that began it all
     subject_type = models.CharField(max_length=32, blank=True)
@@ -88,6 +91,7 @@ class Job(Stateful):
         permissions = [("steer_job", "May cancel, retry and hide jobs")]
         indexes = [
             models.Index(fields=["subject_type", "subject_id"], name="job_by_subject"),
+            models.Index(fields=["advertiser", "-id"], name="job_by_advertiser"),
             models.Index(
                 fields=["expires_at"],
                 name="job_to_expire",

@@ -14,6 +14,8 @@ from tasks_app.people.models import Team
 class OutsideEvent(models.Model):
     """Something that happened elsewhere: kept as it came, for one step: empty until one takes it."""
 
+    advertiser_path = "step__job__advertiser"
+
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     team = models.ForeignKey(Team, on_delete=models.PROTECT)
     name = models.CharField(max_length=80)

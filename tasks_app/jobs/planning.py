@@ -19,6 +19,7 @@ from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, create_many, transition
 from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import Team
+from tasks_app.people.scope import advertiser_of
 from tasks_app.tracing import origin
 
 
@@ -45,6 +46,7 @@ def job_start(
         plan=recipe_pinned(plan, pinned),
         inputs=inputs,
         team=team,
+        advertiser_id=_advertiser(subject_type, subject_id, parent_step),
         requested_by=actor_key(actor),
         request_id=parent_step.job.request_id if parent_step else origin(),
         subject_type=subject_type,
@@ -55,6 +57,13 @@ def job_start(
     )
     init_instance(job=job, plan=plan, actor=actor, reason=f"{plan.title} started")
     return job
+
+
+def _advertiser(
+    subject_type: str, subject_id: uuid.UUID | None, parent_step: Step | None
+) -> uuid.UUID | None:
+    found = advertiser_of(subject_type, subject_id)
+    return found or (parent_step.job.advertiser_id if parent_step else None)
 
 
 @transaction.atomic

@@ -32,6 +32,7 @@ _TAKEN_OVER = (
     "plan",
     "inputs",
     "team",
+    "advertiser_id",
     "subject_type",
     "subject_id",
     "priority",

@@ -26,8 +26,8 @@ def install_move(entity: str, table: str) -> migrations.RunSQL:
 
 
 def install_steps() -> migrations.RunSQL:
-    """`fd_steps_done` and `fd_steps_claim`: completing steps, releasing their successors and claiming the next,
-    in one call each."""
+    """`fd_steps_done` and `fd_steps_claim`: completing steps, releasing their successors and claiming the
+    next, in one call each."""
     return migrations.RunSQL((_SQL / "steps.sql").read_text(), (_SQL / "steps_drop.sql").read_text())
 
 

@@ -15,6 +15,7 @@ from tasks_app.desk.export import beside
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.export import trail_csv, trail_jsonl
 from tasks_app.lifecycle.selectors import entries_visible
+from tasks_app.people.security import Kind, address_of, security_record
 
 _FORMS = {
     "csv": (trail_csv, "text/csv; charset=utf-8"),
@@ -31,6 +32,13 @@ def trail_export(request: HttpRequest, kind: str, pk: uuid.UUID, form: str) -> S
         raise PermissionDenied
     if not entries_visible(person).filter(entity_type=kind, entity_id=pk).exists():
         raise Http404
+    security_record(
+        event=Kind.EXPORTED,
+        actor=person,
+        about=f"trail of {kind} {pk}",
+        detail={"form": form},
+        address=address_of(request),
+    )
     lines, content_type = _FORMS[form]
     told = lines(kind, pk)
     answer = StreamingHttpResponse(

@@ -7,14 +7,14 @@ from django.utils import timezone
 from encrypted_fields.fields import EncryptedCharField
 
 from tasks_app.ids import new_id
-from tasks_app.people.models import Team, User
+from tasks_app.people.models import Advertiser, Team, User
 
 
 class Notification(models.Model):
     """One thing that people are told. A team's is for its members, with a `right` for those who hold it;
-    without a team it is for all who hold `right` (operators), or for one `person`. `roles` narrows the first two to
-    who has one of them. Never for `not_for`, an actor. `subject_type` and `subject_id` name what it is about, in any
-    storey."""
+    without a team it is for all who hold `right` (operators), or for one `person`. `roles` narrows the first two
+    to who has one of them. Never for `not_for`, an actor. `subject_type` and `subject_id` name what it is about,
+    in any storey."""
 
     class Level(models.TextChoices):
         INFO = "info"
@@ -30,6 +30,9 @@ class Notification(models.Model):
     subject_type = models.CharField(max_length=32, blank=True)
     subject_id = models.UUIDField(null=True)
     team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)
+    advertiser = models.ForeignKey(
+        Advertiser, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     right = models.CharField(max_length=80, blank=True)
     roles = models.JSONField(default=list)
     person = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="+")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import Any
 
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -14,7 +13,7 @@ from tasks_app.notifications.models import Notification, NotificationMail, Notif
 from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import User
 from tasks_app.people.roles import ADMINISTRATOR
-from tasks_app.people.scope import roles_held
+from tasks_app.people.scope import in_scope, members_of, roles_held
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 RECENT, UNREAD_LATEST = 200, 1000
@@ -24,6 +23,8 @@ select count(*) from (
     select id from tasks_app_notification where team_id = t.team_id and "right" = any(%s) and not_for <> %s
        and (roles = '[]' or roles ?| array(select g.name from auth_group g
            join tasks_app_user_groups h on h.group_id = g.id where h.user_id = %s))
+       and (t.every_advertiser or advertiser_id is null or advertiser_id in (
+         select a.advertiser_id from tasks_app_user_teams_advertisers a where a.membership_id = t.id))
      order by id desc limit %s) n
    where t.user_id = %s
   union all
@@ -45,7 +46,7 @@ def notifications_of(viewer: User) -> QuerySet[Notification]:
         return Notification.objects.filter(Q(person__isnull=True) | Q(person=viewer))
     held = viewer.get_all_permissions()
     for_operators = Q(team__isnull=True, right__in=held)
-    for_members = Q(team__in=viewer.teams.all(), right__in={"", *held})
+    for_members = in_scope(Notification, viewer) & Q(right__in={"", *held})
     for_roles = Q(roles=[]) | Q(roles__has_any_keys=sorted(roles_held(viewer)))
     mine = Q(person=viewer)
     told = Notification.objects.filter((for_members | for_operators) & for_roles | mine)
@@ -104,7 +105,7 @@ def mail_recipients(note: Notification) -> QuerySet[User]:
     if note.right:
         people = User.objects.with_perm(note.right, backend=_BACKEND)
     if note.team_id is not None:
-        people = people.filter(teams=note.team_id)
+        people = people.filter(members_of(note.team_id, note.advertiser_id))
     if note.roles:
         people = people.filter(Q(groups__name__in=note.roles) | _stands_for(note.roles))
     if note.person_id is not None:

@@ -14,6 +14,7 @@ from tasks_app.ids import first_id_at
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of, notifications_unread
 from tasks_app.people.models import Team, User
+from tasks_app.people.scope import advertiser_of
 
 _TITLE_CHARS = Notification._meta.get_field("title").max_length or 200
 _AT_ONCE = 2000
@@ -40,6 +41,7 @@ def notify(
     level: str = Notification.Level.INFO,
     about: About | None = None,
     team: Team | None = None,
+    advertiser_id: uuid.UUID | None = None,
     right: str = "",
     roles: Sequence[str] = (),
     person: User | None = None,
@@ -47,9 +49,10 @@ def notify(
     key: str | None = None,
 ) -> bool:
     """Tell a team, those of it who hold `right`, or all who do, in the caller's transaction; of them only who
-    has one of `roles`, where some are named; or one `person` alone. Never the actor `not_for` (a key). With a
-    `key` it is told once, however often it is said; answers whether it was told now. The event
-    `notification.told` is written with it. A title is one line. Raises ValueError when it is for nobody."""
+    has one of `roles`, where some are named; or one `person` alone. Never the actor `not_for` (a key). Of a
+    team those hear it who see `advertiser_id`'s, by default that of what it is about. With a `key` it is told
+    once, however often it is said; answers whether it was told now. The event `notification.told` is written
+    with it. A title is one line. Raises ValueError when it is for nobody."""
     if person is None and team is None and not right:
         raise ValueError(f"{kind}: a notification is for a team, for who holds a right, or for a person")
     if person is not None and (team is not None or right):
@@ -62,6 +65,7 @@ def notify(
         subject_type=about.type if about else "",
         subject_id=about.id if about else None,
         team=team,
+        advertiser_id=advertiser_id or (advertiser_of(about.type, about.id) if about and team else None),
         right=right,
         roles=list(roles),
         person=person,

@@ -29,6 +29,7 @@ from tasks_app.operations.tokens import webhook_token_of
 from tasks_app.operations.turns import turn_take
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team
+from tasks_app.people.scope import advertiser_of
 from tasks_app.sellers.models import Account, Seller
 
 HIDDEN = "(hidden)"
@@ -46,6 +47,7 @@ def operation_ensure(
     team: Team | None,
     account: Account | None = None,
     subject: Subject | None = None,
+    advertiser_id: uuid.UUID | None = None,
     held: bool = False,
 ) -> Operation:
     """The operation of `purpose`, made on first use with frozen request bytes and a UUIDv4 key.
@@ -68,6 +70,7 @@ def operation_ensure(
         team=team,
         account=account,
         subject=subject,
+        advertiser_id=advertiser_id,
         held=held,
     )
 
@@ -82,12 +85,15 @@ def operation_make(
     team: Team | None,
     account: Account | None,
     subject: Subject | None,
+    advertiser_id: uuid.UUID | None,
     held: bool,
 ) -> Operation:
     """A new operation, whether or not its seller may be sent anything at this moment; where another worker
-    made that of the same purpose meanwhile, theirs."""
+    made that of the same purpose meanwhile, theirs. Its advertiser is the account's, the one that is named,
+    or that of its subject."""
     mutation = task_type not in READS
     operation = _new(purpose, task_type, seller, actor, team, account, subject)
+    operation.advertiser_id = _advertiser(account, advertiser_id, subject)
     sent = _wire_arguments(operation, arguments, mutation=mutation)
     operation.request_text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     operation.request = _for_eyes(sent)
@@ -143,6 +149,14 @@ def _new(
         subject_id=subject.id if subject else None,
         deadline_at=clock.now() + policy.deadline(task_type, seller),
     )
+
+
+def _advertiser(
+    account: Account | None, advertiser_id: uuid.UUID | None, subject: Subject | None
+) -> uuid.UUID | None:
+    if account is not None:
+        return account.advertiser_id
+    return advertiser_id or (advertiser_of(subject.type, subject.id) if subject else None)
 
 
 def _wire_arguments(operation: Operation, arguments: Mapping[str, Any], *, mutation: bool) -> dict[str, Any]:

@@ -18,6 +18,8 @@ class Conflict(models.Model):
     contradiction is opened once however often it is repeated (AdCP L3/async-identity-and-convergence).
     """
 
+    advertiser_path = "operation__advertiser"
+
     class Kind(models.TextChoices):
         TERMINAL = "terminal", "Two different ends"
         TASK = "task", "Another task_id"

@@ -59,6 +59,7 @@ class AdcpAdapter:
             team=command.team,
             account=Account.objects.get(pk=account_id) if account_id else None,
             subject=subject or None,
+            advertiser_id=command.advertiser_id,
             held=True,
         )
         return {"operation": str(operation.pk), "reference": operation.reference}

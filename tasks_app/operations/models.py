@@ -12,7 +12,7 @@ from encrypted_fields.fields import EncryptedCharField, EncryptedTextField
 
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
-from tasks_app.people.models import Team
+from tasks_app.people.models import Advertiser, Team
 from tasks_app.people.roles import DECIDE, STEER_OPERATION
 from tasks_app.sellers.models import Account, Seller
 
@@ -91,6 +91,9 @@ class Operation(Stateful):
     seller = models.ForeignKey(Seller, on_delete=models.PROTECT, related_name="operations")
     account = models.ForeignKey(Account, null=True, on_delete=models.PROTECT, related_name="operations")
     team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)
+    advertiser = models.ForeignKey(
+        Advertiser, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     requested_by = models.CharField(max_length=80)
     # What this is for, in an upper storey: never a foreign key upward.
     subject_type = models.CharField(max_length=32, blank=True)
@@ -181,6 +184,7 @@ class Operation(Stateful):
                 condition=models.Q(published_at__isnull=True, settled_at__isnull=False),
             ),
             models.Index(fields=["subject_type", "subject_id"], name="operation_by_subject"),
+            models.Index(fields=["advertiser", "-id"], name="operation_by_advertiser"),
             models.Index(
                 fields=["team", "deadline_at"],
                 name="operation_unsettled",

@@ -42,6 +42,7 @@ class Order:
     team: Team | None
     account: Account | None = None
     subject: Subject | None = None
+    advertiser_id: uuid.UUID | None = None  # where neither account nor subject says whose it is
 
     @property
     def wanted(self) -> Wanted:
@@ -58,6 +59,7 @@ class Order:
             seller=self.seller,
             subject_type=self.subject.type if self.subject else "",
             subject_id=self.subject.id if self.subject else None,
+            advertiser_id=self.account.advertiser_id if self.account else self.advertiser_id,
         )
 
 
@@ -111,6 +113,7 @@ def order_command(operation: Operation) -> Command:
             "digest": canonical_digest({"kind": kind, "payload": payload}),
             "seller": operation.seller,
             "team": operation.team,
+            "advertiser_id": operation.advertiser_id,
             "subject_type": operation.subject_type,
             "subject_id": operation.subject_id,
             "requested_by": operation.requested_by,

@@ -25,6 +25,7 @@ from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.reconcile import tasks_reconcile
 from tasks_app.operations.services import operation_poll_now
 from tasks_app.people.actors import SYSTEM
+from tasks_app.people.scope import advertiser_of
 from tasks_app.sellers.models import Seller
 
 TASK = "task"
@@ -81,6 +82,7 @@ def _placeholder(seller: Seller, finding: Finding) -> Operation:
         seller=seller,
         account_id=finding.account_id,
         team_id=finding.team_id,
+        advertiser_id=advertiser_of("account", finding.account_id),
         requested_by=SYSTEM,
         request_text=json.dumps({}),
         request={"observed_only": True, "listed_as": told},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ def read_ensure(
     team: Team | None,
     account: Account | None = None,
     subject: Subject | None = None,
+    advertiser_id: uuid.UUID | None = None,
 ) -> Operation:
     """The read of `purpose`, made on first use and due at once. Raises OperationRefusedError (the seller is
     off), EffectRefusedError (a pure action asks nobody), ValueError for a task that is no read."""
@@ -39,4 +41,5 @@ def read_ensure(
         team=team,
         account=account,
         subject=subject,
+        advertiser_id=advertiser_id,
     )

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 from zoneinfo import available_timezones
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
-from django.db.models import Model
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
-from unfold.decorators import display
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.paginator import InfinitePaginator
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from tasks_app.people.actors import actor_ensure
-from tasks_app.people.models import Actor, Advertiser, Team, User
+from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
+from tasks_app.people.rights import rights_changed, rights_of
+from tasks_app.people.second_factor import factor_remove
+from tasks_app.people.security import Kind, address_of, security_record
+from tasks_app.people.security_models import SecurityEvent
+from tasks_app.people.sessions import sessions_drop
 
 admin.site.unregister(Group)
 _CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -50,6 +57,38 @@ class _NewPersonForm(UserCreationForm, _Zoned):
     pass
 
 
+class _MembershipForm(forms.ModelForm):
+    def clean(self) -> dict[str, Any]:
+        said: dict[str, Any] = super().clean() or self.cleaned_data
+        team, named = said.get("team"), said.get("advertisers")
+        if team is None or said.get("DELETE"):
+            return said
+        if named is not None and any(advertiser.team_id != team.pk for advertiser in named):
+            self.add_error("advertisers", f"These must be advertisers of {team}.")
+        if named and said.get("every_advertiser"):
+            self.add_error("advertisers", "Either every advertiser, or those named: not both.")
+        return said
+
+
+class _MembershipInline(TabularInline):
+    """Whoever may change a person may change what they see."""
+
+    model = Membership
+    form = _MembershipForm
+    extra = 0
+    fields = ("team", "every_advertiser", "advertisers")
+    autocomplete_fields = ("advertisers",)
+    verbose_name, verbose_name_plural = "team", "teams"
+
+    def _may(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(request.user.has_perm("tasks_app.change_user"))
+
+    has_add_permission = has_change_permission = has_delete_permission = _may
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(request.user.has_perm("tasks_app.view_user"))
+
+
 @admin.register(User)
 class PersonAdmin(UserAdmin, _Kept):
     """Logins with their role and teams. Rights come from roles alone, never singly."""
@@ -60,16 +99,18 @@ class PersonAdmin(UserAdmin, _Kept):
     search_fields = ("username", "first_name", "last_name", "email")
     filter_horizontal = ()
     readonly_fields = ("last_login", "date_joined")
+    inlines = (_MembershipInline,)
+    actions = ("end_sessions", "reset_factor")
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         ("Person", {"fields": ("first_name", "last_name", "email", "mail_notifications", "time_zone")}),
-        ("Role", {"fields": ("groups", "teams", "is_active", "is_staff", "is_service")}),
+        ("Role", {"fields": ("groups", "is_active", "is_staff", "is_service")}),
         ("Dates", {"fields": ("last_login", "date_joined")}),
     )
     add_fieldsets = (
         (None, {"fields": ("username", "usable_password", "password1", "password2")}),
         ("Person", {"fields": ("first_name", "last_name", "email", "time_zone")}),
-        ("Role", {"fields": ("groups", "teams", "is_staff", "is_service")}),
+        ("Role", {"fields": ("groups", "is_staff", "is_service")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -82,9 +123,41 @@ class PersonAdmin(UserAdmin, _Kept):
         return bool(super().has_change_permission(request, obj))
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        form.rights_before = rights_of(obj) if change else {}
         super().save_model(request, obj, form, change)
         actor = actor_ensure(user=obj)
         Actor.objects.filter(pk=actor.pk).update(name=str(obj)[:160])
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        rights_changed(
+            user=form.instance,
+            before=form.rights_before,
+            by=cast(User, request.user),
+            address=address_of(request),
+        )
+
+    @action(description="Sign out everywhere")
+    def end_sessions(self, request: HttpRequest, people: QuerySet[User]) -> None:
+        for person in self._changeable(request, people):
+            ended = sessions_drop(user=person)
+            _record(request, Kind.SESSIONS_ENDED, person.username, {"ended": ended})
+        messages.success(request, "They are signed out.")
+
+    @action(description="Reset second factor")
+    def reset_factor(self, request: HttpRequest, people: QuerySet[User]) -> None:
+        by, address = cast(User, request.user), address_of(request)
+        reset = [
+            p for p in self._changeable(request, people) if factor_remove(user=p, by=by, address=address)
+        ]
+        messages.success(request, f"Second factors reset: {len(reset)}.")
+
+    def _changeable(self, request: HttpRequest, people: QuerySet[User]) -> list[User]:
+        """Those of `people` whom this person may change. Raises PermissionDenied where it is not all."""
+        chosen = list(people)
+        if not all(self.has_change_permission(request, person) for person in chosen):
+            raise PermissionDenied
+        return chosen
 
     @display(description="Name", ordering="first_name")
     def show_name(self, person: User) -> str:
@@ -109,8 +182,24 @@ class PersonAdmin(UserAdmin, _Kept):
         return ", ".join(team.name for team in person.teams.all()) or "–"
 
 
+class _Recorded(_Kept):
+    """Each change is in the security log."""
+
+    recorded_as: str
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        fields = {
+            name: [_word(form.initial.get(name)), _word(form.cleaned_data[name])]
+            for name in form.changed_data
+        }
+        if fields:
+            _record(request, self.recorded_as, str(obj), {"changes": fields})
+
+
 @admin.register(Team)
-class TeamAdmin(_Kept):
+class TeamAdmin(_Recorded):
+    recorded_as = Kind.TEAM_CHANGED
     search_fields = ("name",)
 
 
@@ -139,9 +228,71 @@ class _AdvertiserForm(forms.ModelForm):
 
 
 @admin.register(Advertiser)
-class AdvertiserAdmin(_Kept):
+class AdvertiserAdmin(_Recorded):
+    """Its team is chosen once: what it bought stays with that team."""
+
+    recorded_as = Kind.ADVERTISER_CHANGED
     form = _AdvertiserForm
     list_display = ("name", "brand_domain", "team")
     list_filter = ("team",)
     list_select_related = ("team",)
     search_fields = ("name", "brand_domain")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return ("team",) if obj else ()
+
+
+@admin.register(SecurityEvent)
+class SecurityLogAdmin(_Kept):
+    """Read by auditors and administrators; written by what happens."""
+
+    list_display = ("at", "event", "show_actor", "about", "address", "show_detail")
+    list_filter = ("event",)
+    search_fields = ("=actor_name", "=about", "=address", "=request")
+    search_help_text = "A name, a login, an address or a request's id, whole"
+    ordering = ("-id",)
+    list_per_page = 50
+    show_full_result_count = False
+    paginator = InfinitePaginator
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    @display(description="Who")
+    def show_actor(self, event: SecurityEvent) -> str:
+        return event.actor_name or "–"
+
+    @display(description="Detail")
+    def show_detail(self, event: SecurityEvent) -> str:
+        return _told(event.detail)
+
+
+def _told(detail: dict[str, Any]) -> str:
+    """What an entry holds, in words: changes as "field: from → to"."""
+    changes = detail.get("changes", {})
+    parts = [f"{name}: {_word(was)} → {_word(now)}" for name, (was, now) in changes.items()]
+    parts += [f"{name}: {_word(value)}" for name, value in detail.items() if name != "changes"]
+    return "; ".join(parts) or "–"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} ({_word(inner)})" for name, inner in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value in (None, "") else str(value)
+
+
+def _record(request: HttpRequest, event: str, about: str, detail: dict[str, Any]) -> None:
+    security_record(
+        event=event,
+        actor=cast(User, request.user),
+        about=about,
+        detail=detail,
+        address=address_of(request),
+    )

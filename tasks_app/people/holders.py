@@ -9,23 +9,28 @@ from django.db.models import F, Q, QuerySet
 
 from tasks_app.people.models import User
 from tasks_app.people.roles import ROLES
+from tasks_app.people.scope import members_of
 
 _MOST = 2000  # rows of people and rights that one question reads
 
 
-def people_with(right: str, team_id: uuid.UUID | None) -> QuerySet[User]:
-    """Active people who hold `right` in the team, superusers last; in any team where it is nobody's for
-    certain (None)."""
-    return _people([right], team_id).distinct().order_by("is_superuser", "pk")
+def people_with(
+    right: str, team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None = None
+) -> QuerySet[User]:
+    """Active people who hold `right` and see what is the team's and, where it has one, the advertiser's,
+    superusers last; in any team where it is nobody's for certain (None)."""
+    return _people([right], team_id, advertiser_id).distinct().order_by("is_superuser", "pk")
 
 
-def holders_of(rights: Collection[str], team_id: uuid.UUID | None) -> dict[str, dict[uuid.UUID, str]]:
-    """Right to the people who hold it in the team (id to name), superusers last; one query."""
+def holders_of(
+    rights: Collection[str], team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None = None
+) -> dict[str, dict[uuid.UUID, str]]:
+    """Right to the people whom `people_with` answers (id to name), superusers last; one query."""
     found: dict[str, dict[uuid.UUID, str]] = {right: {} for right in rights}
     if not found:
         return found
     rows = (
-        _people(rights, team_id)
+        _people(rights, team_id, advertiser_id)
         .annotate(
             app=F("groups__permissions__content_type__app_label"), code=F("groups__permissions__codename")
         )
@@ -43,10 +48,14 @@ def roles_with(right: str) -> list[str]:
     return [role for role, rights in ROLES.items() if right in rights and role != "Integration"]
 
 
-def _people(rights: Iterable[str], team_id: uuid.UUID | None) -> QuerySet[User]:
+def _people(
+    rights: Iterable[str], team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None
+) -> QuerySet[User]:
     held = Q(is_superuser=True)
     for right in rights:
         app, _, codename = right.partition(".")
         held |= Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
     people = User.objects.filter(held, is_active=True, is_service=False)
-    return people if team_id is None else people.filter(Q(teams=team_id) | Q(is_superuser=True))
+    if team_id is None:
+        return people
+    return people.filter(members_of(team_id, advertiser_id) | Q(is_superuser=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.indexes import OpClass
 from django.db import models
@@ -27,6 +29,9 @@ class Advertiser(models.Model):
     """A client whose media is bought, with the brand domain sellers know it by."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    # Where a row of this model finds its advertiser (people/scope.py).
+    advertiser_path = "pk"
+
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="advertisers")
     name = models.CharField(max_length=160)
     brand_domain = models.CharField(max_length=253)
@@ -47,7 +52,7 @@ class User(AbstractUser):
     """A login. What it did is recorded under its Actor, which outlives it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    teams = models.ManyToManyField(Team, related_name="users", blank=True)
+    teams = models.ManyToManyField(Team, related_name="users", blank=True, through="Membership")
     time_zone = models.CharField(max_length=64, default="UTC")
     mail_notifications = models.BooleanField(
         "e-mail notifications", default=False, help_text="One e-mail for each notification."
@@ -56,8 +61,29 @@ class User(AbstractUser):
         default=False, help_text="A service account: acts as agent:<id>, never decides."
     )
 
+    _scope: Any = None  # people/scope.py reads it once for an instance
+
     def __str__(self) -> str:
         return self.get_full_name() or self.username
+
+
+class Membership(models.Model):
+    """That somebody belongs to a team: to all of it, or to some of its advertisers alone (decision 0030)."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    every_advertiser = models.BooleanField(
+        default=True, help_text="All advertisers of the team, also future ones; else those named alone."
+    )
+    advertisers = models.ManyToManyField(Advertiser, related_name="+", blank=True)
+
+    class Meta:
+        db_table = "tasks_app_user_teams"  # it began as the bare table of User.teams
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["user", "team"], name="member_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team}"
 
 
 class Actor(models.Model):

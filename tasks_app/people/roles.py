@@ -36,6 +36,8 @@ ADD_SELLER = "tasks_app.add_seller"
 TURN_KILL_SWITCH = "tasks_app.turn_kill_switch"
 MANAGE_POLICIES = "tasks_app.manage_policies"
 ADMINISTRATOR = "Administrator"
+VIEW_SECURITY_LOG = "tasks_app.view_securityevent"
+_PEOPLE = ("tasks_app.view_user", "tasks_app.view_team", "tasks_app.view_advertiser", "auth.view_group")
 _COMMANDS = ("tasks_app.view_command", "tasks_app.view_killswitch")
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -61,6 +63,8 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_RECONCILIATION,
         *_COMMANDS,
         "tasks_app.view_actor",
+        *_PEOPLE,
+        VIEW_SECURITY_LOG,
     ),
     "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION, DELIVER_EVENT),
     "Administrator": (
@@ -80,6 +84,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         "tasks_app.view_eventdelivery",
         *_RECONCILIATION,
         "tasks_app.view_actor",
+        VIEW_SECURITY_LOG,
         *(
             f"tasks_app.{verb}_{model}"
             for model in ("user", "team", "advertiser", "seller", "account")

@@ -1,23 +1,93 @@
-"""Who sees what: root entities belong to a team; a viewer sees those of their own teams."""
+"""Who sees what: root entities belong to a team and mostly to an advertiser of it (decision 0030).
+
+A viewer sees what their teams own; of a team in which they have some advertisers only, what is those
+advertisers'. What belongs to no advertiser goes by team.
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+import uuid
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.apps import apps
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Model, Q, QuerySet
 
-from tasks_app.people.models import Team, User
+from tasks_app.people.actors import actor_key
+from tasks_app.people.models import Advertiser, Membership, Team, User
 from tasks_app.people.roles import ADMINISTRATOR
 
 M = TypeVar("M", bound=Model)
 _HELD = "_roles_held"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """`whole` teams, and those of which only `advertisers` are somebody's."""
+
+    whole: frozenset[uuid.UUID]
+    limited: frozenset[uuid.UUID]
+    advertisers: frozenset[uuid.UUID]
+
+
+def scope_of(viewer: User) -> Scope:
+    """The viewer's scope; read once for each instance of a user, as Django reads their rights."""
+    known: Scope | None = viewer._scope
+    if known is not None:
+        return known
+    rows = list(
+        Membership.objects.filter(user=viewer).values_list("team_id", "every_advertiser", "advertisers")
+    )
+    scope = Scope(
+        whole=frozenset(team for team, every, _ in rows if every),
+        limited=frozenset(team for team, every, _ in rows if not every),
+        advertisers=frozenset(one for _, every, one in rows if not every and one is not None),
+    )
+    viewer._scope = scope
+    return scope
+
+
 def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> QuerySet[M]:
-    """`queryset` narrowed to the viewer's teams; `team` is the lookup path to the owning team."""
+    """`queryset` narrowed to the viewer's scope; `team` is the lookup path to the owning team."""
     if viewer.is_superuser:
         return queryset
-    return queryset.filter(**{f"{team}__in": viewer.teams.all()})
+    return queryset.filter(in_scope(queryset.model, viewer, team=team))
+
+
+def in_scope(model: type[Model], viewer: User, *, team: str = "team") -> Q:
+    """Of rows of `model`, those in the viewer's scope. Sets are spelt out, so that the planner knows how
+    many rows an advertiser has."""
+    scope = scope_of(viewer)
+    path = advertiser_path(model, team)
+    if path is None or not scope.limited:
+        return Q(**{f"{team}__in": scope.whole | scope.limited})
+    own = Q(**{f"{path}__in": scope.advertisers}) | _nobodys(model, path, viewer)
+    part = Q(**{f"{team}__in": scope.limited}) & own
+    return Q(**{f"{team}__in": scope.whole}) | part if scope.whole else part
+
+
+@cache
+def advertiser_path(model: type[Model], team: str) -> str | None:
+    """The lookup path to the owning advertiser, beside that to the team; None for what goes by team alone.
+
+    A model says it by `advertiser_path`, or has a field `advertiser`.
+    """
+    prefix = team.removesuffix("team")
+    if prefix.endswith("advertiser__"):
+        return prefix.removesuffix("__")
+    owner: Any = model
+    for name in prefix.split("__")[:-1]:
+        owner = owner._meta.get_field(name).related_model
+    said = getattr(owner, "advertiser_path", "")
+    if said or team == "pk":
+        return f"{prefix}{said}" if said else None
+    try:
+        owner._meta.get_field("advertiser")
+    except FieldDoesNotExist:
+        return None
+    return f"{prefix}advertiser"
 
 
 def teams_of(viewer: User) -> QuerySet[Team]:
@@ -34,3 +104,43 @@ def roles_held(user: User) -> frozenset[str]:
         held = frozenset({*names, ADMINISTRATOR} if user.is_superuser else names)
         user.__dict__[_HELD] = held
     return held
+
+
+def members_of(team_id: uuid.UUID, advertiser_id: uuid.UUID | None) -> Q:
+    """Of users, those who see what is this team's and, where it has one, this advertiser's."""
+    seats = Membership.objects.filter(team=team_id)
+    if advertiser_id is not None:
+        named = Membership.advertisers.through.objects.filter(advertiser=advertiser_id).values("membership")
+        seats = seats.filter(Q(every_advertiser=True) | Q(pk__in=named))
+    return Q(pk__in=seats.values("user"))
+
+
+_owned: dict[str, tuple[str, str]] = {"advertiser": ("tasks_app.Advertiser", "pk")}
+
+
+def owned_register(subject_type: str, model: str, path: str = "advertiser") -> None:
+    """Say where a subject's advertiser stands: `path` on `model` ("app.Model"). Called by the storey that
+    has the model, when the application starts."""
+    _owned[subject_type] = (model, path)
+
+
+def advertiser_of(subject_type: str, subject_id: uuid.UUID | None) -> uuid.UUID | None:
+    """The advertiser of what a row is about; None where it has none, or is of a type that has none."""
+    if subject_id is None or subject_type not in _owned:
+        return None
+    model, path = _owned[subject_type]
+    rows: Any = apps.get_model(model)._default_manager
+    found: uuid.UUID | None = rows.filter(pk=subject_id).values_list(path, flat=True).first()
+    return found
+
+
+def advertisers_seen(viewer: User) -> QuerySet[Advertiser]:
+    """The advertisers the viewer buys for."""
+    return visible(Advertiser.objects.all(), viewer)
+
+
+def _nobodys(model: type[Model], path: str, viewer: User) -> Q:
+    nobodys = Q(**{f"{path}__isnull": True})
+    if getattr(model, "unowned_is_requesters", False):
+        return nobodys & Q(requested_by=actor_key(viewer))
+    return nobodys

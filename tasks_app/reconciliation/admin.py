@@ -72,7 +72,11 @@ class FindingAdmin(ListPage):
     ordering = ["-id"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows = findings_of(viewer(request)).select_related("seller", "holder").defer("told", *_SECRETS)
+        rows = (
+            findings_of(viewer(request))
+            .select_related("seller", "holder", "account")
+            .defer("told", *_SECRETS)
+        )
         return rows.order_by(*self.ordering)
 
     def changelist_view(

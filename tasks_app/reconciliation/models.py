@@ -72,6 +72,8 @@ class ReconciliationFinding(models.Model):
         SEEN = "seen"  # a person says it may stay so
         GONE = "gone"  # a later run did not find it any more
 
+    advertiser_path = "account__advertiser"
+
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     seller = models.ForeignKey(Seller, on_delete=models.PROTECT, related_name="findings")
     kind = models.CharField(max_length=10)  # task, media_buy

@@ -6,6 +6,7 @@ from django.db.models import Q, QuerySet
 
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.people.scope import in_scope
 from tasks_app.reconciliation.models import ReconciliationFinding
 
 
@@ -14,7 +15,7 @@ def findings_of(viewer: User) -> QuerySet[ReconciliationFinding]:
     rows = ReconciliationFinding.objects.all()
     if viewer.is_superuser:
         return rows
-    seen = Q(team__in=viewer.teams.all())
+    seen = in_scope(ReconciliationFinding, viewer)
     if viewer.has_perm(STEER_OPERATION):
         seen |= Q(team__isnull=True)
     return rows.filter(seen)

@@ -24,7 +24,7 @@ class Waiting:
             (approval.subject_type, approval.subject_id): approval
             for approval in asked.defer("evidence").order_by("-due_at")
         }
-        self._people: dict[tuple[str, uuid.UUID | None], str] = {}
+        self._people: dict[tuple[str, uuid.UUID | None, uuid.UUID | None], str] = {}
 
     def question(self, finding: ReconciliationFinding) -> Approval | None:
         """The open approval about what the finding is about."""
@@ -39,14 +39,15 @@ class Waiting:
         if finding.holder is not None:
             return str(finding.holder)
         question = self.question(finding)
-        if question is not None and (deciders := self._with(DECIDE, finding.team_id)):
+        if question is not None and (deciders := self._with(DECIDE, finding)):
             return f"{question.reference}: {deciders}"
-        return self._with(STEER_OPERATION, finding.team_id)
+        return self._with(STEER_OPERATION, finding)
 
-    def _with(self, right: str, team_id: uuid.UUID | None) -> str:
-        key = (right, team_id)
+    def _with(self, right: str, finding: ReconciliationFinding) -> str:
+        advertiser_id = finding.account.advertiser_id if finding.account else None
+        key = (right, finding.team_id, advertiser_id)
         if key not in self._people:
-            people = list(people_with(right, team_id)[: _NAMED + 1])
+            people = list(people_with(right, finding.team_id, advertiser_id)[: _NAMED + 1])
             named = ", ".join(str(person) for person in people[:_NAMED])
             self._people[key] = f"{named} and others" if len(people) > _NAMED else named
         return self._people[key]

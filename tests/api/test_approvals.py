@@ -158,5 +158,5 @@ def test_the_list_asks_as_often_for_many_as_for_one(
 ) -> None:
     for name in ("a", "b", "c", "d"):
         ask_deal(make_deal(seller=make_seller(name)))
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         assert len(api.get(ROOM).json()["results"]) == 4

@@ -101,7 +101,7 @@ def test_lists_and_graphs_ask_as_often_for_many_as_for_one(
     for _ in range(5):
         planning.job_start(recipe="book_deal", inputs={}, team=make_team(), actor="system")
     api = opened("Auditor")
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         assert len(api.get(ROOM).json()["results"]) == 6
     with django_assert_max_num_queries(18):
         told = api.get(f"{ROOM}{job.pk}/graph/")

@@ -89,7 +89,7 @@ def test_rows_tell_how_a_job_stands_for_one_query_a_page(
     opened: Open, many: dict[str, Job], django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     api = opened("Auditor")
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         rows = api.get(ROOM).json()["results"]
     told = {row["reference"]: row["workflow_status"] for row in rows}
     assert told == {

@@ -8,7 +8,7 @@ from django.db.models.functions import Upper
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("campaigns", "0012_schedule_rights")]
+    dependencies = [("campaigns", "0014_calendar")]
     operations = [
         AddIndexConcurrently(
             model_name="campaign",

@@ -1,0 +1,49 @@
+"""What a person may do and see, as it is recorded when it changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tasks_app.people.models import Membership, User
+from tasks_app.people.second_factor import ENROL, factor_state
+from tasks_app.people.security import Kind, security_record
+from tasks_app.people.sessions import sessions_drop
+
+ALL = "all"
+
+
+def rights_of(user: User) -> dict[str, Any]:
+    """{"roles": [...], "teams": {name: "all" or advertisers' names}, "active", "staff", "service",
+    "superuser"}, as it stands in the database."""
+    now = User.objects.get(pk=user.pk)
+    seats = Membership.objects.filter(user=user).select_related("team").prefetch_related("advertisers")
+    return {
+        "roles": sorted(now.groups.values_list("name", flat=True)),
+        "teams": {
+            seat.team.name: ALL
+            if seat.every_advertiser
+            else sorted(advertiser.name for advertiser in seat.advertisers.all())
+            for seat in seats
+        },
+        "active": now.is_active,
+        "staff": now.is_staff,
+        "service": now.is_service,
+        "superuser": now.is_superuser,
+    }
+
+
+def rights_changed(*, user: User, before: dict[str, Any], by: User, address: str | None) -> bool:
+    """Record what has changed since `before`, who did it, from what to what; False where nothing has.
+
+    Who must now have a second factor and has none is signed out, and sets one up at the next sign-in.
+    """
+    after = rights_of(user)
+    changes = {name: [before.get(name), value] for name, value in after.items() if before.get(name) != value}
+    if not changes:
+        return False
+    security_record(
+        event=Kind.RIGHTS_CHANGED, actor=by, about=user.username, detail={"changes": changes}, address=address
+    )
+    if not after["active"] or ("roles" in changes and factor_state(user) == ENROL):
+        sessions_drop(user=user)
+    return True

@@ -1,0 +1,172 @@
+"""The second factor: an authenticator app (RFC 6238, by pyotp) and recovery codes (decision 0031)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import timedelta
+
+import pyotp
+from django.conf import settings
+from django.db import transaction
+
+from tasks_app import clock
+from tasks_app.people.models import User
+from tasks_app.people.security import Kind, security_record
+from tasks_app.people.security_models import RecoveryCode, SecondFactor
+from tasks_app.people.sessions import key_digest, sessions_drop
+
+STATE = "_fd_factor"  # in the session's data
+DONE, DUE, ENROL, NONE = "done", "due", "enrol", "none"
+_MOST_FAILURES, _LOCK = 5, timedelta(minutes=15)
+_CODES, _CODE_BYTES = 10, 10
+_STEP_S = 30
+
+
+class FactorRefusedError(Exception):
+    """The code was not taken; the text says why."""
+
+
+def factor_wanted(user: User) -> bool:
+    """Whether one of the user's roles must have a second factor (settings.SECOND_FACTOR_ROLES)."""
+    wanted = settings.SECOND_FACTOR_ROLES
+    if not wanted or user.is_service:
+        return False
+    return user.is_superuser or user.groups.filter(name__in=wanted).exists()
+
+
+def factor_state(user: User) -> str:
+    """What a session of `user` begins with: DUE, a code is to be entered; ENROL, an app is to be set up
+    first; NONE."""
+    if SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).exists():
+        return DUE
+    return ENROL if factor_wanted(user) else NONE
+
+
+@transaction.atomic
+def factor_begin(*, user: User) -> str:
+    """A new secret for an app, as the otpauth:// address of its QR code; in force once a code of it was seen.
+    Raises FactorRefusedError where one is in force."""
+    factor, _ = SecondFactor.objects.select_for_update(no_key=True).get_or_create(
+        user=user, defaults={"secret": pyotp.random_base32()}
+    )
+    if factor.confirmed_at is not None:
+        raise FactorRefusedError("A second factor is set up: remove it first.")
+    return pyotp.TOTP(factor.secret).provisioning_uri(name=user.username, issuer_name="Flightdeck")
+
+
+def factor_confirm(*, user: User, code: str, session_key: str | None, address: str | None) -> list[str]:
+    """Put the app into force with its first code; answers the recovery codes, which are shown this once.
+    The user's other sessions end. Raises FactorRefusedError."""
+    with transaction.atomic():
+        factor = SecondFactor.objects.select_for_update(no_key=True).filter(user=user).first()
+        if factor is None or factor.confirmed_at is not None:
+            raise FactorRefusedError("There is nothing to confirm: begin anew.")
+        problem = _problem(factor, code)
+        if not problem:
+            factor.confirmed_at = clock.now()
+            factor.save(update_fields=["confirmed_at"])
+            sessions_drop(user=user, but=key_digest(session_key))
+            security_record(event=Kind.FACTOR_ADDED, actor=user, about=user.username, address=address)
+            return _codes_make(user)
+    raise FactorRefusedError(problem)  # outside, so that the failure counts
+
+
+def factor_check(*, user: User, code: str, address: str | None) -> None:
+    """Take a code of the app, or a recovery code. Raises FactorRefusedError; after five wrong ones nothing
+    is taken for a quarter of an hour."""
+    with transaction.atomic():
+        factor = SecondFactor.objects.select_for_update(no_key=True).filter(user=user).first()
+        if factor is None or factor.confirmed_at is None:
+            raise FactorRefusedError("No second factor is set up.")
+        problem = _problem(factor, code)
+        if not problem:
+            return
+        if not _locked(factor) and _recovery_taken(user, code, address):
+            SecondFactor.objects.filter(pk=factor.pk).update(failures=0)
+            return
+        security_record(event=Kind.FACTOR_FAILED, actor=user, about=user.username, address=address)
+    raise FactorRefusedError(problem)
+
+
+@transaction.atomic
+def factor_remove(*, user: User, by: User, address: str | None, but_session: str | None = None) -> bool:
+    """Remove the user's app and recovery codes, and end their sessions but `but_session` (a key). False where
+    there was none."""
+    gone, _ = SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).delete()
+    if not gone:
+        return False
+    RecoveryCode.objects.filter(user=user).delete()
+    sessions_drop(user=user, but=key_digest(but_session) if but_session else "")
+    security_record(event=Kind.FACTOR_REMOVED, actor=by, about=user.username, address=address)
+    return True
+
+
+@transaction.atomic
+def recovery_codes_renew(*, user: User) -> list[str]:
+    """New recovery codes instead of the old ones, shown this once."""
+    return _codes_make(user)
+
+
+def recovery_codes_left(user: User) -> int:
+    """How many recovery codes can still be used."""
+    return RecoveryCode.objects.filter(user=user, used_at__isnull=True).count()
+
+
+def _locked(factor: SecondFactor) -> bool:
+    return factor.locked_until is not None and factor.locked_until > clock.now()
+
+
+def _problem(factor: SecondFactor, code: str) -> str:
+    """Why the code is not one of the app's; empty where it is, and taken. Its row is held."""
+    if _locked(factor):
+        return "Too many wrong codes: try again in a quarter of an hour."
+    step = _step_of(factor, code)
+    if step is not None:
+        factor.last_step, factor.failures, factor.locked_until = step, 0, None
+    else:
+        factor.failures += 1
+        if factor.failures >= _MOST_FAILURES:
+            factor.failures, factor.locked_until = 0, clock.now() + _LOCK
+    factor.save(update_fields=["last_step", "failures", "locked_until"])
+    return "" if step is not None else "That is not the code of this moment."
+
+
+def _step_of(factor: SecondFactor, code: str) -> int | None:
+    """Which 30 seconds the code is of: these, or those before or after. None: of none, or taken before."""
+    said = "".join(code.split())
+    if len(said) != 6 or not said.isascii() or not said.isdigit():
+        return None
+    totp, now = pyotp.TOTP(factor.secret), int(clock.now().timestamp()) // _STEP_S
+    for step in (now, now - 1, now + 1):
+        if step > factor.last_step and secrets.compare_digest(totp.at(step * _STEP_S), said):
+            return step
+    return None
+
+
+def _recovery_taken(user: User, code: str, address: str | None) -> bool:
+    digest = _digest(user, code)
+    rows = RecoveryCode.objects.filter(user=user, digest=digest, used_at__isnull=True)
+    if not rows.update(used_at=clock.now()):
+        return False
+    left = recovery_codes_left(user)
+    security_record(
+        event=Kind.RECOVERY_USED, actor=user, about=user.username, address=address, detail={"left": left}
+    )
+    return True
+
+
+def _codes_make(user: User) -> list[str]:
+    made = [_grouped(secrets.token_hex(_CODE_BYTES)) for _ in range(_CODES)]
+    RecoveryCode.objects.filter(user=user).delete()
+    RecoveryCode.objects.bulk_create(RecoveryCode(user=user, digest=_digest(user, code)) for code in made)
+    return made
+
+
+def _grouped(code: str) -> str:
+    return "-".join(code[at : at + 5] for at in range(0, len(code), 5))
+
+
+def _digest(user: User, code: str) -> str:
+    said = "".join(code.split()).replace("-", "").lower()[:40]
+    return hashlib.sha256(f"{user.pk}:{said}".encode()).hexdigest()

@@ -1,0 +1,186 @@
+"""A person's own account: their sessions, their second factor."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import segno
+from django.contrib import admin, messages
+from django.contrib.admin.views.decorators import staff_member_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from tasks_app.people.gate import session_state
+from tasks_app.people.models import User
+from tasks_app.people.second_factor import (
+    DONE,
+    DUE,
+    ENROL,
+    STATE,
+    FactorRefusedError,
+    factor_begin,
+    factor_check,
+    factor_confirm,
+    factor_remove,
+    factor_wanted,
+    recovery_codes_left,
+    recovery_codes_renew,
+)
+from tasks_app.people.security import Kind, address_of, security_record
+from tasks_app.people.security_models import SecondFactor
+from tasks_app.people.sessions import key_digest, sessions_drop, sessions_of
+
+_ONCE = "_fd_recovery_codes"
+_MOST = 50
+
+
+@never_cache
+@staff_member_required
+@require_http_methods(["GET", "POST"])
+def account(request: HttpRequest) -> HttpResponse:
+    """Sessions and the second factor of who is signed in. POST `action`: end (with `session`), end_others,
+    codes, remove (the last two with `code`)."""
+    user = cast(User, request.user)
+    if request.method == "POST":
+        return _account_post(request, user)
+    own = key_digest(request.session.session_key)
+    factor = SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).first()
+    return _page(
+        request,
+        "desk/account.html",
+        title="Your account",
+        sessions=[(row, row.pk == own) for row in sessions_of(user)[:_MOST]],
+        factor=factor,
+        wanted=factor_wanted(user),
+        codes_left=recovery_codes_left(user) if factor else 0,
+        codes=request.session.pop(_ONCE, None),
+    )
+
+
+@never_cache
+@staff_member_required
+@require_http_methods(["GET", "POST"])
+def second_factor(request: HttpRequest) -> HttpResponse:
+    """Asks for the code that a sign-in still lacks."""
+    if session_state(request) != DUE:
+        return HttpResponseRedirect(_next(request))
+    problem = ""
+    if request.method == "POST":
+        try:
+            factor_check(user=cast(User, request.user), code=_code(request), address=address_of(request))
+        except FactorRefusedError as error:
+            problem = str(error)
+        else:
+            request.session.cycle_key()
+            request.session[STATE] = DONE
+            return HttpResponseRedirect(_next(request))
+    return _page(
+        request, "desk/second_factor.html", title="Second factor", problem=problem, next=_next(request)
+    )
+
+
+@never_cache
+@staff_member_required
+@require_http_methods(["GET", "POST"])
+def second_factor_new(request: HttpRequest) -> HttpResponse:
+    """Shows the QR code of a new app, and takes its first code."""
+    user, problem = cast(User, request.user), ""
+    if request.method == "POST":
+        try:
+            codes = factor_confirm(
+                user=user,
+                code=_code(request),
+                session_key=request.session.session_key,
+                address=address_of(request),
+            )
+        except FactorRefusedError as error:
+            problem = str(error)
+        else:
+            request.session.cycle_key()
+            request.session[STATE], request.session[_ONCE] = DONE, codes
+            return HttpResponseRedirect(reverse("account"))
+    try:
+        uri = factor_begin(user=user)
+    except FactorRefusedError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("account"))
+    return _page(
+        request,
+        "desk/second_factor_new.html",
+        title="Set up your second factor",
+        problem=problem,
+        qr=segno.make(uri, error="m").svg_data_uri(scale=5, border=2, dark="#14191f", light="#ffffff"),
+        secret=_spaced(SecondFactor.objects.values_list("secret", flat=True).get(user=user)),
+        next=_next(request),
+    )
+
+
+def _account_post(request: HttpRequest, user: User) -> HttpResponse:
+    action, address = request.POST.get("action", ""), address_of(request)
+    if action in ("end", "end_others"):
+        _end(request, user, only=request.POST.get("session", "")[:64] if action == "end" else "")
+    elif action in ("codes", "remove"):
+        try:
+            factor_check(user=user, code=_code(request), address=address)
+        except FactorRefusedError as error:
+            messages.error(request, str(error))
+            return HttpResponseRedirect(reverse("account"))
+        if action == "codes":
+            request.session[_ONCE] = recovery_codes_renew(user=user)
+        elif factor_wanted(user):
+            messages.error(request, "Your role needs a second factor: an administrator can reset it.")
+        else:
+            factor_remove(user=user, by=user, address=address, but_session=request.session.session_key)
+            messages.success(request, "Your second factor is removed.")
+    else:
+        return HttpResponseBadRequest("Say what is to be done.")
+    return HttpResponseRedirect(reverse("account"))
+
+
+def _end(request: HttpRequest, user: User, *, only: str) -> None:
+    own = key_digest(request.session.session_key)
+    ended = sessions_drop(user=user, only=only, but=own)
+    if ended:
+        security_record(
+            event=Kind.SESSIONS_ENDED,
+            actor=user,
+            about=user.username,
+            detail={"ended": ended},
+            address=address_of(request),
+        )
+    messages.success(request, "It is ended." if only and ended else f"Sessions ended: {ended}.")
+
+
+def _page(request: HttpRequest, template: str, **data: Any) -> TemplateResponse:
+    request.current_app = admin.site.name
+    # The frame shows counts and names: not to a session that is not whole yet.
+    frame = {"site_title": admin.site.site_title}
+    if session_state(request) not in (DUE, ENROL):
+        frame = admin.site.each_context(request)
+    return TemplateResponse(request, template, {**frame, **data})
+
+
+def _code(request: HttpRequest) -> str:
+    return request.POST.get("code", "")[:40]
+
+
+def _next(request: HttpRequest) -> str:
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    if url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure()):
+        return wanted
+    return reverse("admin:index")
+
+
+def _spaced(secret: str) -> str:
+    return " ".join(secret[at : at + 4] for at in range(0, len(secret), 4))
+
+
+urls = [
+    path("", account, name="account"),
+    path("second-factor/", second_factor, name="second_factor"),
+    path("second-factor/new/", second_factor_new, name="second_factor_new"),
+]

@@ -1,0 +1,201 @@
+"""A buyer of one client never sees another's: in every selector, service and page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.test import Client
+from rest_framework.test import APIClient
+
+from campaigns.services import campaign_submit
+from orders.models import Deal, DealLine
+from orders.questions import ask_deal
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.jobs.models import Job, Step
+from tasks_app.jobs.planning import job_start
+from tasks_app.lifecycle.selectors import entries_visible
+from tasks_app.management.people import deciders
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.selectors import mail_recipients, notifications_of, unread_count
+from tasks_app.notifications.services import About, notify
+from tasks_app.operations.models import Operation
+from tasks_app.operations.reads import read_ensure
+from tasks_app.operations.services import Subject
+from tasks_app.people.models import Advertiser, Membership, Team, User
+from tasks_app.people.scope import advertiser_of, advertiser_path, advertisers_seen, members_of, visible
+from tests.campaigns.briefs import brief
+from tests.factories import make_advertiser, make_deal, make_seller, make_team, make_user
+
+pytestmark = pytest.mark.django_db
+
+# Which models with a team go by the team alone, and why.
+BY_TEAM = {
+    "Advertiser": "is one",
+    "Membership": "is administrators'",
+    "KillSwitch": "stops a whole team",
+    "Schedule": "starts jobs of the team's, about no advertiser",
+    "EventWait": "has no page: its step has",
+}
+
+
+def limit(user: User, *advertisers: Advertiser) -> User:
+    """The same person, who sees these advertisers of their team alone."""
+    seat = Membership.objects.get(user=user)
+    seat.every_advertiser = False
+    seat.save()
+    seat.advertisers.set(advertisers)
+    return User.objects.get(pk=user.pk)
+
+
+@pytest.fixture
+def lindqvist() -> Deal:
+    return make_deal(seller=make_seller())
+
+
+@pytest.fixture
+def northwind(lindqvist: Deal) -> Deal:
+    """Another client of the same team, with the same seller."""
+    advertiser = make_advertiser("Northwind Air")
+    return make_deal(seller=lindqvist.seller, account=False, advertiser=advertiser)
+
+
+def test_who_is_limited_sees_these_advertisers_alone(lindqvist: Deal, northwind: Deal) -> None:
+    whole, part = make_user("Buyer"), limit(make_user("Buyer"), lindqvist.advertiser)
+    assert set(visible(Deal.objects.all(), whole)) == {lindqvist, northwind}
+    assert set(visible(Deal.objects.all(), part)) == {lindqvist}
+    assert {line.deal for line in visible(DealLine.objects.all(), part, team="deal__team")} == {lindqvist}
+    assert set(advertisers_seen(part)) == {lindqvist.advertiser}
+    entries = entries_visible(part).filter(entity_type="deal")
+    assert set(entries.values_list("entity_id", flat=True)) == {lindqvist.pk}
+    assert set(visible(Deal.objects.all(), limit(make_user("Buyer")))) == set()
+
+
+def test_of_another_team_one_sees_nothing_whatever_is_named(lindqvist: Deal) -> None:
+    stranger = limit(make_user("Buyer", team=make_team("Others")), lindqvist.advertiser)
+    assert not visible(Deal.objects.all(), stranger).exists()
+
+
+def test_questions_jobs_operations_and_commands_are_born_with_their_advertiser(
+    lindqvist: Deal, northwind: Deal
+) -> None:
+    part = limit(make_user("Approver"), lindqvist.advertiser)
+    for deal in (lindqvist, northwind):
+        asked = ask_deal(deal)
+        assert asked.advertiser_id == deal.advertiser_id
+        job = job_start(
+            recipe="book_deal",
+            inputs={"deal_id": str(deal.pk)},
+            team=deal.team,
+            actor="system",
+            subject_type="deal",
+            subject_id=deal.pk,
+        )
+        assert job.advertiser_id == deal.advertiser_id
+        read = read_ensure(
+            purpose=f"test:{deal.pk}",
+            task_type="get_media_buys",
+            seller=deal.seller,
+            arguments={},
+            actor="system",
+            team=deal.team,
+            subject=Subject(type="deal", id=deal.pk),
+        )
+        assert read.advertiser_id == deal.advertiser_id
+        assert advertiser_of("operation", read.pk) == deal.advertiser_id
+    for model in (Approval, Job, Operation):
+        rows: Any = model._default_manager.all()
+        assert set(visible(rows, part).values_list("advertiser", flat=True)) == {lindqvist.advertiser_id}
+    steps = visible(Step.objects.all(), part, team="job__team")
+    assert set(steps.values_list("job__subject_id", flat=True)) == {lindqvist.pk}
+
+
+def test_what_is_of_no_advertiser_goes_by_team(lindqvist: Deal) -> None:
+    part = limit(make_user("Ad Ops"), lindqvist.advertiser)
+    job = job_start(recipe="book_deal", inputs={}, team=lindqvist.team, actor="system")
+    assert job.advertiser_id is None
+    assert job in visible(Job.objects.all(), part)
+    assert job not in visible(Job.objects.all(), make_user("Ad Ops", team=make_team("Others")))
+
+
+def test_nobody_decides_on_what_they_may_not_see(lindqvist: Deal, northwind: Deal) -> None:
+    asked, part = ask_deal(northwind), limit(make_user("Approver"), lindqvist.advertiser)
+    with pytest.raises(DecisionRefusedError) as refused:
+        approval_decide(approval_id=asked.pk, user=part, verdict="approve", comment="Go.")
+    assert refused.value.code == "not_found"
+    asked.refresh_from_db()
+    assert asked.status == "open"
+    assert not asked.decisions.exists()
+    assert part not in deciders(asked)
+    assert part in deciders(ask_deal(lindqvist))
+
+
+def test_people_are_told_of_their_advertisers_alone(lindqvist: Deal, northwind: Deal) -> None:
+    whole, part = make_user("Buyer"), limit(make_user("Buyer"), lindqvist.advertiser)
+    for person in (whole, part):
+        User.objects.filter(pk=person.pk).update(
+            mail_notifications=True, email=f"{person.username}@x.example"
+        )
+    for deal in (lindqvist, northwind):
+        notify(kind="test", title="News", about=About(type="deal", id=deal.pk), team=deal.team)
+    notify(kind="test", title="To all", team=lindqvist.team)
+    assert notifications_of(part).count() == unread_count(part) == 2
+    assert notifications_of(whole).count() == unread_count(whole) == 3
+    told = Notification.objects.get(subject_id=northwind.pk)
+    assert set(mail_recipients(told)) == {whole}
+    assert set(mail_recipients(Notification.objects.get(subject_id=lindqvist.pk))) == {whole, part}
+    assert set(User.objects.filter(members_of(northwind.team_id, northwind.advertiser_id))) == {whole}
+
+
+def test_a_brief_for_a_client_one_does_not_buy_for_is_refused_as_unknown(
+    lindqvist: Deal, northwind: Deal
+) -> None:
+    part = limit(make_user("Buyer"), northwind.advertiser)
+    campaign = campaign_submit(user=part, raw=brief(advertiser=lindqvist.advertiser.name))
+    assert (campaign.status, campaign.advertiser) == ("validation_failed", None)
+    assert campaign in visible(type(campaign).objects.all(), part)
+    colleague = limit(make_user("Buyer"), lindqvist.advertiser)
+    assert campaign not in visible(type(campaign).objects.all(), colleague)
+
+
+def test_the_api_and_the_pages_know_no_other_clients_ids(lindqvist: Deal, northwind: Deal) -> None:
+    part = limit(make_user("Buyer"), lindqvist.advertiser)
+    User.objects.filter(pk=part.pk).update(is_staff=True)
+    asked = ask_deal(northwind)
+    api, desk = APIClient(), Client()
+    api.force_authenticate(User.objects.get(pk=part.pk))
+    desk.force_login(part)
+    listed = api.get("/api/v1/deals/").json()["results"]
+    assert [row["id"] for row in listed] == [str(lindqvist.pk)]
+    for path in (f"deals/{northwind.pk}/", f"deals/{northwind.reference}/", f"approvals/{asked.pk}/"):
+        assert api.get(f"/api/v1/{path}").status_code == 404, path
+    for path in (
+        f"orders/deal/{northwind.pk}/change/",
+        f"tasks_app/approval/{asked.pk}/change/",
+        f"audit/deal/{northwind.pk}/trail.csv",
+    ):
+        assert desk.get(f"/admin/{path}").status_code in (302, 404), path
+    assert desk.get(f"/admin/orders/deal/{lindqvist.pk}/change/").status_code == 200
+
+
+def test_every_model_with_a_team_says_where_its_advertiser_is() -> None:
+    found = {
+        model.__name__
+        for model in apps.get_models()
+        if model._meta.app_label in ("tasks_app", "orders", "campaigns")
+        and any(field.name == "team" and field.related_model is Team for field in model._meta.fields)
+        and (advertiser_path(model, "team") is None or model is Advertiser)
+    }
+    assert found == set(BY_TEAM)
+
+
+def test_a_scope_is_read_once_and_needs_no_join(lindqvist: Deal, django_assert_num_queries: Any) -> None:
+    part = limit(make_user("Buyer"), lindqvist.advertiser)
+    with django_assert_num_queries(1):
+        deals, approvals = visible(Deal.objects.all(), part), visible(Approval.objects.all(), part)
+    for rows in (deals, approvals):
+        text = str(rows.query)
+        assert text.count("SELECT") == 1, "the planner knows no sizes of subqueries"
+        assert "JOIN" not in text

@@ -1,0 +1,197 @@
+"""The security log: what is in it, who reads it, and that nobody changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.db.utils import DatabaseError
+from django.test import Client
+
+from tasks_app import clock
+from tasks_app.people.models import Advertiser, Membership, Team, User
+from tasks_app.people.security import security_forget, security_record
+from tasks_app.people.security_models import LoginSession, SecurityEvent
+from tests.factories import make_advertiser, make_deal, make_team, make_user
+
+pytestmark = pytest.mark.django_db
+Person, SignIn = Callable[[str], User], Callable[..., Client]
+LOG = "/admin/tasks_app/securityevent/"
+
+
+def latest(event: str) -> SecurityEvent:
+    return SecurityEvent.objects.filter(event=event).latest("id")
+
+
+def person_form(user: User, **changed: Any) -> dict[str, Any]:
+    seats = list(Membership.objects.filter(user=user))
+    form: dict[str, Any] = {
+        "username": user.username,
+        "first_name": "",
+        "last_name": "",
+        "email": "",
+        "time_zone": "UTC",
+        "is_active": "on",
+        "is_staff": "on",
+        "groups": [group.pk for group in user.groups.all()],
+        "memberships-TOTAL_FORMS": len(seats),
+        "memberships-INITIAL_FORMS": len(seats),
+    }
+    for at, seat in enumerate(seats):
+        form |= {
+            f"memberships-{at}-id": seat.pk,
+            f"memberships-{at}-user": str(user.pk),
+            f"memberships-{at}-team": str(seat.team_id),
+            f"memberships-{at}-every_advertiser": "on",
+        }
+    return {name: value for name, value in {**form, **changed}.items() if value is not None}
+
+
+def change(desk: Client, user: User, **changed: Any) -> int:
+    return desk.post(f"/admin/tasks_app/user/{user.pk}/change/", person_form(user, **changed)).status_code
+
+
+def test_signing_in_and_out_is_recorded_with_address_and_browser(person: Person, sign_in: SignIn) -> None:
+    maya = person("Approver")
+    browser = sign_in(maya, agent="Firefox")
+    entry = latest("login")
+    assert (entry.actor, entry.address, entry.detail) == (
+        f"human:{maya.pk}",
+        "127.0.0.1",
+        {"agent": "Firefox"},
+    )
+    browser.post("/admin/logout/")
+    assert latest("logout").actor == f"human:{maya.pk}"
+
+
+def test_a_refused_sign_in_names_who_it_was_tried_for(person: Person, sign_in: SignIn) -> None:
+    maya = person("Approver")
+    sign_in(maya, "wrong")
+    entry = latest("login_failed")
+    assert (entry.actor, entry.about) == ("", maya.username)
+
+
+def test_what_was_typed_for_a_name_is_not_kept() -> None:
+    Client().post("/admin/login/", {"username": "my secret password", "password": "x"})
+    assert latest("login_failed").about == "(no such login)"
+
+
+def test_rights_are_recorded_from_what_to_what_and_by_whom(person: Person, sign_in: SignIn) -> None:
+    tomas, ada = person("Buyer"), person("Administrator")
+    desk = sign_in(ada)
+    assert change(desk, tomas, groups=[Group.objects.get(name="Approver").pk]) == 302
+    entry = latest("rights_changed")
+    assert (entry.actor, entry.about) == (f"human:{ada.pk}", tomas.username)
+    assert entry.detail == {"changes": {"roles": [["Buyer"], ["Approver"]]}}
+    assert change(desk, tomas, first_name="Tomás") == 302
+    assert SecurityEvent.objects.filter(event="rights_changed").count() == 1
+
+
+def test_a_limit_to_advertisers_is_set_in_the_form_and_recorded(person: Person, sign_in: SignIn) -> None:
+    tomas, desk = person("Buyer"), sign_in(person("Administrator"))
+    coffee = make_advertiser()
+    named = {"memberships-0-every_advertiser": None, "memberships-0-advertisers": [str(coffee.pk)]}
+    assert change(desk, tomas, **named) == 302
+    seat = Membership.objects.get(user=tomas)
+    assert (seat.every_advertiser, list(seat.advertisers.all())) == (False, [coffee])
+    team = make_team().name
+    assert latest("rights_changed").detail == {
+        "changes": {"teams": [{team: "all"}, {team: ["Lindqvist Coffee"]}]}
+    }
+
+
+@pytest.mark.parametrize("wrong", ["of another team", "beside all"])
+def test_a_limit_that_says_nothing_is_refused(person: Person, sign_in: SignIn, wrong: str) -> None:
+    tomas, desk = person("Buyer"), sign_in(person("Administrator"))
+    other = make_advertiser("Theirs", team=make_team("Others"))
+    coffee = make_advertiser()
+    named: dict[str, Any] = {"memberships-0-advertisers": [str(coffee.pk)]}
+    if wrong == "of another team":
+        named = {"memberships-0-every_advertiser": None, "memberships-0-advertisers": [str(other.pk)]}
+    assert change(desk, tomas, **named) == 200
+    assert Membership.objects.get(user=tomas).every_advertiser
+
+
+def test_who_must_now_have_a_second_factor_is_signed_out(
+    person: Person, sign_in: SignIn, settings: Any
+) -> None:
+    tomas, ada = person("Buyer"), person("Administrator")
+    his, desk = sign_in(tomas), sign_in(ada)
+    settings.SECOND_FACTOR_ROLES = ["Approver"]
+    assert change(desk, tomas, groups=[Group.objects.get(name="Approver").pk]) == 302
+    assert his.get("/admin/").status_code == 302
+    assert not LoginSession.objects.filter(user=tomas).exists()
+
+
+def test_teams_and_advertisers_are_recorded_and_an_advertiser_keeps_its_team(
+    person: Person, sign_in: SignIn
+) -> None:
+    desk, coffee = sign_in(person("Administrator")), make_advertiser()
+    others = make_team("Others")
+    desk.post("/admin/tasks_app/team/add/", {"name": "New desk"})
+    assert Team.objects.filter(name="New desk").exists()
+    assert latest("team_changed").detail == {"changes": {"name": ["none", "New desk"]}}
+    form = {"name": "Lindqvist Tea", "brand_domain": coffee.brand_domain, "team": str(others.pk)}
+    assert desk.post(f"/admin/tasks_app/advertiser/{coffee.pk}/change/", form).status_code == 302
+    after = Advertiser.objects.get(pk=coffee.pk)
+    assert (after.name, after.team) == ("Lindqvist Tea", make_team())
+    assert latest("advertiser_changed").detail == {"changes": {"name": ["Lindqvist Coffee", "Lindqvist Tea"]}}
+
+
+def test_a_password_is_recorded_with_who_set_it(person: Person, sign_in: SignIn) -> None:
+    maya, ada = person("Approver"), person("Administrator")
+    new = "another horse, another staple"
+    sign_in(ada).post(
+        f"/admin/tasks_app/user/{maya.pk}/password/",
+        {"usable_password": "true", "password1": new, "password2": new},
+    )
+    entry = latest("password_changed")
+    assert (entry.actor, entry.about) == (f"human:{ada.pk}", maya.username)
+    assert new not in str(entry.detail)
+
+
+def test_exports_and_tokens_are_recorded(person: Person, sign_in: SignIn) -> None:
+    ruth, deal = person("Auditor"), make_deal()
+    answer = sign_in(ruth).get(f"/admin/audit/deal/{deal.pk}/trail.csv")
+    assert b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+    assert latest("exported").about == f"trail of deal {deal.pk}"
+    robot = make_user("Integration", name="robot")
+    call_command("api_token", "robot")
+    assert latest("token_made").about == robot.username
+    call_command("api_token", "robot", "--revoke")
+    assert latest("token_revoked").detail == {"tokens": 1}
+
+
+@pytest.mark.parametrize("sql", ["update {} set about = ''", "delete from {}", "truncate {}"])
+def test_the_database_refuses_to_change_it(sql: str) -> None:
+    security_record(event="login", actor="system")
+    with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(sql.format("tasks_app_securityevent"))
+    assert SecurityEvent.objects.exists()
+
+
+def test_what_is_old_goes_and_what_is_young_stays_whoever_asks(settings: Any) -> None:
+    old = security_record(event="login", actor="system")
+    SecurityEvent.objects.bulk_create([SecurityEvent(at=clock.now() - timedelta(days=401), event="logout")])
+    assert security_forget() == 1
+    settings.SECURITY_KEEP = timedelta(0)
+    assert security_forget() == 0
+    assert list(SecurityEvent.objects.all()) == [old]
+
+
+def test_an_event_of_no_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="no kind"):
+        security_record(event="something", actor=None)
+
+
+@pytest.mark.parametrize("role", ["Buyer", "Approver", "Ad Ops", "Finance", "Auditor", "Administrator"])
+def test_auditors_and_administrators_read_it(person: Person, sign_in: SignIn, role: str) -> None:
+    answer = sign_in(person(role)).get(LOG)
+    assert answer.status_code == (200 if role in ("Auditor", "Administrator") else 403)
+    if answer.status_code == 200:
+        assert "Signed in" in answer.content.decode()
