@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test test-browser test-redis redis-server lint types check bench-footprint bench-transitions bench-operations bench-jobs chaos screenshots clean
+.PHONY: help setup demo demo-reset run test test-browser test-redis redis-server lint types check bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -60,6 +60,9 @@ bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare referenc
 
 bench-jobs: redis-server $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
 	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
+
+bench-pages: $(VENV)/.setup-demo ## pages and decisions among 1,000,000 deals; about ten minutes; ROUNDS=3 QUICK=1
+	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.pages
 
 # RUNLEVEL=1: installing it starts no service.
 redis-server:
