@@ -9,6 +9,7 @@ class TasksAppConfig(AppConfig):
 
     def ready(self) -> None:
         from django.conf import settings
+        from django.contrib import admin
 
         from tasks_app.adcp.addresses import private_networks_set
         from tasks_app.approvals import telling as approvals_telling
@@ -31,10 +32,12 @@ class TasksAppConfig(AppConfig):
         )
         from tasks_app.operations import metrics as operation_metrics
         from tasks_app.operations.sweep import chore_register
+        from tasks_app.paging import lists_adopt
         from tasks_app.reconciliation import actions, retention, runs
         from tasks_app.webhooks import early
 
         private_networks_set(settings.PRIVATE_NETWORKS)
+        lists_adopt(admin.site)
         log_lines.register()
         metrics.register()
         mail.register()

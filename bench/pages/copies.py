@@ -9,7 +9,8 @@ recorded import says so): each row would be asked for its entry, and each entry 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -24,7 +25,7 @@ from config import postgres
 TRAIL = "tasks_app_auditentry"
 # What is left of an old campaign where its jobs and calls were not kept.
 LEAN = ("campaigns_campaign", "campaigns_allocation", "orders_deal", "orders_dealline")
-_LEFT_OUT = (TRAIL, "tasks_app_outboxevent")  # chained anew; pruned long ago
+LEFT_OUT = (TRAIL, "tasks_app_outboxevent")  # chained anew; pruned long ago
 _YEARS, _TODAY = timedelta(days=730), timedelta(hours=12)
 _ACTOR = "system"
 # The entries of one number in their chains, each hashed over the one before it.
@@ -59,7 +60,7 @@ class Series:
 
     @property
     def tables(self) -> list[str]:
-        return [table for table in self.rows if table not in _LEFT_OUT]
+        return [table for table in self.rows if table not in LEFT_OUT]
 
     @property
     def ids(self) -> list[str]:
@@ -74,9 +75,9 @@ def copy_all(running: postgres.RunningPostgres, models: Mapping[str, Mapping[str
         # A bulk load as a person would do it: fewer checkpoints.
         admin.execute("alter system set max_wal_size = '8GB'")
         admin.execute("select pg_reload_conf()")
-    work = threading.Thread(target=_loaded, args=(running, wanted, _trails))
+    work = threading.Thread(target=_loaded, args=(running, wanted, trails_copy))
     work.start()
-    _loaded(running, wanted, _rows)
+    _loaded(running, wanted, rows_copy)
     work.join()
     with running.connect_admin(postgres.DATABASE) as admin:
         if not _complete(admin, wanted):
@@ -103,21 +104,28 @@ def _series(admin: Any, models: Mapping[str, Mapping[str, Collection[str]]]) -> 
 
 
 def _entries(admin: Any, rows: Mapping[str, Collection[str]]) -> int:
-    ids = [key for table in rows if table not in _LEFT_OUT for key in rows[table] if "-" in key]
+    ids = [key for table in rows if table not in LEFT_OUT for key in rows[table] if "-" in key]
     found = admin.execute(f"select count(*) from {TRAIL} where entity_id = any(%s::uuid[])", [ids]).fetchone()  # noqa: S608 - our name
     return int(found[0])
 
 
 def _loaded(running: postgres.RunningPostgres, wanted: Iterable[Series], load: Any) -> None:
     for one in wanted:
-        with running.connect_admin(postgres.DATABASE) as admin, admin.transaction():
-            admin.execute("set local session_replication_role = replica")
-            admin.execute("set local synchronous_commit = off")
-            # One number after the other, each found by its key: nothing large is sorted or hashed.
-            admin.execute("set local enable_hashjoin = off")
-            admin.execute("set local enable_mergejoin = off")
-            admin.execute("set local transaction_timeout = 0")
+        with running.connect_admin(postgres.DATABASE) as admin, loading(admin):
             load(admin, one)
+
+
+@contextmanager
+def loading(admin: Any) -> Iterator[None]:
+    """A superuser's transaction that loads in bulk, without triggers."""
+    with admin.transaction():
+        admin.execute("set local session_replication_role = replica")
+        admin.execute("set local synchronous_commit = off")
+        # One number after the other, each found by its key: nothing large is sorted or hashed.
+        admin.execute("set local enable_hashjoin = off")
+        admin.execute("set local enable_mergejoin = off")
+        admin.execute("set local transaction_timeout = 0")
+        yield
 
 
 def _complete(admin: Any, wanted: Iterable[Series]) -> bool:
@@ -132,7 +140,8 @@ def _complete(admin: Any, wanted: Iterable[Series]) -> bool:
     return True
 
 
-def _rows(admin: Any, series: Series) -> None:
+def rows_copy(admin: Any, series: Series) -> None:
+    """The rows of a series, in a superuser's transaction without triggers; recorded as an import."""
     admin.execute(
         "insert into tasks_app_import (id, source, source_digest, at, actor, rows, txid)"
         " values (gen_random_uuid(), %s, '', now(), %s, %s, pg_current_xact_id()::text::bigint)",
@@ -178,14 +187,20 @@ def _value(name: str, kind: str, series: Series, *, mapped: bool, unique: bool) 
         )
     if kind == "timestamp with time zone":
         return sql.SQL("{} - n * {}").format(column, sql.Literal(series.apart))
-    if name == "reference":
+    if name == "reference" and unique:
         return sql.SQL("split_part({}, '-', 1) || {} || (n * places + place)").format(
             column, sql.Literal(f"-{series.year}-")
         )
     if unique:
-        mark = sql.Literal(f"~{series.year}-")
-        return sql.SQL("case when {} = '' then '' else {} || {} || n end").format(column, column, mark)
+        return sql.SQL(
+            "case when {0} = '' then '' else left({0}, {1} - length({2} || n)) || {2} || n end"
+        ).format(column, sql.Literal(_room(kind)), sql.Literal(f"~{series.year}-"))
     return column
+
+
+def _room(kind: str) -> int:
+    """How many characters a text of that type holds: `character varying(64)`, `text`."""
+    return int(kind.partition("(")[2].rstrip(")") or 1000)
 
 
 def _moved(key: sql.Composable, series: Series, number: sql.Composable) -> sql.Composed:
@@ -199,10 +214,10 @@ def _moved(key: sql.Composable, series: Series, number: sql.Composable) -> sql.C
     ).format(digits, number, apart_ms)
 
 
-def _trails(admin: Any, series: Series) -> None:
-    """Every entity's entries, the first ones first."""
+def trails_copy(admin: Any, series: Series) -> None:
+    """Every entity's entries of a series, the first ones first, in a transaction as for `rows_copy`."""
     last = admin.execute(
-        f"select max(seq) from {TRAIL} where entity_id = any(%s::uuid[])",  # noqa: S608 - our name
+        f"select coalesce(max(seq), 0) from {TRAIL} where entity_id = any(%s::uuid[])",  # noqa: S608 - our name
         [series.ids],
     ).fetchone()[0]
     statement = sql.SQL(_ENTRIES).format(
@@ -215,7 +230,7 @@ def _trails(admin: Any, series: Series) -> None:
 
 def _columns(admin: Any, table: str) -> dict[str, str]:
     found = admin.execute(
-        "select attname, format_type(atttypid, null) from pg_attribute where attrelid = %s::regclass"
+        "select attname, format_type(atttypid, atttypmod) from pg_attribute where attrelid = %s::regclass"
         " and attnum > 0 and not attisdropped and attgenerated = ''",
         [table],
     )
@@ -233,10 +248,12 @@ def _key(admin: Any, table: str) -> str:
 
 
 def _unique_texts(admin: Any, table: str, mapped: Collection[str]) -> set[str]:
-    """Texts that no other row may have, where no key that moves along makes the difference."""
+    """Texts that no other row may have, where no key that moves along makes the difference; one with room for
+    less than 20 characters is no name but a kind."""
     found = admin.execute(
         "select array_agg(a.attname::text), array_agg(a.attname::text order by k.place)"
-        " filter (where a.atttypid in ('text'::regtype, 'varchar'::regtype))"
+        " filter (where a.atttypid in ('text'::regtype, 'varchar'::regtype) and a.atttypmod not between 0 and"
+        " 23)"
         " from pg_index i, unnest(i.indkey::int[]) with ordinality k (number, place), pg_attribute a"
         " where i.indrelid = %s::regclass and i.indisunique and a.attrelid = i.indrelid"
         " and a.attnum = k.number group by i.indexrelid",
