@@ -61,6 +61,12 @@ class Approval(Stateful):
         indexes = [
             models.Index(fields=["subject_type", "subject_id"], name="approval_by_subject"),
             models.Index(fields=["team", "due_at"], name="approval_open", condition=models.Q(status="open")),
+            # The queue in its order: of all teams of a viewer, of who asked; what ended.
+            models.Index(fields=["due_at", "id"], name="approval_due", condition=models.Q(status="open")),
+            models.Index(
+                fields=["requested_by", "due_at"], name="approval_asked", condition=models.Q(status="open")
+            ),
+            models.Index(fields=["-status_since"], name="approval_ended", condition=~models.Q(status="open")),
         ]
 
     def __str__(self) -> str:
