@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test test-browser test-redis redis-server lint types check bench-footprint bench-transitions bench-operations bench-jobs chaos screenshots clean
+.PHONY: help setup demo demo-reset run test setup-browser test-browser test-redis redis-server lint types check bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -29,8 +29,15 @@ run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded Post
 test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, two at a time; ARGS="-k name" TESTERS=0
 	@$(BIN)/python -m pytest -n $(TESTERS) $(ARGS)
 
-test-browser: $(VENV)/.setup-dev ## the tests in a real browser (needs chromium)
-	@$(BIN)/python -m pytest -m browser $(ARGS)
+# Debian’s own package, as the browser tests and CI take it.
+setup-browser: $(VENV)/.setup-dev ## Chromium for test-browser and screenshots, where it is missing
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		echo "== installing chromium" && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+		{ echo "chromium is needed and cannot be installed from here: apt-get install chromium"; exit 1; }
+
+test-browser: setup-browser ## the tests in a real browser, two at a time; ARGS="-k story" TESTERS=0
+	@$(BIN)/python -m pytest -m browser -n $(TESTERS) $(ARGS)
 
 test-redis: redis-server $(VENV)/.setup-dev ## tests of the queue on Redis
 	@$(BIN)/python -m pytest -m redis $(ARGS)
@@ -61,6 +68,9 @@ bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare referenc
 bench-jobs: redis-server $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
 	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
 
+bench-pages: $(VENV)/.setup-demo ## pages and decisions among 1,000,000 deals; about ten minutes; ROUNDS=3 QUICK=1
+	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.pages
+
 # RUNLEVEL=1: installing it starts no service.
 redis-server:
 	@command -v redis-server >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
@@ -71,10 +81,12 @@ redis-server:
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=2000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos
 
-screenshots: $(VENV)/.setup-dev ## pictures of the running demo's pages into docs/images (needs chromium)
-	@FLIGHTDECK_PASSWORD="$$($(BIN)/python -c 'import json; print(json.load(open("var/demo/logins.json"))["Approver"])')" \
+# docs/images holds the best of them; all are in var/screenshots, to be looked at.
+screenshots: setup-browser ## pictures of the running demo: every page, light and dark, 1280 and 390 wide
+	@for run in "--out docs/images" "--all --out var/screenshots"; do \
+		FLIGHTDECK_PASSWORD="$$($(BIN)/python -c 'import json; print(json.load(open("var/demo/logins.json"))["Approver"])')" \
 		$(BIN)/python -m demo.screenshots "http://127.0.0.1:$$(cat var/demo/web.port)" maya \
-		--campaign Lindqvist --out docs/images $(ARGS)
+		--campaign Lindqvist $$run $(ARGS) || exit 1; done
 
 clean: ## remove .venv and caches; data under var/ stay
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m config.postgres stop; fi

@@ -59,8 +59,17 @@ class Campaign(Stateful):
     class Meta:
         ordering = ["-id"]
         permissions = [("submit_campaign", "May submit a brief")]
-        # Found by the beginning of its name, in either case.
-        indexes = [models.Index(OpClass(Upper("name"), name="text_pattern_ops"), name="campaign_by_name")]
+        indexes = [
+            # Found by the beginning of its name, in either case.
+            models.Index(OpClass(Upper("name"), name="text_pattern_ops"), name="campaign_by_name"),
+            # Whose flight is not over, the largest budget first; and one's own that have not ended.
+            models.Index(fields=["end_at"], name="campaign_flight", condition=models.Q(budget__gt=0)),
+            models.Index(
+                fields=["requested_by", "-id"],
+                name="campaign_under_way",
+                condition=~models.Q(status__in=("completed", "failed", "validation_failed")),
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.reference

@@ -11,9 +11,11 @@ from tasks_app.approvals.views import approval_link
 from tasks_app.desk.views import desk_urls
 from tasks_app.lifecycle.views import export_urls
 from tasks_app.notifications.bell import bell_view
+from tasks_app.paging import lists_adopt
 from tasks_app.people.views import urls as account_urls
 
 admin.autodiscover()  # a worker has not done so at its start
+lists_adopt(admin.site)
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index", permanent=False)),
     path("admin/audit/", include(export_urls)),

@@ -2,8 +2,9 @@
 
 The password is read from FLIGHTDECK_PASSWORD. The dashboard, the approvals queue, the first open approval (or
 the latest decided one), the running campaign with the largest budget (or --campaign), the latest deal and the
-monitor are saved as PNG, light; with --all in dark and on a telephone too. Needs playwright and a Chromium
-(CHROMIUM names one that playwright did not install itself).
+monitor are saved as PNG, light, 1280 pixels wide. With --all every page is, light and dark, 1280 and 390
+pixels wide: whatever the rail leads to, its saved views, its forms, and the first object of each list. Needs
+playwright and a Chromium (CHROMIUM names one that playwright did not install itself).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as BrowserError
@@ -29,7 +31,7 @@ _QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
-DESKTOP, TELEPHONE = (1440, 900), (390, 844)
+DESKTOP, TELEPHONE = (1280, 900), (390, 844)
 # The places a page's link may be found, in order: (page, selector); without any the address itself is meant.
 _FROM_LIST = "#content table a[href*='/change/']"
 PAGES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -43,6 +45,10 @@ PAGES: dict[str, tuple[tuple[str, str], ...]] = {
     "deal": (("/admin/orders/deal/", _FROM_LIST),),
     "operations": (("/admin/tasks_app/operation/", ""),),
 }
+# Links of a page to pages that belong to it: in the rail, saved views, what leads to a form.
+_RAIL = "nav a[href^='/admin/']"
+_BESIDE = "#content .fd-head a[href], #content a[href$='/add/'], #content a[href$='/submit/']"
+_LIST_ITEM = "#content tr a[href*='/change/']"
 
 
 class CannotPictureError(Exception):
@@ -55,7 +61,7 @@ def main() -> int:
     parser.add_argument("login", help="a login with a role, best an Approver's")
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"), help="folder, made if missing")
     parser.add_argument("--campaign", default="", help="the campaign to picture, by its name")
-    parser.add_argument("--all", action="store_true", help="dark and telephone too")
+    parser.add_argument("--all", action="store_true", help="every page, dark and narrow too")
     options = parser.parse_args()
     password = os.environ.get("FLIGHTDECK_PASSWORD", "")
     if not password:
@@ -83,19 +89,61 @@ def take(url: str, login: str, password: str, out: Path, *, every: bool, wanted:
     out.mkdir(parents=True, exist_ok=True)
     looks = [("", DESKTOP, False)]
     if every:
-        looks += [("-dark", DESKTOP, True), ("-phone", TELEPHONE, False)]
+        looks += [("-dark", DESKTOP, True), ("-phone", TELEPHONE, False), ("-phone-dark", TELEPHONE, True)]
+    found: dict[str, str] = {}
     with _browser() as browser:
         for suffix, (width, height), dark in looks:
             context = browser.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme="dark" if dark else "light",
-                device_scale_factor=2 if width < 500 else 1,
+                viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
             )
             page = context.new_page()
             _sign_in(page, url, login, password)
-            for name, places in PAGES.items():
-                yield _picture(page, _find(page, url, places, wanted), out / f"{name}{suffix}.png")
+            found = found or _chosen(page, url, wanted) | (_every(page, url) if every else {})
+            for name, address in found.items():
+                yield _picture(page, address, out / f"{name}{suffix}.png")
             context.close()
+
+
+def _chosen(page: Page, url: str, wanted: str) -> dict[str, str]:
+    return {name: _find(page, url, places, wanted) for name, places in PAGES.items()}
+
+
+def _every(page: Page, url: str) -> dict[str, str]:
+    """Name to address: what the rail leads to, what stands beside it, and one object of each list."""
+    page.goto(f"{url}/admin/")
+    lists = _links(page, url, _RAIL)
+    found: dict[str, str] = {}
+    for address in lists:
+        page.goto(address)
+        first = _links(page, url, _LIST_ITEM)[:1]
+        for one in (address, *_links(page, url, _BESIDE), *first):
+            found.setdefault(_name(one), one)
+    return found
+
+
+def _links(page: Page, url: str, selector: str) -> list[str]:
+    """Addresses of this site's pages that links of the page lead to, each once."""
+    hrefs: list[str] = page.locator(selector).evaluate_all("links => links.map((link) => link.href)")
+    ours = (href.partition("#")[0] for href in hrefs if href.startswith(f"{url}/admin/"))
+    return list(dict.fromkeys(href for href in ours if not _leads_away(href)))
+
+
+def _leads_away(address: str) -> bool:
+    """Whether it is no page: it ends the session, or is a file."""
+    parts = urlsplit(address)
+    return "logout" in parts.path or parts.path.endswith((".csv", ".ics", ".json")) or "export" in address
+
+
+def _name(address: str) -> str:
+    """tasks_app-approval, tasks_app-approval-view-team, orders-deal-one."""
+    parts = urlsplit(address)
+    path = parts.path.removeprefix("/admin/").strip("/")
+    words = ["one" if _is_id(word) else word for word in path.split("/") if word != "change"]
+    return "-".join([*words, *parts.query.replace("=", "-").split("&")]).strip("-") or "home"
+
+
+def _is_id(word: str) -> bool:
+    return word.count("-") == 4 or word.isdecimal()
 
 
 @contextmanager

@@ -88,6 +88,12 @@ class Approval(Stateful):
                 name="approval_open_of_advertiser",
                 condition=models.Q(status="open"),
             ),
+            # The queue in its order: of all teams of a viewer, of who asked; what ended.
+            models.Index(fields=["due_at", "id"], name="approval_due", condition=models.Q(status="open")),
+            models.Index(
+                fields=["requested_by", "due_at"], name="approval_asked", condition=models.Q(status="open")
+            ),
+            models.Index(fields=["-status_since"], name="approval_ended", condition=~models.Q(status="open")),
         ]
 
     def __str__(self) -> str:

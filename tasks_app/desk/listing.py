@@ -1,4 +1,4 @@
-"""Lists made by unfold, without counting: saved views as segments, names looked up for a page at once."""
+"""Lists made by unfold: saved views as segments, names looked up for a page at once."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 from django.contrib.admin.utils import display_for_field, label_for_field, lookup_field
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.paginator import InfinitePaginator
 from unfold.views import ChangeList
 
 from tasks_app.desk.export import Export, plain
 from tasks_app.desk.list_tools import UNFILTERED, lookup_problem
 from tasks_app.desk.page import Page
+from tasks_app.paging import KeyedList, ListPaginator
 
 VIEW = "view"
 
 
-class SavedViewList(ChangeList):
+class SavedViewList(KeyedList):
     """Narrows by the saved view, and lets the admin name its rows once the page's rows are known."""
 
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
@@ -41,8 +41,7 @@ class SavedViewList(ChangeList):
 class ListPage(Page):
     """A read-only list with a head of ours above unfold's table.
 
-    `views`: the saved views, value (empty for the first) to (title, lookups). Nothing is counted: a page more
-    is offered where this one is full.
+    `views`: the saved views, value (empty for the first) to (title, lookups).
     """
 
     head: ClassVar[str] = ""
@@ -52,7 +51,7 @@ class ListPage(Page):
     list_fullwidth = True
     list_per_page = 50
     show_full_result_count = False
-    paginator = InfinitePaginator
+    paginator = ListPaginator
     actions: Any = None
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:

@@ -11,7 +11,6 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpRequest
-from unfold.views import ChangeList
 
 from tasks_app.desk.items import joined, plural
 from tasks_app.desk.listing import SavedViewList
@@ -19,6 +18,7 @@ from tasks_app.jobs.bulk_admin import bulk_links
 from tasks_app.jobs.finding import AGES, TROUBLES, WAITS, JobFilterError, Wanted, narrow, wanted_parse
 from tasks_app.jobs.models import WAITING, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.recipes import recipe_titles
+from tasks_app.paging import KeyedList
 from tasks_app.people.models import Team, User
 from tasks_app.people.roles import STEER_JOB
 from tasks_app.people.scope import visible
@@ -42,7 +42,7 @@ class JobList(SavedViewList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         # Not the parent's: the saved view is a part of our filter.
-        rows = ChangeList.get_queryset(self, request, exclude_parameters)
+        rows = KeyedList.get_queryset(self, request, exclude_parameters)
         try:
             return narrow(rows, wanted_of(request))
         except JobFilterError:

@@ -12,9 +12,9 @@ from tasks_app.people.models import Advertiser, Team, User
 
 class Notification(models.Model):
     """One thing that people are told. A team's is for its members, with a `right` for those who hold it;
-    without a team it is for all who hold `right` (operators), or for one `person`. `roles` narrows the first two
-    to who has one of them. Never for `not_for`, an actor. `subject_type` and `subject_id` name what it is about,
-    in any storey."""
+    without a team it is for all who hold `right` (operators), or for one `person`. `roles` narrows the first
+    two to who has one of them. Never for `not_for`, an actor. `subject_type` and `subject_id` name what it is
+    about, in any storey."""
 
     class Level(models.TextChoices):
         INFO = "info"

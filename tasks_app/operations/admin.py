@@ -45,7 +45,7 @@ from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.models import Seller
 
 S = OperationStatus
-_PAGE = 50
+_PAGE, _MOST_PAGES = 50, 100  # what lies beyond is found by a filter: nothing is skipped row by row
 _NAME = re.compile(r"[A-Za-z0-9_/-]{1,60}")
 _VIEWS = {"open": "Open", "person": "Waiting for a person", "overdue": "Overdue", "settled": "Settled"}
 
@@ -89,7 +89,7 @@ class OperationAdmin(StatefulPage):
             "overdue": overdue,
             "choices": overdue_choices(overdue.operation, overdue.question) if overdue else [],
             "times": selectors.seller_answer_times(user),
-            "more": _link(request, number + 1) if len(rows) > _PAGE else "",
+            "more": _link(request, number + 1) if len(rows) > _PAGE and number < _MOST_PAGES else "",
             "less": _link(request, number - 1) if number > 1 else "",
         }
 
@@ -196,7 +196,7 @@ def _summary(counts: dict[str, int], rows: list[OperationRow]) -> str:
 
 def _page_number(request: HttpRequest) -> int:
     given = request.GET.get("page", "1")
-    return max(1, int(given)) if given.isdecimal() and len(given) < 7 else 1
+    return min(max(1, int(given)), _MOST_PAGES) if given.isdecimal() and len(given) < 7 else 1
 
 
 def _link(request: HttpRequest, number: int) -> str:

@@ -20,6 +20,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.paginator import InfinitePaginator
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from tasks_app.paging import KeyedList, ListPaginator
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
 from tasks_app.people.rights import rights_changed, rights_of
@@ -36,6 +37,11 @@ class _Kept(ModelAdmin):
     """Nothing here is deleted: the trail, deals and campaigns refer to it."""
 
     list_fullwidth = True
+    paginator = ListPaginator
+    show_full_result_count = False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeyedList]:
+        return KeyedList
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -90,7 +96,7 @@ class _MembershipInline(TabularInline):
 
 
 @admin.register(User)
-class PersonAdmin(UserAdmin, _Kept):
+class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own options come after ours
     """Logins with their role and teams. Rights come from roles alone, never singly."""
 
     form, add_form, change_password_form = _PersonForm, _NewPersonForm, AdminPasswordChangeForm

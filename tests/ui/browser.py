@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from config.processes import ProcessGroup
 from tests.support import wait_until
@@ -46,13 +46,18 @@ class Desk:
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": self.url}])
         page = context.new_page()
         complaints: list[str] = []
-        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(_complaint(page, said)))
+        page.on("pageerror", lambda error: complaints.append(f"{page.url}: {error}"))
         try:
             yield page
         finally:
             context.close()
-        assert complaints == []
+        assert [said for said in complaints if said] == []
+
+
+def _complaint(page: Page, said: ConsoleMessage) -> str:
+    """An error of the page, a breach of its content policy among them; empty for anything else it says."""
+    return f"{page.url}: {said.text}" if said.type == "error" else ""
 
 
 @contextmanager

@@ -1,0 +1,84 @@
+"""Every page of the site, found by what is registered: lists, forms, one object of each kind, the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from tasks_app.approvals.models import Approval
+from tests.ui.pages import list_of, page_of
+
+_OURS = ("campaigns", "orders", "tasks_app")
+# Not pages: answers for scripts and machines, and where one is sent on.
+_NO_PAGES = (
+    "api/",
+    "admin/autocomplete/",
+    "admin/jsi18n/",
+    "admin/logout/",
+    "admin/search/",
+    "health/",
+    "metrics",
+)
+
+
+def every_page(client: Client) -> dict[str, str]:
+    """Name to address of all that the logged-in person is shown as a page."""
+    asked = {**_lists(), **_objects(), **_others()}
+    return {name: address for name, address in asked.items() if _is_page(client.get(address))}
+
+
+def _lists() -> dict[str, str]:
+    found = {}
+    for model, model_admin in _registered():
+        name, address = f"{model._meta.model_name}s", list_of(model)
+        found[name] = address
+        views: dict[str, Any] = getattr(model_admin, "views", {})
+        found |= {f"{name}-{view}": f"{address}?view={view}" for view in views if view}
+        found[f"{name}-add"] = address + "add/"
+    return found
+
+
+def _objects() -> dict[str, str]:
+    """The newest of each, and of approvals one of each kind and status."""
+    found = {}
+    for model, _ in _registered():
+        newest = model._default_manager.order_by("-pk").first()
+        if newest is not None:
+            found[str(model._meta.model_name)] = page_of(newest)
+    asked = Approval.objects.order_by("kind", "status", "-id").distinct("kind", "status")
+    return found | {f"approval-{one.kind}-{one.status}": page_of(one) for one in asked}
+
+
+def _others() -> dict[str, str]:
+    """What takes no argument and is no list."""
+    lists = set(_lists().values())
+    found = {
+        address.strip("/").replace("/", "-") or "home": address
+        for address in ("/" + route for route in _routes(get_resolver(), ""))
+        if address not in lists and not address.lstrip("/").startswith(_NO_PAGES)
+    }
+    return {"dashboard": reverse("admin:index"), **found}
+
+
+def _routes(resolver: URLResolver, before: str) -> Iterator[str]:
+    for one in resolver.url_patterns:
+        route = before + str(one.pattern)
+        if "<" in route or "^" in route or "(" in route:
+            continue
+        if isinstance(one, URLResolver):
+            yield from _routes(one, route)
+        elif isinstance(one, URLPattern):
+            yield route
+
+
+def _registered() -> list[tuple[type[Model], Any]]:
+    return [(m, a) for m, a in admin.site._registry.items() if m._meta.app_label in _OURS]
+
+
+def _is_page(answer: Any) -> bool:
+    return answer.status_code == 200 and answer["Content-Type"].startswith("text/html")
