@@ -42,6 +42,12 @@ def told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str, 
         ({"gross": "10.0"}, {"gross": "10.00"}, []),
         ({"gross": 10}, {"gross": "10.00"}, []),
         ({"gross": "10.00"}, {"gross": "12.00"}, [("gross", "changed", "10.00", "12.00")]),
+        ({"end": "2027-01-01T00:00:00-05:00"}, {"end": "2027-01-01T05:00:00+00:00"}, []),
+        (
+            {"end": "2027-01-01T00:00:00Z"},
+            {"end": "2027-01-02T00:00:00Z"},
+            [("end", "changed", "2027-01-01T00:00:00Z", "2027-01-02T00:00:00Z")],
+        ),
         ({"a": True}, {"a": 1}, [("a", "changed", True, 1)]),
         ({"a": None}, {"a": ""}, [("a", "changed", None, "")]),
         ({}, {"hold": "x"}, [("hold", "added", None, "x")]),
@@ -82,7 +88,7 @@ def test_looked_at_from_the_other_side_it_is_the_same(one: dict[str, Any], other
 def test_a_field_that_is_new_is_found(one: dict[str, Any], name: str, value: Any) -> None:
     without = {key: inner for key, inner in one.items() if key != name}
     assert evidence_changes(without, {**without, name: value}) == [
-        Change(path=name, kind="added", before=None, after=value)
+        Change(keys=(name,), kind="added", before=None, after=value)
     ]
 
 

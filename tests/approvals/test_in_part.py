@@ -106,7 +106,10 @@ def test_what_was_approved_is_asked_recorded_and_booked() -> None:
     assert deal_of(approved).status == "accepted"
     bought = deal_book(deal=deal_of(approved)).request["packages"]
     assert [(one["product_id"], D(str(one["budget"]))) for one in bought] == [("a", 30000), ("b", 40000)]
-    assert {one.field for one in changes_of(approved)} >= {"Gross", "Budget", "Units"}
+    marked = {(one.field, one.where): (one.before, one.after, one.kind) for one in changes_of(approved)}
+    assert marked["Budget", "Alpha"] == ("60,000.00", "30,000.00", "changed")
+    assert marked["Package", "Gamma"] == ("2,500.00", "–", "removed")
+    assert {field for field, _ in marked} == {"Gross", "Budget", "Units", "Package"}
     entry = trail(first)[-1]
     assert (entry.actor, entry.metadata) == ("system", {"by": f"human:{user.pk}"})
     assert all(verify_entity("approval", one.pk).ok for one in (first, approved))
