@@ -77,10 +77,11 @@ def chart(
                 bars.append(
                     Bar(x=x, width=f"{step * 0.68:.3f}", y=f"{y:.2f}", height=f"{height:.2f}", part=part)
                 )
+    named = (1, len(days) - 1)  # with their month
     ticks = [
-        (f"{(index + 0.5) * step:.3f}", f"{day.day}{text.SPACE}{day:%b}" if index % 7 == 6 else f"{day.day}")
+        (f"{(index + 0.5) * step:.3f}", f"{day.day}{text.SPACE}{day:%b}" if index in named else f"{day.day}")
         for index, (day, _) in enumerate(days)
-        if index % 2 == 0 or index == len(days) - 1
+        if index % 2
     ]
     return Chart(
         title=title,

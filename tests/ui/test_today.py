@@ -1,0 +1,138 @@
+"""Today by role: each sees first what it needs first, with real numbers, bounded whatever is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from campaigns.dashboard import Today, badges
+from campaigns.today import trends
+from campaigns.today.layouts import layout_of
+from tasks_app import clock
+from tasks_app.approvals.models import Decision
+from tasks_app.operations.models import Operation
+from tests.ui.pages import STAFF, ClientOf, read, stranger
+from tests.ui.seed import Agency
+
+TODAY = reverse("admin:index")
+_FIRST = {
+    "Buyer": "Your campaigns under way",
+    "Approver": "Waiting for you",
+    "Ad Ops": "Waiting for you",
+    "Finance": "Committed against budget",
+    "Auditor": "Decided lately",
+    "Administrator": "Waiting for you",
+}
+
+
+@pytest.mark.parametrize("role", STAFF)
+def test_each_role_sees_first_what_it_needs(agency: Agency, client_of: ClientOf, role: str) -> None:
+    shown = read(client_of(role), TODAY)
+    others = [shown.find(title) for title in set(_FIRST.values()) - {_FIRST[role]}]
+    assert -1 < shown.find(_FIRST[role]) < min([at for at in others if at > -1], default=len(shown))
+
+
+def test_a_buyer_reads_who_decides_on_their_requests(agency: Agency, client_of: ClientOf) -> None:
+    today = client_of("Buyer").get(TODAY).context["today"]
+    assert {row.place.campaign for row in today.asked} == {"Tamarack Winter Boots", "Aldous Allergy Relief"}
+    assert [campaign.name for campaign in today.campaigns][:2] == [
+        "Tamarack Winter Boots",
+        "Lindqvist Cold Brew",
+    ]
+    assert [entry.kind for entry in today.dates][:1] == ["hold"]
+
+
+def test_what_was_given_up_is_not_in_flight(
+    agency: Agency, client_of: ClientOf, tamper: Callable[..., None]
+) -> None:
+    today = Today(agency.people["Ad Ops"])
+    paused = Operation.objects.get(status="input_required")
+    assert paused.pk in {one.operation.pk for one in today.flying}
+    tamper(paused, status="timed_out", settled_at=clock.now())
+    assert paused.pk not in {one.operation.pk for one in Today(agency.people["Ad Ops"]).flying}
+
+
+def test_departures_are_in_money(agency: Agency) -> None:
+    [one] = Today(agency.people["Finance"]).departures
+    assert (one.approved, one.confirmed) == (Decimal(164000), Decimal(160500))
+    assert one.fields == "budget, start"
+
+
+def test_the_decisions_chart_counts_every_decision(agency: Agency) -> None:
+    drawn = trends.decisions_chart(agency.people["Auditor"])
+    assert drawn is not None
+    count = Decision.objects.filter(at__gte=clock.now() - timedelta(days=trends.DAYS)).count()
+    assert drawn.lead.startswith(f"{count} decisions in 14 days")
+    assert "approved" in drawn.label
+    assert trends.decisions_chart(stranger_of(agency)) is None
+
+
+def stranger_of(agency: Agency) -> Any:
+    """The Finance person, in no team."""
+    person = agency.people["Finance"]
+    person.teams.clear()
+    return person
+
+
+def test_confirmed_money_is_by_currency(agency: Agency) -> None:
+    drawn, sums = trends.confirmed_chart(agency.people["Finance"])
+    assert drawn is not None
+    assert dict(sums) == {"USD": Decimal(160500), "EUR": Decimal(152000)}
+    assert drawn.title == "Confirmed by sellers, USD"
+
+
+def test_a_chart_is_drawn_to_scale() -> None:
+    day = clock.now().date()
+    drawn = trends.chart(
+        title="x",
+        parts=(("b-firm", "good"), ("b-no", "bad")),
+        days=[(day, (Decimal(1), Decimal(1))), (day + timedelta(days=1), (Decimal(1), Decimal(0)))],
+        lead="",
+        said=str,
+    )
+    assert drawn is not None
+    assert [(bar.part, bar.height) for bar in drawn.bars] == [
+        ("b-firm", "30.00"),
+        ("b-no", "30.00"),
+        ("b-firm", "30.00"),
+    ]
+    assert drawn.top == "2"
+    assert (
+        trends.chart(title="x", parts=(("b", "g"),), days=[(day, (Decimal(0),))], lead="", said=str) is None
+    )
+
+
+def test_another_team_sees_nothing_of_it(agency: Agency) -> None:
+    for role in STAFF[:-1]:
+        shown = read(stranger_named(role), TODAY)
+        assert "Tamarack" not in shown, role
+        assert "DEAL-" not in shown, role
+
+
+def stranger_named(role: str) -> Any:
+    from tasks_app.people.models import Team, User
+
+    User.objects.filter(username="stranger").delete()
+    Team.objects.filter(name="Another team").delete()
+    return stranger(role)
+
+
+def test_the_rail_counts_no_further_than_99(agency: Agency, monkeypatch: pytest.MonkeyPatch, rf: Any) -> None:
+    request = rf.get(TODAY)
+    request.user = agency.people["Approver"]
+    assert badges(request)["tasks_app.approval"] == ("6", "primary")
+    monkeypatch.setattr("campaigns.dashboard._BADGE", 3)
+    assert badges(request)["tasks_app.approval"] == ("3+", "primary")
+
+
+def test_a_person_of_several_roles_has_one_page(agency: Agency) -> None:
+    buyer = agency.people["Buyer"]
+    assert layout_of(buyer).main[0] == "campaigns"
+    buyer.groups.add(*agency.people["Approver"].groups.all())
+    again = type(buyer).objects.get(pk=buyer.pk)
+    assert layout_of(again).main[0] == "waiting"
