@@ -7,25 +7,28 @@ from collections.abc import Collection, Iterable
 
 from django.db.models import F, Q, QuerySet
 
-from tasks_app.people.models import User
+from tasks_app.people.models import Team, User
 from tasks_app.people.roles import ROLES
 
 _MOST = 2000  # rows of people and rights that one question reads
 
 
+Teams = Collection[uuid.UUID] | QuerySet[Team]
+
+
 def people_with(right: str, team_id: uuid.UUID | None) -> QuerySet[User]:
     """Active people who hold `right` in the team, superusers last; in any team where it is nobody's for
     certain (None)."""
-    return _people([right], team_id).distinct().order_by("is_superuser", "pk")
+    return _people([right], None if team_id is None else [team_id]).distinct().order_by("is_superuser", "pk")
 
 
-def holders_of(rights: Collection[str], team_id: uuid.UUID | None) -> dict[str, dict[uuid.UUID, str]]:
-    """Right to the people who hold it in the team (id to name), superusers last; one query."""
+def holders_of(rights: Collection[str], teams: Teams) -> dict[str, dict[uuid.UUID, str]]:
+    """Right to the people who hold it in one of the teams (id to name), superusers last; one query."""
     found: dict[str, dict[uuid.UUID, str]] = {right: {} for right in rights}
     if not found:
         return found
     rows = (
-        _people(rights, team_id)
+        _people(rights, teams)
         .annotate(
             app=F("groups__permissions__content_type__app_label"), code=F("groups__permissions__codename")
         )
@@ -43,10 +46,10 @@ def roles_with(right: str) -> list[str]:
     return [role for role, rights in ROLES.items() if right in rights and role != "Integration"]
 
 
-def _people(rights: Iterable[str], team_id: uuid.UUID | None) -> QuerySet[User]:
+def _people(rights: Iterable[str], teams: Teams | None) -> QuerySet[User]:
     held = Q(is_superuser=True)
     for right in rights:
         app, _, codename = right.partition(".")
         held |= Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
     people = User.objects.filter(held, is_active=True, is_service=False)
-    return people if team_id is None else people.filter(Q(teams=team_id) | Q(is_superuser=True))
+    return people if teams is None else people.filter(Q(teams__in=teams) | Q(is_superuser=True))
