@@ -16,7 +16,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Campaigns", "campaign", "campaigns.campaign"),
             ("Deals", "handshake", "orders.deal"),
             ("Sellers", "storefront", "tasks_app.seller"),
-            ("Accounts", "contract", "tasks_app.account"),
+            ("Accounts", "badge", "tasks_app.account"),
         ),
     ),
     (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from orders.models import LIVE, UNSETTLED, Deal, DealStatus
+from tasks_app import clock
 from tasks_app.approvals.explain import question_about, question_answers
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import text
@@ -52,10 +53,10 @@ class Stand:
 def deal_answers(stand: Stand) -> Answers:
     """The answers for every status of a deal. Raises KeyError for another."""
     status = S(stand.status)
-    found = _STATES[status](stand)
     if stand.question is None or status in _ENDED:
-        return found
+        return _STATES[status](stand)
     asked = question_answers(stand.question)
+    found = _STATES[status](replace(stand, differs=False))  # the question's own words say what stays
     if status in LIVE:  # it runs on whatever people decide
         return replace(
             found,
@@ -159,7 +160,10 @@ def _flag(stand: Stand) -> str:
 
 
 def _read(stand: Stand) -> str:
-    return f" Its media buy is read again {text.moment_short(stand.read_at)}." if stand.read_at else ""
+    if stand.read_at is None:
+        return ""
+    due = stand.read_at <= clock.now()
+    return f" Its media buy is read again {'now' if due else text.moment_short(stand.read_at)}."
 
 
 _STATES: dict[S, Callable[[Stand], Answers]] = {

@@ -22,6 +22,7 @@ from tasks_app.desk.items import joined
 from tasks_app.desk.states import face
 from tasks_app.people.holders import holders_of, roles_with
 from tasks_app.people.models import User
+from tasks_app.people.scope import teams_of
 
 _REFERENCE = re.compile(r"([A-Za-z]{2,5})-\d{4}-\d{1,12}")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
@@ -175,7 +176,7 @@ def explain(named: str, viewer: User) -> Explanation:
     found = next(_found(wanted, viewer), None)
     if found is None:
         raise NotExplainedError(f"There is no {wanted!r} among what you may see.")
-    return explain_entity(*found)
+    return explain_entity(*found, viewer)
 
 
 def explain_row(entity: str, pk: uuid.UUID, viewer: User) -> Explanation:
@@ -186,10 +187,10 @@ def explain_row(entity: str, pk: uuid.UUID, viewer: User) -> Explanation:
         row = explainer.rows(viewer).filter(pk=pk).first()
     if row is None:
         raise NotExplainedError(f"There is no {entity} {pk} among what you may see.")
-    return explain_entity(entity, row)
+    return explain_entity(entity, row, viewer)
 
 
-def explain_entity(entity: str, row: Any) -> Explanation:
+def explain_entity(entity: str, row: Any, viewer: User) -> Explanation:
     """The explanation of a row that the viewer was found to see. Raises KeyError for a kind nobody
     registered."""
     explainer = _explainers[entity]
@@ -207,7 +208,7 @@ def explain_entity(entity: str, row: Any) -> Explanation:
         glyph=standing.glyph or shown.glyph,
         since=standing.since,
         waiting_for=answers.waiting,
-        who=_whos(answers.movers, standing.team_id),
+        who=_whos(answers.movers, standing.team_id, viewer),
         otherwise=answers.otherwise,
         deadline=answers.deadline,
     )
@@ -248,8 +249,10 @@ def _lookup(explainer: Explainer, wanted: str) -> dict[str, str] | None:
     return {explainer.by: wanted} if explainer.by and _SLUG.fullmatch(wanted) else None
 
 
-def _whos(movers: Sequence[Mover], team_id: uuid.UUID | None) -> tuple[Who, ...]:
-    holders = holders_of({mover.right for mover in movers if mover.right}, team_id)
+def _whos(movers: Sequence[Mover], team_id: uuid.UUID | None, viewer: User) -> tuple[Who, ...]:
+    # Of what is nobody's for certain, the viewer is told of their own teams' people.
+    teams = [team_id] if team_id else teams_of(viewer)
+    holders = holders_of({mover.right for mover in movers if mover.right}, teams)
     return tuple(_who(mover, holders.get(mover.right, {})) for mover in movers)
 
 

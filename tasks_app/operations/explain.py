@@ -21,8 +21,8 @@ from tasks_app.desk.explain import (
 )
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.selectors import conflicts_of, operations_of
-from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.operations.selectors import conflicts_of, conflicts_open, operations_of
+from tasks_app.people.roles import DECIDE, STEER_OPERATION
 
 S = OperationStatus
 _VIEW = "tasks_app.view_operation"
@@ -38,7 +38,7 @@ _ENDED = {
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """An operation's facts. `held`: nothing is to be sent; `given_up`: settled while overdue; `question`: the
-    open approval about it."""
+    open approval about it; `conflict`: the reference of an open contradiction."""
 
     status: str
     task: str = "its task"
@@ -50,6 +50,7 @@ class Seen:
     given_up: bool = False
     message: str = ""
     question: Approval | None = None
+    conflict: str = ""
 
 
 def operation_answers(seen: Seen) -> Answers:
@@ -58,6 +59,12 @@ def operation_answers(seen: Seen) -> Answers:
 
 
 def _ended(seen: Seen) -> Answers:
+    if seen.conflict:
+        return Answers(
+            waiting=f"{_ENDED[S(seen.status)]} But the seller has said otherwise since: {seen.conflict}.",
+            movers=(Mover(right=DECIDE, does=f"decide on {seen.conflict}"),),
+            otherwise="What was first stands.",
+        )
     return Answers(waiting=_ENDED[S(seen.status)], otherwise=NOBODY)
 
 
@@ -210,6 +217,7 @@ def register() -> None:
 
 def _operation(operation: Operation) -> Answers:
     unsettled = operation.settled_at is None
+    conflict = None if unsettled else conflicts_open([operation]).get(operation.pk)
     pairs = [("operation", operation.pk), (operation.subject_type, operation.subject_id)]
     return operation_answers(
         Seen(
@@ -223,6 +231,7 @@ def _operation(operation: Operation) -> Answers:
             given_up=not unsettled,
             message=operation.message,
             question=question_about(pairs) if unsettled else None,
+            conflict=conflict.reference if conflict else "",
         )
     )
 

@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterable
 
 from django.db.models import F, Q, QuerySet
 
-from tasks_app.people.models import User
+from tasks_app.people.models import Team, User
 from tasks_app.people.roles import ROLES
-from tasks_app.people.scope import members_of
+from tasks_app.people.scope import members_of_any
 
 _MOST = 2000  # rows of people and rights that one question reads
+
+
+Teams = Collection[uuid.UUID] | QuerySet[Team]
 
 
 def people_with(
@@ -19,18 +22,20 @@ def people_with(
 ) -> QuerySet[User]:
     """Active people who hold `right` and see what is the team's and, where it has one, the advertiser's,
     superusers last; in any team where it is nobody's for certain (None)."""
-    return _people([right], team_id, advertiser_id).distinct().order_by("is_superuser", "pk")
+    teams = None if team_id is None else [team_id]
+    return _people([right], teams, advertiser_id).distinct().order_by("is_superuser", "pk")
 
 
 def holders_of(
-    rights: Collection[str], team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None = None
+    rights: Collection[str], teams: Teams, advertiser_id: uuid.UUID | None = None
 ) -> dict[str, dict[uuid.UUID, str]]:
-    """Right to the people whom `people_with` answers (id to name), superusers last; one query."""
+    """Right to the people who hold it and see what is one of the teams' and, where it has one, the
+    advertiser's (id to name), superusers last; one query."""
     found: dict[str, dict[uuid.UUID, str]] = {right: {} for right in rights}
     if not found:
         return found
     rows = (
-        _people(rights, team_id, advertiser_id)
+        _people(rights, teams, advertiser_id)
         .annotate(
             app=F("groups__permissions__content_type__app_label"), code=F("groups__permissions__codename")
         )
@@ -49,13 +54,13 @@ def roles_with(right: str) -> list[str]:
 
 
 def _people(
-    rights: Iterable[str], team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None
+    rights: Iterable[str], teams: Teams | None, advertiser_id: uuid.UUID | None
 ) -> QuerySet[User]:
     held = Q(is_superuser=True)
     for right in rights:
         app, _, codename = right.partition(".")
         held |= Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
     people = User.objects.filter(held, is_active=True, is_service=False)
-    if team_id is None:
+    if teams is None:
         return people
-    return people.filter(members_of(team_id, advertiser_id) | Q(is_superuser=True))
+    return people.filter(members_of_any(teams, advertiser_id) | Q(is_superuser=True))

@@ -7,6 +7,7 @@ advertisers'. What belongs to no advertiser goes by team.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -108,7 +109,12 @@ def roles_held(user: User) -> frozenset[str]:
 
 def members_of(team_id: uuid.UUID, advertiser_id: uuid.UUID | None) -> Q:
     """Of users, those who see what is this team's and, where it has one, this advertiser's."""
-    seats = Membership.objects.filter(team=team_id)
+    return members_of_any([team_id], advertiser_id)
+
+
+def members_of_any(teams: Collection[uuid.UUID] | QuerySet[Team], advertiser_id: uuid.UUID | None) -> Q:
+    """As `members_of`, of any of the teams."""
+    seats = Membership.objects.filter(team__in=teams)
     if advertiser_id is not None:
         named = Membership.advertisers.through.objects.filter(advertiser=advertiser_id).values("membership")
         seats = seats.filter(Q(every_advertiser=True) | Q(pk__in=named))

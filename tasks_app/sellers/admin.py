@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from pydantic import ValidationError as WireError
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminURLInputWidget
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminURLInputWidget
 
 from tasks_app import clock
 from tasks_app.adcp import requests
@@ -184,6 +184,7 @@ class AccountForm(forms.ModelForm):
 
     class Meta:
         model = Account
+        widgets: ClassVar = {"reference": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
         fields = (
             "advertiser",
             "seller",

@@ -20,6 +20,7 @@ from tasks_app.desk.explain import Answers
 from tasks_app.jobs.explain import Node, Run, job_answers, schedule_answers, step_answers
 from tasks_app.jobs.waits import Wait
 from tasks_app.operations.explain import Seen, conflict_answers, operation_answers
+from tasks_app.people.roles import DECIDE
 from tasks_app.reconciliation.explain import finding_answers
 from tasks_app.sellers.explain import account_answers, seller_answers
 from tasks_app.sellers.models import Account
@@ -161,6 +162,12 @@ def test_an_overdue_operation_that_was_given_up_is_not_said_to_be_failed() -> No
     told = operation_answers(Seen(status="timed_out", given_up=True, seller="Norrland"))
     assert "may still act" in told.waiting
     assert told.movers[0].who == "Norrland"
+
+
+def test_an_end_that_the_seller_contradicts_is_still_somebodys() -> None:
+    told = operation_answers(Seen(status="completed", conflict="CFL-2026-000001"))
+    assert "CFL-2026-000001" in told.waiting
+    assert told.movers[0].right == DECIDE
 
 
 def _edges(declared: dict[str, Any]) -> list[dict[str, str]]:

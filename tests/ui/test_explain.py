@@ -233,6 +233,17 @@ def test_a_page_of_another_team_does_not_answer_with_the_card(everything: dict[s
     assert away.status_code == 302
 
 
+def test_of_what_is_nobodys_only_people_of_ones_own_teams_are_named(agency: Agency) -> None:
+    elsewhere = make_team("Elsewhere")
+    outsider = make_user("Buyer", team=elsewhere, name="outsider")
+    theirs = make_user("Ad Ops", team=elsewhere, name="their-ops")
+    seller = Seller.objects.earliest("pk")
+    assert explain(seller.slug, outsider).who[0].people == (str(theirs),)
+    ours = explain(seller.slug, agency.people["Buyer"]).who[0].people
+    assert str(agency.people["Ad Ops"]) in ours
+    assert str(theirs) not in ours
+
+
 def test_it_names_what_it_was_asked_for(agency: Agency) -> None:
     seller = Seller.objects.earliest("pk")
     assert explain(seller.slug, agency.people["Buyer"]).title == seller.name
