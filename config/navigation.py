@@ -130,7 +130,7 @@ UNFOLD: dict[str, Any] = {
         lambda request: static("desk/flightdeck.css"),
         lambda request: static("desk/pages.css"),
     ],
-    "SCRIPTS": [lambda request: static("desk/flightdeck.js")],
+    "SCRIPTS": [lambda request: static("desk/flightdeck.js"), lambda request: static("desk/frames.js")],
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("desk/favicon.svg")}
     ],
