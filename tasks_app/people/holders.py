@@ -53,9 +53,7 @@ def roles_with(right: str) -> list[str]:
     return [role for role, rights in ROLES.items() if right in rights and role != "Integration"]
 
 
-def _people(
-    rights: Iterable[str], teams: Teams | None, advertiser_id: uuid.UUID | None
-) -> QuerySet[User]:
+def _people(rights: Iterable[str], teams: Teams | None, advertiser_id: uuid.UUID | None) -> QuerySet[User]:
     held = Q(is_superuser=True)
     for right in rights:
         app, _, codename = right.partition(".")
