@@ -29,8 +29,8 @@ def approvals_export(viewer: User, asked: Mapping[str, str]) -> Export:
 
 
 def _cells(approvals: list[Approval], viewer: User) -> Iterator[list[str]]:
-    for row in presenters.rows(approvals, around.places_of(approvals, viewer)):
-        approval = row.approval
+    rows = presenters.rows(approvals, around.places_of(approvals, viewer))
+    for approval, row in zip(approvals, rows, strict=True):
         shown: tuple[Any, ...] = (
             row.title,
             approval.reference,

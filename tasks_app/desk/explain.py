@@ -22,7 +22,7 @@ from tasks_app.desk.items import joined
 from tasks_app.desk.states import face
 from tasks_app.people.holders import holders_of, roles_with
 from tasks_app.people.models import User
-from tasks_app.people.scope import teams_of
+from tasks_app.people.scope import advertiser_of, teams_of
 
 _REFERENCE = re.compile(r"([A-Za-z]{2,5})-\d{4}-\d{1,12}")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
@@ -208,7 +208,7 @@ def explain_entity(entity: str, row: Any, viewer: User) -> Explanation:
         glyph=standing.glyph or shown.glyph,
         since=standing.since,
         waiting_for=answers.waiting,
-        who=_whos(answers.movers, standing.team_id, viewer),
+        who=_whos(answers.movers, standing.team_id, advertiser_of(entity, row.pk), viewer),
         otherwise=answers.otherwise,
         deadline=answers.deadline,
     )
@@ -249,10 +249,12 @@ def _lookup(explainer: Explainer, wanted: str) -> dict[str, str] | None:
     return {explainer.by: wanted} if explainer.by and _SLUG.fullmatch(wanted) else None
 
 
-def _whos(movers: Sequence[Mover], team_id: uuid.UUID | None, viewer: User) -> tuple[Who, ...]:
+def _whos(
+    movers: Sequence[Mover], team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None, viewer: User
+) -> tuple[Who, ...]:
     # Of what is nobody's for certain, the viewer is told of their own teams' people.
     teams = [team_id] if team_id else teams_of(viewer)
-    holders = holders_of({mover.right for mover in movers if mover.right}, teams)
+    holders = holders_of({mover.right for mover in movers if mover.right}, teams, advertiser_id)
     return tuple(_who(mover, holders.get(mover.right, {})) for mover in movers)
 
 

@@ -47,7 +47,7 @@ class LivePage(Page):
 
     def live_view(self, request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         """The live part as it is now: 204 where the page shows it already (`sign`)."""
-        obj = self._shown(request, pk)
+        obj = self._seen(request, pk)
         if request.GET.get("sign") == sign_of(self.live_page, pk):
             return HttpResponse(status=204)
         return render(request, self.live_template, {"original": obj, **self.object_data(request, obj)})
@@ -55,7 +55,7 @@ class LivePage(Page):
     def changes_view(self, request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         """The beginning of a stream of signs: the one now. What goes on is `tasks_app.api.streams`'s; where
         nothing keeps the connection open, the browser comes again."""
-        self._shown(request, pk)
+        self._seen(request, pk)
         sign = sign_of(self.live_page, pk)
         going = Followed(user=str(viewer(request).pk), page=self.live_page, entity_id=pk, sign=sign)
         headers = {
@@ -65,7 +65,7 @@ class LivePage(Page):
         }
         return HttpResponse(RETRY + sign_told(sign), content_type="text/event-stream", headers=headers)
 
-    def _shown(self, request: HttpRequest, pk: uuid.UUID) -> Model:
+    def _seen(self, request: HttpRequest, pk: uuid.UUID) -> Model:
         obj: Model | None = self.get_object(request, str(pk))
         if obj is None or not self.has_view_permission(request, obj):
             raise Http404
