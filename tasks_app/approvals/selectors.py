@@ -9,11 +9,11 @@ from django.db.models import Prefetch, QuerySet
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
-from tasks_app.approvals.policy_roles import has_a_role, not_your_role, open_to
+from tasks_app.approvals.policy_roles import has_a_role, not_your_role
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
-from tasks_app.people.scope import visible
+from tasks_app.people.scope import role_held, visible
 
 
 def may_decide(viewer: User) -> bool:
@@ -37,7 +37,7 @@ def approvals_waiting_for(viewer: User) -> QuerySet[Approval]:
         approvals_of_teams(viewer)
         .exclude(requested_by=key)
         .exclude(pk__in=decided)
-        .filter(open_to(viewer), due_at__gt=clock.now())
+        .filter(role_held(viewer), due_at__gt=clock.now())
     )
 
 

@@ -13,7 +13,7 @@ from tasks_app.notifications.models import Notification, NotificationMail, Notif
 from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import User
 from tasks_app.people.roles import ADMINISTRATOR
-from tasks_app.people.scope import roles_held
+from tasks_app.people.scope import role_held
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 RECENT, UNREAD_LATEST = 200, 1000
@@ -43,8 +43,7 @@ def notifications_of(viewer: User) -> QuerySet[Notification]:
     held = viewer.get_all_permissions()
     for_operators = Q(team__isnull=True, right__in=held)
     for_members = Q(team__in=viewer.teams.all(), right__in={"", *held})
-    for_roles = Q(roles=[]) | Q(roles__has_any_keys=sorted(roles_held(viewer)))
-    told = Notification.objects.filter(for_members | for_operators).filter(for_roles)
+    told = Notification.objects.filter(for_members | for_operators).filter(role_held(viewer))
     return told.exclude(not_for=actor_key(viewer))
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import BooleanField, F, Func, Model, Q, QuerySet
 
 from tasks_app.people.models import Team, User
 from tasks_app.people.roles import ADMINISTRATOR
 
 M = TypeVar("M", bound=Model)
 _HELD = "_roles_held"
+_ANY_OF: dict[str, Any] = {"template": "%(expressions)s", "arg_joiner": " ?| "}
 
 
 def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> QuerySet[M]:
@@ -34,3 +36,11 @@ def roles_held(user: User) -> frozenset[str]:
         held = frozenset({*names, ADMINISTRATOR} if user.is_superuser else names)
         user.__dict__[_HELD] = held
     return held
+
+
+def role_held(user: User) -> Q:
+    """Rows whose JSON column `roles` names none, or one that the person holds; asks nothing by itself."""
+    if user.is_superuser:
+        return Q(roles=[]) | Q(roles__has_any_keys=sorted(roles_held(user)))
+    mine = ArraySubquery(user.groups.values("name"))
+    return Q(roles=[]) | Q(Func(F("roles"), mine, **_ANY_OF, output_field=BooleanField()))
