@@ -41,7 +41,7 @@ class Approval(Stateful):
     subject_version = models.PositiveIntegerField()
     requested_by = models.CharField(max_length=80)
     policy = models.CharField(max_length=120)
-    # What caught it: key, version, name and why, as `policies.Caught`.
+    # What caught it: key, version, name, rule and why, as `policies.Caught`.
     policies = models.JSONField(default=list)
     quorum = models.PositiveSmallIntegerField(default=1)
     roles = models.JSONField(default=list)  # of whom one must be held to decide; empty: the right will do

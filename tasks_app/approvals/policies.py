@@ -85,6 +85,7 @@ class Caught:
     key: str
     version: int
     name: str
+    rule: PolicyRule
     why: str
 
 
@@ -130,7 +131,9 @@ def policy_evaluate(asked: Asked, policies: Collection[Policy], rates: Rates, gr
     due_at = _due(catching, asked.facts, ground)
     escalate_at = _escalate_at(catching, asked.facts, ground, due_at)
     return Verdict(
-        caught=tuple(Caught(key=p.key, version=p.version, name=p.name, why=why) for p, why in found),
+        caught=tuple(
+            Caught(key=p.key, version=p.version, name=p.name, rule=p.rule, why=why) for p, why in found
+        ),
         quorum=max([ground.quorum, *(policy.quorum for policy in catching)]),
         roles=roles_in_common([policy.roles for policy in catching]),
         due_at=due_at,

@@ -120,7 +120,13 @@ def _columns(verdict: Verdict, base: Base) -> dict[str, Any]:
 
 
 def _caught(one: Caught) -> dict[str, Any]:
-    return {"key": one.key, "version": one.version, "name": one.name, "why": one.why}
+    return {
+        "key": one.key,
+        "version": one.version,
+        "name": one.name,
+        "rule": str(one.rule),
+        "why": one.why,
+    }
 
 
 def _rates(asked: Asked, rows: Sequence[ApprovalPolicy], now: datetime) -> Rates:

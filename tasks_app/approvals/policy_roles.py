@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from django.contrib.auth.models import Group
-from django.db.models import Q
 
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
@@ -29,9 +28,3 @@ def has_a_role(user: User, roles: Collection[str]) -> bool:
 def not_your_role(roles: Collection[str]) -> str:
     """What somebody without one of `roles` is told."""
     return f"Its policies want a decision of the role {' or '.join(roles)}; you may read it."
-
-
-def open_to(user: User) -> Q:
-    """Approvals whose roles the person has one of, as a filter."""
-    held = sorted(roles_held(user))
-    return Q(roles=[]) | Q(roles__has_any_keys=held) if held else Q(roles=[])

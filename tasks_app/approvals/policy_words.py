@@ -55,8 +55,10 @@ def quorum_words(quorum: int, roles: tuple[str, ...] | list[str]) -> str:
 
 
 def caught_words(approval: Approval) -> tuple[str, str]:
-    """By what it was caught, and who is wanted, for one line each of the queue."""
-    caught = [one["name"].partition(", ")[0] for one in approval.policies]
+    """By what it was caught, and who is wanted, for one line each of the queue; what catches everything is
+    left out beside what does not."""
+    special = [one for one in approval.policies if one["rule"] != PolicyRule.ALWAYS]
+    caught = [one["name"].partition(", ")[0] for one in special or approval.policies]
     said = "; ".join(dict.fromkeys(caught)) or approval.policy.partition(", ")[0]
     return said, quorum_words(approval.quorum, approval.roles)
 

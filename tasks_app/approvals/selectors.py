@@ -10,12 +10,12 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from tasks_app import clock
 from tasks_app.approvals.delegation import delegator_keys, why_not
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
-from tasks_app.approvals.policy_roles import has_a_role, not_your_role, open_to
+from tasks_app.approvals.policy_roles import has_a_role, not_your_role
 from tasks_app.approvals.records import Delegation
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
-from tasks_app.people.scope import visible
+from tasks_app.people.scope import role_held, visible
 
 _TOGETHER = 100  # offered beside one question, to be decided with it
 
@@ -41,7 +41,7 @@ def approvals_waiting_for(viewer: User) -> QuerySet[Approval]:
         approvals_of_teams(viewer)
         .exclude(requested_by=key)
         .exclude(requested_by__in=delegator_keys(viewer))
-        .filter(~Exists(decided), open_to(viewer), due_at__gt=clock.now())
+        .filter(~Exists(decided), role_held(viewer), due_at__gt=clock.now())
     )
 
 

@@ -13,7 +13,7 @@ from tasks_app.notifications.models import Notification, NotificationMail, Notif
 from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import User
 from tasks_app.people.roles import ADMINISTRATOR
-from tasks_app.people.scope import in_scope, members_of, roles_held
+from tasks_app.people.scope import in_scope, members_of, role_held
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 RECENT, UNREAD_LATEST = 200, 1000
@@ -47,9 +47,8 @@ def notifications_of(viewer: User) -> QuerySet[Notification]:
     held = viewer.get_all_permissions()
     for_operators = Q(team__isnull=True, right__in=held)
     for_members = in_scope(Notification, viewer) & Q(right__in={"", *held})
-    for_roles = Q(roles=[]) | Q(roles__has_any_keys=sorted(roles_held(viewer)))
     mine = Q(person=viewer)
-    told = Notification.objects.filter((for_members | for_operators) & for_roles | mine)
+    told = Notification.objects.filter((for_members | for_operators) & role_held(viewer) | mine)
     return told.exclude(not_for=actor_key(viewer))
 
 

@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any, TypeVar
 
 from django.apps import apps
+from django.contrib.postgres.expressions import ArraySubquery
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import Model, Q, QuerySet
+from django.db.models import BooleanField, F, Func, Model, Q, QuerySet
 
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Advertiser, Membership, Team, User
@@ -22,6 +23,7 @@ from tasks_app.people.roles import ADMINISTRATOR
 
 M = TypeVar("M", bound=Model)
 _HELD = "_roles_held"
+_ANY_OF: dict[str, Any] = {"template": "%(expressions)s", "arg_joiner": " ?| "}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,3 +152,11 @@ def _nobodys(model: type[Model], path: str, viewer: User) -> Q:
     if getattr(model, "unowned_is_requesters", False):
         return nobodys & Q(requested_by=actor_key(viewer))
     return nobodys
+
+
+def role_held(user: User) -> Q:
+    """Rows whose JSON column `roles` names none, or one that the person holds; asks nothing by itself."""
+    if user.is_superuser:
+        return Q(roles=[]) | Q(roles__has_any_keys=sorted(roles_held(user)))
+    mine = ArraySubquery(user.groups.values("name"))
+    return Q(roles=[]) | Q(Func(F("roles"), mine, **_ANY_OF, output_field=BooleanField()))

@@ -15,6 +15,7 @@ from orders.questions import ask_booked_differently, ask_deal
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import PolicyRule
+from tasks_app.approvals.policy_words import caught_words
 from tasks_app.approvals.services import approval_decide
 from tasks_app.people.models import Advertiser
 from tasks_app.sellers.models import Seller
@@ -45,6 +46,7 @@ def test_a_recommendation_wants_one_approver_and_from_100_000_usd_two() -> None:
         2,
         ["Every recommendation, one approver", "Over 100,000 USD, two approvers"],
     )
+    assert caught_words(large) == ("Over 100,000 USD", "two approvers"), "the queue's line"
     for number in (1, 2):
         approval_decide(approval_id=large.pk, user=make_user("Approver"), verdict="approve")
         deal.refresh_from_db()
