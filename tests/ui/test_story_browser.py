@@ -1,0 +1,131 @@
+"""One campaign through the real site: a buyer submits, an approver decides by keyboard, a seller answers over
+the wire, and the pages change by themselves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connections
+from django.test import Client
+from playwright.sync_api import Page, expect
+from pytest_django.plugin import DjangoDbBlocker
+
+from config.processes import ProcessGroup
+from orders.models import Deal
+from tasks_app.approvals.models import Approval
+from tasks_app.people.models import User
+from tasks_app.sellers.services import seller_add
+from tests.database import Database, TestServer, point_django_at
+from tests.factories import make_advertiser, make_user
+from tests.faulty_seller import FaultySeller
+from tests.ui.browser import ROOT, Desk, browsing, serving
+from tests.ui.pages import list_of, page_of
+
+pytestmark = pytest.mark.browser
+_PEOPLE = ("Buyer", "Approver")
+_WITHIN_MS = 45_000
+# A short campaign that one person may decide on, asked of one seller.
+_BRIEF = """
+name: Cold brew, spring
+advertiser: Lindqvist Coffee
+brand_domain: lindqvist-coffee.com
+objective: {goal: Awareness of cold brew, kpi: reach, target: 2000000}
+budget: {total: 20000, currency: USD}
+flight: {zone: America/New_York, start: +20d, end: +40d}
+channels: [display]
+geography: {countries: [US]}
+"""
+
+
+@pytest.fixture
+def seller(tmp_path: Path) -> Iterator[FaultySeller]:
+    """Says that it was asked, and confirms when it is asked again."""
+    with FaultySeller(tmp_path, mode="submitted") as process:
+        yield process
+
+
+@pytest.fixture
+def site(
+    database_server: TestServer,
+    template_database: Database,
+    django_db_setup: Database,
+    django_db_blocker: DjangoDbBlocker,
+    seller: FaultySeller,
+) -> Iterator[Desk]:
+    """Web and workers as delivered, polling twenty times as often, and a browser."""
+    database = database_server.create(template=template_database)
+    env = {**database.env, "FLIGHTDECK_POLL_SCALE": "0.05", "FLIGHTDECK_EVENT_TICK_S": "1"}
+    with ProcessGroup() as group, pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock():
+        point_django_at(database.urls.app)
+        try:
+            _settle_in(seller)
+            group.start("worker", [sys.executable, "manage.py", "worker"], env=env, cwd=ROOT)
+            url = serving(group, env)
+            # Playwright's own event loop runs in this thread, where Django suspects async code.
+            patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+            with browsing() as browser:
+                yield Desk(url=url, browser=browser, login=_login)
+        finally:
+            connections.close_all()
+            point_django_at(django_db_setup.urls.app)
+    database_server.drop(database.name)
+
+
+def _settle_in(seller: FaultySeller) -> None:
+    """People of one team, their client, the seller as `add_seller` makes it known."""
+    make_advertiser()
+    for role in _PEOPLE:
+        person = make_user(role, name=role.lower())
+        person.is_staff = True
+        person.save()
+    seller_add(name="Norrland", url=seller.url, protocol="mcp", token=seller.token, allow_private=True)
+
+
+def _login(role: str) -> Client:
+    client = Client()
+    client.force_login(
+        User.objects.get(username=role.lower()), backend="django.contrib.auth.backends.ModelBackend"
+    )
+    return client
+
+
+def test_from_brief_to_booked(site: Desk, seller: FaultySeller) -> None:
+    with site.looking("Buyer") as buyer, site.looking("Approver") as approver:
+        _submit(buyer)
+        campaign = buyer.url
+        expect(buyer.locator("#live-page")).to_contain_text("Norrland", timeout=_WITHIN_MS)
+        expect(buyer.locator(".fd-head")).to_contain_text("Awaiting approval", timeout=_WITHIN_MS)
+        assert seller.books() == [], "nothing is bought before somebody has decided"
+        _decide(approver)
+        # Neither page is loaded again: what the seller says is shown as it comes.
+        expect(buyer.locator(".fd-head")).to_contain_text("Completed", timeout=_WITHIN_MS)
+        expect(buyer.locator("#live-page")).to_contain_text("1 booked")
+        assert buyer.url == campaign
+        assert buyer.evaluate("window.loadedOnce === true")
+        deal = Deal.objects.get()
+        assert (deal.status, len(seller.books())) == ("booked", 1)
+        buyer.goto(page_of(deal))
+        expect(buyer.locator(".fd-head")).to_contain_text(deal.media_buy_id)
+
+
+def _submit(page: Page) -> None:
+    page.goto("/admin/campaigns/campaign/submit/")
+    page.fill("textarea[name=text]", _BRIEF)
+    page.click("button:text('Submit')")
+    page.wait_for_url("**/change/")
+    page.evaluate("window.loadedOnce = true")
+
+
+def _decide(page: Page) -> None:
+    """By keyboard alone: the queue's first line, approve, confirm."""
+    page.goto(list_of(Approval))
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/change/**")
+    page.keyboard.press("a")
+    expect(page.locator("#confirm")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator("ul.fd-messages")).to_contain_text("your approval is recorded")
