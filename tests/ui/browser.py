@@ -52,7 +52,7 @@ class Desk:
             yield page
         finally:
             context.close()
-        assert complaints == []
+        assert complaints == [], complaints
 
 
 @contextmanager
