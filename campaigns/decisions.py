@@ -46,8 +46,9 @@ def campaign_decide(
 
     `parts`, with the verdict to approve: what is named is approved, with its budgets, and the rest rejected;
     that first, as it frees their money. Each is a decision of its own (`approval_decide`); one that is
-    refused stops no other. Raises DecisionRefusedError before any is made: `comment` where a rest is to be rejected
-    without a reason, `not_found` for a part that is none of the campaign's, `impossible` for parts to reject.
+    refused stops no other. Raises DecisionRefusedError before any is made: `comment` where a rest is to be
+    rejected without a reason, `not_found` for a part that is none of the campaign's, `impossible` for parts
+    to reject.
     """
     deals = {deal.pk: deal for deal in Deal.objects.filter(campaign_id=campaign.pk)}
     asked = Approval.objects.filter(

@@ -6,47 +6,59 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tasks_app.adcp.envelopes import parse_time
 from tasks_app.money import decimal_of
 
+Keys = tuple[str, ...]
 _ABSENT = object()
 # What names an element of a list, so that one taken out does not make all after it look changed.
-_NAMES = (("product_id", "pricing_option_id"), ("operation",), ("field",), ("name",), ("id",))
+_NAMES: tuple[Keys, ...] = (
+    ("product_id", "pricing_option_id"),
+    ("operation",),
+    ("field",),
+    ("name",),
+    ("id",),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One field that differs: `path` as keys and list positions' names joined by dots, values as in the
-    evidence (None where it was, or is, not there)."""
+    """One field that differs: `keys` lead to it (of a list: what names the element, else its place from 1),
+    values as in the evidence (None where it was, or is, not there)."""
 
-    path: str
+    keys: tuple[str, ...]
     kind: Literal["changed", "added", "removed"]
     before: Any
     after: Any
 
+    @property
+    def path(self) -> str:
+        """The keys, joined by dots."""
+        return ".".join(self.keys)
+
 
 def evidence_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Every field that differs, in the order of the evidence; numbers that are equal are the same ("10.0" and
-    "10.00"). Nothing, exactly where the two say the same."""
-    return list(_mappings("", before, after))
+    """Every field that differs, in the order of the evidence. Numbers that are equal ("10.0" and "10.00"),
+    and one moment in two zones, are the same. Nothing, exactly where the two say the same."""
+    return list(_mappings((), before, after))
 
 
-def _mappings(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+def _mappings(keys: Keys, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     for key in dict.fromkeys([*before, *after]):
-        inner = f"{path}.{key}" if path else str(key)
-        yield from _values(inner, before.get(key, _ABSENT), after.get(key, _ABSENT))
+        yield from _values((*keys, str(key)), before.get(key, _ABSENT), after.get(key, _ABSENT))
 
 
-def _values(path: str, before: Any, after: Any) -> Iterator[Change]:
+def _values(keys: Keys, before: Any, after: Any) -> Iterator[Change]:
     if isinstance(before, dict) and isinstance(after, dict):
-        yield from _mappings(path, before, after)
+        yield from _mappings(keys, before, after)
     elif isinstance(before, list) and isinstance(after, list):
-        yield from _mappings(path, _named(before, after), _named(after, before))
+        yield from _mappings(keys, _named(before, after), _named(after, before))
     elif not _same(before, after):
         kind: Literal["changed", "added", "removed"] = (
             "added" if before is _ABSENT else "removed" if after is _ABSENT else "changed"
         )
         yield Change(
-            path=path,
+            keys=keys,
             kind=kind,
             before=None if before is _ABSENT else before,
             after=None if after is _ABSENT else after,
@@ -62,7 +74,7 @@ def _named(items: Sequence[Any], others: Sequence[Any]) -> dict[str, Any]:
     return {str(place): item for place, item in enumerate(items, start=1)}
 
 
-def _keyed(items: Sequence[Any], keys: Sequence[str]) -> dict[str, Any] | None:
+def _keyed(items: Sequence[Any], keys: Keys) -> dict[str, Any] | None:
     """By the values under `keys`; None where one lacks them, or two have the same."""
     found: dict[str, Any] = {}
     for item in items:
@@ -81,4 +93,7 @@ def _same(before: Any, after: Any) -> bool:
     if isinstance(before, bool) or isinstance(after, bool):
         return False
     first, second = decimal_of(before), decimal_of(after)
-    return first is not None and first == second
+    if first is not None:
+        return first == second
+    moment = parse_time(before) if isinstance(before, str) else None
+    return moment is not None and isinstance(after, str) and moment == parse_time(after)

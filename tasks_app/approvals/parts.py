@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Q
 
+from tasks_app.adcp.envelopes import parse_time
 from tasks_app.approvals.changes import Change, evidence_changes
 from tasks_app.approvals.claims import claimant_of
 from tasks_app.approvals.delegation import principals_of
@@ -26,6 +27,7 @@ from tasks_app.people.roles import DECIDE
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 _MANY = 100  # people that a list to choose from holds
 _NOTES = 200
+_LONG = 300  # characters of a value that are shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +83,31 @@ def changes_of(approval: Approval) -> list[Marked]:
     if before is None:
         return []
     currency = str(approval.evidence.get("currency") or approval.currency)
-    return [_marked(one, currency) for one in evidence_changes(before.evidence, approval.evidence)]
+    products = {**_products(before), **_products(approval)}
+    return [_marked(one, currency, products) for one in evidence_changes(before.evidence, approval.evidence)]
 
 
-def _marked(change: Change, currency: str) -> Marked:
-    *where, field = change.path.split(".")
+def _products(approval: Approval) -> dict[str, str]:
+    """What names a line in a change to its product's name."""
+    return {
+        f"{line.get('product_id')} / {line.get('pricing_option_id')}": str(line.get("product", ""))
+        for line in _evidence_lines(approval)
+    }
+
+
+def _marked(change: Change, currency: str, products: Mapping[str, str]) -> Marked:
+    *where, field = change.keys
+    if where == ["lines"]:  # the whole line
+        return Marked(
+            field="Package",
+            where=products.get(field, field),
+            before=_words("budget", _budget(change.before), currency),
+            after=_words("budget", _budget(change.after), currency),
+            kind=change.kind,
+        )
     return Marked(
         field=field.replace("_", " ").capitalize(),
-        where=" ".join(where).replace("_", " ").capitalize(),
+        where=", ".join(products.get(key, key.replace("_", " ")) for key in where if key != "lines"),
         before=_words(field, change.before, currency),
         after=_words(field, change.after, currency),
         kind=change.kind,
@@ -101,17 +120,19 @@ def _words(field: str, value: Any, currency: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        named = value.get("product") or value.get("name")
-        return (
-            str(named)
-            if named
-            else ", ".join(f"{k}: {_words(k, v, currency)}" for k, v in value.items())[:300]
-        )
+        return ", ".join(f"{key}: {_words(key, inner, currency)}" for key, inner in value.items())[:_LONG]
     if isinstance(value, list):
-        return ", ".join(_words(field, inner, currency) for inner in value)[:300] or text.DASH
+        return ", ".join(_words(field, inner, currency) for inner in value)[:_LONG] or text.DASH
+    at = parse_time(value)
+    if at is not None:
+        return text.moment(at)
     is_money = field in ("budget", "gross", "minimum", "total_budget") and is_currency(currency)
     amount = decimal_of(value) if is_money else None
-    return text.amount(amount, currency) if amount is not None else str(value)[:300]
+    return text.amount(amount, currency) if amount is not None else str(value)[:_LONG]
+
+
+def _budget(line: Any) -> Any:
+    return line.get("budget") if isinstance(line, dict) else line
 
 
 def _others(approval: Approval, viewer: User) -> list[User]:
@@ -131,8 +152,6 @@ def _lines(approval: Approval) -> list[Line]:
             return []
     except KeyError:
         return []
-    found = approval.evidence.get("lines")
-    lines = [line for line in found if isinstance(line, dict)] if isinstance(found, list) else []
     currency = str(approval.evidence.get("currency") or approval.currency)
     return [
         Line(
@@ -143,8 +162,13 @@ def _lines(approval: Approval) -> list[Line]:
             least=text.amount(decimal_of(line.get("minimum")), currency),
             fixed=line.get("rate_basis") == "flat_rate",
         )
-        for number, line in enumerate(lines, start=1)
+        for number, line in enumerate(_evidence_lines(approval), start=1)
     ]
+
+
+def _evidence_lines(approval: Approval) -> list[dict[str, Any]]:
+    found = approval.evidence.get("lines")
+    return [line for line in found if isinstance(line, dict)] if isinstance(found, list) else []
 
 
 def _plain(amount: Decimal | None) -> str:

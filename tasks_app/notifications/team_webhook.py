@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 ADMINISTERS = "tasks_app.change_team"
 _LEVELS = list(Notification.Level.values)  # from quiet to loud
 _LONGEST = 3000  # characters of a text; Slack takes 4,000 and shows fewer
+_LONGEST_URL = 1000
 _TIMEOUT_S, _MOST_BYTES = 10.0, 64 * 2**10
 # After a failure the team's chat is left alone so long: one that is away holds up no other for its time-out.
 _PAUSE = timedelta(seconds=30)
@@ -108,8 +109,8 @@ def _escaped(text: str) -> str:
 
 
 def _checked_host(url: str, *, allow_private: bool) -> str:
-    if not url:
-        raise TeamWebhookRefusedError("Say the URL.")
+    if not url or len(url) > _LONGEST_URL:
+        raise TeamWebhookRefusedError(f"Say the URL, of at most {_LONGEST_URL} characters.")
     try:
         host, _ = check_url(url, allow_private=allow_private)
     except (AddressError, ValueError) as error:

@@ -184,3 +184,48 @@ def test_the_unread_are_looked_for_among_the_newest(monkeypatch: pytest.MonkeyPa
     assert [note.title for note in selectors.unread_latest(user)] == ["third", "second"]
     assert notifications_mark_read(user=user) == 3, "all means all"
     assert not selectors.unread_latest(user).exists()
+
+
+def test_the_bell_asks_for_itself_and_changes_only_with_the_count() -> None:
+    mine = make_user("Buyer")
+    client = client_of(mine)
+    page = client.get(PAGE).content.decode()
+    asks = page.split('id="bell"')[1].split('hx-get="')[1].split('"')[0].replace("&amp;", "&")
+
+    assert client.get(asks).status_code == 204
+    notify(kind="test", title="one", team=make_team())
+    answer = client.get(asks)
+    assert answer.status_code == 200
+    assert 'aria-label="Notifications: 1 unread"' in answer.content.decode()
+    assert "no-store" in answer["Cache-Control"] or "no-cache" in answer["Cache-Control"]
+    assert client.post(asks).status_code == 405
+    assert Client().get(asks).status_code == 204, "the next page tells that one is signed out, not the bell"
+
+
+def test_asking_for_the_bell_reads_little(django_assert_max_num_queries: Any) -> None:
+    client = client_of(make_user("Ad Ops"))
+    notify(kind="test", title="one", team=make_team())
+    with django_assert_max_num_queries(6):
+        assert client.get(reverse("bell")).status_code == 200
+
+
+def test_what_one_person_is_told_nobody_else_sees() -> None:
+    mine, other, root = make_user("Buyer"), make_user("Buyer"), make_user("Administrator")
+    User.objects.filter(pk=root.pk).update(is_superuser=True)
+    root = User.objects.get(pk=root.pk)
+    notify(kind="test", title="for you", person=mine, key="once")
+    notify(kind="test", title="for you", person=mine, key="once")
+    for user, count in ((mine, 1), (other, 0), (root, 0)):
+        assert notifications_of(user).count() == unread_count(user) == count
+    assert notifications_mark_read(user=mine) == 1
+    assert unread_count(mine) == 0
+
+
+def test_for_one_person_is_for_nobody_else() -> None:
+    person = make_user("Buyer")
+    for wrong in ({"team": make_team()}, {"right": STEER_OPERATION}):
+        with pytest.raises(ValueError, match="nobody else"):
+            notify(kind="test", title="x", person=person, **wrong)
+    with pytest.raises(ValueError, match="for a team"):
+        notify(kind="test", title="x")
+    assert not Notification.objects.exists()

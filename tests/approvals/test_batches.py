@@ -1,0 +1,115 @@
+"""A report of what was decided together: kept as it goes, for who decided, each in its own commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, OperationalError, transaction
+from django.test import Client
+from django.urls import reverse
+
+from tasks_app import ids
+from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.records import DecisionBatch, DecisionBatchItem
+from tasks_app.approvals.together import MOST, batch_decide, batch_of, report_of
+from tasks_app.people.models import User
+from tests.approvals.conftest import Desk
+from tests.database import Database
+from tests.factories import make_team, make_user
+
+db = pytest.mark.django_db
+
+
+def shown(*approvals: Approval) -> dict[Any, str]:
+    return {one.pk: one.evidence_digest for one in approvals}
+
+
+@db
+def test_each_is_reported_as_it_ended(desk: Desk) -> None:
+    user = make_user("Approver")
+    good, own = desk.ask(subject_id=ids.new_id()), desk.ask(subject_id=ids.new_id(), requested_by=user)
+    theirs = desk.ask(subject_id=ids.new_id(), team=make_team("Elsewhere"))
+    nothing = ids.new_id()
+    wanted = {**shown(good, own, theirs), nothing: "0" * 64}
+
+    batch = batch_decide(shown=wanted, user=user, verdict="approve", comment="All fine")
+
+    report = report_of(batch, user)
+    assert [(one.approval_id, one.code) for one in report] == [
+        (good.pk, ""),
+        (own.pk, "own_request"),
+        (theirs.pk, "not_found"),
+        (nothing, "not_found"),
+    ]
+    assert [one.approval for one in report] == [good, own, None, None], "others' are not shown"
+    assert Decision.objects.get().comment == "All fine"
+    assert batch_of(user, batch.pk) == batch
+    assert batch_of(make_user("Administrator"), batch.pk) is None
+
+
+@db
+def test_without_a_digest_nothing_was_shown(desk: Desk) -> None:
+    approval = desk.ask()
+    batch = batch_decide(shown={approval.pk: ""}, user=make_user("Approver"), verdict="approve")
+    assert [item.code for item in batch.items.all()] == ["changed"]
+    assert not Decision.objects.exists()
+
+
+@db
+@pytest.mark.parametrize(("count", "verdict"), [(0, "approve"), (MOST + 1, "approve"), (1, "maybe")])
+def test_a_batch_is_of_so_many_and_says_a_verdict(desk: Desk, count: int, verdict: str) -> None:
+    with pytest.raises(ValueError):
+        batch_decide(
+            shown={ids.new_id(): "x" for _ in range(count)}, user=make_user("Approver"), verdict=verdict
+        )
+    assert not DecisionBatch.objects.exists()
+
+
+def test_what_was_not_reached_is_said(committed_db: Database, desk: Desk) -> None:
+    user = make_user("Approver")
+    approvals = [desk.ask(subject_id=ids.new_id()) for _ in range(3)]
+
+    def away() -> None:
+        if Decision.objects.count() == 2:
+            raise OperationalError("the connection is lost")
+
+    desk.effect = away
+    with pytest.raises(OperationalError):
+        batch_decide(shown=shown(*approvals), user=user, verdict="approve")
+
+    report = report_of(DecisionBatch.objects.get(), user)
+    assert [one.code for one in report] == ["", "not_reached", "not_reached"]
+    assert Decision.objects.get().approval == approvals[0]
+
+
+@db
+def test_a_report_is_never_rewritten(desk: Desk) -> None:
+    batch_decide(shown=shown(desk.ask()), user=make_user("Approver"), verdict="approve")
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        DecisionBatchItem.objects.update(code="own_request")
+
+
+@db
+def test_the_queue_decides_on_what_was_chosen_and_shows_the_report(desk: Desk, client: Client) -> None:
+    user = make_user("Approver")
+    User.objects.filter(pk=user.pk).update(is_staff=True)
+    user.refresh_from_db()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    one, own = desk.ask(subject_id=ids.new_id()), desk.ask(subject_id=ids.new_id(), requested_by=user)
+    queue = reverse("admin:tasks_app_approval_changelist")
+    also = [f"{pk}:{digest}" for pk, digest in shown(one, own).items()]
+
+    assert client.post(queue, {"decision": "approve"}).status_code == 400
+    answer = client.post(queue, {"decision": "approve", "comment": "Fine.", "also": also})
+
+    batch = DecisionBatch.objects.get()
+    assert answer["Location"] == reverse("admin:tasks_app_approval_report", args=[batch.pk])
+    page = client.get(answer["Location"]).content.decode()
+    for words in ("1 of 2 approved", "You asked for this yourself", "“Fine.”", one.reference, own.reference):
+        assert words in page
+    other = make_user("Administrator")
+    User.objects.filter(pk=other.pk).update(is_staff=True)
+    other.refresh_from_db()
+    client.force_login(other, backend="django.contrib.auth.backends.ModelBackend")
+    assert client.get(answer["Location"]).status_code == 404

@@ -1,0 +1,211 @@
+"""A team's chat is posted what the team is told: once each, again after a failure, the URL never seen."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from tasks_app import clock
+from tasks_app.events.models import EventDelivery
+from tasks_app.notifications.models import Notification, TeamWebhook, TeamWebhookSent
+from tasks_app.notifications.services import About, notify
+from tasks_app.notifications.team_webhook import (
+    NotPostedError,
+    TeamWebhookRefusedError,
+    team_webhook_set,
+    team_webhook_test,
+)
+from tasks_app.people.models import Team, User
+from tasks_app.people.roles import DECIDE, STEER_OPERATION
+from tests.database import Database
+from tests.events.parts import relay
+from tests.factories import make_deal, make_team, make_user
+from tests.sellers.receiver import Receiver
+
+SECRET = "T0SECRET/B0SECRET/verysecretpart"
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@pytest.fixture
+def chat(committed_db: Database) -> Iterator[Receiver]:
+    relay()  # subscribers begin with the first numbering
+    with Receiver() as receiver:
+        yield receiver
+
+
+def url_of(chat: Receiver) -> str:
+    return chat.url(SECRET)
+
+
+def hook_to(chat: Receiver, **said: Any) -> TeamWebhook:
+    said = {"team": make_team(), "level": "info", "allow_private": True, "url": url_of(chat), **said}
+    return team_webhook_set(user=make_user("Administrator"), **said)
+
+
+def texts(chat: Receiver) -> list[str]:
+    assert all(set(one.content) == {"text"} for one in chat.deliveries)
+    return [one.content["text"] for one in chat.deliveries]
+
+
+def test_what_a_team_is_told_is_posted_once(chat: Receiver) -> None:
+    hook_to(chat)
+    deal = make_deal()
+    notify(
+        kind="test",
+        title="A <b>deal</b> & more",
+        body="Read it.",
+        level="warning",
+        about=About(type="deal", id=deal.pk),
+        team=make_team(),
+    )
+    relay()
+    relay()
+    (text,) = texts(chat)
+    assert text == (
+        "Warning: A &lt;b&gt;deal&lt;/b&gt; &amp; more\nRead it.\n"
+        f"http://127.0.0.1:8000/admin/orders/deal/{deal.pk}/change/"
+    )
+    assert chat.deliveries[0].headers["Content-Type"].startswith("application/json")
+    assert TeamWebhookSent.objects.count() == 1
+    assert TeamWebhook.objects.get().sent_at is not None
+
+
+def test_only_the_teams_own_and_loud_enough(chat: Receiver) -> None:
+    hook_to(chat, level="warning")
+    rivals, person = Team.objects.create(name="Rivals"), make_user("Approver")
+    notify(kind="test", title="quiet", team=make_team())
+    notify(kind="test", title="theirs", level="alarm", team=rivals)
+    notify(kind="test", title="operators", level="alarm", right=STEER_OPERATION)
+    notify(kind="test", title="personal", level="alarm", person=person)
+    notify(kind="test", title="for deciders", level="alarm", team=make_team(), right=DECIDE)
+    relay()
+    assert texts(chat) == ["Alarm: for deciders"]
+
+
+def test_switched_off_it_is_posted_nothing(chat: Receiver) -> None:
+    hook_to(chat, active=False)
+    notify(kind="test", title="quiet", team=make_team())
+    relay()
+    assert texts(chat) == []
+
+
+def test_what_the_chat_refuses_is_posted_again(chat: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    hook, chat.refuse = hook_to(chat), 1
+    notify(kind="test", title="Hello", team=make_team())
+    with caplog.at_level(logging.DEBUG):
+        relay()
+    hook.refresh_from_db()
+    assert hook.failure == "answered HTTP 503"
+    delivery = EventDelivery.objects.get(subscriber="team_webhooks")
+    assert "503" in delivery.error
+    assert SECRET not in caplog.text + delivery.error + hook.failure
+
+    later = clock.now() + timedelta(minutes=2)
+    with clock.injected(lambda: later):
+        EventDelivery.objects.update(due_at=later)
+        relay()
+    assert texts(chat) == ["Hello", "Hello"]
+    hook.refresh_from_db()
+    assert (hook.failed_at, hook.failure) == (None, "")
+
+
+def test_a_chat_that_failed_is_left_alone_a_while(chat: Receiver) -> None:
+    hook_to(chat)
+    chat.refuse = 1
+    for title in ("one", "two", "three"):
+        notify(kind="test", title=title, team=make_team())
+    relay()
+    assert len(chat.deliveries) == 1, "the others wait, and cost no time-out each"
+    assert TeamWebhookSent.objects.count() == 0
+
+
+def test_the_url_is_encrypted_and_shown_nowhere(chat: Receiver, client: Client) -> None:
+    hook = hook_to(chat)
+    with connection.cursor() as cursor:
+        cursor.execute("select t::text from tasks_app_teamwebhook t")
+        stored = cursor.fetchone()[0]
+    administrator = make_user("Administrator")
+    User.objects.filter(pk=administrator.pk).update(is_staff=True)
+    client.force_login(User.objects.get(pk=administrator.pk), backend=BACKEND)
+    page = client.get(reverse("admin:tasks_app_teamwebhook_changelist")).content.decode()
+    for seen in (stored, page, repr(hook), str(hook), json.dumps(str(vars(hook)["host"]))):
+        assert SECRET not in seen
+    assert "127.0.0.1" in page
+
+
+def test_an_administrator_sets_it_and_sends_a_test(chat: Receiver, client: Client) -> None:
+    administrator = make_user("Administrator")
+    User.objects.filter(pk=administrator.pk).update(is_staff=True)
+    client.force_login(User.objects.get(pk=administrator.pk), backend=BACKEND)
+    page = reverse("admin:tasks_app_teamwebhook_changelist")
+    form = {
+        "team": str(make_team().pk),
+        "url": url_of(chat),
+        "level": "info",
+        "active": "on",
+        "allow_private": "on",
+    }
+    assert "kept" in client.post(page, form, follow=True).content.decode()
+    hook = TeamWebhook.objects.get()
+    assert "took the test" in client.post(page, {"test": str(hook.pk)}, follow=True).content.decode()
+    chat.refuse = 1
+    assert "answered HTTP 503" in client.post(page, {"test": str(hook.pk)}, follow=True).content.decode()
+    assert "This is a test." in texts(chat)[0]
+    changed = {**form, "url": "", "level": "alarm"}
+    client.post(page, changed)
+    hook.refresh_from_db()
+    assert (hook.url, hook.level) == (url_of(chat), "alarm"), "an empty field keeps the URL"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("role", ["Buyer", "Approver", "Ad Ops", "Finance", "Auditor"])
+def test_nobody_else_sees_or_sets_it(client: Client, role: str) -> None:
+    user = make_user(role)
+    User.objects.filter(pk=user.pk).update(is_staff=True)
+    client.force_login(User.objects.get(pk=user.pk), backend=BACKEND)
+    page = reverse("admin:tasks_app_teamwebhook_changelist")
+    form = {"team": str(make_team().pk), "url": "https://chat.example/x", "level": "info"}
+    assert client.get(page).status_code == client.post(page, form).status_code == 403
+    with pytest.raises(TeamWebhookRefusedError):
+        team_webhook_set(user=user, team=make_team(), url="https://chat.example/x", level="info")
+    assert not TeamWebhook.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://chat.example/x",
+        "http://chat.example/x",
+        "https://user:word@chat.example/x",
+        "https:///x",
+        "nonsense",
+    ],
+)
+def test_an_address_that_is_none_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(TeamWebhookRefusedError) as error:
+        team_webhook_set(user=make_user("Administrator"), team=make_team(), url=url, level="info")
+    assert "word@" not in str(error.value)
+    assert not TeamWebhook.objects.exists()
+
+
+def test_a_private_address_is_not_connected_to_unless_allowed(chat: Receiver) -> None:
+    hook = team_webhook_set(
+        user=make_user("Administrator"),
+        team=make_team(),
+        url=url_of(chat).replace("http://", "https://"),
+        level="info",
+    )
+    with pytest.raises(NotPostedError, match="private"):
+        team_webhook_test(hook=hook)
+    assert chat.deliveries == []
+    assert Notification.objects.count() == 0
