@@ -10,11 +10,12 @@ class CampaignsConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from campaigns import actions, gates, rooms, surroundings
+        from campaigns import actions, command_places, gates, rooms, surroundings
         from tasks_app.jobs.recipes import recipes_register
 
         actions.register()
         gates.register()
         rooms.register()
         surroundings.register()
+        command_places.register()
         recipes_register(Path(__file__).parent / "recipes")
