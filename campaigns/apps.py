@@ -10,7 +10,7 @@ class CampaignsConfig(AppConfig):
     def ready(self) -> None:
         from pathlib import Path
 
-        from campaigns import actions, explain, gates, live, rooms, search, surroundings
+        from campaigns import actions, command_places, explain, gates, live, rooms, search, surroundings
         from tasks_app.jobs.recipes import recipes_register
         from tasks_app.people.scope import owned_register
 
@@ -22,4 +22,5 @@ class CampaignsConfig(AppConfig):
         live.register()
         rooms.register()
         surroundings.register()
+        command_places.register()
         recipes_register(Path(__file__).parent / "recipes")

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet, prefetch_related_objects
 from django.http import HttpRequest
 
+from tasks_app import clock
 from tasks_app.approvals import around, evidence, presenters, selectors
 from tasks_app.approvals.kinds import kind_names
 from tasks_app.approvals.models import Approval
@@ -33,7 +34,7 @@ def queue_page(request: HttpRequest, who: User) -> dict[str, Any]:
     """What templates/desk/approvals.html is given, for the view and the filter that the address names."""
     view, kind, late = _asked(request.GET)
     approvals = selectors.approvals_shown(approvals_asked(request.GET, who), _SHOWN + 1)
-    others = [one for one in _others(view, who, kind) if not late or one.glyph == "overdue"]
+    others = [one for one in _others(view, who, kind) if not late or _is_late(one)]
     rows = presenters.queue_of(approvals[:_SHOWN], others, who)
     return {
         "title": "Approvals",
@@ -105,6 +106,10 @@ def _others(view: str, who: User, kind: str) -> list[Waiting]:
     if view not in ("mine", "team"):
         return []
     return [one for one in waiting_for(who, kind=kind) if view == "team" or one.mine]
+
+
+def _is_late(one: Waiting) -> bool:
+    return one.due_at is not None and one.due_at <= clock.now()
 
 
 def _segments(view: str, kept: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -8,8 +8,13 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.converge import observe
+from tasks_app.operations.models import Operation
 from tests.ui.browser import NARROW, WIDE, Desk
+from tests.ui.pages import page_of
 
 pytestmark = pytest.mark.browser
 QUEUE = reverse("admin:tasks_app_approval_changelist")
@@ -99,6 +104,20 @@ def test_c_claims_what_is_marked(desk: Desk) -> None:
         assert opened(reference).claimed_by
         page.goto(f"{QUEUE}?view=claimed")
         assert marked(page) == reference
+
+
+def test_1_and_2_choose_on_a_conflict_and_decide_nothing(desk: Desk) -> None:
+    operation = Operation.objects.filter(status="completed", task_type="create_media_buy").latest("pk")
+    seen = Seen(kind="answer", status="failed", payload=None, task_id=operation.task_id)
+    observe(operation_id=operation.pk, seen=seen, channel="poll")
+    conflict = Conflict.objects.get(operation=operation)
+    with desk.looking("Approver") as page:
+        page.goto(page_of(conflict))
+        page.keyboard.press("1")
+        expect(page.locator("input[name=choice][value=keep]")).to_be_checked()
+        expect(page.locator("#c-reason")).to_be_focused()
+        conflict.refresh_from_db()
+        assert conflict.resolved_at is None
 
 
 def test_the_question_mark_lists_all_keys_and_typing_is_left_alone(desk: Desk) -> None:

@@ -15,6 +15,7 @@ from tasks_app.approvals.claims import approval_claim
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.approvals.services import Question, approval_open
 from tasks_app.approvals.waiting import waiting_for
+from tasks_app.commands.models import Command
 from tasks_app.operations.models import Operation
 from tasks_app.reconciliation.models import ReconciliationFinding
 from tests.ui.pages import ClientOf, page_of, read, stranger
@@ -105,6 +106,38 @@ def test_findings_that_nobody_has_taken_wait(
     assert page_of(taken) not in {row.link for row in lines(client_of("Ad Ops"))}
     assert page_of(taken) in {row.link for row in lines(client_of("Administrator"))}
     assert "Reconciliation finding" not in kinds(client_of("Buyer"), "?view=team")
+
+
+def test_a_stopped_command_says_for_which_campaign_and_how_much(agency: Agency, client_of: ClientOf) -> None:
+    deal = agency.deals["tamarack-quill"]
+    command = Command.objects.create(
+        key=f"test:{deal.pk}",
+        kind="order_place",
+        adapter="adcp",
+        payload={},
+        digest="0" * 64,
+        seller=deal.seller,
+        team=deal.team,
+        subject_type="deal",
+        subject_id=deal.pk,
+        requested_by="system",
+        waiting_since=clock.now(),
+    )
+    question = Question(
+        kind="risk_gate",
+        team=deal.team,
+        title="Kill switch: order place Quill Audio",
+        subject_type="command",
+        subject_id=command.pk,
+        subject_version=1,
+        evidence={"seller": "Quill Audio"},
+        policy="Kill switch, one approver",
+    )
+    approval_open(question=question, requested_by="system")
+    [row] = lines(client_of("Approver"), "?kind=risk_gate")
+    assert (row.place.campaign, row.place.link) == ("Tamarack Winter Boots", page_of(command))
+    assert (f"{row.amount:.0f}", row.currency) == ("64000", "USD")
+    assert "Tamarack Winter Boots" in read(client_of("Approver"), row.link)
 
 
 def test_the_queue_is_by_deadline_whatever_waits(agency: Agency, client_of: ClientOf) -> None:
