@@ -10,7 +10,8 @@ from tasks_app.desk.live import page_register, signs_by
 PAGE = "campaign"
 # Whatever writes a row, and whichever columns, gives it another xmin or ctid. What a job does is an event.
 _SIGNS = """
-select c.id, md5(concat_ws(' ', c.xmin, c.ctid, d.rows, o.rows, a.rows, j.id, j.xmin, j.ctid, e.id))
+select c.id, md5(concat_ws(
+         ' ', c.xmin, c.ctid, d.rows, o.rows, a.rows, g.rows, f.rows, j.id, j.xmin, j.ctid, e.id))
   from campaigns_campaign c
  cross join lateral (
    select array_agg(id) as ids, string_agg(xmin || ':' || ctid, ' ' order by id) as rows
@@ -22,6 +23,16 @@ select c.id, md5(concat_ws(' ', c.xmin, c.ctid, d.rows, o.rows, a.rows, j.id, j.
    select string_agg(xmin || ':' || ctid, ' ' order by id) as rows from tasks_app_approval
     where (subject_type = 'deal' and subject_id = any(d.ids))
        or (subject_type = 'operation' and subject_id = any(o.ids))) a
+ cross join lateral (
+   select string_agg(a.xmin || ':' || a.ctid, ' ' order by a.id) as rows
+     from tasks_app_command c join tasks_app_approval a
+       on a.subject_type = 'command' and a.subject_id = c.id
+    where c.subject_type = 'deal' and c.subject_id = any(d.ids)) g
+ cross join lateral (
+   select string_agg(a.xmin || ':' || a.ctid, ' ' order by a.id) as rows
+     from tasks_app_conflict c join tasks_app_approval a
+       on a.subject_type = 'conflict' and a.subject_id = c.id
+    where c.operation_id = any(o.ids)) f
   left join lateral (
    select id, xmin, ctid from tasks_app_job
     where subject_type = 'campaign' and subject_id = c.id and parent_step_id is null

@@ -11,7 +11,7 @@ from typing import Any
 from campaigns.models import Campaign, CampaignStatus
 from campaigns.selectors import CampaignRows, campaign_names
 from campaigns.stages import as_dict, as_words, products_offered
-from orders.models import DealStatus
+from orders.models import UNDECIDED, DealStatus
 from orders.presenters import DealGroup, change_words, deal_group
 from orders.waits import Waiting, waits_of
 from tasks_app.desk import text
@@ -53,13 +53,17 @@ def job_notes(rows: CampaignRows) -> dict[str, str]:
 
 
 def totals(rows: CampaignRows) -> dict[str, Any]:
-    """Sums over all deals: what was approved, what is confirmed, and by how much the confirmed departs."""
+    """Sums over all deals: what was approved (or only put forward: `label`), what is confirmed, and by how
+    much the confirmed departs."""
     over = (DealStatus.CANCELLED, DealStatus.EXPIRED, DealStatus.FAILED)
+    undecided = rows.deals_in(*UNDECIDED) == rows.deal_count - rows.deals_in(*over)
+    left_out = over if undecided else (*over, *UNDECIDED)
     confirmed = [one for one in rows.sums if one.confirmed is not None]
     changed = sum((one.confirmed or Decimal(0)) - one.confirmed_of for one in confirmed)
     amount = text.amount(changed, rows.campaign.currency)
     return {
-        "approved": sum((one.approved for one in rows.sums if one.status not in over), Decimal(0)),
+        "label": "Put forward" if undecided else "Approved",
+        "approved": sum((one.approved for one in rows.sums if one.status not in left_out), Decimal(0)),
         "confirmed": sum(one.confirmed or Decimal(0) for one in confirmed) if confirmed else None,
         "changed": f"{'+' if changed > 0 else ''}{amount}" if changed else "",
     }

@@ -22,6 +22,7 @@ from orders.selectors import (
     deals_with_rows,
     decisions_on,
     questions_counted,
+    sums_read,
 )
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.jobs.selectors import JobRows, job_rows
@@ -95,7 +96,7 @@ def campaign_rows(campaign: Campaign) -> CampaignRows:
     job = campaign_job(campaign)
     own = Deal.objects.filter(campaign_id=campaign.pk)
     deals = deals_with_rows(own, most=DEALS_SHOWN, lines=LINES_SHOWN)
-    sums = tuple(deal_sums(own)) if deals.deals else ()
+    sums = tuple(sums_read(deals) if len(deals.deals) < DEALS_SHOWN else deal_sums(own))
     approvals = [approval for asked in deals.asked.values() for approval in asked]
     sent = [operation for operations in deals.operations.values() for operation in operations]
     graph = job_rows(job, _named(deals, campaign), approvals, sent) if job else None

@@ -101,7 +101,8 @@ def deal_choices(
 
 def _where(deal: Deal, to: str, questions: Sequence[Approval], purchase: Operation | None) -> str:
     """The approval where people bring it about, or the operation that is waited for."""
-    if questions and (to in (S.ACCEPTED, S.EXPIRED, S.CANCELLED, S.FAILED)):
+    decided = deal.status == S.ACCEPTED and to == S.BOOKING
+    if questions and (decided or to in (S.ACCEPTED, S.EXPIRED, S.CANCELLED, S.FAILED)):
         return link_to(Approval, questions[0].pk)
     if deal.status == S.BOOKING and purchase is not None:
         return link_to(Operation, purchase.pk)
@@ -121,6 +122,8 @@ def _policy(deal: Deal, lines: Sequence[DealLine]) -> str:
 
 
 def _way(deal: Deal, to: str, lines: Sequence[DealLine], questions: Sequence[Approval]) -> str:
+    if deal.status == S.ACCEPTED and to == S.BOOKING and questions:
+        return f"When an approver lets it through: {questions[0].title}"
     due = f" by {text.moment_short(questions[0].due_at)}" if questions else ""
     start = text.day(deal.start_at, deal.zone)
     policy = _policy(deal, lines)

@@ -10,7 +10,8 @@ from tasks_app.desk.live import page_register, signs_by
 PAGE = "deal"
 # Whatever writes a row, and whichever columns, gives it another xmin or ctid.
 _SIGNS = """
-select d.id, md5(concat_ws(' ', d.xmin, d.ctid, m.xmin, m.ctid, o.rows, a.rows)) from orders_deal d
+select d.id, md5(concat_ws(' ', d.xmin, d.ctid, m.xmin, m.ctid, o.rows, a.rows, g.rows, f.rows))
+  from orders_deal d
   left join orders_dealmirror m on m.deal_id = d.id
  cross join lateral (
    select array_agg(id) as ids, string_agg(xmin || ':' || ctid, ' ' order by id) as rows
@@ -19,6 +20,16 @@ select d.id, md5(concat_ws(' ', d.xmin, d.ctid, m.xmin, m.ctid, o.rows, a.rows))
    select string_agg(xmin || ':' || ctid, ' ' order by id) as rows from tasks_app_approval
     where (subject_type = 'deal' and subject_id = d.id)
        or (subject_type = 'operation' and subject_id = any(o.ids))) a
+ cross join lateral (
+   select string_agg(a.xmin || ':' || a.ctid, ' ' order by a.id) as rows
+     from tasks_app_command c join tasks_app_approval a
+       on a.subject_type = 'command' and a.subject_id = c.id
+    where c.subject_type = 'deal' and c.subject_id = d.id) g
+ cross join lateral (
+   select string_agg(a.xmin || ':' || a.ctid, ' ' order by a.id) as rows
+     from tasks_app_conflict c join tasks_app_approval a
+       on a.subject_type = 'conflict' and a.subject_id = c.id
+    where c.operation_id = any(o.ids)) f
  where d.id = any(%s)
 """
 

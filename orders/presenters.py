@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from orders.confirmation import TOTAL, differences
-from orders.models import CONFIRMED, Deal, DealLine, DealMirror, DealStatus
+from orders.models import CONFIRMED, UNDECIDED, Deal, DealLine, DealMirror, DealStatus
 from orders.questions import DIFFERENT
 from orders.selectors import DealRows, deal_names
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
@@ -71,6 +71,11 @@ class DealGroup:
     known: str = ""
     known_link: str = ""
     more: int = 0
+
+    @property
+    def undecided(self) -> bool:
+        """Put forward, not approved."""
+        return self.deal.status in UNDECIDED
 
     @property
     def unconfirmed(self) -> str:

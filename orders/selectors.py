@@ -9,11 +9,28 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Case, Count, F, IntegerField, Min, Q, QuerySet, Sum, Value, When, Window
+from django.db.models import (
+    Case,
+    Count,
+    F,
+    IntegerField,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+    UUIDField,
+    Value,
+    When,
+    Window,
+)
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, RowNumber
 
 from orders.models import UNSETTLED, Deal, DealLine
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.commands.models import Command
+from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
 
 _SECRETS = ("seller__token", "seller__webhook_secret", "seller__capabilities", "seller__tools")
@@ -25,17 +42,20 @@ OPERATIONS_SHOWN, APPROVALS_SHOWN = 60, 60  # of all deals that are read togethe
 
 @dataclass(frozen=True, kw_only=True)
 class Gross:
-    """All packages of one deal together, in its currency; `confirmed` is None where nothing is."""
+    """All packages of one deal together, in its currency; `confirmed` is None where nothing is,
+    `confirmed_of` what was approved of the confirmed ones."""
 
     packages: int
     approved: Decimal
     confirmed: Decimal | None
+    confirmed_of: Decimal
 
 
 @dataclass(frozen=True, kw_only=True)
 class DealRows:
     """Deals with what hangs on them. `operations` are those with the seller, oldest first, by deal; `asked`
-    approvals about the deals or their operations, by subject, oldest first. Where there are more than are
+    approvals, oldest first, by the deal or the operation that they are about (a risk gate's by the deal, a
+    conflict's by the operation). Where there are more than are
     shown, what is open comes before what is over, and the newer before the older; `more_operations`: whether
     some were left out. `gross` tells of all packages of a deal, read or not."""
 
@@ -89,14 +109,14 @@ def deals_with_rows(deals: QuerySet[Deal], *, most: int | None = None, lines: in
     ids = [deal.pk for deal in found]
     operations, more = _operations(ids)
     packages, gross = _lines(ids, lines)
-    about = [*ids, *(operation.pk for rows in operations.values() for operation in rows)]
+    sent = [operation.pk for rows in operations.values() for operation in rows]
     return DealRows(
         deals=found,
         lines=packages,
         gross=gross,
         operations=operations,
         more_operations=more,
-        asked=_asked(about),
+        asked=_asked(ids, sent),
     )
 
 
@@ -117,6 +137,29 @@ def deal_sums(deals: QuerySet[Deal]) -> list[DealSums]:
         )
     )
     return [DealSums(**row) for row in rows]
+
+
+def sums_read(rows: DealRows) -> list[DealSums]:
+    """The same of deals that were all read, without asking again."""
+    by_status: dict[str, list[Deal]] = {}
+    for deal in rows.deals:
+        by_status.setdefault(deal.status, []).append(deal)
+    return [_summed(status, deals, rows) for status, deals in by_status.items()]
+
+
+def _summed(status: str, deals: list[Deal], rows: DealRows) -> DealSums:
+    gross = [rows.gross[deal.pk] for deal in deals if deal.pk in rows.gross]
+    confirmed = [one.confirmed for one in gross if one.confirmed is not None]
+    return DealSums(
+        status=status,
+        deals=len(deals),
+        sellers={deal.seller_id for deal in deals},
+        differing=sum(deal.differs for deal in deals),
+        packages=sum(one.packages for one in gross),
+        approved=sum((one.approved for one in gross), Decimal(0)),
+        confirmed=sum(confirmed, Decimal(0)) if confirmed else None,
+        confirmed_of=sum((one.confirmed_of for one in gross), Decimal(0)),
+    )
 
 
 def questions_counted(deals: QuerySet[Deal], kind: str) -> tuple[dict[str, int], datetime | None]:
@@ -174,17 +217,21 @@ def _lines(
     differs = Case(When(departs, then=Value(0)), default=Value(1), output_field=IntegerField())
     place = Window(RowNumber(), partition_by=[F("deal_id")], order_by=[differs, F("position")])
     whole = [F("deal_id")]
+    approved_of_confirmed = Case(
+        When(confirmed_budget__isnull=False, then=F("budget")), default=Value(Decimal(0))
+    )
     rows = DealLine.objects.filter(deal__in=deals).annotate(
         place=place,
         packages=Window(Count("pk"), partition_by=whole),
         approved=Window(Sum("budget"), partition_by=whole),
         confirmed=Window(Sum("confirmed_budget"), partition_by=whole),
+        confirmed_of=Window(Sum(approved_of_confirmed), partition_by=whole),
     )
     found: dict[uuid.UUID, list[DealLine]] = {}
     gross: dict[uuid.UUID, Gross] = {}
     for line in rows.filter(place__lte=most).order_by("deal_id", "position"):
         found.setdefault(line.deal_id, []).append(line)
-        told = {name: vars(line)[name] for name in ("packages", "approved", "confirmed")}
+        told = {name: vars(line)[name] for name in ("packages", "approved", "confirmed", "confirmed_of")}
         gross[line.deal_id] = Gross(**told)
     return found, gross
 
@@ -203,15 +250,36 @@ def _operations(deals: Collection[uuid.UUID]) -> tuple[dict[uuid.UUID, list[Oper
     return found, len(read) > OPERATIONS_SHOWN
 
 
-def _asked(subjects: Collection[uuid.UUID]) -> dict[uuid.UUID, list[Approval]]:
-    if not subjects:
+_ASKED = """
+select id from tasks_app_approval where subject_type in ('deal', 'operation') and subject_id = any(%s)
+union all
+select a.id from tasks_app_command c join tasks_app_approval a
+    on a.subject_type = 'command' and a.subject_id = c.id
+ where c.subject_type = 'deal' and c.subject_id = any(%s)
+union all
+select a.id from tasks_app_conflict c join tasks_app_approval a
+    on a.subject_type = 'conflict' and a.subject_id = c.id
+ where c.operation_id = any(%s)
+"""
+
+
+def _asked(deals: list[uuid.UUID], operations: list[uuid.UUID]) -> dict[uuid.UUID, list[Approval]]:
+    if not deals:
         return {}
-    rows = Approval.objects.filter(subject_type__in=("deal", "operation"), subject_id__in=subjects)
     is_over = Case(
         When(status=ApprovalStatus.OPEN, then=Value(0)), default=Value(1), output_field=IntegerField()
     )
+    here = OuterRef("subject_id")
+    about = Case(
+        When(subject_type="command", then=Command.objects.filter(pk=here).values("subject_id")[:1]),
+        When(subject_type="conflict", then=Conflict.objects.filter(pk=here).values("operation_id")[:1]),
+        default=F("subject_id"),
+        output_field=UUIDField(),
+    )
+    wanted = RawSQL(_ASKED, [[*deals, *operations], deals, operations])  # noqa: S611 (our own text)
+    rows = Approval.objects.filter(pk__in=wanted).annotate(about=about).select_related("team")
     found: dict[uuid.UUID, list[Approval]] = {}
-    read = rows.select_related("team").defer("evidence").order_by(is_over, "-pk")[:APPROVALS_SHOWN]
+    read = rows.defer("evidence").order_by(is_over, "-pk")[:APPROVALS_SHOWN]
     for approval in sorted(read, key=lambda one: one.pk):
-        found.setdefault(approval.subject_id, []).append(approval)
+        found.setdefault(vars(approval)["about"], []).append(approval)
     return found

@@ -168,9 +168,14 @@ def waits_of(
     found += [
         operation_wait(operation, who, estimates.get(operation.seller_id))
         for operation in operations
-        if operation.settled_at is None and operation.pk not in about
+        if operation.settled_at is None and operation.pk not in about and not (asked and _is_held(operation))
     ]
     return sorted(found, key=lambda one: (not one.late, not one.for_person))
+
+
+def _is_held(operation: Operation) -> bool:
+    """It leaves when people have decided: what they are asked says so."""
+    return operation.status == O.REQUESTED and operation.send_at is None
 
 
 def _decider(approval: Approval, who: User, decisions: Collection[Decision]) -> str:

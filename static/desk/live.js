@@ -101,8 +101,17 @@
     fold.querySelector("input:not([type=hidden]),select,textarea")?.focus({ preventScroll: true });
   };
 
+  const showNow = () => {
+    const frame = document.getElementById("dag");
+    const now = frame?.querySelector("g.bad, g.you, g.late, g.run");
+    if (!now || frame.scrollWidth <= frame.clientWidth) return;
+    const box = now.getBoundingClientRect(), around = frame.getBoundingClientRect();
+    frame.scrollLeft += (box.left + box.right - around.left - around.right) / 2;
+  };
+
   document.addEventListener("DOMContentLoaded", () => {
     showTarget();
+    showNow();
     window.addEventListener("hashchange", showTarget);
     if (!root()) return;
     asked = Date.now();

@@ -13,6 +13,7 @@ from campaigns.models import Campaign
 from campaigns.outcome import campaign_finish
 from campaigns.selectors import campaign_rows
 from campaigns.timeline import timeline
+from orders.models import Deal
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.services import approval_decide
 from tasks_app.lifecycle.models import AuditEntry
@@ -201,3 +202,6 @@ def test_a_campaign_of_many_deals_is_shown_in_part_and_summed_whole(
     assert "8 more packages" in page
     assert "USD 720,000.00" in page  # 640,000 and 40 × 20 × 100
     assert page.count("Package 3 ") < 26
+    listed = client.get(list_of(Deal), {"campaign_id__exact": str(campaign.pk)})
+    assert listed.status_code == 200
+    assert len(listed.context["cl"].result_list) == 43

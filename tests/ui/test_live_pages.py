@@ -16,10 +16,12 @@ from orders.acts import deal_withdraw
 from orders.live import deal_signs
 from orders.models import Deal
 from tasks_app.approvals.services import approval_decide
+from tasks_app.commands.models import Command
+from tasks_app.commands.questions import gate_ask
 from tasks_app.desk.live import HEADER, Followed, sign_of
 from tasks_app.jobs.feed import PageWatcher
 from tasks_app.operations.models import Operation
-from tests.ui.pages import ClientOf, stranger
+from tests.ui.pages import ClientOf, page_of, stranger
 from tests.ui.seed import Agency
 
 
@@ -51,7 +53,12 @@ def _decide(agency: Agency) -> None:
     approval_decide(approval_id=asked.pk, user=agency.people["Approver"], verdict="approve")
 
 
-@pytest.mark.parametrize("happens", [_answer, _flag, _decide])
+def _gate(agency: Agency) -> None:
+    command = Command.objects.get(subject_id=agency.deals["lindqvist-norrland"].pk, kind="order_place")
+    gate_ask(command, {"ceiling": "it would come to more than its budget"})
+
+
+@pytest.mark.parametrize("happens", [_answer, _flag, _decide, _gate])
 def test_whatever_is_written_of_it_changes_the_sign(
     agency: Agency, happens: Callable[[Agency], None]
 ) -> None:
@@ -68,6 +75,18 @@ def test_another_campaigns_news_change_nothing_here(agency: Agency) -> None:
     withdrawn = agency.deals["tamarack-quill"]
     deal_withdraw(deal_id=withdrawn.pk, user=agency.people["Buyer"], reason="the client withdrew")
     assert both(agency) == before
+
+
+def test_what_a_risk_gate_asks_stands_on_both_pages(
+    agency: Agency, client_of: ClientOf, django_assert_max_num_queries: Any
+) -> None:
+    _gate(agency)
+    client = client_of("Approver")
+    for about in (agency.campaigns["lindqvist"], agency.deals["lindqvist-norrland"]):
+        with django_assert_max_num_queries(25):
+            page = client.get(page_of(about)).content.decode()
+        assert "Risk gate" in page
+        assert "It goes on by itself when the gate opens" in page
 
 
 def test_many_pages_signs_take_one_query_for_each_kind(
