@@ -117,7 +117,7 @@ def test_every_page_has_the_card_with_few_queries(
         assert all(words in card for words in _CARD), kind
 
 
-def test_without_a_script_the_card_is_a_page(client_of: ClientOf, everything: dict[str, Any]) -> None:
+def test_opened_by_its_link_the_card_is_a_page(client_of: ClientOf, everything: dict[str, Any]) -> None:
     page = read(client_of("Buyer"), reverse("explain_card", args=["deal", everything["deal"].pk]))
     assert all(words in page for words in _CARD)
 

@@ -126,7 +126,7 @@ def test_the_search_box_is_answered_with_the_list_alone(client_of: ClientOf, age
     assert "<html" not in body
 
 
-def test_the_rail_leads_to_it_without_a_script(client_of: ClientOf) -> None:
+def test_the_rail_leads_to_it(client_of: ClientOf) -> None:
     page = client_of("Finance").get(reverse("admin:index")).content.decode()
     assert f'href="{FIND}"' in page
     assert f'hx-get="{FIND}"' in page
