@@ -2,7 +2,7 @@
 
 A commit costs as much as many short steps do. So where pure actions take a fraction of a millisecond, several
 steps are claimed and completed in one; each still makes its own moves, with its own entries and events
-(decision 0031). A worker that is killed leaves attempts that are made again, as ever; a pure action has no
+(decision 0034). A worker that is killed leaves attempts that are made again, as ever; a pure action has no
 effect to repeat.
 """
 
