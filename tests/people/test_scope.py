@@ -38,6 +38,8 @@ BY_TEAM = {
     "KillSwitch": "stops a whole team",
     "Schedule": "starts jobs of the team's, about no advertiser",
     "EventWait": "has no page: its step has",
+    "SavedFilter": "names lists' parameters, no rows",
+    "TeamWebhook": "is administrators'",
 }
 
 
