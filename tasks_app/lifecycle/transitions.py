@@ -29,8 +29,9 @@ from tasks_app.lifecycle.errors import (
 )
 from tasks_app.lifecycle.models import Stateful
 from tasks_app.lifecycle.prepared import prepared_row
-from tasks_app.people.actors import actor_key, actor_user
+from tasks_app.people.actors import actor_key, actor_user, is_login
 from tasks_app.people.models import Actor, User
+from tasks_app.people.scope import covers
 from tasks_app.tracing import trace_id
 
 Who = str | User | Actor
@@ -192,11 +193,13 @@ def _edge(model: type[Stateful], frm: str, to: str) -> FsmTransition | None:
 
 
 def _permitted(entity: Stateful, edge: FsmTransition, key: str, to: str) -> None:
-    if not key.startswith("human:"):
+    if not is_login(key):
         return
     user = actor_user(key)
     if user is None or not edge.permission or not edge.has_perm(entity, user):
         raise _error(InvalidTransitionError, entity, to, "this person has no right to it")
+    if not covers(user, entity):
+        raise _error(InvalidTransitionError, entity, to, "it is not of this person's teams and advertisers")
 
 
 def _write(

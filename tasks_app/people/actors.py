@@ -35,6 +35,21 @@ def actor_ensure(*, user: User) -> Actor:
     return actor
 
 
+def is_login(key: str) -> bool:
+    """Whether a key is a person's or a service account's, whose rights are asked; agents without a login are
+    Flightdeck's own."""
+    prefix, _, user_id = key.partition(":")
+    return prefix == "human" or (prefix == "agent" and _is_uuid(user_id))
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
 def actor_user(key: str) -> User | None:
     """The login behind a human's or service account's key, None for the system and for the erased."""
     prefix, _, user_id = key.partition(":")

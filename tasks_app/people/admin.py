@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 from zoneinfo import available_timezones
 
+from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
@@ -14,6 +15,9 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django_q.models import Failure, OrmQ, Success
+from django_q.models import Schedule as QueueSchedule
+from knox.models import AuthToken
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -29,7 +33,10 @@ from tasks_app.people.security import Kind, address_of, security_record
 from tasks_app.people.security_models import SecurityEvent
 from tasks_app.people.sessions import sessions_drop
 
-admin.site.unregister(Group)
+# Groups are what migrations make them; tokens are made where it is recorded; the queue and the lock-out are
+# libraries' own tables, which no role may touch.
+admin.site.unregister((Group, AuthToken, AccessAttempt, AccessLog, AccessFailureLog))
+admin.site.unregister((QueueSchedule, Success, Failure, OrmQ))
 _CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 

@@ -71,6 +71,18 @@ def in_scope(model: type[Model], viewer: User, *, team: str = "team") -> Q:
     return Q(**{f"{team}__in": scope.whole}) | part if scope.whole else part
 
 
+def covers(viewer: User, row: Model) -> bool:
+    """Whether a row at hand is in the viewer's scope; a step goes by its job, what is no team's by rights."""
+    owner: Any = getattr(row, "job", row)
+    team = getattr(owner, "team_id", None)
+    if team is None or viewer.is_superuser:
+        return True
+    scope, advertiser = scope_of(viewer), getattr(owner, "advertiser_id", None)
+    return team in scope.whole or (
+        team in scope.limited and (advertiser is None or advertiser in scope.advertisers)
+    )
+
+
 @cache
 def advertiser_path(model: type[Model], team: str) -> str | None:
     """The lookup path to the owning advertiser, beside that to the team; None for what goes by team alone.

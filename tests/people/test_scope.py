@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.db import transaction
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -14,8 +15,11 @@ from orders.models import Deal, DealLine
 from orders.questions import ask_deal
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.planning import job_start
+from tasks_app.lifecycle.errors import InvalidTransitionError
+from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.selectors import entries_visible
 from tasks_app.management.people import deciders
 from tasks_app.notifications.models import Notification
@@ -132,6 +136,22 @@ def test_nobody_decides_on_what_they_may_not_see(lindqvist: Deal, northwind: Dea
     assert not asked.decisions.exists()
     assert part not in deciders(asked)
     assert part in deciders(ask_deal(lindqvist))
+
+
+def test_no_service_moves_what_its_caller_may_not_see(lindqvist: Deal, northwind: Deal) -> None:
+    part = limit(make_user("Ad Ops"), lindqvist.advertiser)
+    for deal, refused in ((northwind, True), (lindqvist, False)):
+        about = {"subject_type": "deal", "subject_id": deal.pk}
+        job = job_start(
+            recipe="book_deal", inputs={"deal_id": str(deal.pk)}, team=deal.team, actor="system", **about
+        )
+        before = AuditEntry.objects.count()
+        if refused:
+            with pytest.raises(InvalidTransitionError, match="teams and advertisers"), transaction.atomic():
+                job_cancel(job_id=job.pk, actor=part, reason="No.")
+            assert AuditEntry.objects.count() == before
+        else:
+            assert job_cancel(job_id=job.pk, actor=part, reason="No.").status == "CANCELLED"
 
 
 def test_people_are_told_of_their_advertisers_alone(lindqvist: Deal, northwind: Deal) -> None:

@@ -1,0 +1,138 @@
+"""Who may ask for what: every address of the site, with the roles that are let in by GET and by POST.
+
+Letters are those of walk.ROLES: Buyer, Approver, ad Ops, Finance, aUditor, Integration, aDministrator; x is
+who is not signed in. To be let in by POST is to reach the form or the service: what each action then takes is
+in actions.py. PUT, PATCH and DELETE are nobody's: they change nothing anywhere, and show at most what GET
+shows.
+"""
+
+from __future__ import annotations
+
+STAFF, PEOPLE = "BAOFUD", "BAOFUID"  # may use the admin; may use the API too
+OPS, OPERATORS = "OUD", "OD"  # see what operators see; do it
+ALL = "BAOFUIDx"
+
+Methods = dict[str, str]
+
+
+def _rows(
+    model: str, sees: str, *, listed: str = "", change: str = "", add: str = "", delete: str = ""
+) -> dict[str, Methods]:
+    """The addresses of one model in the admin. `sees`: its list, pages and history; `listed`: may post to the
+    list; `change`, `add`, `delete`: may use that form."""
+    return {
+        f"admin:{model}_changelist": {"GET": sees, "POST": listed},
+        f"admin:{model}_change": {"GET": sees, "POST": change},
+        f"admin:{model}_history": {"GET": sees, "POST": sees},
+        f"admin:{model}_add": {"GET": add, "POST": add},
+        f"admin:{model}_delete": {"GET": delete, "POST": delete},
+        # Django's own: leads to the page, which judges.
+        f"admin/{'/'.join(model.rsplit('_', 1))}/<path:object_id>/": {"GET": STAFF, "POST": STAFF},
+    }
+
+
+def _api(
+    room: str, *, reads: str = "", steps: str = "", acts: dict[str, str] | None = None
+) -> dict[str, Methods]:
+    """The addresses of one room of the API: who `reads` its rows, `steps` names more of what is read, `acts`
+    says who may; `list` is what is posted to the list."""
+    acts = dict(acts or {})
+    found = {f"{room}-list": {"GET": reads, "POST": acts.pop("list", "")}}
+    found |= {f"{room}-{name}": {"GET": reads} for name in ("detail", *steps.split())}
+    return found | {f"{room}-{name}": {"POST": who} for name, who in acts.items()}
+
+
+EXPECTED: dict[str, Methods] = {
+    "": {"GET": ALL, "POST": ALL},  # leads to the admin
+    "schema": {"GET": ALL},
+    "api_docs": {"GET": ALL},
+    # The frame of the admin, and one's own account.
+    "admin:index": {"GET": STAFF, "POST": STAFF},
+    "admin:login": {"GET": "Ix", "POST": ALL},  # who is in is led on
+    "admin:logout": {"POST": STAFF},
+    "admin:password_change": {"GET": STAFF, "POST": STAFF},
+    "admin:password_change_done": {"GET": STAFF},
+    "admin:search": {"GET": STAFF, "POST": STAFF},
+    "admin:app_list": {"GET": STAFF, "POST": STAFF},
+    "admin:jsi18n": {"GET": STAFF},
+    "admin:autocomplete": {},
+    "admin:view_on_site": {},
+    "admin/(?P<url>.*)$": {},
+    "account": {"GET": STAFF, "POST": STAFF},
+    "second_factor": {},  # asked for only where it is due
+    "second_factor_new": {"GET": STAFF, "POST": STAFF},
+    "trail_csv": {"GET": STAFF},
+    "trail_jsonl": {"GET": STAFF},
+    # Buying.
+    **_rows("campaigns_campaign", STAFF, listed=STAFF),
+    **_rows("orders_deal", STAFF, listed=STAFF),
+    **_rows("tasks_app_approval", STAFF, change=STAFF),
+    **_rows("tasks_app_seller", STAFF, listed=STAFF, change=OPERATORS),  # added by a command
+    **_rows("tasks_app_account", STAFF, listed=STAFF, change="D", add="D"),
+    **_rows("tasks_app_notification", STAFF, listed=STAFF, change=STAFF),
+    # Operations.
+    **_rows("tasks_app_operation", STAFF, change=OPERATORS),
+    **_rows("tasks_app_conflict", STAFF, change=STAFF),
+    **_rows("tasks_app_job", STAFF, listed=STAFF, change=STAFF),
+    "admin:tasks_app_job_live": {"GET": STAFF, "POST": STAFF},
+    "admin:tasks_app_job_bulk": {"GET": OPERATORS, "POST": OPERATORS},
+    **_rows("tasks_app_schedule", STAFF, listed=STAFF, change=STAFF, add=OPERATORS),
+    **_rows("tasks_app_command", OPS, listed=OPS),
+    **_rows("tasks_app_killswitch", OPS, listed=OPS, add="D"),
+    **_rows("tasks_app_eventdelivery", OPS, listed=OPS, change=OPERATORS),
+    **_rows("tasks_app_webhookdelivery", OPS, listed=OPS),
+    **_rows("tasks_app_reconciliationfinding", OPS, listed=OPS, change=OPS),
+    **_rows("tasks_app_reconciliationrun", OPS, listed=OPS),
+    "admin:reconcile_now": {"POST": OPERATORS},
+    # Records and people.
+    **_rows("tasks_app_auditentry", STAFF),
+    **_rows("tasks_app_securityevent", "UD", listed="UD"),
+    **_rows("tasks_app_user", "UD", listed="UD", change="D", add="D"),
+    "admin:auth_user_password_change": {"GET": "D", "POST": "D"},
+    **_rows("tasks_app_team", "UD", listed="UD", change="D", add="D"),
+    **_rows("tasks_app_advertiser", "UD", listed="UD", change="D", add="D"),
+    # The API.
+    **_api("campaign", reads=PEOPLE, acts={"list": "BID", "decide": "AD"}),
+    **_api("deal", reads=PEOPLE),
+    **_api("approval", reads=PEOPLE, acts={"decide": "AD"}),
+    **_api(
+        "operation",
+        reads=PEOPLE,
+        acts={
+            "list": "ID",
+            **dict.fromkeys(("answer", "poll", "resend", "settle", "stop", "write"), OPERATORS),
+        },
+    ),
+    **_api("conflict", reads=PEOPLE, acts={"ask": OPERATORS}),
+    **_api("command", reads=OPS),
+    "kill-switch-list": {"GET": OPS, "POST": "D"},
+    **_api(
+        "job",
+        reads=PEOPLE,
+        steps="events graph steps",
+        acts=dict.fromkeys(("cancel", "give", "hide", "priority", "resume", "retry", "skip"), OPERATORS),
+    ),
+    "jobs-bulk": {"POST": OPERATORS},
+    **_api(
+        "schedule",
+        reads=PEOPLE,
+        acts=dict.fromkeys(("list", "pause", "resume", "run"), OPERATORS),
+    ),
+    **_api("outside-event", reads=PEOPLE, acts={"list": "OID"}),
+    **_api("notification", reads=PEOPLE, acts={"read": PEOPLE}),
+}
+# Who asks proves it otherwise, or need not: tests/webhooks, tests/config.
+OWN_PROOF = {"adcp_webhook", "health", "prometheus-django-metrics"}
+# Rows that belong to no team, and those that belong to a team and none of its advertisers.
+COMMON = {
+    "everybody's": {
+        "tasks_app.advertiser",
+        "tasks_app.reconciliationrun",
+        "tasks_app.securityevent",
+        "tasks_app.seller",
+        "tasks_app.team",
+        "tasks_app.user",
+        "tasks_app.webhookdelivery",
+    },
+    "by team alone": {"tasks_app.killswitch", "tasks_app.schedule"},
+}
