@@ -39,8 +39,8 @@ def test_another_team_sees_nothing(agency: Agency) -> None:
 
 def test_the_list_names_what_each_job_is_for(agency: Agency, client_of: ClientOf) -> None:
     page = read(client_of("Buyer"), list_of(Job))
-    assert f"{job_of(agency, 'lindqvist').reference} campaign, version 1 Lindqvist Cold Brew" in page
-    assert "book deal, version 1" in page
+    assert f"Campaign, version 1 {job_of(agency, 'lindqvist').reference} Lindqvist Cold Brew" in page
+    assert "Book deal, version 1" in page
 
 
 def test_fan_outs_stand_as_their_items_between_neighbours(agency: Agency) -> None:
