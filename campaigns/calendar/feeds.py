@@ -12,6 +12,7 @@ from django.db import transaction
 from campaigns.calendar.models import CalendarFeed
 from tasks_app import clock
 from tasks_app.people.models import User
+from tasks_app.people.security import Kind, security_record
 
 _BYTES = 32
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -43,13 +44,18 @@ def feed_make(*, user: User) -> str:
     feed_revoke(user=user)
     secret = secrets.token_urlsafe(_BYTES)
     CalendarFeed.objects.create(user=user, digest=_digest(secret), made_at=clock.now())
+    security_record(event=Kind.TOKEN_MADE, actor=user, about="calendar address")
     return secret
 
 
+@transaction.atomic
 def feed_revoke(*, user: User) -> bool:
     """The person's address is none from now on; answers whether there was one."""
     rows = CalendarFeed.objects.filter(user=user, revoked_at__isnull=True)
-    return bool(rows.update(revoked_at=clock.now()))
+    revoked = bool(rows.update(revoked_at=clock.now()))
+    if revoked:
+        security_record(event=Kind.TOKEN_REVOKED, actor=user, about="calendar address")
+    return revoked
 
 
 def feed_user(secret: str) -> User | None:

@@ -31,7 +31,6 @@ from unfold.admin import ModelAdmin
 
 from tasks_app import clock
 from tasks_app.desk.export import Export, beside, export_lines
-from tasks_app.desk.export_log import export_recorded
 from tasks_app.desk.saved import (
     SavedFilter,
     SavedFilterRefusedError,
@@ -43,6 +42,7 @@ from tasks_app.desk.saved import (
 )
 from tasks_app.people.models import Team, User
 from tasks_app.people.scope import teams_of
+from tasks_app.people.security import Kind, address_of, security_record
 
 UNFILTERED = "?view="  # not the bare address: that is opened with one's own default
 _BOM = "\ufeff"  # by which spreadsheets know UTF-8
@@ -125,7 +125,13 @@ class ListTools(ModelAdmin):
         if export is None:
             raise Http404
         user = cast(User, request.user)
-        export_recorded(user=user, page=self.opts.label_lower, query=query, columns=list(export.columns))
+        security_record(
+            event=Kind.EXPORTED,
+            actor=user,
+            about=self.opts.label_lower,
+            detail={"format": "csv", "query": query, "columns": list(export.columns)},
+            address=address_of(request),
+        )
         lines = _in_zone(export_lines(export, most=settings.EXPORT_ROWS), timezone.get_current_timezone())
         answer = StreamingHttpResponse(
             beside(lines) if isinstance(request, ASGIRequest) else lines,

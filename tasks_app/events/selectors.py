@@ -14,7 +14,7 @@ from tasks_app.people.roles import STEER_OPERATION
 def deliveries_visible(viewer: User) -> QuerySet[EventDelivery]:
     """What subscribers have yet to take, narrowed to events about entities of the viewer's teams; what is
     about none (an e-mail that is not taken) is for operators."""
-    shown = of_teams(viewer)
+    shown = of_teams(viewer, seq="event__seq")
     if not viewer.is_superuser and viewer.has_perm(STEER_OPERATION):
         shown |= ~Q(entity_type__in=list(entity_models()))
     return EventDelivery.objects.filter(shown).select_related("event")

@@ -19,6 +19,7 @@ from tasks_app.lifecycle.verify import entity_models, verify_entity
 
 _PAGE = 50
 Found = tuple[str, uuid.UUID]
+_LOOKED_AT = 20_000  # entries of a page: who sees few of them goes on from there
 
 
 @admin.register(AuditEntry)
@@ -57,10 +58,11 @@ class AuditEntryAdmin(Page):
         rows, found = self._chosen(request)
         kinds = entity_models()
         before = request.GET.get("before", "")
-        if before.isdecimal() and len(before) < 19:
-            rows = rows.filter(pk__lt=int(before))
-        entries = list(rows.order_by("-pk")[: _PAGE + 1])
+        end = int(before) if before.isdecimal() and len(before) < 19 else _newest() + 1
+        start = 0 if reference else max(0, end - _LOOKED_AT)
+        entries = list(rows.filter(pk__lt=end, pk__gte=start).order_by("-pk")[: _PAGE + 1])
         shown = entries[:_PAGE]
+        further = shown[-1].pk if len(entries) > _PAGE else start
         verification = verify_entity(*found) if found and shown else None
         kept = {"entity": kind, "reference": reference}
         return {
@@ -72,7 +74,7 @@ class AuditEntryAdmin(Page):
             "verification": verification,
             "verified": verification_words(verification) if verification else "",
             "exports": export_links(*found) if found and shown else (),
-            "older": urlencode({**kept, "before": shown[-1].pk}) if len(entries) > _PAGE else "",
+            "older": urlencode({**kept, "before": further}) if further else "",
             "newest": urlencode(kept) if before else "",
         }
 
@@ -96,3 +98,8 @@ def _cells(row: TrailRow) -> list[str]:
     entity = row.entity.reference if row.entity else ""
     shown = (row.when, entity, row.entity_type, row.what, row.move, row.note, row.who, row.hash)
     return [plain(cell) for cell in shown]
+
+
+def _newest() -> int:
+    """The key of the latest entry, 0 of none."""
+    return AuditEntry.objects.order_by("-pk").values_list("pk", flat=True).first() or 0

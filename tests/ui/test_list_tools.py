@@ -11,7 +11,6 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
-from structlog.testing import capture_logs
 
 from campaigns.models import Campaign
 from orders.models import Deal
@@ -34,6 +33,7 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
+from tasks_app.people.security_models import SecurityEvent
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.webhooks.models import WebhookDelivery
@@ -113,12 +113,13 @@ def test_the_csv_takes_the_right_to_see_the_list(client_of: ClientOf) -> None:
 
 def test_an_export_is_put_on_record_before_its_first_row(client_of: ClientOf, agency: Agency) -> None:
     client = client_of("Finance")
-    with capture_logs() as logs:
-        client.get(f"{tool(Deal, 'export')}?status__exact=booked&nonsense=1")  # not read to its end
-    told = [line for line in logs if line["event"] == "list_exported"]
-    assert [(one["actor"], one["page"], one["query"]) for one in told] == [
-        (f"human:{agency.people['Finance'].pk}", "orders.deal", "status__exact=booked")
-    ]
+    client.get(f"{tool(Deal, 'export')}?status__exact=booked&nonsense=1")  # not read to its end
+    told = SecurityEvent.objects.get(event=SecurityEvent.Kind.EXPORTED)
+    assert (told.actor, told.about, told.detail["query"]) == (
+        f"human:{agency.people['Finance'].pk}",
+        "orders.deal",
+        "status__exact=booked",
+    )
 
 
 def test_an_export_ends_with_a_word_where_there_is_more(
