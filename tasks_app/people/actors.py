@@ -26,11 +26,16 @@ def actor_key(who: str | User | Actor) -> str:
 
 
 def actor_ensure(*, user: User) -> Actor:
-    """The Actor row of a login, made on first use."""
+    """The Actor row of a login, made on first use. A login that became a service account, or was one, has two:
+    what it did as the other stays with the first, which alone is tied to it."""
     key = actor_key(user)
+    known = Actor.objects.filter(key=key).first()
+    if known is not None:
+        return known
     kind = Actor.Kind.AGENT if user.is_service else Actor.Kind.HUMAN
+    tied = None if Actor.objects.filter(user=user).exists() else user
     actor, _ = Actor.objects.get_or_create(
-        key=key, defaults={"kind": kind, "name": str(user)[:160], "user": user}
+        key=key, defaults={"kind": kind, "name": str(user)[:160], "user": tied}
     )
     return actor
 

@@ -103,7 +103,7 @@ def test_lists_and_graphs_ask_as_often_for_many_as_for_one(
     api = opened("Auditor")
     with django_assert_max_num_queries(7):
         assert len(api.get(ROOM).json()["results"]) == 6
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(19):
         told = api.get(f"{ROOM}{job.pk}/graph/")
     with django_assert_max_num_queries(9):
         same = api.get(f"{ROOM}{job.pk}/graph/", headers={"If-None-Match": told.headers["ETag"]})

@@ -145,6 +145,19 @@ def test_an_actor_is_made_once_and_keeps_its_name() -> None:
         Actor.objects.create(key=actor.key, kind="human", name="Forged")
 
 
+@pytest.mark.django_db
+def test_a_login_that_became_a_service_account_acts_under_another_key() -> None:
+    user = make_user("Buyer")
+    human = actor_ensure(user=user)
+    user.is_service = True
+    agent = actor_ensure(user=user)
+    assert (human.key, agent.key) == (f"human:{user.pk}", f"agent:{user.pk}")
+    assert (human.user, agent.user) == (user, None)
+    user.is_service = False
+    assert actor_ensure(user=user) == human
+
+
+
 def test_the_system_is_an_actor_from_the_start() -> None:
     assert actor_names({SYSTEM, "human:gone"}) == {SYSTEM: "System", "human:gone": "human:gone"}
 
