@@ -161,8 +161,8 @@ begin
                                              null),
             'started_at', jsonb_build_array(s.started_at, n.started_at)), p_trace, v_prev);
     select id, status, version, status_since, created_at, reference, recipe, recipe_version, recipe_digest, team_id,
-           requested_by, request_id, subject_type, subject_id, priority, parent_step_id, retry_of_id, expires_at,
-           ended_at
+           advertiser_id, requested_by, request_id, subject_type, subject_id, priority, parent_step_id, retry_of_id,
+           expires_at, ended_at
       into j from tasks_app_job where id = n.job_id;
     v_events := v_events || fd_step_event(n,
         fd_goes_back(jsonb_build_object('request', j.request_id, 'team', j.team_id, 'user', j.requested_by), p_trace),
