@@ -64,6 +64,10 @@ class KeyedList(ChangeList):
         except ValidationError as error:
             raise IncorrectLookupParameters(str(error)) from None
 
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.full_result_count = self.result_count  # else unfold tells both, which nobody has counted
+
     @property
     def by_key(self) -> bool:
         """Whether rows stand in the order of their keys, newest first."""

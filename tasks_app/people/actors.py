@@ -26,8 +26,8 @@ def actor_key(who: str | User | Actor) -> str:
 
 
 def actor_ensure(*, user: User) -> Actor:
-    """The Actor row of a login, made on first use. A login that became a service account, or was one, has two:
-    what it did as the other stays with the first, which alone is tied to it."""
+    """The Actor row of a login, made on first use. A login that became a service account, or was one, has
+    two: what it did as the other stays with the first, which alone is tied to it."""
     key = actor_key(user)
     known = Actor.objects.filter(key=key).first()
     if known is not None:

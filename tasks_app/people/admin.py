@@ -21,7 +21,6 @@ from knox.models import AuthToken
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.paginator import InfinitePaginator
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from tasks_app.paging import KeyedList, ListPaginator
@@ -265,8 +264,6 @@ class SecurityLogAdmin(_Kept):
     search_help_text = "A name, a login, an address or a request's id, whole"
     ordering = ("-id",)
     list_per_page = 50
-    show_full_result_count = False
-    paginator = InfinitePaginator
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -157,7 +157,6 @@ def test_a_login_that_became_a_service_account_acts_under_another_key() -> None:
     assert actor_ensure(user=user) == human
 
 
-
 def test_the_system_is_an_actor_from_the_start() -> None:
     assert actor_names({SYSTEM, "human:gone"}) == {SYSTEM: "System", "human:gone": "human:gone"}
 
