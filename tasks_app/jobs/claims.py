@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from django.conf import settings
@@ -103,6 +104,16 @@ def lost_attempts(step: Step) -> int:
 
 def renew_lease(step: Step) -> bool:
     """Keep a step while its action runs; False when another worker has taken it over."""
+    return bool(renew_leases([step]))
+
+
+def renew_leases(steps: Collection[Step]) -> frozenset[uuid.UUID]:
+    """Keep steps that are held; answers those that no other worker has taken over."""
+    mine = Q(pk__in=[])
+    for step in steps:
+        mine |= Q(pk=step.pk, attempts=step.attempts)
+    kept = Step.objects.filter(mine, status=S.EXECUTING)
     lease = clock.now() + timedelta(seconds=settings.STEP_LEASE_S)
-    kept = Step.objects.filter(pk=step.pk, status=S.EXECUTING, attempts=step.attempts)
-    return kept.update(lease_until=lease) == 1
+    if kept.update(lease_until=lease) == len(steps):
+        return frozenset(step.pk for step in steps)
+    return frozenset(kept.values_list("pk", flat=True))

@@ -33,16 +33,17 @@ class Hand:
         self.steps: deque[Step] = deque()
         self._lanes = tuple(lanes)
         self._ended: list[calls.Ended] = []
-        self._claimed_at = self._ended_at = 0.0
+        self._kept_at = self._ended_at = 0.0
 
     def next(self) -> Step | None:
-        """The next step to run; None where it was held so long that another worker has taken it over."""
+        """The next step to run; None where another worker has taken over all that was held."""
+        self._keep()
+        if not self.steps:
+            return None
         step = self.steps.popleft()
         if self._ended and not self._may_wait(step):
             self.settle(0)
-        if time.monotonic() - self._claimed_at < settings.STEP_LEASE_S / 3 or claims.renew_lease(step):
-            return step
-        return None
+        return step
 
     def end(self, step: Step, outputs: dict[str, Any]) -> None:
         """Its action has ended well. Raises TypeError or ValueError for outputs that cannot be recorded."""
@@ -64,10 +65,19 @@ class Hand:
         claim = self._complete(wanted) if self._ended else None
         if wanted is None:
             return []
-        self._claimed_at = time.monotonic()
+        self._kept_at = time.monotonic()
         taken = claims.claim_steps(wanted, claim=claim)
         self.steps.extend(taken)
         return taken
+
+    def _keep(self) -> None:
+        """Renew what is held where that took long: on a busy machine it is not taken from who works on it."""
+        if time.monotonic() - self._kept_at < settings.STEP_LEASE_S / 4:
+            return
+        held = [*self.steps, *(one.step for one in self._ended)]
+        self._kept_at = time.monotonic()
+        mine = claims.renew_leases(held)
+        self.steps = deque(step for step in self.steps if step.pk in mine)
 
     def _wanted(self, room: int) -> calls.Wanted:
         short = short_actions()
