@@ -26,9 +26,10 @@ def make_team(name: str = "Halden & Marsh") -> Team:
     return Team.objects.get_or_create(name=name)[0]
 
 
-def make_user(role: str, *, team: Team | None = None, name: str = "") -> User:
+def make_user(role: str, *, team: Team | None = None, name: str = "", **fields: Any) -> User:
     """An active login with one role, in the team."""
-    user = User.objects.create(username=name or f"{role.lower().replace(' ', '-')}-{next(_number)}")
+    username = name or f"{role.lower().replace(' ', '-')}-{next(_number)}"
+    user = User.objects.create(username=username, **fields)
     user.groups.add(Group.objects.get(name=role))
     user.teams.add(team or make_team())
     actor_ensure(user=user)
@@ -123,10 +124,10 @@ def make_deal(
 
 
 def approve_deal(deal: Deal, *, approver: User | None = None) -> Approval:
-    """Put the deal to people and have one approve it: quoted → accepted."""
+    """Put the deal to people and have as many approve it as its policies want: quoted → accepted."""
     asked = ask_deal(deal)
-    approval = approval_decide(
-        approval_id=asked.pk, user=approver or make_user("Approver"), verdict="approve", comment="Go."
-    )
+    others = [make_user("Approver") for _ in range(asked.quorum - 1)]
+    for user in (*others, approver or make_user("Approver")):
+        approval = approval_decide(approval_id=asked.pk, user=user, verdict="approve", comment="Go.")
     deal.refresh_from_db()
     return approval

@@ -15,9 +15,10 @@ from orders.cost_dates import cost_dates
 from orders.models import CONFIRMED, UNDECIDED, UNSETTLED, Deal, DealLine, DealStatus
 from tasks_app import clock
 from tasks_app.approvals.around import Place, places_about
+from tasks_app.approvals.deciders import deciders
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.presenters import answers_of, names_joined
-from tasks_app.approvals.selectors import approvals_of_teams, approvals_waiting_for, deciders
+from tasks_app.approvals.selectors import approvals_of_teams, approvals_waiting_for
 from tasks_app.desk.items import lowered
 from tasks_app.lifecycle.names import link_to
 from tasks_app.people.actors import actor_key, actor_names
@@ -232,12 +233,8 @@ def _entry(lane: Lane, kind: str, at: datetime, what: str, note: str) -> Entry:
 
 def _questions(asked: Sequence[Approval], viewer: User, wanted: Wanted) -> list[Entry]:
     places = places_about([(one.subject_type, one.subject_id) for one in asked], viewer)
-    people = deciders({one.team_id for one in asked}) if asked else {}
-    names = actor_names({one.requested_by for one in asked}) if asked else {}
-    found = [
-        _question(one, places.get(one.subject_id), people.get(one.team_id, []), names.get(one.requested_by))
-        for one in asked
-    ]
+    people = deciders(asked)
+    found = [_question(one, places.get(one.subject_id), people[one.pk]) for one in asked]
     if wanted.seller is None and wanted.advertiser is None:
         return found
     kept = set(_of_deals([one.deal for one in found if one.deal], wanted))
@@ -253,7 +250,7 @@ def _of_deals(deals: Sequence[uuid.UUID], wanted: Wanted) -> QuerySet[Deal, uuid
     return rows.values_list("pk", flat=True)
 
 
-def _question(asked: Approval, place: Place | None, people: Sequence[str], asked_by: str | None) -> Entry:
+def _question(asked: Approval, place: Place | None, people: Sequence[User]) -> Entry:
     nothing = dict(answers_of(asked)).get("Nothing", "")
     return Entry(
         uid=f"approval-{asked.pk}",
@@ -262,7 +259,7 @@ def _question(asked: Approval, place: Place | None, people: Sequence[str], asked
         what=asked.title,
         part=place.campaign if place else "",
         seller=str(asked.evidence.get("seller", "")),
-        owner=names_joined([name for name in people if name != asked_by]) or "nobody may decide",
+        owner=names_joined([str(user) for user in people]) or "nobody may decide",
         amount=place.amount if asked.amount is None and place else asked.amount,
         currency=asked.currency or (place.currency if place else ""),
         note=lowered(nothing),

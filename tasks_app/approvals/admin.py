@@ -81,7 +81,7 @@ class ApprovalAdmin(DecidingPage):
             "asked_by": names[obj.requested_by],
             "decisions": decisions,
             "why_not": why_not,
-            "deciders": presenters.deciders_words(obj, names[obj.requested_by]) if why_not else "",
+            "deciders": presenters.deciders_words(obj) if why_not else "",
             "together": presenters.rows(together, {}),
             "together_count": len(together) + 1,
             "together_stake": presenters.currencies_of(presenters.rows([obj, *together], {})),

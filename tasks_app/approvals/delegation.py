@@ -90,18 +90,28 @@ def delegations_of(viewer: User) -> QuerySet[Delegation]:
 
 def delegations_in_force(*, delegate: User) -> QuerySet[Delegation]:
     """By which `delegate` stands in for others at this moment."""
+    return delegations_now().filter(delegate=delegate).select_related("delegator")
+
+
+def delegations_now() -> QuerySet[Delegation]:
+    """All that are in force at this moment."""
     now = clock.now()
-    return Delegation.objects.filter(
-        delegate=delegate, starts_at__lte=now, ends_at__gt=now, ended_at__isnull=True
-    ).select_related("delegator")
+    return Delegation.objects.filter(starts_at__lte=now, ends_at__gt=now, ended_at__isnull=True)
 
 
 def delegator_keys(delegate: User) -> QuerySet[Delegation, str]:
     """The actor's keys of those whom `delegate` stands in for at this moment: for a query's IN."""
-    key = Concat(
-        Value("human:"), Cast("delegator_id", TextField()), output_field=TextField()
-    )  # machines delegate nothing
+    key = _key_of("delegator_id")
     return delegations_in_force(delegate=delegate).order_by().values_list(key, flat=True)
+
+
+def kept_out(approval: Approval, decisions: Collection[Decision]) -> frozenset[str]:
+    """Keys of those who may not decide on this one whatever their rights: who asked, who stands in for them
+    now, and who has decided or had somebody decide in their place."""
+    spoken = {key for one in decisions for key in (one.actor, one.on_behalf_of) if key}
+    held = delegations_now().annotate(asker=_key_of("delegator_id"), key=_key_of("delegate_id"))
+    delegates = held.filter(asker=approval.requested_by).values_list("key", flat=True)
+    return frozenset({approval.requested_by, *spoken, *delegates})
 
 
 def principals_of(
@@ -152,6 +162,11 @@ def why_not_for(approval: Approval, principal: User, decisions: Collection[Decis
     if not visible(Approval.objects.filter(pk=approval.pk), principal).exists():
         return "no_delegation", f"It is none of {principal}'s approvals."
     return None
+
+
+def _key_of(column: str) -> Concat:
+    """The actor's key of the person in a column: machines delegate nothing."""
+    return Concat(Value("human:"), Cast(column, TextField()), output_field=TextField())
 
 
 def _may_decide(user: User) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
+from tasks_app.approvals.delegation import kept_out
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
@@ -27,13 +28,15 @@ _ENDED = {
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """An approval's facts: `given` approving decisions of `quorum`, `barred` the actor keys that may not
-    decide (who asked, who has decided), `nothing` what no answer does."""
+    decide (who asked, who has decided), `roles` of whom one is needed (none: the right will do), `nothing`
+    what no answer does."""
 
     status: str
     quorum: int = 1
     given: int = 0
     due_at: datetime | None = None
     barred: frozenset[str] = frozenset()
+    roles: tuple[str, ...] = ()
     nothing: str = ""
 
 
@@ -45,7 +48,7 @@ def approval_answers(asked: Asked) -> Answers:
     of = f" ({asked.given} of {asked.quorum} are in)" if asked.quorum > 1 else ""
     return Answers(
         waiting=f"It waits for {plural(still, 'approving decision')}{of}; one refusal ends it.",
-        movers=(Mover(right=DECIDE, does="approve or reject, never who asked", but_not=asked.barred),),
+        movers=(_decides("approve or reject, never who asked", asked.roles, asked.barred),),
         otherwise=_expires(f"It expires {text.moment(asked.due_at)} and nothing is approved.", asked.nothing),
         deadline=asked.due_at,
     )
@@ -73,9 +76,9 @@ def question_answers(question: Approval) -> Answers:
 
 
 def question_mover(question: Approval) -> Mover:
-    """Who decides on an open question, never who asked it."""
+    """Who decides on an open question: of the roles that its policies name, never who asked it."""
     barred = frozenset({question.requested_by})
-    return Mover(right=DECIDE, does=f"decide on {question.reference}", but_not=barred)
+    return _decides(f"decide on {question.reference}", question.roles, barred)
 
 
 def register() -> None:
@@ -97,17 +100,22 @@ def register() -> None:
 
 
 def _answers(approval: Approval) -> Answers:
-    decided = list(approval.decisions.values_list("actor", "verdict"))
+    decided = list(approval.decisions.all())
     return approval_answers(
         Asked(
             status=approval.status,
             quorum=approval.quorum,
-            given=sum(verdict == "approve" for _, verdict in decided),
+            given=sum(one.verdict == "approve" for one in decided),
             due_at=approval.due_at,
-            barred=frozenset({approval.requested_by, *(actor for actor, _ in decided)}),
+            barred=kept_out(approval, decided),
+            roles=tuple(approval.roles),
             nothing=_nothing(approval),
         )
     )
+
+
+def _decides(does: str, roles: Collection[str], barred: frozenset[str]) -> Mover:
+    return Mover(right=DECIDE, does=does, roles=tuple(roles), but_not=barred)
 
 
 def _expires(said: str, nothing: str) -> str:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Q
-
 from tasks_app.adcp.envelopes import parse_time
 from tasks_app.approvals.changes import Change, evidence_changes
 from tasks_app.approvals.claims import claimant_of
+from tasks_app.approvals.deciders import deciders
 from tasks_app.approvals.delegation import principals_of
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
@@ -22,9 +21,7 @@ from tasks_app.desk import text
 from tasks_app.money import decimal_of, is_currency
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
-from tasks_app.people.roles import DECIDE
 
-_BACKEND = "django.contrib.auth.backends.ModelBackend"
 _MANY = 100  # people that a list to choose from holds
 _NOTES = 200
 _LONG = 300  # characters of a value that are shown
@@ -136,14 +133,9 @@ def _budget(line: Any) -> Any:
 
 
 def _others(approval: Approval, viewer: User) -> list[User]:
-    """Who might take it: people of its team who may decide, not who asked nor who has decided."""
-    people = User.objects.with_perm(DECIDE, backend=_BACKEND).filter(is_service=False)
-    return list(
-        people.filter(Q(teams=approval.team_id) | Q(is_superuser=True))
-        .exclude(pk=viewer.pk)
-        .distinct()
-        .order_by("first_name", "last_name", "username")[:_MANY]
-    )
+    """Who might take it: others who can decide on it, by name."""
+    able = sorted(deciders([approval])[approval.pk], key=lambda user: (str(user), user.username))
+    return [user for user in able if user != viewer][:_MANY]
 
 
 def _lines(approval: Approval) -> list[Line]:

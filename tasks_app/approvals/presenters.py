@@ -14,11 +14,11 @@ from django.utils import timezone
 from tasks_app import clock
 from tasks_app.approvals.around import Place, places_about
 from tasks_app.approvals.claims import claimant_of
+from tasks_app.approvals.deciders import deciders
 from tasks_app.approvals.evidence import Package, commitment_of, flight_of, hold_of, packages
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.approvals.policy_words import caught_words
-from tasks_app.approvals.selectors import deciders
 from tasks_app.approvals.waiting import Waiting
 from tasks_app.desk import text
 from tasks_app.people.actors import actor_names
@@ -128,12 +128,11 @@ def queue_of(
     return sorted(found, key=lambda row: (row.due_at is None, row.due_at or row.asked_at, row.key))
 
 
-def deciders_words(approval: Approval, asked_by: str) -> str:
-    """Who of the team may decide on an open question: Maya Lindgren or Ada Okafor; empty where it is over."""
+def deciders_words(approval: Approval) -> str:
+    """Who of the team can decide on an open question: Maya Lindgren or Ada Okafor; empty where it is over."""
     if approval.status != ApprovalStatus.OPEN:
         return ""
-    people = deciders([approval.team_id]).get(approval.team_id, [])
-    return names_joined([name for name in people if name != asked_by])
+    return names_joined([str(user) for user in deciders([approval])[approval.pk]])
 
 
 def names_joined(people: Sequence[str]) -> str:

@@ -67,18 +67,6 @@ def approvals_shown(rows: QuerySet[Approval], limit: int) -> list[Approval]:
     return list(rows.prefetch_related("decisions")[:limit])
 
 
-def deciders(teams: Collection[uuid.UUID]) -> dict[uuid.UUID, list[str]]:
-    """Team id to the names of the people in it who may decide, in one query."""
-    app, _, codename = DECIDE.partition(".")
-    held = Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
-    people = User.objects.filter(held, teams__in=teams, is_active=True, is_service=False).distinct()
-    found: dict[uuid.UUID, list[str]] = {}
-    for team, *name in people.order_by("pk").values_list("teams", "first_name", "last_name", "username"):
-        if team in teams:
-            found.setdefault(team, []).append(" ".join(part for part in name[:2] if part) or name[2])
-    return found
-
-
 def approvals_closed(viewer: User) -> QuerySet[Approval]:
     """Those that ended, however, newest first, with their decisions."""
     ended = visible(Approval.objects.exclude(status=ApprovalStatus.OPEN), viewer)

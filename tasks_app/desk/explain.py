@@ -20,7 +20,7 @@ from django.urls import reverse
 from tasks_app.desk import text
 from tasks_app.desk.items import joined
 from tasks_app.desk.states import face
-from tasks_app.people.holders import holders_of, roles_with
+from tasks_app.people.holders import Holder, holders_of, roles_with
 from tasks_app.people.models import User
 from tasks_app.people.scope import advertiser_of, teams_of
 
@@ -37,11 +37,13 @@ class NotExplainedError(LookupError):
 @dataclass(frozen=True, kw_only=True)
 class Mover:
     """Somebody who can move it, and what they do. `who`: in words, for what is no person of ours (a seller, a
-    worker); else `right`, which people need, without those whose actor keys are in `but_not`."""
+    worker); else `right`, which people need, without those whose actor keys are in `but_not`; where `roles`
+    are named, one of them besides."""
 
     does: str
     who: str = ""
     right: str = ""
+    roles: tuple[str, ...] = ()
     but_not: frozenset[str] = frozenset()
 
 
@@ -258,11 +260,15 @@ def _whos(
     return tuple(_who(mover, holders.get(mover.right, {})) for mover in movers)
 
 
-def _who(mover: Mover, holders: Mapping[uuid.UUID, str]) -> Who:
+def _who(mover: Mover, holders: Mapping[uuid.UUID, Holder]) -> Who:
     if mover.who:
         return Who(who=mover.who, does=mover.does)
-    names = [name for pk, name in holders.items() if f"human:{pk}" not in mover.but_not]
-    roles = roles_with(mover.right)
+    names = [
+        holder.name
+        for pk, holder in holders.items()
+        if f"human:{pk}" not in mover.but_not and (not mover.roles or holder.roles & set(mover.roles))
+    ]
+    roles = list(mover.roles) or roles_with(mover.right)
     return Who(who=_named(names, roles), does=mover.does, people=tuple(names[:_NAMED]), roles=tuple(roles))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Q, QuerySet
 
 from tasks_app.approvals.models import Approval
-from tasks_app.people.actors import actor_key
+from tasks_app.approvals.selectors import obstacle
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
 from tasks_app.people.scope import members_of
@@ -19,8 +19,8 @@ def holders(right: str) -> QuerySet[User]:
 
 
 def deciders(approval: Approval) -> list[User]:
-    """Who can decide on an open approval: of its team, with the right, not who asked for it."""
+    """Who can decide on an approval now, superusers among them: whom nothing keeps from it."""
     theirs = members_of(approval.team_id, approval.advertiser_id)
     able = holders(DECIDE).filter(theirs | Q(is_superuser=True), is_service=False).distinct()
-    decided = set(approval.decisions.values_list("actor", flat=True))
-    return [user for user in able if actor_key(user) not in {approval.requested_by, *decided}]
+    decisions = list(approval.decisions.all())
+    return [user for user in able if not obstacle(approval, user, decisions)]

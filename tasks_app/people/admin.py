@@ -128,6 +128,10 @@ class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own optio
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).prefetch_related("groups", "teams")
 
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """Person or service account is said once: what a login did stands under the key of its kind."""
+        return self.readonly_fields if obj is None else (*self.readonly_fields, "is_service")
+
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Only a superuser changes a superuser, or sets their password."""
         if isinstance(obj, User) and obj.is_superuser and not request.user.is_superuser:

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import F, OuterRef, Q, QuerySet
 
 from tasks_app.people.models import Team, User
-from tasks_app.people.roles import ROLES
+from tasks_app.people.roles import ADMINISTRATOR, ROLES
 from tasks_app.people.scope import members_of_any
 
 _MOST = 2000  # rows of people and rights that one question reads
 
 
 Teams = Collection[uuid.UUID] | QuerySet[Team]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """Somebody who holds a right, and all their roles (a superuser's: an Administrator's among them)."""
+
+    name: str
+    roles: frozenset[str]
 
 
 def people_with(
@@ -28,24 +39,33 @@ def people_with(
 
 def holders_of(
     rights: Collection[str], teams: Teams, advertiser_id: uuid.UUID | None = None
-) -> dict[str, dict[uuid.UUID, str]]:
+) -> dict[str, dict[uuid.UUID, Holder]]:
     """Right to the people who hold it and see what is one of the teams' and, where it has one, the
-    advertiser's (id to name), superusers last; one query."""
-    found: dict[str, dict[uuid.UUID, str]] = {right: {} for right in rights}
+    advertiser's (by id), superusers last; one query."""
+    found: dict[str, dict[uuid.UUID, Holder]] = {right: {} for right in rights}
     if not found:
         return found
     rows = (
         _people(rights, teams, advertiser_id)
         .annotate(
-            app=F("groups__permissions__content_type__app_label"), code=F("groups__permissions__codename")
+            app=F("groups__permissions__content_type__app_label"),
+            code=F("groups__permissions__codename"),
+            roles=ArraySubquery(roles_of(OuterRef("pk"))),
         )
         .order_by("is_superuser", "pk")
     )
     for person in rows[:_MOST]:
         held = f"{vars(person)['app']}.{vars(person)['code']}"
+        answering = (ADMINISTRATOR,) if person.is_superuser else ()
+        holder = Holder(name=str(person), roles=frozenset({*vars(person)["roles"], *answering}))
         for right in found if person.is_superuser else {held} & found.keys():
-            found[right][person.pk] = str(person)
+            found[right][person.pk] = holder
     return found
+
+
+def roles_of(person: OuterRef) -> QuerySet[Any, Any]:
+    """The names of a person's roles, as a subquery of whatever refers to people."""
+    return User.groups.through.objects.filter(user=person).values("group__name")
 
 
 def roles_with(right: str) -> list[str]:

@@ -47,26 +47,26 @@ def act(api: APIClient, approval: Approval, act: str, **said: Any) -> Any:
 
 
 def test_approving_other_amounts_answers_what_was_approved(api: APIClient, approval: Approval) -> None:
-    answer = act(api, approval, "decide", verdict="approve", budgets=[{"line": 1, "budget": "90000.00"}])
+    answer = act(api, approval, "decide", verdict="approve", budgets=[{"line": 1, "budget": "9000.00"}])
     told = answer.json()
     assert answer.status_code == 200
-    assert (told["status"], told["replaces"], told["amount"]) == ("approved", str(approval.pk), "90000.0000")
+    assert (told["status"], told["replaces"], told["amount"]) == ("approved", str(approval.pk), "9000.0000")
     assert {change["path"] for change in told["changes"]} >= {"gross"}
     assert told["decisions"][0]["evidence_digest"] == told["evidence_digest"]
-    assert deal_total(Deal.objects.get()) == 90000
+    assert deal_total(Deal.objects.get()) == 9000
 
 
 @pytest.mark.parametrize(
     "budgets",
     [
         [{"line": 1, "budget": "1"}],
-        [{"line": 9, "budget": "100000"}],
-        [{"line": 0, "budget": "100000"}],
+        [{"line": 9, "budget": "10000"}],
+        [{"line": 0, "budget": "10000"}],
         [{"line": 1, "budget": "-5"}],
         [{"line": 1, "budget": "NaN"}],
         [{"line": 1}],
-        [{"line": 1, "budget": "90000"}, {"line": 1, "budget": "80000"}],
-        [{"line": 1, "budget": "90000", "product": "x"}],
+        [{"line": 1, "budget": "9000"}, {"line": 1, "budget": "8000"}],
+        [{"line": 1, "budget": "9000", "product": "x"}],
     ],
 )
 def test_wrong_amounts_change_nothing(api: APIClient, approval: Approval, budgets: Any) -> None:

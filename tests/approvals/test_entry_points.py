@@ -173,8 +173,7 @@ def expired(one: Try) -> None:
 
 
 def service_account(one: Try) -> None:
-    User.objects.filter(pk=one.user.pk).update(is_service=True)
-    one.user.refresh_from_db()
+    one.user = make_user("Approver", is_service=True)
 
 
 def switched_off(one: Try) -> None:

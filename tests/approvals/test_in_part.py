@@ -172,8 +172,9 @@ def test_outside_the_limits_nothing_changes(budgets: dict[int, str], code: str) 
 @db
 def test_the_same_amounts_are_the_whole() -> None:
     approval = recommended()
-    assert approve(approval, make_user("Approver"), {1: "60000.00", 2: "40000"}).pk == approval.pk
-    assert Approval.objects.get().status == "approved"
+    for status in ("open", "approved"):  # over 100,000 USD: two approve it
+        assert approve(approval, make_user("Approver"), {1: "60000.00", 2: "40000"}).pk == approval.pk
+        assert Approval.objects.get().status == status
 
 
 @db
@@ -215,6 +216,7 @@ def test_more_is_approved_only_as_far_as_the_campaigns_budget_goes() -> None:
 
 @db
 def test_what_is_rejected_frees_its_money() -> None:
+    """167,500 need two approvers: the first of them raises it, the second finds it raised."""
     campaign, user = make_campaign("210000"), make_user("Approver")
     first = recommended(campaign=campaign)
     second = recommended(campaign=campaign, seller="Quill Audio")
@@ -229,10 +231,12 @@ def test_what_is_rejected_frees_its_money() -> None:
 
     assert [(one.deal.seller.name, one.approval.status, one.refused) for one in done] == [
         ("Quill Audio", "rejected", ""),
-        ("Norrland Digital", "approved", ""),
+        ("Norrland Digital", "open", ""),
     ]
     assert Approval.objects.get(pk=second.pk).decisions.get().comment == "Only Norrland"
     assert lines(first)["a"][0] == D(167500)
+    raised = approve(done[1].approval, make_user("Approver"), {})
+    assert (raised.status, raised.amount, raised.quorum) == ("approved", D(210000), 2)
 
 
 @db
@@ -287,6 +291,10 @@ def test_whatever_is_asked_for_stays_within_the_limits(budgets: dict[int, Decima
         else:
             now = lines(approved)
             assert now
+            assert approved.quorum == (2 if deal_total(deal_of(approved)) >= 100_000 else 1)
+            if approved.quorum == 2:
+                assert approved.status == "open"
+                approved = approve(approved, make_user("Approver"), {})
             assert approved.status == "approved"
             assert deal_total(deal_of(approved)) == approved.amount <= D(120000)
             assert all(now[name][0] >= 5000 for name in now if name in ("a", "b"))

@@ -135,6 +135,7 @@ class TestCeiling:
         other = make_deal(make_line(budget=Decimal(amount)), seller=Deal.objects.get().seller, account=False)
         Deal.objects.filter(pk=other.pk).update(campaign_id=campaign.pk)
         approve_deal(other)
+        assert other.status == DealStatus.ACCEPTED
 
     def test_it_goes_out_while_it_fits(self, campaign: Campaign) -> None:
         _, operation = self.bought(campaign)

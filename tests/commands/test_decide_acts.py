@@ -46,10 +46,10 @@ def test_in_part(named: str) -> None:
     for wrong in ("1", "x=5", "1=many", "1=1"):
         assert call("decide", named, "approve", "--as", "ann", "--line", wrong).code == 2
     assert not Decision.objects.exists()
-    ran = call("decide", named, "approve", "--as", "ann", "--line", "1=90000", "--json")
+    ran = call("decide", named, "approve", "--as", "ann", "--line", "1=9000", "--json")
     assert (ran.code, ran.json["status"]) == (0, "approved")
     assert ran.json["approval"] != named
-    assert deal_total(Deal.objects.get()) == Decimal(90000)
+    assert deal_total(Deal.objects.get()) == Decimal(9000)
 
 
 def test_on_what_was_read_and_in_somebodys_place(named: str) -> None:

@@ -92,6 +92,14 @@ def test_rights_are_recorded_from_what_to_what_and_by_whom(person: Person, sign_
     assert SecurityEvent.objects.filter(event="rights_changed").count() == 1
 
 
+def test_a_person_never_becomes_a_service_account(person: Person, sign_in: SignIn) -> None:
+    """They would be another actor, who has asked for nothing yet, and could not sign in."""
+    tomas, desk = person("Approver"), sign_in(person("Administrator"))
+    assert change(desk, tomas, is_service="on") == 302
+    tomas.refresh_from_db()
+    assert not tomas.is_service
+
+
 def test_a_limit_to_advertisers_is_set_in_the_form_and_recorded(person: Person, sign_in: SignIn) -> None:
     tomas, desk = person("Buyer"), sign_in(person("Administrator"))
     coffee = make_advertiser()

@@ -1,0 +1,64 @@
+"""Who could decide on open questions: the people whom a page names, by the rules that hold when they try."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef, Q, prefetch_related_objects
+
+from tasks_app.approvals.delegation import delegations_now
+from tasks_app.approvals.models import Approval
+from tasks_app.people.holders import roles_of
+from tasks_app.people.models import Membership, User
+from tasks_app.people.roles import DECIDE
+
+
+def deciders(asked: Sequence[Approval]) -> dict[uuid.UUID, list[User]]:
+    """Each question's id to the members of its team who can decide on it: with the right, one of
+    its roles and its advertiser, who neither asked nor have decided, themselves or by another, nor stand in
+    for who asked. One query, and one for decisions that were not read yet."""
+    if not asked:
+        return {}
+    prefetch_related_objects(asked, "decisions")
+    seats = _seats({one.team_id for one in asked})
+    return {one.pk: [seat.user for seat in seats if _decides(seat, one)] for one in asked}
+
+
+def _seats(teams: Collection[uuid.UUID]) -> list[Any]:
+    """Memberships of active people who hold the right, with `named`: the advertisers named in it, `roles` of
+    the person, and `principals`: those whom they stand in for."""
+    app, _, codename = DECIDE.partition(".")
+    held = Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
+    people = User.objects.filter(held, is_active=True, is_service=False)
+    named = Membership.advertisers.through.objects.filter(membership=OuterRef("pk"))
+    stood_for = delegations_now().filter(delegate=OuterRef("user"))
+    return list(
+        Membership.objects.filter(team__in=teams, user__in=people.values("pk"))
+        .select_related("user")
+        .annotate(
+            named=ArraySubquery(named.values("advertiser")),
+            roles=ArraySubquery(roles_of(OuterRef("user"))),
+            principals=ArraySubquery(stood_for.order_by().values("delegator")),
+        )
+        .order_by("user")
+    )
+
+
+def _decides(seat: Any, asked: Approval) -> bool:
+    if seat.team_id != asked.team_id:
+        return False
+    sees = seat.every_advertiser or asked.advertiser_id is None or asked.advertiser_id in seat.named
+    fits = not asked.roles or not set(asked.roles).isdisjoint(seat.roles)
+    return sees and fits and not _barred(seat, asked)
+
+
+def _barred(seat: Any, asked: Approval) -> bool:
+    """Whether they asked, stand in for who asked, or have had their decision."""
+    key = f"human:{seat.user_id}"
+    askers = {key, *(f"human:{principal}" for principal in seat.principals)}
+    return asked.requested_by in askers or any(
+        key in (one.actor, one.on_behalf_of) for one in asked.decisions.all()
+    )
