@@ -40,7 +40,10 @@ class ListPaginator(InfinitePaginator):
     def total(self) -> str:
         """214 where that is cheap to know, else about 1,000,000: two digits of the planner's estimate."""
         rows = self.object_list.order_by()
-        plan = json.loads(rows.explain(format="json"))[0]["Plan"]
+        said = rows.explain(format="json")
+        if not said:  # the filters exclude one another: there is nothing to ask the database
+            return "0"
+        plan = json.loads(said)[0]["Plan"]
         if plan["Plan Rows"] <= _EXACT_ROWS and plan["Total Cost"] <= _EXACT_COST:
             return f"{rows.count():,}"
         return f"about {_rounded(max(plan['Plan Rows'], _EXACT_ROWS)):,}"

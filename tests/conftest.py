@@ -7,10 +7,10 @@ gives a test that commits (processes, races) a database of its own. Child proces
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from django.db import connections
+from django.test import override_settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
@@ -54,10 +54,11 @@ def _no_sellers_remembered() -> None:
     forget_sellers()
 
 
-@pytest.fixture(autouse=True)
-def _no_second_factor(settings: Any) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _no_second_factor() -> Iterator[None]:
     """Sign-ins of tests are whole; what asks for the second factor says who needs it."""
-    settings.SECOND_FACTOR_ROLES = []
+    with override_settings(SECOND_FACTOR_ROLES=[]):
+        yield
 
 
 @pytest.fixture

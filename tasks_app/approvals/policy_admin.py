@@ -29,7 +29,7 @@ from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.names import link_to
 from tasks_app.people.actors import actor_names
 from tasks_app.people.roles import MANAGE_POLICIES
-from tasks_app.people.scope import teams_of
+from tasks_app.people.scope import in_scope
 from tasks_app.templatetags.fd import mark
 
 _PAGE, _WORDS = "desk/policy.html", "desk/policy_words.html"
@@ -57,8 +57,10 @@ class PolicyAdmin(ListPage):
         return viewer(request).has_perm(MANAGE_POLICIES)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        mine = Q(team__isnull=True) | Q(team__in=teams_of(viewer(request)))
-        return policies_latest().filter(mine).select_related("team", "advertiser")
+        user, rows = viewer(request), policies_latest().select_related("team", "advertiser")
+        if user.is_superuser:
+            return rows
+        return rows.filter(Q(team__isnull=True) | in_scope(ApprovalPolicy, user))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Any version leads to its page, also one that approvals still name."""

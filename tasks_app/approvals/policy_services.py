@@ -23,7 +23,7 @@ from tasks_app.notifications.services import notify
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.roles import MANAGE_POLICIES
-from tasks_app.people.scope import teams_of
+from tasks_app.people.scope import advertisers_seen, covers, teams_of
 from tasks_app.tracing import origin
 
 MOST_APPROVERS = 9
@@ -125,9 +125,8 @@ def policy_change(*, key: str, version: int, draft: PolicyDraft, actor: User, re
 
 
 def may_change(policy: ApprovalPolicy, user: User) -> bool:
-    """Whether the person may change that policy: with the right, and of a team of theirs or of all."""
-    mine = policy.team_id is None or teams_of(user).filter(pk=policy.team_id).exists()
-    return mine and user.is_active and not user.is_service and user.has_perm(MANAGE_POLICIES)
+    """Whether the person may change that policy: with the right, and of what they see or of all."""
+    return covers(user, policy) and user.is_active and not user.is_service and user.has_perm(MANAGE_POLICIES)
 
 
 def _save(row: ApprovalPolicy, actor: User, reason: str, changes: dict[str, Any]) -> ApprovalPolicy:
@@ -165,6 +164,8 @@ def _scope_problems(draft: PolicyDraft, actor: User) -> dict[str, str]:
         return {"team": "There is no such team among yours."}
     if draft.advertiser is not None and (draft.team is None or draft.advertiser.team_id != draft.team.pk):
         return {"advertiser": "Choose an advertiser of that team."}
+    if draft.advertiser is not None and not advertisers_seen(actor).filter(pk=draft.advertiser.pk).exists():
+        return {"advertiser": "There is no such advertiser among yours."}
     return {}
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from django.contrib.auth.models import Group
 from django.urls import reverse
 
+from tasks_app.approvals.records import Delegation
 from tasks_app.events.models import EventDelivery
 from tasks_app.jobs.models import JOB_OPEN, Job
 from tasks_app.jobs.schedule import Schedule
@@ -56,6 +57,20 @@ def _decide_in_the_form(agency: Agency) -> Asked:
     return _form("tasks_app_approval_change", asked.pk, **shown)
 
 
+def _decide_together(agency: Agency) -> Asked:
+    asked = agency.question("tamarack-cobalt")
+    shown = [{"id": str(asked.pk), "evidence_digest": asked.evidence_digest}]
+    return _api("approvals/decide", approvals=shown, verdict="approve", comment="Go.")
+
+
+def _claim(agency: Agency) -> Asked:
+    return _api(f"approvals/{agency.question('tamarack-cobalt').pk}/claim")
+
+
+def _end_delegation(_: Agency) -> Asked:
+    return _api(f"delegations/{Delegation.objects.latest('pk').pk}/end")
+
+
 def _poll(_: Agency) -> Asked:
     pending = Operation.objects.filter(status="submitted").exclude(task_id="").earliest("pk")
     return _api(f"operations/{pending.pk}/poll")
@@ -92,6 +107,16 @@ ACTIONS: dict[str, Action] = {
     "submit a brief": Action(right=roles.SUBMIT_CAMPAIGN, who="BID", ask=_submit),
     "approve by the API": Action(right=roles.DECIDE, who="AD", ask=_decide),
     "approve in the admin": Action(right=roles.DECIDE, who="AD", ask=_decide_in_the_form),
+    "approve several": Action(right=roles.DECIDE, who="AD", ask=_decide_together),
+    "claim an approval": Action(right=roles.DECIDE, who="AD", ask=_claim),
+    "end a delegation": Action(right=roles.DECIDE, who="AD", ask=_end_delegation),
+    "add an exchange rate": Action(
+        right=roles.MANAGE_POLICIES,
+        who="D",
+        ask=lambda _: _form(
+            "tasks_app_exchangerate_add", currency="SEK", day="2026-01-02", usd="0.1", source="ECB"
+        ),
+    ),
     "poll an operation": Action(right=roles.STEER_OPERATION, who="OD", ask=_poll),
     "try a delivery again": Action(right=roles.STEER_OPERATION, who="OD", ask=_retry_delivery),
     "cancel a job": Action(right=roles.STEER_JOB, who="OD", ask=_cancel_job),

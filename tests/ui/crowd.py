@@ -15,23 +15,29 @@ from django.utils import timezone
 
 from bench.pages.copies import Series, loading, rows_copy, trails_copy
 from orders.models import Deal
+from tasks_app.approvals.delegation import delegation_create
 from tasks_app.commands.models import KillSwitch
 from tasks_app.events.models import EventDelivery
 from tasks_app.jobs.outside_event import OutsideEvent
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.lifecycle.models import Import, LifecycleEdge, LifecycleRule, OutboxEvent
+from tasks_app.notifications.models import TeamWebhook
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
-from tasks_app.people.models import Actor, Advertiser, Team, User
+from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
+from tasks_app.people.security import security_record
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.ui.seed import Agency
 from tests.ui.seed_reconciliation import reconciled
 
 # Their rows stay as they are while everything else becomes more, so that the same people see all of it.
-_FIXED = (User, Actor, Team, Advertiser, Seller, Account, Import, LifecycleEdge, LifecycleRule)
+_FIXED = (
+    User, Actor, Team, TeamWebhook, Advertiser, Membership, Seller, Account, Import, LifecycleEdge,
+    LifecycleRule,
+)  # fmt: skip
 # These become more by themselves.
-_APART: tuple[tuple[type[Model], ...], ...] = ((Seller, Account), (Advertiser,), (Team,), (User,))
+_APART: tuple[tuple[type[Model], ...], ...] = ((Seller, Account), (Advertiser,), (Team, TeamWebhook), (User,))
 
 
 Originals = list[dict[str, list[str]]]
@@ -83,6 +89,7 @@ def odds(agency: Agency) -> None:
         first=said,
         second={**said, "status": "failed"},
     )
+    _deciding_odds(agency, team)
     KillSwitch.objects.create(team=team, on=False, reason="tried", actor="system")
     WebhookDelivery.objects.create(
         seller=deal.seller, fingerprint="f", verdict="refused", reason="no signature"
@@ -94,6 +101,22 @@ def odds(agency: Agency) -> None:
         entity_type=event.entity_type,
         entity_id=event.entity_id,
         gave_up_at=now,
+    )
+
+
+def _deciding_odds(agency: Agency, team: Team) -> None:
+    """Somebody signed in and has another stand in for them, and a team is told in its chat."""
+    approver, now = agency.people["Approver"], timezone.now()
+    security_record(event="login", actor=approver)
+    delegation_create(
+        user=approver,
+        delegator=approver,
+        delegate=agency.people["Administrator"],
+        starts_at=now,
+        ends_at=now + timedelta(days=1),
+    )
+    TeamWebhook.objects.create(
+        team=team, url="https://chat.example/x", host="chat.example", changed_by="system"
     )
 
 

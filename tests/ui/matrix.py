@@ -2,13 +2,14 @@
 
 Letters are those of walk.ROLES: Buyer, Approver, ad Ops, Finance, aUditor, Integration, aDministrator; x is
 who is not signed in. To be let in by POST is to reach the form or the service: what each action then takes is
-in actions.py. PUT, PATCH and DELETE are nobody's: they change nothing anywhere, and show at most what GET
-shows.
+in actions.py. PUT, PATCH and DELETE are nobody's: they change nothing anywhere, and show at most what
+GET and POST show.
 """
 
 from __future__ import annotations
 
 STAFF, PEOPLE = "BAOFUD", "BAOFUID"  # may use the admin; may use the API too
+DECIDERS = "AD"
 OPS, OPERATORS = "OUD", "OD"  # see what operators see; do it
 ALL = "BAOFUIDx"
 
@@ -29,6 +30,21 @@ def _rows(
         # Django's own: leads to the page, which judges.
         f"admin/{'/'.join(model.rsplit('_', 1))}/<path:object_id>/": {"GET": STAFF, "POST": STAFF},
     }
+
+
+def _desk(model: str, sees: str, *, csv: bool = True, **acts: str) -> dict[str, Methods]:
+    """The addresses of a model whose list is ours: those of any, with filters of one's own, and itself as CSV
+    where there is something to take away."""
+    return {
+        **_rows(model, sees, **acts),
+        f"admin:{model}_export": {"GET": sees if csv else ""},
+        f"admin:{model}_filters": {"POST": sees},
+    }
+
+
+def _live(page: str) -> dict[str, Methods]:
+    """What a page that changes by itself asks for."""
+    return {f"admin:{page}_{what}": {"GET": STAFF, "POST": STAFF} for what in ("live", "changes")}
 
 
 def _api(
@@ -58,43 +74,72 @@ EXPECTED: dict[str, Methods] = {
     "admin:autocomplete": {},
     "admin:view_on_site": {},
     "admin/(?P<url>.*)$": {},
+    "bell": {"GET": ALL},  # who is not of the staff is told nothing
+    "find": {"GET": STAFF},
+    "explain_card": {"GET": STAFF},
     "account": {"GET": STAFF, "POST": STAFF},
     "second_factor": {},  # asked for only where it is due
     "second_factor_new": {"GET": STAFF, "POST": STAFF},
     "trail_csv": {"GET": STAFF},
     "trail_jsonl": {"GET": STAFF},
     # Buying.
-    **_rows("campaigns_campaign", STAFF, listed=STAFF),
-    **_rows("orders_deal", STAFF, listed=STAFF),
-    **_rows("tasks_app_approval", STAFF, change=STAFF),
-    **_rows("tasks_app_seller", STAFF, listed=STAFF, change=OPERATORS),  # added by a command
-    **_rows("tasks_app_account", STAFF, listed=STAFF, change="D", add="D"),
-    **_rows("tasks_app_notification", STAFF, listed=STAFF, change=STAFF),
+    **_desk("campaigns_campaign", STAFF, listed=STAFF, change=STAFF),
+    "admin:campaign_submit": {"GET": "BD", "POST": "BD"},
+    **_live("campaign"),
+    **_desk("orders_deal", STAFF, listed=STAFF, change=STAFF),
+    **_live("deal"),
+    "commitments": {"GET": STAFF, "POST": STAFF},
+    "calendar_feed_own": {"GET": STAFF, "POST": STAFF},
+    **_desk("tasks_app_approval", STAFF, change=STAFF),
+    "admin:tasks_app_approval_preview": {"GET": STAFF, "POST": STAFF},
+    "admin:tasks_app_approval_report": {"GET": "A", "POST": "A"},  # whose decisions they were
+    "approval_link": {"GET": STAFF},  # leads to the queue where it is no link of theirs
+    **_desk("tasks_app_delegation", DECIDERS, csv=False, listed=DECIDERS),
+    "admin:tasks_app_delegation_change": {"GET": STAFF, "POST": STAFF},  # leads to the list
+    **_desk("tasks_app_approvalpolicy", STAFF, listed=STAFF, change="D", add="D"),
+    "admin:tasks_app_approvalpolicy_words": {"POST": "D"},
+    **_desk("tasks_app_exchangerate", STAFF, listed=STAFF, add="D"),
+    **_desk("tasks_app_seller", STAFF, listed=STAFF, change=OPERATORS),  # added by a command
+    **_desk("tasks_app_account", STAFF, listed=STAFF, change="D", add="D"),
+    **_desk("tasks_app_notification", STAFF, csv=False, listed=STAFF, change=STAFF),
+    **_desk("tasks_app_teamwebhook", "D", csv=False, listed="D"),
+    "admin:tasks_app_teamwebhook_change": {"GET": STAFF, "POST": STAFF},  # leads to the list
     # Operations.
-    **_rows("tasks_app_operation", STAFF, change=OPERATORS),
-    **_rows("tasks_app_conflict", STAFF, change=STAFF),
-    **_rows("tasks_app_job", STAFF, listed=STAFF, change=STAFF),
+    **_desk("tasks_app_operation", STAFF, change=OPERATORS),
+    **_desk("tasks_app_conflict", STAFF, change=STAFF),
+    **_desk("tasks_app_job", STAFF, listed=STAFF, change=STAFF),
     "admin:tasks_app_job_live": {"GET": STAFF, "POST": STAFF},
     "admin:tasks_app_job_bulk": {"GET": OPERATORS, "POST": OPERATORS},
-    **_rows("tasks_app_schedule", STAFF, listed=STAFF, change=STAFF, add=OPERATORS),
-    **_rows("tasks_app_command", OPS, listed=OPS),
-    **_rows("tasks_app_killswitch", OPS, listed=OPS, add="D"),
-    **_rows("tasks_app_eventdelivery", OPS, listed=OPS, change=OPERATORS),
-    **_rows("tasks_app_webhookdelivery", OPS, listed=OPS),
-    **_rows("tasks_app_reconciliationfinding", OPS, listed=OPS, change=OPS),
-    **_rows("tasks_app_reconciliationrun", OPS, listed=OPS),
+    **_desk("tasks_app_schedule", STAFF, listed=STAFF, change=STAFF, add=OPERATORS),
+    **_desk("tasks_app_command", OPS, listed=OPS),
+    **_desk("tasks_app_killswitch", OPS, listed=OPS, add="D"),
+    **_desk("tasks_app_eventdelivery", OPS, listed=OPS, change=OPERATORS),
+    **_desk("tasks_app_webhookdelivery", OPS, listed=OPS),
+    **_desk("tasks_app_reconciliationfinding", OPS, listed=OPS, change=OPS),
+    **_desk("tasks_app_reconciliationrun", OPS, listed=OPS),
     "admin:reconcile_now": {"POST": OPERATORS},
     # Records and people.
-    **_rows("tasks_app_auditentry", STAFF),
+    **_desk("tasks_app_auditentry", STAFF),
     **_rows("tasks_app_securityevent", "UD", listed="UD"),
     **_rows("tasks_app_user", "UD", listed="UD", change="D", add="D"),
     "admin:auth_user_password_change": {"GET": "D", "POST": "D"},
     **_rows("tasks_app_team", "UD", listed="UD", change="D", add="D"),
     **_rows("tasks_app_advertiser", "UD", listed="UD", change="D", add="D"),
     # The API.
+    "search": {"GET": PEOPLE},
+    "explain": {"GET": PEOPLE},
     **_api("campaign", reads=PEOPLE, acts={"list": "BID", "decide": "AD"}),
     **_api("deal", reads=PEOPLE),
-    **_api("approval", reads=PEOPLE, acts={"decide": "AD"}),
+    **_api(
+        "approval",
+        reads=PEOPLE,
+        acts={
+            **dict.fromkeys(("decide", "decide-many", "claim", "release", "reassign"), DECIDERS),
+            "comment": PEOPLE,
+        },
+    ),
+    "approval-report": {"GET": "A"},  # whose decisions they were
+    **_api("delegation", reads=DECIDERS, acts=dict.fromkeys(("list", "end"), DECIDERS)),
     **_api(
         "operation",
         reads=PEOPLE,
@@ -121,12 +166,14 @@ EXPECTED: dict[str, Methods] = {
     **_api("outside-event", reads=PEOPLE, acts={"list": "OID"}),
     **_api("notification", reads=PEOPLE, acts={"read": PEOPLE}),
 }
-# Who asks proves it otherwise, or need not: tests/webhooks, tests/config.
-OWN_PROOF = {"adcp_webhook", "health", "prometheus-django-metrics"}
+# Who asks proves it otherwise, or need not: tests/webhooks, tests/config, tests/ui/test_calendar.py.
+OWN_PROOF = {"adcp_webhook", "calendar_feed", "health", "prometheus-django-metrics"}
 # Rows that belong to no team, and those that belong to a team and none of its advertisers.
 COMMON = {
     "everybody's": {
         "tasks_app.advertiser",
+        "tasks_app.delegation",
+        "tasks_app.exchangerate",
         "tasks_app.reconciliationrun",
         "tasks_app.securityevent",
         "tasks_app.seller",
@@ -134,5 +181,5 @@ COMMON = {
         "tasks_app.user",
         "tasks_app.webhookdelivery",
     },
-    "by team alone": {"tasks_app.killswitch", "tasks_app.schedule"},
+    "by team alone": {"tasks_app.killswitch", "tasks_app.schedule", "tasks_app.teamwebhook"},
 }

@@ -229,10 +229,10 @@ def test_of_several_decisions_each_refused_one_is_told(agency: Agency, client_of
         "also": [f"{other.pk}:{other.evidence_digest}"],
     }
     answer = client_of("Approver").post(page_of(one), form, follow=True)
-    said = [str(message) for message in answer.context["messages"]]
-    assert len(said) == 2
-    assert {line.partition(":")[0] for line in said} == {one.reference, other.reference}
-    assert all(_UNSIGNED in line for line in said)
+    assert [str(message) for message in answer.context["messages"]] == ["0 approvals of 2 recorded."]
+    told = {line.approval.reference: line.message for line in answer.context["report"]}
+    assert set(told) == {one.reference, other.reference}
+    assert all(_UNSIGNED in line for line in told.values())
     assert not Approval.objects.filter(pk__in=(one.pk, other.pk)).exclude(status="open").exists()
 
 

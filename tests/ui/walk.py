@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from django.apps import apps
@@ -16,12 +17,17 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from tasks_app import clock
+from tasks_app.approvals.delegation import delegation_create
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.policy_services import PolicyDraft, policy_create
+from tasks_app.approvals.records import DecisionBatch
 from tasks_app.commands.models import KillSwitch
 from tasks_app.events.models import EventDelivery
 from tasks_app.jobs.models import Step
 from tasks_app.jobs.outside_event import OutsideEvent
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
+from tasks_app.notifications.models import TeamWebhook
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
@@ -51,7 +57,18 @@ _ROOM = {  # the API's rooms: whose rows they show
     "schedule": "tasks_app.schedule",
     "outside-event": "tasks_app.outsideevent",
     "approval": "tasks_app.approval",
+    "delegation": "tasks_app.delegation",
     "notification": "tasks_app.notification",
+}
+_REPORTS = "tasks_app.decisionbatch"
+# Addresses that name a row in their own way: whose, and the arguments beside its key.
+_NAMING: dict[str, tuple[str, str, dict[str, str]]] = {
+    "admin:tasks_app_approval_report": (_REPORTS, "batch_id", {}),
+    "approval-report": (_REPORTS, "batch", {}),
+    "explain": ("orders.deal", "named", {}),
+    "explain_card": ("orders.deal", "pk", {"entity": "deal"}),
+    "trail_csv": ("orders.deal", "pk", {"kind": "deal"}),
+    "trail_jsonl": ("orders.deal", "pk", {"kind": "deal"}),
 }
 
 
@@ -91,12 +108,13 @@ def addresses(samples: dict[str, Model]) -> list[Address]:
 
 
 def _address(name: str, route: str, samples: dict[str, Model]) -> Address:
+    if name in _NAMING:
+        label, key, more = _NAMING[name]
+        return Address(name, reverse(name, kwargs={key: samples[label].pk, **more}), samples[label])
     label = _label(name, route)
     obj = samples.get(label) if label and "<" in route else None
     if obj is not None:
         key = "object_id" if "object_id" in route else "pk" if "<uuid:pk>" in route else "id"
-        if name.startswith("trail_"):
-            return Address(name, reverse(name, kwargs={"kind": "deal", "pk": obj.pk}), obj)
         if name.startswith("admin/"):
             return Address(name, f"/{route.replace('<path:object_id>', str(obj.pk))}", obj)
         return Address(name, reverse(name, kwargs={key: obj.pk}), obj)
@@ -104,6 +122,8 @@ def _address(name: str, route: str, samples: dict[str, Model]) -> Address:
         "admin:view_on_site": ["1", str(uuid.uuid4())],
         "admin:app_list": ["orders"],
         "adcp_webhook": ["norrland"],
+        "approval_link": ["no-such-link"],
+        "calendar_feed": ["no-such-calendar"],
     }
     if name in fixed:
         return Address(name, reverse(name, args=fixed[name]))
@@ -115,8 +135,6 @@ def _address(name: str, route: str, samples: dict[str, Model]) -> Address:
 
 
 def _label(name: str, route: str) -> str:
-    if name.startswith("trail_"):
-        return "orders.deal"
     if route.startswith("admin/") and route.count("/") > 2:
         return ".".join(route.split("/")[1:3])
     room = next((room for room in sorted(_ROOM, key=len, reverse=True) if name.startswith(f"{room}-")), "")
@@ -128,7 +146,7 @@ def samples(agency: Agency) -> dict[str, Model]:
     team = agency.people["Buyer"].teams.get()
     _missing(agency, team)
     found: dict[str, Model] = {}
-    shown = {*(model._meta.label_lower for model in site._registry), *_ROOM.values()}
+    shown = {*(model._meta.label_lower for model in site._registry), *_ROOM.values(), _REPORTS}
     for label in sorted(shown):
         rows: Any = apps.get_model(label)._default_manager.order_by("pk")
         if hasattr(rows.model, "advertiser") and rows.model is not Advertiser:
@@ -183,6 +201,31 @@ def _missing(agency: Agency, team: Team) -> None:
         team=team,
         run=run,
         account=deal.account,
+    )
+    _missing_deciding(agency, team)
+
+
+def _missing_deciding(agency: Agency, team: Team) -> None:
+    """A client's own policy; somebody who stands in, a report, and where the team is told."""
+    client, approver = next(iter(agency.deals.values())).advertiser, agency.people["Approver"]
+    administrator, now = agency.people["Administrator"], clock.now()
+    draft = PolicyDraft(
+        name=f"Everything of {client}", rule="always", kinds=("deal",), team=team, advertiser=client
+    )
+    policy_create(draft=draft, actor=administrator, reason="A test")
+    delegation_create(
+        user=approver,
+        delegator=approver,
+        delegate=administrator,
+        starts_at=now,
+        ends_at=now + timedelta(days=1),
+    )
+    open_ones = Approval.objects.filter(status="open").values_list("pk", flat=True)
+    DecisionBatch.objects.create(
+        user=approver, verdict="reject", comment="A test", shown=[str(one) for one in open_ones]
+    )
+    TeamWebhook.objects.create(
+        team=team, url="https://chat.example/x", host="chat.example", changed_by="system"
     )
 
 
