@@ -97,7 +97,8 @@ class Ended:
 @dataclass(frozen=True, kw_only=True)
 class Completion:
     """What completing steps came to. `done`: of each whether it was; of one that was not, nothing was
-    written. `released`: the lanes of the steps that became ready. `claim`: where one was asked for."""
+    written. `released`: the lanes of the steps that became ready. `claim`: where one was asked for and all
+    were done."""
 
     done: tuple[bool, ...]
     released: tuple[str, ...] = ()

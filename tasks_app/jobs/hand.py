@@ -101,11 +101,10 @@ class Hand:
 
 
 def _complete(ended: Sequence[calls.Ended], wanted: calls.Wanted | None) -> calls.Claim | None:
-    """The claim; None where there was none, or something may have become ready after it."""
+    """The claim; None where there was none: what is completed apart releases steps that may come first."""
     completion = engine.mark_complete_many(ended, wanted=wanted)
     for one, done in zip(ended, completion.done, strict=True):
         if not done:
             with attempt(one.step):
                 engine.complete_apart(step=one.step, outputs=one.outputs)
-    claim = completion.claim
-    return claim if claim is not None and (claim.taken or all(completion.done)) else None
+    return completion.claim

@@ -353,8 +353,8 @@ begin
   end if;
 end $$;
 
--- Complete attempts of steps and release what follows each; then, where p_lanes names any, take the next steps as
--- fd_steps_take does. p_done: [{job, step, attempt, outputs, trace}], in the order in which they ended. Answers
+-- Complete attempts of steps and release what follows each; then, where p_lanes names any and every one was done
+-- (else what follows the others has its turn first), take the next steps as fd_steps_take does. p_done: [{job, step, attempt, outputs, trace}], in the order in which they ended. Answers
 -- {done: of each whether it was (fd_step_end), released: the lanes of the steps that became ready, claim: the
 -- answer of fd_steps_take}; null, and nothing was written, where a guard stands on an edge.
 create or replace function fd_steps_done(
@@ -389,7 +389,7 @@ begin
       v_released := v_released || v_end.released;
     end if;
   end loop;
-  if p_lanes is null then
+  if p_lanes is null or false = any (v_done) then
     perform fd_step_write(v_entries, v_events);
   else
     v_claim := fd_steps_take(p_lanes, p_many, p_short, p_lease_s, p_why, p_next_trace, p_at, v_entries, v_events);
