@@ -52,7 +52,8 @@ class Desk:
             yield page
         finally:
             context.close()
-        assert [said for said in complaints if said] == []
+        told = [said for said in complaints if said]
+        assert told == [], told
 
 
 def _complaint(page: Page, said: ConsoleMessage) -> str:
