@@ -18,7 +18,7 @@ from django.http import HttpRequest
 from django_q.models import Failure, OrmQ, Success
 from django_q.models import Schedule as QueueSchedule
 from knox.models import AuthToken
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import ModelAdmin, StackedInline
 from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
@@ -82,14 +82,13 @@ class _MembershipForm(forms.ModelForm):
         return said
 
 
-class _MembershipInline(TabularInline):
+class _MembershipInline(StackedInline):
     """Whoever may change a person may change what they see."""
 
     model = Membership
     form = _MembershipForm
     extra = 0
     fields = ("team", "every_advertiser", "advertisers")
-    autocomplete_fields = ("advertisers",)
     verbose_name, verbose_name_plural = "team", "teams"
 
     def _may(self, request: HttpRequest, obj: Model | None = None) -> bool:

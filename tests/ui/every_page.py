@@ -18,6 +18,7 @@ _OURS = ("campaigns", "orders", "tasks_app")
 _NO_PAGES = (
     "api/",
     "admin/autocomplete/",
+    "admin/bell/",
     "admin/jsi18n/",
     "admin/logout/",
     "admin/search/",
