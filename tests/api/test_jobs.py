@@ -101,11 +101,11 @@ def test_lists_and_graphs_ask_as_often_for_many_as_for_one(
     for _ in range(5):
         planning.job_start(recipe="book_deal", inputs={}, team=make_team(), actor="system")
     api = opened("Auditor")
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         assert len(api.get(ROOM).json()["results"]) == 6
     with django_assert_max_num_queries(19):
         told = api.get(f"{ROOM}{job.pk}/graph/")
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         same = api.get(f"{ROOM}{job.pk}/graph/", headers={"If-None-Match": told.headers["ETag"]})
     assert (same.status_code, same.content) == (304, b"")
 
