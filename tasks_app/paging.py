@@ -69,7 +69,8 @@ class KeyedList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        self.full_result_count = self.result_count  # else unfold tells both, which nobody has counted
+        # Else unfold tells a number that nobody has counted, and offers to select so many.
+        self.result_count = self.full_result_count = len(self.result_list)
 
     @property
     def by_key(self) -> bool:

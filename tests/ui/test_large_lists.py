@@ -154,7 +154,8 @@ def test_what_is_large_is_estimated(seen: Lists) -> None:
 def test_no_list_tells_a_number_that_nobody_counted(seen: Lists) -> None:
     for name, (answer, _) in (*seen.few.items(), *seen.many.items()):
         if name.startswith("admin "):
-            assert b"99999" not in answer.content, name
+            at = answer.content.find(b"9999999999")
+            assert at < 0, (name, answer.content[at - 200 : at + 60])
 
 
 def test_no_page_is_so_far_that_rows_are_skipped_one_by_one(seen: Lists) -> None:
