@@ -17,6 +17,28 @@ def renderer(logger: Any, name: str, event: structlog.typing.EventDict) -> str:
     return _FEED.sub(r"\1(hidden).ics", str(_lines(logger, name, event)))
 
 
+def logging_config(level: str) -> dict[str, Any]:
+    """Django's LOGGING: everything of `level` on to one stream; libraries only where something is wrong."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "plain": {"()": "structlog.stdlib.ProcessorFormatter", "processor": "ext://config.logs.renderer"},
+        },
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+        "root": {"handlers": ["console"], "level": level},
+        "loggers": {
+            "httpx": {"level": "WARNING"},
+            "httpx2": {"level": "WARNING"},
+            "mcp": {"level": "WARNING"},
+            "a2a": {"level": "WARNING"},
+            "django_structlog": {"level": "WARNING"},
+            "axes": {"level": "WARNING"},
+            "django-q": {"level": "WARNING"},
+        },
+    }
+
+
 def configure() -> None:
     """Bind structlog to the standard library's logging; called when settings are loaded."""
     structlog.configure(

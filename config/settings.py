@@ -16,6 +16,7 @@ from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
 from config.logs import configure as configure_logs
+from config.logs import logging_config
 from config.navigation import UNFOLD as UNFOLD
 from config.postgres import connection_hint, database_urls
 
@@ -395,22 +396,5 @@ EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("FLIGHTDECK_MAIL_FROM", f"flightdeck@{ORGANISATION_DOMAIN}")
 
 # --- logs ---------------------------------------------------------------------------------------
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "plain": {"()": "structlog.stdlib.ProcessorFormatter", "processor": "ext://config.logs.renderer"},
-    },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": env.str("FLIGHTDECK_LOG_LEVEL", "INFO")},
-    "loggers": {
-        "httpx": {"level": "WARNING"},
-        "httpx2": {"level": "WARNING"},
-        "mcp": {"level": "WARNING"},
-        "a2a": {"level": "WARNING"},
-        "django_structlog": {"level": "WARNING"},
-        "axes": {"level": "WARNING"},
-        "django-q": {"level": "WARNING"},
-    },
-}
+LOGGING = logging_config(env.str("FLIGHTDECK_LOG_LEVEL", "INFO"))
 configure_logs()

@@ -67,11 +67,6 @@ def deal_amend(approval: Approval, budgets: Mapping[int, Decimal]) -> bool:
     return True
 
 
-def deal_amendable(deal_id: uuid.UUID) -> bool:
-    """Whether it can be approved in part: not where an integrator's own request is what is decided on."""
-    return not Operation.objects.filter(purpose=f"deal:{deal_id}:create_media_buy").exists()
-
-
 def _check_numbers(budgets: Mapping[int, Decimal], count: int) -> None:
     unknown = sorted(number for number in budgets if not 1 <= number <= count)
     if unknown:

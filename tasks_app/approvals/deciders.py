@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef, Q, prefetch_related_objects
+from django.db.models import OuterRef, prefetch_related_objects
 
 from tasks_app.approvals.delegation import delegations_now
 from tasks_app.approvals.models import Approval
-from tasks_app.people.holders import roles_of
+from tasks_app.people.holders import roles_of, with_role
 from tasks_app.people.models import Membership, User
 from tasks_app.people.roles import DECIDE
 
@@ -30,9 +30,7 @@ def deciders(asked: Sequence[Approval]) -> dict[uuid.UUID, list[User]]:
 def _seats(teams: Collection[uuid.UUID]) -> list[Any]:
     """Memberships of active people who hold the right, with `named`: the advertisers named in it, `roles` of
     the person, and `principals`: those whom they stand in for."""
-    app, _, codename = DECIDE.partition(".")
-    held = Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
-    people = User.objects.filter(held, is_active=True, is_service=False)
+    people = User.objects.filter(with_role(DECIDE), is_active=True, is_service=False)
     named = Membership.advertisers.through.objects.filter(membership=OuterRef("pk"))
     stood_for = delegations_now().filter(delegate=OuterRef("user"))
     return list(

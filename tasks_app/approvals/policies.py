@@ -22,15 +22,10 @@ _HALF = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
-    """One version of a policy as values; see `policy_models.ApprovalPolicy`. Durations None: it says nothing
-    of that. `roles` empty: all who hold the right to decide."""
+class Terms:
+    """What a policy catches beside its rule, and what it asks for. Durations None: it says nothing of that.
+    `roles` empty: all who hold the right to decide."""
 
-    key: str
-    name: str
-    rule: PolicyRule
-    version: int = 1
-    kinds: tuple[str, ...] = ()
     limit: Decimal | None = None
     currency: str = ""
     percent: Decimal | None = None
@@ -43,6 +38,17 @@ class Policy:
     escalate_after: timedelta | None = None
     escalate_to: str = ""
     on_expiry: OnExpiry = OnExpiry.UNSAID
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy(Terms):
+    """One version of a policy as values; see `policy_models.ApprovalPolicy`."""
+
+    key: str
+    name: str
+    rule: PolicyRule
+    version: int = 1
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from django.utils.text import slugify
 
 from tasks_app import clock, money
 from tasks_app.approvals.kinds import kind_names
-from tasks_app.approvals.policies import Policy
+from tasks_app.approvals.policies import Policy, Terms
 from tasks_app.approvals.policy_applying import policies_latest, policy_of
 from tasks_app.approvals.policy_models import ApprovalPolicy, OnExpiry, PolicyRule
 from tasks_app.approvals.policy_roles import roles_that_decide
@@ -54,7 +54,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyDraft:
+class PolicyDraft(Terms):
     """What a policy shall say; columns of `ApprovalPolicy`."""
 
     name: str
@@ -63,18 +63,6 @@ class PolicyDraft:
     active: bool = True
     team: Team | None = None
     advertiser: Advertiser | None = None
-    limit: Decimal | None = None
-    currency: str = ""
-    percent: Decimal | None = None
-    categories: tuple[str, ...] = ()
-    gap_days: int = 1
-    roles: tuple[str, ...] = ()
-    quorum: int = 1
-    deadline: timedelta | None = None
-    business_hours: bool = False
-    escalate_after: timedelta | None = None
-    escalate_to: str = ""
-    on_expiry: OnExpiry = OnExpiry.UNSAID
 
     def row(self, **more: Any) -> ApprovalPolicy:
         """An unsaved version that says so."""

@@ -17,7 +17,6 @@ from typing import Any
 from django.db.models import Model, QuerySet, Value
 from django.urls import reverse
 
-from tasks_app.desk import text
 from tasks_app.desk.items import joined
 from tasks_app.desk.states import face
 from tasks_app.people.holders import Holder, holders_of, roles_with
@@ -224,11 +223,6 @@ def page_link(name: str) -> Callable[[Any], str]:
 def stands(row: Any) -> Standing:
     """How an entity with a lifecycle and a team stands."""
     return Standing(status=row.status, since=row.status_since, team_id=row.team_id)
-
-
-def due_words(at: datetime | None) -> str:
-    """by Wed 18 Nov, 12:00; empty without a deadline."""
-    return f" by {text.moment(at)}" if at else ""
 
 
 def _found(wanted: str, viewer: User) -> Iterator[tuple[str, Any]]:

@@ -63,6 +63,12 @@ def holders_of(
     return found
 
 
+def with_role(right: str) -> Q:
+    """Of users, those of whose roles one carries the right."""
+    app, _, codename = right.partition(".")
+    return Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
+
+
 def roles_of(person: OuterRef) -> QuerySet[Any, Any]:
     """The names of a person's roles, as a subquery of whatever refers to people."""
     return User.groups.through.objects.filter(user=person).values("group__name")
@@ -76,8 +82,7 @@ def roles_with(right: str) -> list[str]:
 def _people(rights: Iterable[str], teams: Teams | None, advertiser_id: uuid.UUID | None) -> QuerySet[User]:
     held = Q(is_superuser=True)
     for right in rights:
-        app, _, codename = right.partition(".")
-        held |= Q(groups__permissions__codename=codename, groups__permissions__content_type__app_label=app)
+        held |= with_role(right)
     people = User.objects.filter(held, is_active=True, is_service=False)
     if teams is None:
         return people

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import cache
 from typing import Any
-
-from django.contrib.auth.hashers import make_password
-from django.contrib.auth.models import Group
 
 from campaigns import surroundings
 from campaigns.models import Allocation, Campaign, CampaignStatus
@@ -26,9 +22,6 @@ from orders.services import DealDraft, LineDraft, deal_book, deal_quote
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.policy_applying import policies_latest
-from tasks_app.approvals.policy_services import draft_of, policy_change
-from tasks_app.approvals.rates import rate_add
 from tasks_app.approvals.services import approval_decide
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.converge import observe
@@ -36,23 +29,12 @@ from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
-from tasks_app.people.actors import SYSTEM, actor_ensure
+from tasks_app.people.actors import SYSTEM
 from tasks_app.people.models import Advertiser, Team, User
-from tasks_app.people.roles import ROLES
 from tasks_app.sellers.models import Account, Seller
 from tests.ui.seed_jobs import seconds, walk
 from tests.ui.seed_parts import ZONE, bought, brief, later, line, sellers
-
-PASSWORD = "a-password-for-tests-only"
-_PEOPLE = {
-    "Buyer": ("tomas", "Tomás", "Ferreira"),
-    "Approver": ("maya", "Maya", "Lindgren"),
-    "Ad Ops": ("jonas", "Jonas", "Weber"),
-    "Finance": ("ines", "Ines", "Moreau"),
-    "Auditor": ("ruth", "Ruth", "Adeyemi"),
-    "Integration": ("desk-sync", "Desk", "Sync"),
-    "Administrator": ("admin", "Ada", "Okafor"),
-}
+from tests.ui.seed_people import hired, limits_set
 
 
 @dataclass(kw_only=True)
@@ -91,8 +73,8 @@ def seed() -> Agency:
     surroundings.register()
     days = _Days()
     with days.running():
-        people = _people()
-        _policies(people["Administrator"])
+        people = hired()
+        limits_set(people["Administrator"])
         agency = Agency(people=people, sellers=sellers(), campaigns={}, deals={})
         days.back(days=2, hours=20)
         aldous = _aldous(agency, days)
@@ -112,48 +94,6 @@ def seed() -> Agency:
         walk(seconds(days))
         _ostrom(agency)
     return agency
-
-
-@cache
-def _hashed() -> str:
-    return make_password(PASSWORD)
-
-
-def _people() -> dict[str, User]:
-    team = Team.objects.create(name="Halden & Marsh")
-    made = {}
-    for role, (username, first, last) in _PEOPLE.items():
-        user = User.objects.create(
-            username=username,
-            email=f"{username}@haldenmarsh.example",
-            password=_hashed(),
-            first_name=first,
-            last_name=last,
-            time_zone=ZONE,
-            is_staff=role != "Integration",
-            is_service=role == "Integration",
-        )
-        user.groups.set([Group.objects.get(name=role)])
-        user.teams.set([team])
-        actor_ensure(user=user)
-        made[role] = user
-    assert set(made) == set(ROLES)
-    return made
-
-
-def _policies(administrator: User) -> None:
-    """The agency's own limits: two approvers from a million dollars on."""
-    for row in policies_latest().exclude(rule="always"):
-        limit = {"limit": Decimal(1_000_000), "name": row.name.replace("100,000", "1,000,000")}
-        policy_change(
-            key=row.key,
-            version=row.version,
-            draft=replace(draft_of(row), **limit),
-            actor=administrator,
-            reason="What our buyers book every week",
-        )
-    today = clock.now().date()
-    rate_add(currency="EUR", day=today, usd=Decimal("1.083"), source="ECB", actor=administrator)
 
 
 def _aldous(agency: Agency, days: _Days) -> Campaign:
