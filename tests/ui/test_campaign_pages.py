@@ -15,6 +15,7 @@ from campaigns.selectors import campaign_rows
 from campaigns.timeline import timeline
 from orders.models import Deal
 from tasks_app.adcp.types import Seen
+from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
 from tasks_app.jobs.models import Job
 from tasks_app.lifecycle.models import AuditEntry
@@ -239,3 +240,24 @@ def test_a_campaign_is_called_off_on_its_page(agency: Agency, client_of: ClientO
     campaign.refresh_from_db()
     assert campaign.status == "failed"
     assert "the client withdrew" in answer.content.decode()
+
+
+def test_the_whole_chain_stands_on_one_page(agency: Agency, client_of: ClientOf) -> None:
+    campaign = agency.campaigns["lindqvist"]
+    page = read(client_of("Auditor"), page_of(campaign)).replace("\xa0", " ")
+    assert campaign.brief["objective"]["goal"] in page
+    for allocation in campaign.allocations.all():
+        assert f"{allocation.amount:,.0f}" in page
+    deals = Deal.objects.filter(campaign_id=campaign.pk)
+    ids = list(deals.values_list("pk", flat=True))
+    approvals = Approval.objects.filter(subject_type="deal", subject_id__in=ids)
+    operations = Operation.objects.filter(subject_type="deal", subject_id__in=ids)
+    job = Job.objects.get(subject_type="campaign", subject_id=campaign.pk, parent_step=None)
+    assert len(ids) == 3
+    for named in (*deals, *approvals.filter(status="open"), *operations, job):
+        assert named.reference in page, named
+    assert "Job graph" in page
+    assert "audit entries verified" in page
+    for deal in deals:
+        for line in deal.lines.all():
+            assert line.product_name in page, "approved and confirmed, a line each"

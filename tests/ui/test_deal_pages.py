@@ -95,6 +95,21 @@ def test_what_the_seller_says_stands_beside_our_state(agency: Agency, client_of:
     assert "Invoiced to Halden & Marsh, net 45" in page
 
 
+def test_terms_and_lines_are_told_with_what_was_approved_and_confirmed(
+    agency: Agency, client_of: ClientOf
+) -> None:
+    deal = agency.deals["lindqvist-norrland"]
+    page = read(client_of("Finance"), page_of(deal)).replace("\xa0", " ")
+    lines = list(deal.lines.all())
+    assert len(lines) == 2
+    for line in lines:
+        assert line.product_name in page
+        assert f"{line.budget:,.2f}" in page
+        assert f"{line.confirmed_budget:,.2f}" in page
+    assert "14 days" in page, "the notice to cancel"
+    assert "<svg" in client_of("Finance").get(page_of(deal)).content.decode(), "the states as a diagram"
+
+
 @pytest.mark.parametrize(
     ("view", "shown"),
     [("differs", {"lindqvist-norrland"}), ("ended", set()), ("nonsense", {"aldous-display", "halvorsen"})],
