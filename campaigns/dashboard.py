@@ -17,8 +17,9 @@ from django.http import HttpRequest
 from campaigns.calendar.entries import Entry, Wanted, calendar_of
 from campaigns.today import cards, money, sellers, state, trends
 from campaigns.today.layouts import layout_of
+from campaigns.today.waits import Waits, waits_of
 from tasks_app import clock
-from tasks_app.approvals import presenters, selectors
+from tasks_app.approvals import selectors
 from tasks_app.desk import text
 from tasks_app.desk.items import Item
 from tasks_app.desk.page import viewer
@@ -84,52 +85,28 @@ class Today:
         return selectors.may_decide(self.who)
 
     @cached_property
-    def queue(self) -> list[presenters.Row]:
+    def queue(self) -> Waits:
         """What waits for the viewer, the earliest deadline first."""
-        others = cards.others_waiting(self.who)
-        return presenters.queue_of(cards.approvals_waiting(self.who), others, self.who, named=False)
+        return waits_of(selectors.approvals_waiting_for(self.who), cards.others_waiting(self.who), self.who)
 
     @property
     def lead(self) -> str:
         """How many wait, how many of them are overdue, when the next is due."""
         if not self.queue:
             return "Nothing waits for you."
-        what = "decision" if all(row.approval for row in self.queue) else "thing"
+        what = "decision" if self.queue.decisions else "thing"
         verb = f"{what} waits" if len(self.queue) == 1 else f"{what}s wait"
-        late = sum(row.due_at is not None and row.due_at <= clock.now() for row in self.queue)
-        coming = [row.due_at for row in self.queue if row.due_at and row.due_at > clock.now()]
-        said = [f"{self.count} {verb} for you."]
+        now = clock.now()
+        late = sum(due <= now for due in self.queue.due)
+        coming = min((due for due in self.queue.due if due > now), default=None)
+        said = [f"{self.queue.count} {verb} for you."]
         said += [f"{late} overdue."] if late else []
-        return " ".join([*said, f"The next is due {text.moment_short(coming[0])}."] if coming else said)
-
-    @property
-    def count(self) -> str:
-        return _many(len(self.queue))
-
-    @property
-    def stake(self) -> list[tuple[str, Decimal]]:
-        return presenters.currencies_of(self.queue)
-
-    @property
-    def oldest(self) -> datetime | None:
-        return min((row.asked_at for row in self.queue), default=None)
-
-    @property
-    def queue_shown(self) -> list[presenters.Row]:
-        return self.queue[: cards.SHOWN]
+        return " ".join([*said, f"The next is due {text.moment_short(coming)}."] if coming else said)
 
     @cached_property
-    def asked(self) -> list[presenters.Row]:
+    def asked(self) -> Waits:
         """What the viewer asked for and somebody else decides."""
-        return cards.asked_by(self.who)
-
-    @property
-    def asked_count(self) -> str:
-        return _many(len(self.asked))
-
-    @property
-    def asked_stake(self) -> list[tuple[str, Decimal]]:
-        return presenters.currencies_of(self.asked)
+        return waits_of(selectors.approvals_asked_by(self.who), (), self.who)
 
     @cached_property
     def decided(self) -> list[Any]:

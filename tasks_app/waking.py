@@ -15,9 +15,18 @@ _ENOUGH = 8  # wake-ups waiting in a lane: more of them change nothing, whatever
 def wake_workers(task: str, wanted: int = 1, *, lane: str = WorkerLane.MAIN, **arguments: Any) -> int:
     """Put `task` (a dotted name) into the lane's queue `wanted` times, unless enough waits there; answers how
     many were put in. Losing one costs a moment: whoever asked sees that it is still due, and asks again."""
-    broker = get_broker(queue_of(lane))
-    # Locked ones were taken by a worker, maybe one that was killed: only those still waiting count.
-    room = max(0, min(wanted, _ENOUGH - broker.queue_size()))
-    for _ in range(room):
-        async_task(task, broker=broker, save=False, **arguments)
-    return room
+    into = _UpTo(queue_of(lane), wanted)
+    async_task(task, broker=into, save=False, **arguments)
+    return into.put
+
+
+class _UpTo:
+    """The lane's broker as django-q2 puts a task in: `put` tells how many times."""
+
+    def __init__(self, queue: str, wanted: int) -> None:
+        self.list_key, self.put = queue, 0
+        self._wanted = wanted
+
+    def enqueue(self, task: str) -> int:
+        self.put = get_broker(self.list_key).enqueue_up_to(task, self._wanted, enough=_ENOUGH)
+        return self.put

@@ -15,8 +15,7 @@ from django.urls import reverse
 from campaigns.models import ENDED, Campaign
 from orders.models import Deal
 from tasks_app import clock, ids
-from tasks_app.approvals import presenters, selectors
-from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.models import Decision
 from tasks_app.approvals.waiting import Waiting, waiting_for
 from tasks_app.desk import text
 from tasks_app.desk.items import Item
@@ -66,22 +65,11 @@ class Departure:
     confirmed: Decimal
 
 
-def approvals_waiting(who: User) -> list[Approval]:
-    """The most urgent that the viewer can decide now."""
-    return selectors.approvals_shown(selectors.approvals_waiting_for(who), MOST)
-
-
 def others_waiting(who: User) -> list[Waiting]:
     """What is no approval and waits on the viewer."""
     if not who.has_perm(STEER_OPERATION):
         return []
     return [one for one in waiting_for(who, limit=SHOWN) if one.mine]
-
-
-def asked_by(who: User) -> list[presenters.Row]:
-    """The viewer's own open questions, that wait for somebody else."""
-    found = selectors.approvals_shown(selectors.approvals_asked_by(who), MOST)
-    return presenters.queue_of(found, (), who, named=False)
 
 
 def decisions_latest(who: User) -> list[Decision]:

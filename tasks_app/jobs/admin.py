@@ -23,7 +23,7 @@ from tasks_app.desk.states import face
 from tasks_app.jobs.bulk_admin import BulkPages
 from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.finding import VIEWS
-from tasks_app.jobs.listing import PARAMETERS, JobList, filter_data, waits_of
+from tasks_app.jobs.listing import PARAMETERS, JobList, filter_data
 from tasks_app.jobs.models import Job, StepStatus
 from tasks_app.jobs.page import (
     earlier_data,
@@ -36,6 +36,7 @@ from tasks_app.jobs.page import (
 from tasks_app.jobs.presenters import ITEMS, STEP
 from tasks_app.jobs.selectors import step_of
 from tasks_app.jobs.steer_forms import REASON_LENGTH, Acts, acts_of, steer, step_acts_of
+from tasks_app.jobs.waits import waits_of
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.names import link_to, names_of
 from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data

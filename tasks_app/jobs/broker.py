@@ -28,9 +28,17 @@ _DATABASE_AWAY_S = 0.5
 # One round trip and one commit, which waits for no disk where it is nobody's but ours: a wake-up that a crash
 # of the server loses costs a moment.
 _PUT = """
-with put as (insert into django_q_ormq (key, payload, lock) values (%s, %s, now()) returning id)
-select id, pg_notify(%s, %s), case when %s then set_config('synchronous_commit', 'off', true) end from put
+with put as (insert into django_q_ormq (key, payload, lock)
+             select %(key)s, %(task)s, now() from generate_series(1, {wanted}) returning id)
+select id, pg_notify(%(channel)s, %(key)s),
+       case when %(alone)s then set_config('synchronous_commit', 'off', true) end from put
 """
+_PUT_ONE = _PUT.format(wanted="1")
+# Locked ones were taken by a worker, maybe one that was killed: only those still waiting count.
+_PUT_UP_TO = _PUT.format(
+    wanted="""least(%(wanted)s, %(enough)s - (
+        select count(*)::int from django_q_ormq where key = %(key)s and lock <= now()))"""
+)
 # By the lanes' order; what has waited a second goes first whatever its lane, so that none starves.
 _TAKE = """
 update django_q_ormq q set lock = now() + make_interval(secs => %(retry)s)
@@ -69,11 +77,19 @@ class PostgresBroker(ORM):
 
     def enqueue(self, task: str) -> int:
         """Put a task in and wake who waits for its lane; both with the caller's commit."""
+        return self._put(_PUT_ONE, task=task)[0]
+
+    def enqueue_up_to(self, task: str, wanted: int, *, enough: int) -> int:
+        """The same so many times, unless `enough` wait in its lane; answers how often."""
+        return len(self._put(_PUT_UP_TO, task=task, wanted=wanted, enough=enough))
+
+    def _put(self, statement: str, **which: Any) -> list[int]:
         self.get_connection()  # outside a transaction a stale one is closed
-        connection, key = connections[Conf.ORM], self.list_key
+        connection = connections[Conf.ORM]
+        told = {"key": self.list_key, "channel": _CHANNEL, "alone": not connection.in_atomic_block}
         with connection.cursor() as cursor:
-            cursor.execute(_PUT, [key, task, _CHANNEL, key, not connection.in_atomic_block])
-            return int(cursor.fetchone()[0])
+            cursor.execute(statement, {**told, **which})
+            return [int(row[0]) for row in cursor.fetchall()]
 
     def dequeue(self) -> list[tuple[int, str]] | None:
         """The next tasks, in the order they came; None after a second without one.

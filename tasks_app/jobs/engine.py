@@ -287,7 +287,7 @@ def _queue(job: Job, steps: Sequence[Step]) -> None:
     moved = transition_many(rows, S.QUEUED, actor=SYSTEM, reason="Ready", changes=changes)
     if moved != len(steps):
         raise StaleVersionError("step", "many", S.RECEIVED, S.QUEUED, "some were moved by somebody else")
-    events.record_many(job, "step.queued", rows.only("key", "version", "attempts").order_by("pk"))
+    events.record_many(job, "step.queued", steps)
 
 
 def _holds(job: Job, step: Step) -> bool:

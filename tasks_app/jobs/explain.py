@@ -23,11 +23,10 @@ from tasks_app.desk.explain import (
     stands,
 )
 from tasks_app.jobs.awaited import awaited_by
-from tasks_app.jobs.listing import waits_of
 from tasks_app.jobs.models import JOB_OPEN, WAITING, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.jobs.selectors import schedules_of
-from tasks_app.jobs.waits import Wait, wait_of
+from tasks_app.jobs.waits import Wait, wait_of, waits_of
 from tasks_app.people.actors import actor_names
 from tasks_app.people.roles import SCHEDULE_JOB, STEER_JOB
 from tasks_app.people.scope import visible

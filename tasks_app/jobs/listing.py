@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import uuid
-from collections import Counter
-from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from tasks_app.desk.items import joined, plural
 from tasks_app.desk.listing import SavedViewList
 from tasks_app.jobs.bulk_admin import bulk_links
 from tasks_app.jobs.finding import AGES, TROUBLES, WAITS, JobFilterError, Wanted, narrow, wanted_parse
-from tasks_app.jobs.models import WAITING, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.models import JobStatus
 from tasks_app.jobs.recipes import recipe_titles
 from tasks_app.paging import KeyedList
 from tasks_app.people.models import Team, User
@@ -24,13 +19,6 @@ from tasks_app.people.roles import STEER_JOB
 from tasks_app.people.scope import visible
 
 PARAMETERS = frozenset(field.name for field in fields(Wanted)) - {"q"}  # q is the admin's own search
-_WORDS = {
-    "operation": "operation",
-    "approvals": "decision",
-    "job": "nested job",
-    "time": "moment",
-    "event": "outside event",
-}
 
 
 class JobList(SavedViewList):
@@ -75,23 +63,3 @@ def filter_data(request: HttpRequest, viewer: User) -> dict[str, Any]:
         ],
         "bulk": bulk_links(query) if query and viewer.has_perm(STEER_JOB) else [],
     }
-
-
-def waits_of(jobs: Collection[Job]) -> dict[uuid.UUID, str]:
-    """What open jobs wait for, in words: `2 operations and 1 decision`, `the next try of 1 step`."""
-    still = [job.pk for job in jobs if job.ended_at is None]
-    rows = Step.objects.filter(Q(status__in=WAITING) | Q(status=StepStatus.EXECUTING), job__in=still)
-    kinds = rows.annotate(kind=KeyTextTransform("type", "waiting_for")).order_by()
-    found: dict[uuid.UUID, Counter[str]] = {}
-    for job, kind, count in kinds.values_list("job_id", "kind").annotate(Count("pk")) if still else ():
-        found.setdefault(job, Counter())[kind or ""] += count
-    return {job: _waits_words(counts) for job, counts in found.items()}
-
-
-def _waits_words(counts: Counter[str]) -> str:
-    said = [plural(counts[kind], word) for kind, word in _WORDS.items() if counts[kind]]
-    if counts["backoff"]:
-        said.append(f"the next try of {plural(counts['backoff'], 'step')}")
-    if not said and counts[""]:
-        return f"{plural(counts[''], 'step')} running"
-    return joined(said)

@@ -47,6 +47,13 @@ class RedisBroker(Redis):
             log.warning("queue_redis_away", error=str(error))
             return 0
 
+    def enqueue_up_to(self, task: str, wanted: int, *, enough: int) -> int:
+        """The same so many times, unless `enough` wait in its lane; answers how often."""
+        room = max(0, min(wanted, enough - self.queue_size()))
+        for _ in range(room):
+            self.enqueue(task)
+        return room
+
     def queue_size(self) -> int:
         """How many wait; 0 where Redis is away."""
         try:

@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from django.db.models import Count, Q
+from django.db.models.fields.json import KeyTextTransform
 from django.utils.dateparse import parse_datetime
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
-from tasks_app.desk.items import plural
-from tasks_app.jobs.models import WAITING, Job, Step
+from tasks_app.desk.items import joined, plural
+from tasks_app.jobs.models import WAITING, Job, Step, StepStatus
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 
@@ -35,6 +38,13 @@ class WaitType(StrEnum):
 
 WAIT_TYPES = [(str(one), str(one)) for one in WaitType]
 _STORED = {"backoff": WaitType.BACK_OFF}
+_COUNTED = {
+    "operation": "operation",
+    "approvals": "decision",
+    "job": "nested job",
+    "time": "moment",
+    "event": "outside event",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,3 +172,23 @@ _KINDS: dict[str, Callable[[Step, Mapping[str, Any], Awaited], dict[str, Any]]] 
     WaitType.EVENT: _event,
     WaitType.BACK_OFF: _back_off,
 }
+
+
+def waits_of(jobs: Collection[Job]) -> dict[uuid.UUID, str]:
+    """What open jobs wait for, in words: `2 operations and 1 decision`, `the next try of 1 step`."""
+    still = [job.pk for job in jobs if job.ended_at is None]
+    rows = Step.objects.filter(Q(status__in=WAITING) | Q(status=StepStatus.EXECUTING), job__in=still)
+    kinds = rows.annotate(kind=KeyTextTransform("type", "waiting_for")).order_by()
+    found: dict[uuid.UUID, Counter[str]] = {}
+    for job, kind, count in kinds.values_list("job_id", "kind").annotate(Count("pk")) if still else ():
+        found.setdefault(job, Counter())[kind or ""] += count
+    return {job: _counted_words(counts) for job, counts in found.items()}
+
+
+def _counted_words(counts: Counter[str]) -> str:
+    said = [plural(counts[kind], word) for kind, word in _COUNTED.items() if counts[kind]]
+    if counts["backoff"]:
+        said.append(f"the next try of {plural(counts['backoff'], 'step')}")
+    if not said and counts[""]:
+        return f"{plural(counts[''], 'step')} running"
+    return joined(said)

@@ -27,6 +27,7 @@ from tasks_app.lifecycle.errors import (
     TransitionError,
     UnknownStatusError,
 )
+from tasks_app.lifecycle.inserting import rows_insert
 from tasks_app.lifecycle.models import Stateful
 from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.people.actors import actor_key, actor_user, is_login
@@ -148,7 +149,7 @@ def create_many(
         if row.status != row.declared().initial or row.version != 1:
             raise _error(InvalidTransitionError, row, row.status, "an entity begins in its initial status")
     with transaction.atomic():
-        type(rows[0])._default_manager.bulk_create(rows)
+        rows_insert(rows)
         append_birth(rows, actor=key, reason=reason, metadata=metadata or {})
 
 

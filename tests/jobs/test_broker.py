@@ -110,6 +110,16 @@ def _synchronous_commit() -> str:
         return str(cursor.fetchone()[0])
 
 
+def test_no_more_wake_ups_wait_than_are_enough(queue: PostgresBroker) -> None:
+    PostgresBroker(list_key="another").enqueue("not ours")
+    assert queue.enqueue_up_to("some", 3, enough=4) == 3
+    assert queue.enqueue_up_to("what there is room for", 3, enough=4) == 1
+    assert queue.enqueue_up_to("too many", 3, enough=4) == 0
+    assert queue.dequeue() is not None
+    assert queue.enqueue_up_to("one was taken", 3, enough=4) == 1
+    assert (queue.queue_size(), queue.lock_size()) == (4, 1)
+
+
 def test_other_queues_are_left_alone(queue: PostgresBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.01)
     PostgresBroker(list_key="another").enqueue("not ours")

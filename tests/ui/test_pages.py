@@ -93,14 +93,14 @@ def test_without_a_role_the_dashboard_says_what_to_do(agency: Agency, client_of:
 
 
 def test_the_dashboard_counts_what_the_viewer_may_decide(agency: Agency, client_of: ClientOf) -> None:
-    assert client_of("Approver").get(reverse("admin:index")).context["today"].count == "6"
+    assert client_of("Approver").get(reverse("admin:index")).context["today"].queue.count == "6"
     for role in ("Buyer", "Finance"):
-        assert client_of(role).get(reverse("admin:index")).context["today"].count == "0"
+        assert client_of(role).get(reverse("admin:index")).context["today"].queue.count == "0"
 
 
 def test_currencies_are_never_added(agency: Agency, client_of: ClientOf) -> None:
     today = client_of("Approver").get(reverse("admin:index")).context["today"]
-    assert {currency for currency, _ in today.stake} == {"USD", "EUR"}
+    assert {currency for currency, _ in today.queue.stake} == {"USD", "EUR"}
     assert [one["currency"] for one in today.committed] == ["USD", "EUR"]
 
 

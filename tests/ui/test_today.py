@@ -11,9 +11,11 @@ import pytest
 from django.urls import reverse
 
 from campaigns.dashboard import Today, badges
-from campaigns.today import trends
+from campaigns.today import cards, trends
 from campaigns.today.layouts import layout_of
+from campaigns.today.waits import waits_of
 from tasks_app import clock
+from tasks_app.approvals import presenters, selectors
 from tasks_app.approvals.models import Decision
 from tasks_app.operations.models import Operation
 from tests.ui.pages import STAFF, ClientOf, read, stranger
@@ -39,7 +41,10 @@ def test_each_role_sees_first_what_it_needs(agency: Agency, client_of: ClientOf,
 
 def test_a_buyer_reads_who_decides_on_their_requests(agency: Agency, client_of: ClientOf) -> None:
     today = client_of("Buyer").get(TODAY).context["today"]
-    assert {row.place.campaign for row in today.asked} == {"Tamarack Winter Boots", "Aldous Allergy Relief"}
+    assert {row.place.campaign for row in today.asked.rows} == {
+        "Tamarack Winter Boots",
+        "Aldous Allergy Relief",
+    }
     assert [campaign.name for campaign in today.campaigns][:2] == [
         "Tamarack Winter Boots",
         "Lindqvist Cold Brew",
@@ -185,3 +190,14 @@ def test_a_person_of_several_roles_has_one_page(agency: Agency) -> None:
     buyer.groups.add(*agency.people["Approver"].groups.all())
     again = type(buyer).objects.get(pk=buyer.pk)
     assert layout_of(again).main[0] == "waiting"
+
+
+def test_all_that_waits_is_counted_and_the_most_urgent_told(agency: Agency) -> None:
+    who = agency.people["Approver"]
+    whole = presenters.queue_of(list(selectors.approvals_waiting_for(who)), (), who, named=False)
+    waits = waits_of(selectors.approvals_waiting_for(who), (), who)
+    assert [row.key for row in waits.rows] == [row.key for row in whole[: cards.SHOWN]]
+    assert len(waits) == len(whole)
+    assert waits.stake == presenters.currencies_of(whole)
+    assert waits.oldest == min(row.asked_at for row in whole)
+    assert sorted(waits.due) == [row.due_at for row in whole if row.due_at]
