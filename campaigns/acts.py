@@ -65,10 +65,11 @@ def campaign_cancel(*, campaign_id: uuid.UUID, user: User, reason: str) -> Campa
     job = campaign_job(campaign)
     if job is None or campaign.status in ENDED:
         raise CampaignActRefusedError(f"{campaign.reference} has ended already.")
-    # A buyer has no right to jobs: the system ends it for them, and the reason says for whom.
-    actor = actor_ensure(user=user).key if user.has_perm(STEER_JOB) else SYSTEM
+    # A buyer has no right to jobs: the system ends it for them, and the entry says for whom.
+    asked_by = actor_ensure(user=user).key
+    actor = asked_by if user.has_perm(STEER_JOB) else SYSTEM
     try:
-        job_cancel(job_id=job.pk, actor=actor, reason=f"Called off by {user}: {why}")
+        job_cancel(job_id=job.pk, actor=actor, reason=f"Called off by {user}: {why}", asked_by=asked_by)
     except JobRefusedError as error:
         raise CampaignActRefusedError(str(error)) from error
     campaign.refresh_from_db()

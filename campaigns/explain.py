@@ -9,7 +9,7 @@ from datetime import datetime
 from campaigns.models import ENDED, Campaign, CampaignStatus
 from campaigns.services import campaign_job
 from orders.models import UNSETTLED, Deal
-from tasks_app.approvals.explain import question_answers
+from tasks_app.approvals.explain import Pending, question_answers, question_pending
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
 from tasks_app.desk.explain import NOBODY, Answers, Explainer, Mover, explainer_register, page_link, stands
@@ -28,7 +28,7 @@ class Progress:
 
     status: str
     asked: int = 0
-    question: Approval | None = None
+    question: Pending | None = None
     unsettled: int = 0
     job: str = ""
     expires_at: datetime | None = None
@@ -166,19 +166,13 @@ def _answers(campaign: Campaign) -> Answers:
     unsettled = list(
         Deal.objects.filter(campaign_id=campaign.pk, status__in=UNSETTLED).values_list("pk", flat=True)
     )
-    asked = list(
-        Approval.objects.filter(subject_type="deal", subject_id__in=unsettled, status=ApprovalStatus.OPEN)
-        .defer("evidence")
-        .order_by("due_at")
-        if unsettled
-        else ()
-    )
+    asked = Approval.objects.filter(subject_type="deal", subject_id__in=unsettled, status=ApprovalStatus.OPEN)
     job = campaign_job(campaign)
     return campaign_answers(
         Progress(
             status=campaign.status,
-            asked=len(asked),
-            question=asked[0] if asked else None,
+            asked=asked.count() if unsettled else 0,
+            question=question_pending(asked) if unsettled else None,
             unsettled=len(unsettled),
             job=job.reference if job else "",
             expires_at=job.expires_at if job else None,

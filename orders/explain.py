@@ -8,8 +8,7 @@ from datetime import datetime
 
 from orders.models import LIVE, UNSETTLED, Deal, DealStatus
 from tasks_app import clock
-from tasks_app.approvals.explain import question_about, question_answers
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.explain import Pending, question_about, question_answers
 from tasks_app.desk import text
 from tasks_app.desk.explain import (
     NOBODY,
@@ -41,7 +40,7 @@ class Stand:
 
     status: str
     seller: str = "The seller"
-    question: Approval | None = None
+    question: Pending | None = None
     operation: str = ""
     operation_due: datetime | None = None
     start_at: datetime | None = None
@@ -53,9 +52,12 @@ class Stand:
 def deal_answers(stand: Stand) -> Answers:
     """The answers for every status of a deal. Raises KeyError for another."""
     status = S(stand.status)
-    if stand.question is None or status in _ENDED:
+    if stand.question is None:
         return _STATES[status](stand)
     asked = question_answers(stand.question)
+    if status in _ENDED:  # what its seller did too late, or said besides
+        about = f"{stand.question.reference}, “{stand.question.title}”"
+        return replace(asked, waiting=f"{_ENDED[status]} But people are asked: {about}.")
     found = _STATES[status](replace(stand, differs=False))  # the question's own words say what stays
     if status in LIVE:  # it runs on whatever people decide
         return replace(
@@ -212,7 +214,7 @@ def _answers(deal: Deal) -> Answers:
         Stand(
             status=deal.status,
             seller=deal.seller.name,
-            question=question_about(pairs) if open_ else None,
+            question=question_about(pairs),
             operation=out.reference if out else "",
             operation_due=out.deadline_at if out else None,
             start_at=deal.start_at,

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.decorators import action
-from rest_framework.exceptions import PermissionDenied
+from rest_framework.exceptions import ParseError, PermissionDenied
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
@@ -90,6 +90,8 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
     )
     def create(self, request: Request) -> Response:
         """A JSON object, or the same as YAML text. The campaign's job starts at once."""
+        if request.stream is None:  # the parsers, which refuse what is no brief, are asked of a body alone
+            raise ParseError("The body is empty: send a brief.")
         try:
             campaign = campaign_submit(user=self.viewer, raw=cast("dict[str, Any]", request.data))
         except SubmissionRefusedError as error:

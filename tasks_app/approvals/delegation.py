@@ -105,15 +105,6 @@ def delegator_keys(delegate: User) -> QuerySet[Delegation, str]:
     return delegations_in_force(delegate=delegate).order_by().values_list(key, flat=True)
 
 
-def kept_out(approval: Approval, decisions: Collection[Decision]) -> frozenset[str]:
-    """Keys of those who may not decide on this one whatever their rights: who asked, who stands in for them
-    now, and who has decided or had somebody decide in their place."""
-    spoken = {key for one in decisions for key in (one.actor, one.on_behalf_of) if key}
-    held = delegations_now().annotate(asker=_key_of("delegator_id"), key=_key_of("delegate_id"))
-    delegates = held.filter(asker=approval.requested_by).values_list("key", flat=True)
-    return frozenset({approval.requested_by, *spoken, *delegates})
-
-
 def principals_of(
     approval: Approval, held: Collection[Delegation], decisions: Collection[Decision]
 ) -> list[User]:

@@ -7,7 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from tasks_app.approvals.delegation import kept_out
+from django.db.models import QuerySet
+
+from tasks_app.approvals.deciders import deciders
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
@@ -27,15 +29,26 @@ _ENDED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """An approval's facts: `given` approving decisions of `quorum`, `barred` the actor keys that may not
-    decide (who asked, who has decided), `roles` of whom one is needed (none: the right will do), `nothing`
-    what no answer does."""
+    """An approval's facts: `given` approving decisions of `quorum`, `able` the names of those who can decide
+    now, `roles` of whom one is needed (none: the right will do), `nothing` what no answer does."""
 
     status: str
     quorum: int = 1
     given: int = 0
     due_at: datetime | None = None
-    barred: frozenset[str] = frozenset()
+    able: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    nothing: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """An open question that something else waits for; `able`, `roles` and `nothing` as in `Asked`."""
+
+    reference: str
+    title: str
+    due_at: datetime
+    able: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     nothing: str = ""
 
@@ -48,37 +61,49 @@ def approval_answers(asked: Asked) -> Answers:
     of = f" ({asked.given} of {asked.quorum} are in)" if asked.quorum > 1 else ""
     return Answers(
         waiting=f"It waits for {plural(still, 'approving decision')}{of}; one refusal ends it.",
-        movers=(_decides("approve or reject, never who asked", asked.roles, asked.barred),),
+        movers=(_decides("approve or reject, never who asked", asked),),
         otherwise=_expires(f"It expires {text.moment(asked.due_at)} and nothing is approved.", asked.nothing),
         deadline=asked.due_at,
     )
 
 
-def question_about(pairs: Collection[tuple[str, uuid.UUID | None]]) -> Approval | None:
-    """The most urgent open approval about any of these (type, id), light; None: people are asked nothing."""
+def question_about(pairs: Collection[tuple[str, uuid.UUID | None]]) -> Pending | None:
+    """The most urgent open approval about any of these (type, id); None: people are asked nothing."""
     ids = [pk for _, pk in pairs if pk is not None]
     kinds = {kind for kind, _ in pairs}
     open_ones = Approval.objects.filter(subject_type__in=kinds, subject_id__in=ids, status=S.OPEN)
-    return open_ones.defer("evidence").order_by("due_at").first() if ids else None
+    return question_pending(open_ones) if ids else None
 
 
-def question_answers(question: Approval) -> Answers:
+def question_pending(asked: QuerySet[Approval]) -> Pending | None:
+    """The most urgent of these approvals, all of them open; None where there is none."""
+    first = asked.defer("evidence").order_by("due_at").first()
+    if first is None:
+        return None
+    return Pending(
+        reference=first.reference,
+        title=first.title,
+        due_at=first.due_at,
+        able=_able(first),
+        roles=tuple(first.roles),
+        nothing=_nothing(first),
+    )
+
+
+def question_answers(question: Pending) -> Answers:
     """The answers about whatever waits for an open question."""
     due = text.moment(question.due_at)
     return Answers(
         waiting=f"It waits for people to decide: {question.reference}, “{question.title}”, due {due}.",
         movers=(question_mover(question),),
-        otherwise=_expires(
-            f"{question.reference} expires {due}; waiting never approves.", _nothing(question)
-        ),
+        otherwise=_expires(f"{question.reference} expires {due}; waiting never approves.", question.nothing),
         deadline=question.due_at,
     )
 
 
-def question_mover(question: Approval) -> Mover:
-    """Who decides on an open question: of the roles that its policies name, never who asked it."""
-    barred = frozenset({question.requested_by})
-    return _decides(f"decide on {question.reference}", question.roles, barred)
+def question_mover(question: Pending) -> Mover:
+    """Who decides on an open question."""
+    return _decides(f"decide on {question.reference}", question)
 
 
 def register() -> None:
@@ -107,15 +132,20 @@ def _answers(approval: Approval) -> Answers:
             quorum=approval.quorum,
             given=sum(one.verdict == "approve" for one in decided),
             due_at=approval.due_at,
-            barred=kept_out(approval, decided),
+            able=_able(approval) if approval.status == S.OPEN else (),
             roles=tuple(approval.roles),
             nothing=_nothing(approval),
         )
     )
 
 
-def _decides(does: str, roles: Collection[str], barred: frozenset[str]) -> Mover:
-    return Mover(right=DECIDE, does=does, roles=tuple(roles), but_not=barred)
+def _able(approval: Approval) -> tuple[str, ...]:
+    """By the rules that hold when they try: its team, advertiser, roles, who asked and who has decided."""
+    return tuple(str(person) for person in deciders([approval])[approval.pk])
+
+
+def _decides(does: str, asked: Asked | Pending) -> Mover:
+    return Mover(right=DECIDE, does=does, roles=asked.roles, people=asked.able)
 
 
 def _expires(said: str, nothing: str) -> str:

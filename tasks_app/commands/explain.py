@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tasks_app.approvals.explain import question_about, question_answers
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.explain import Pending, question_about, question_answers
 from tasks_app.commands.models import Command
 from tasks_app.commands.selectors import commands_of
 from tasks_app.desk.explain import NOBODY, Answers, Explainer, Mover, Standing, explainer_register, page_link
@@ -38,7 +37,7 @@ def command_since(command: Command) -> datetime:
     return command.waiting_since or command.refused_at or command.executed_at or command.at
 
 
-def command_answers(*, state: str, why: str = "", question: Approval | None = None) -> Answers:
+def command_answers(*, state: str, why: str = "", question: Pending | None = None) -> Answers:
     """The answers for every state of a command. Raises KeyError for another."""
     if state == "waiting" and question:
         asked = question_answers(question)

@@ -36,14 +36,14 @@ class NotExplainedError(LookupError):
 @dataclass(frozen=True, kw_only=True)
 class Mover:
     """Somebody who can move it, and what they do. `who`: in words, for what is no person of ours (a seller, a
-    worker); else `right`, which people need, without those whose actor keys are in `but_not`; where `roles`
-    are named, one of them besides."""
+    worker); else `right`, which people need, where `roles` are named one of them besides. `people`: the names
+    of those who can, where more than the right decides about that; None: whoever holds it."""
 
     does: str
     who: str = ""
     right: str = ""
     roles: tuple[str, ...] = ()
-    but_not: frozenset[str] = frozenset()
+    people: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,18 +250,15 @@ def _whos(
 ) -> tuple[Who, ...]:
     # Of what is nobody's for certain, the viewer is told of their own teams' people.
     teams = [team_id] if team_id else teams_of(viewer)
-    holders = holders_of({mover.right for mover in movers if mover.right}, teams, advertiser_id)
+    asked = {mover.right for mover in movers if mover.right and mover.people is None}
+    holders = holders_of(asked, teams, advertiser_id)
     return tuple(_who(mover, holders.get(mover.right, {})) for mover in movers)
 
 
 def _who(mover: Mover, holders: Mapping[uuid.UUID, Holder]) -> Who:
     if mover.who:
         return Who(who=mover.who, does=mover.does)
-    names = [
-        holder.name
-        for pk, holder in holders.items()
-        if f"human:{pk}" not in mover.but_not and (not mover.roles or holder.roles & set(mover.roles))
-    ]
+    names = [holder.name for holder in holders.values()] if mover.people is None else mover.people
     roles = list(mover.roles) or roles_with(mover.right)
     return Who(who=_named(names, roles), does=mover.does, people=tuple(names[:_NAMED]), roles=tuple(roles))
 

@@ -38,14 +38,16 @@ def may_steer(actor: Who) -> bool:
     return user is None or user.has_perm(STEER_JOB)
 
 
-def job_cancel(*, job_id: uuid.UUID, actor: Who, reason: str) -> Job:
+def job_cancel(*, job_id: uuid.UUID, actor: Who, reason: str, asked_by: str = "") -> Job:
     """Cancel a job, what it asked people, what it has not sent yet, and the jobs nested in it.
 
+    `asked_by`: the key of who had something else ended, and the job with it; kept in its audit entry.
     Raises JobRefusedError when it has ended or no reason is given, InvalidTransitionError without the right.
     """
     if not reason.strip():
         raise JobRefusedError("Say why it is cancelled.")
-    job = _cut_short(job_id, JobStatus.CANCELLED, actor, reason.strip())
+    metadata = {"asked_by": asked_by} if asked_by else None
+    job = _cut_short(job_id, JobStatus.CANCELLED, actor, reason.strip(), metadata)
     if job is None:
         raise JobRefusedError("It has ended already.")
     nested_end(job)
@@ -108,7 +110,9 @@ def children_end(*, step: Step, reason: str) -> int:
 
 
 @transaction.atomic
-def _cut_short(job_id: uuid.UUID, to: str, actor: Who, reason: str) -> Job | None:
+def _cut_short(
+    job_id: uuid.UUID, to: str, actor: Who, reason: str, metadata: dict[str, str] | None = None
+) -> Job | None:
     waiting = Step.objects.filter(job=job_id, waiting_for__isnull=False).exclude(status__in=STEP_ENDED)
     waits_withdraw(waiting, reason)
     job = locked_job(job_id)
@@ -118,7 +122,7 @@ def _cut_short(job_id: uuid.UUID, to: str, actor: Who, reason: str) -> Job | Non
     steps = Step.objects.filter(job=job).exclude(status__in=STEP_ENDED)
     transition_many(steps, StepStatus.CANCELLED, actor=SYSTEM, reason=reason[:500], changes=changes)
     Job.objects.filter(pk=job.pk).update(active_steps=0)
-    end_job(job, to, actor=actor, error=reason)
+    end_job(job, to, actor=actor, metadata=metadata, error=reason)
     return job
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.urls import reverse
 
 from tasks_app import clock
-from tasks_app.approvals.explain import question_mover
+from tasks_app.approvals.explain import Pending, question_mover, question_pending
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
 from tasks_app.desk.explain import (
@@ -54,7 +54,7 @@ class Run:
 
     status: str
     waits: str = ""
-    question: Approval | None = None
+    question: Pending | None = None
     expires_at: datetime | None = None
 
 
@@ -81,7 +81,7 @@ class Node:
 
     status: str
     wait: Wait | None = None
-    question: Approval | None = None
+    question: Pending | None = None
     before: int = 0
     lease_until: datetime | None = None
     ready_at: datetime | None = None
@@ -173,24 +173,26 @@ def _job(job: Job) -> Answers:
     )
 
 
-def _question_of(job: Job) -> Approval | None:
+def _question_of(job: Job) -> Pending | None:
     asleep = Step.objects.filter(job=job, status=S.AWAITING_USER, waiting_for__contains={"type": "approvals"})
     waits = asleep.values_list("waiting_for", flat=True)[:50]
     ids = [pk for wait in waits if wait for pk in wait["ids"]]
+    return _pending(ids)
+
+
+def _pending(ids: Collection[str]) -> Pending | None:
     asked = Approval.objects.filter(pk__in=ids, status=ApprovalStatus.OPEN)
-    return asked.defer("evidence").order_by("due_at").first() if ids else None
+    return question_pending(asked) if ids else None
 
 
 def _step(step: Step) -> Answers:
     asleep = step.status in WAITING
     awaited = awaited_by([step]) if asleep else None
-    asked = awaited.approvals.values() if awaited else ()
-    still = sorted((one for one in asked if one.status == ApprovalStatus.OPEN), key=lambda one: one.due_at)
     return step_answers(
         Node(
             status=step.status,
             wait=wait_of(step, awaited) if awaited else None,
-            question=still[0] if still else None,
+            question=_pending(awaited.approvals) if awaited else None,
             before=step.incoming,
             lease_until=step.lease_until,
             ready_at=step.ready_at,

@@ -55,8 +55,11 @@ def end_if_over(job: Job) -> None:
     end_job(job, JobStatus.COMPLETED, outputs=outputs)
 
 
-def end_job(job: Job, to: str, *, actor: Who = SYSTEM, **changes: Any) -> None:
-    """End a job the caller has locked, however it ends; `changes` are columns, `error` is the reason too.
+def end_job(
+    job: Job, to: str, *, actor: Who = SYSTEM, metadata: dict[str, str] | None = None, **changes: Any
+) -> None:
+    """End a job the caller has locked, however it ends; `changes` are columns, `error` is the reason too,
+    `metadata` is kept in its audit entry.
 
     Listeners are told, and the step that a nested job runs for is woken.
     """
@@ -65,6 +68,7 @@ def end_job(job: Job, to: str, *, actor: Who = SYSTEM, **changes: Any) -> None:
         to,
         actor=actor,
         reason=changes.get("error", "")[:500],
+        metadata=metadata,
         changes={**changes, "ended_at": clock.now(), "expires_at": None},
     )
     events.record(job, f"job.{job.status.lower()}", payload=changes)

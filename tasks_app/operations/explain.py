@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tasks_app.approvals.explain import question_about, question_answers
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.explain import Pending, question_about, question_answers, question_mover
 from tasks_app.desk import text
 from tasks_app.desk.explain import (
     NOBODY,
@@ -22,7 +22,7 @@ from tasks_app.desk.explain import (
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.selectors import conflicts_of, conflicts_open, operations_of
-from tasks_app.people.roles import DECIDE, STEER_OPERATION
+from tasks_app.people.roles import STEER_OPERATION
 
 S = OperationStatus
 _VIEW = "tasks_app.view_operation"
@@ -38,7 +38,8 @@ _ENDED = {
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """An operation's facts. `held`: nothing is to be sent; `given_up`: settled while overdue; `question`: the
-    open approval about it; `conflict`: the reference of an open contradiction."""
+    open approval about it, what it was for or its contradiction; `conflict`: the open contradiction's
+    reference."""
 
     status: str
     task: str = "its task"
@@ -49,7 +50,7 @@ class Seen:
     held: bool = False
     given_up: bool = False
     message: str = ""
-    question: Approval | None = None
+    question: Pending | None = None
     conflict: str = ""
 
 
@@ -62,9 +63,14 @@ def _ended(seen: Seen) -> Answers:
     if seen.conflict:
         return Answers(
             waiting=f"{_ENDED[S(seen.status)]} But the seller has said otherwise since: {seen.conflict}.",
-            movers=(Mover(right=DECIDE, does=f"decide on {seen.conflict}"),),
+            movers=(question_mover(seen.question),) if seen.question else (_writes(),),
             otherwise="What was first stands.",
+            deadline=seen.question.due_at if seen.question else None,
         )
+    if seen.question:
+        asked = question_answers(seen.question)
+        about = f"{seen.question.reference}, “{seen.question.title}”"
+        return replace(asked, waiting=f"{_ENDED[S(seen.status)]} But people are asked: {about}.")
     return Answers(waiting=_ENDED[S(seen.status)], otherwise=NOBODY)
 
 
@@ -166,7 +172,7 @@ _STATES: dict[S, Callable[[Seen], Answers]] = {
 }
 
 
-def conflict_answers(*, resolved: bool, kept: bool, seller: str, question: Approval | None) -> Answers:
+def conflict_answers(*, resolved: bool, kept: bool, seller: str, question: Pending | None) -> Answers:
     """The answers about a contradiction, open or resolved."""
     if resolved:
         stood = "what was first was kept" if kept else "what came second was taken"
@@ -174,11 +180,8 @@ def conflict_answers(*, resolved: bool, kept: bool, seller: str, question: Appro
     if question:
         return question_answers(question)
     return Answers(
-        waiting=f"{seller} said two different things; people will be asked which holds.",
-        movers=(
-            Mover(who="The sweep", does="asks those who decide"),
-            Mover(right=STEER_OPERATION, does="write to the seller"),
-        ),
+        waiting=f"{seller} said two different things about what is no team’s: nobody is asked which holds.",
+        movers=(_writes(),),
         otherwise="What was first stands.",
     )
 
@@ -218,7 +221,6 @@ def register() -> None:
 def _operation(operation: Operation) -> Answers:
     unsettled = operation.settled_at is None
     conflict = None if unsettled else conflicts_open([operation]).get(operation.pk)
-    pairs = [("operation", operation.pk), (operation.subject_type, operation.subject_id)]
     return operation_answers(
         Seen(
             status=operation.status,
@@ -230,10 +232,21 @@ def _operation(operation: Operation) -> Answers:
             held=operation.send_at is None,
             given_up=not unsettled,
             message=operation.message,
-            question=question_about(pairs) if unsettled else None,
+            question=question_about(_asked_about(operation, conflict)),
             conflict=conflict.reference if conflict else "",
         )
     )
+
+
+def _asked_about(operation: Operation, conflict: Conflict | None) -> list[tuple[str, uuid.UUID | None]]:
+    """What an open question that it waits for is about. Of a settled one what it was for goes on by itself,
+    unless the seller was too late."""
+    if conflict is not None:
+        return [("conflict", conflict.pk)]
+    own: list[tuple[str, uuid.UUID | None]] = [("operation", operation.pk)]
+    if operation.settled_at is None or operation.overdue_at is not None:
+        own.append((operation.subject_type, operation.subject_id))
+    return own
 
 
 def _conflict(conflict: Conflict) -> Answers:
@@ -256,6 +269,10 @@ def _conflict_standing(conflict: Conflict) -> Standing:
         since=conflict.at if is_open else conflict.resolved_at,
         team_id=conflict.team_id,
     )
+
+
+def _writes() -> Mover:
+    return Mover(right=STEER_OPERATION, does="write to the seller")
 
 
 def _steers() -> Mover:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tasks_app.approvals.explain import question_about, question_answers
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.explain import Pending, question_about, question_answers
 from tasks_app.desk.explain import NOBODY, Answers, Explainer, Mover, Standing, explainer_register, page_link
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.reconciliation.models import ReconciliationFinding
@@ -12,7 +11,7 @@ from tasks_app.reconciliation.selectors import findings_of
 
 
 def finding_answers(
-    *, ended: str = "", differs: bool = True, holder: str = "", question: Approval | None = None
+    *, ended: str = "", differs: bool = True, holder: str = "", question: Pending | None = None
 ) -> Answers:
     """The answers about a finding. `ended`: how, in words, where it is resolved; `holder`: who took it."""
     if ended:

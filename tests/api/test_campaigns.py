@@ -91,6 +91,8 @@ NAN = json.dumps(brief()).replace("250000", "NaN")
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
+        (b"", "application/json"),
+        (b"", "application/yaml"),
         (b'{"name": ', "application/json"),
         (b"[1, 2]", "application/json"),
         (NAN.encode(), "application/json"),

@@ -11,6 +11,9 @@ from django.contrib.staticfiles import finders
 from django.core.management import call_command
 from rest_framework.test import APIClient
 
+from tasks_app.sellers.models import Seller
+from tests.factories import make_deal, make_user
+
 pytestmark = pytest.mark.django_db
 
 
@@ -90,3 +93,19 @@ def test_the_docs_load_only_from_here_and_without_inline_scripts() -> None:
     assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
     script = next(address for address in loaded if address.startswith("/api/docs/"))
     assert b"SwaggerUIBundle" in APIClient().get(script.replace("&amp;", "&")).content
+
+
+def test_who_is_not_signed_in_reads_the_schema_and_nothing_of_what_is_kept() -> None:
+    before = APIClient().get("/api/schema/").content
+    deal = make_deal()
+    make_user("Approver", name="maya-lindgren")
+    Seller.objects.filter(pk=deal.seller_id).update(name="Quenby Audio", slug="quenby-audio")
+    assert APIClient().get("/api/schema/").content == before
+    for address in ("/api/docs/", "/api/docs/?script="):
+        answer = APIClient().get(address)
+        assert answer.status_code == 200
+        shown = answer.content.decode()
+        assert not any(name in shown for name in ("Quenby", "maya-lindgren", deal.reference))
+    signed_in = APIClient()
+    signed_in.force_authenticate(make_user("Administrator"))
+    assert signed_in.get("/api/schema/").content == before, "nobody is shown more of it"

@@ -125,6 +125,17 @@ def test_a_page_names_nobody_where_nobody_can(asked: Approval) -> None:
 def test_whatever_waits_for_a_question_names_its_roles(asked: Approval, everybody: list[User]) -> None:
     Approval.objects.filter(pk=asked.pk).update(roles=["Administrator"])
     deal = Deal.objects.get()
-    assert explained.question_about([("deal", deal.pk)]) == asked
+    found = explained.question_about([("deal", deal.pk)])
+    assert found is not None
+    assert (found.reference, found.able) == (asked.reference, ("boss",))
     named = [who for who in explain_entity("deal", deal, everybody[1]).who if asked.reference in who.does]
     assert [(who.people, who.who) for who in named] == [(("boss",), "boss (Administrator)")]
+
+
+def test_whatever_waits_for_a_question_names_those_who_can_decide_alone(
+    asked: Approval, everybody: list[User]
+) -> None:
+    deal = Deal.objects.get()
+    named = [who for who in explain_entity("deal", deal, everybody[1]).who if asked.reference in who.does]
+    assert [set(who.people) for who in named] == [{"able", "away", "boss"}], "who asked and decided is not"
+    assert named[0].who.startswith("able, away, boss and others")

@@ -372,6 +372,6 @@ def test_every_caller_of_the_choke_point_is_among_the_ways() -> None:
         "tasks_app/approvals/posting.py",  # page
         "tasks_app/api/deciding.py",  # api
         "tasks_app/management/commands/decide.py",  # command
-        "tasks_app/operations/conflict_admin.py",  # a conflict's page: tests/ui, tests/operations
+        "tasks_app/operations/conflict_admin.py",  # a conflict's page: test_conflict_entry
         "campaigns/decisions.py",  # api, campaign
     }

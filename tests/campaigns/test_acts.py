@@ -86,6 +86,16 @@ def test_a_buyer_calls_a_campaign_off(campaign: Campaign, buyer: User) -> None:
     assert Job.objects.get(subject_id=campaign.pk).status == JobStatus.CANCELLED
     entry = AuditEntry.objects.filter(entity_id=campaign.pk).latest("seq")
     assert entry.reason == f"Called off by {buyer}: the client withdrew"
+    job = Job.objects.get(subject_id=campaign.pk)
+    ended_job = AuditEntry.objects.filter(entity_id=job.pk).latest("seq")
+    assert (ended_job.actor, ended_job.metadata) == ("system", {"asked_by": f"human:{buyer.pk}"})
+
+
+def test_who_steers_jobs_calls_a_campaign_off_themselves(campaign: Campaign) -> None:
+    steers = make_user("Ad Ops")
+    campaign_cancel(campaign_id=campaign.pk, user=steers, reason="the client withdrew")
+    entry = AuditEntry.objects.filter(entity_id=Job.objects.get().pk).latest("seq")
+    assert (entry.actor, entry.metadata) == (f"human:{steers.pk}", {"asked_by": f"human:{steers.pk}"})
 
 
 @pytest.mark.parametrize("role", ["Approver", "Finance", "Auditor"])

@@ -13,14 +13,13 @@ import pytest
 import tasks_app.lifecycle
 from campaigns.explain import Progress, campaign_answers
 from orders.explain import Stand, deal_answers
-from tasks_app.approvals.explain import Asked, approval_answers
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.explain import Asked, Pending, approval_answers
 from tasks_app.commands.explain import command_answers
 from tasks_app.desk.explain import Answers
 from tasks_app.jobs.explain import Node, Run, job_answers, schedule_answers, step_answers
 from tasks_app.jobs.waits import Wait
 from tasks_app.operations.explain import Seen, conflict_answers, operation_answers
-from tasks_app.people.roles import DECIDE
+from tasks_app.people.roles import DECIDE, STEER_OPERATION
 from tasks_app.reconciliation.explain import finding_answers
 from tasks_app.sellers.explain import account_answers, seller_answers
 from tasks_app.sellers.models import Account
@@ -28,14 +27,7 @@ from tasks_app.sellers.models import Account
 _DATA = Path(tasks_app.lifecycle.__file__).parent / "data"
 _AT = datetime(2026, 11, 18, 12, tzinfo=UTC)
 _DECLARED = {path.stem: json.loads(path.read_text()) for path in sorted(_DATA.glob("*.json"))}
-_QUESTION = Approval(
-    reference="APR-2026-000007",
-    kind="deal",
-    title="Book Norrland",
-    requested_by="human:x",
-    due_at=_AT,
-    subject_type="deal",
-)
+_QUESTION = Pending(reference="APR-2026-000007", title="Book Norrland", due_at=_AT, able=("Maya",))
 _WAIT = Wait(type="operation", since=_AT, until=_AT + timedelta(hours=1), words="Norrland has it")
 
 # Of each entity: its answers with nothing known beside its status, and with everything.
@@ -49,9 +41,7 @@ _BARE: dict[str, Callable[[str], Answers]] = {
 }
 _FULL: dict[str, Callable[[str], Answers]] = {
     "approval": lambda status: approval_answers(
-        Asked(
-            status=status, quorum=2, given=1, due_at=_AT, barred=frozenset({"human:x"}), nothing="It waits."
-        )
+        Asked(status=status, quorum=2, given=1, due_at=_AT, able=("Maya",), nothing="It waits.")
     ),
     "campaign": lambda status: campaign_answers(
         Progress(status=status, asked=2, question=_QUESTION, unsettled=2, job="JOB-2026-1", expires_at=_AT)
@@ -153,9 +143,9 @@ def test_an_approval_never_promises_that_waiting_approves() -> None:
     assert told.deadline == _AT
 
 
-def test_who_asked_and_who_decided_are_barred_from_deciding() -> None:
-    told = approval_answers(Asked(status="open", due_at=_AT, barred=frozenset({"human:a", "human:b"})))
-    assert told.movers[0].but_not == {"human:a", "human:b"}
+def test_those_who_can_decide_are_named_and_nobody_beside_them() -> None:
+    told = approval_answers(Asked(status="open", due_at=_AT, able=("Maya", "Jonas")))
+    assert told.movers[0].people == ("Maya", "Jonas")
 
 
 def test_an_overdue_operation_that_was_given_up_is_not_said_to_be_failed() -> None:
@@ -165,9 +155,17 @@ def test_an_overdue_operation_that_was_given_up_is_not_said_to_be_failed() -> No
 
 
 def test_an_end_that_the_seller_contradicts_is_still_somebodys() -> None:
-    told = operation_answers(Seen(status="completed", conflict="CFL-2026-000001"))
+    told = operation_answers(Seen(status="completed", conflict="CFL-2026-000001", question=_QUESTION))
     assert "CFL-2026-000001" in told.waiting
-    assert told.movers[0].right == DECIDE
+    assert (told.movers[0].right, told.movers[0].people, told.deadline) == (DECIDE, ("Maya",), _AT)
+
+
+def test_a_contradiction_about_what_is_no_teams_is_put_to_nobody() -> None:
+    told = operation_answers(Seen(status="completed", conflict="CFL-2026-000001"))
+    assert told.movers[0].right == STEER_OPERATION
+    open_ = conflict_answers(resolved=False, kept=False, seller="Norrland", question=None)
+    assert "nobody is asked" in open_.waiting
+    assert [mover.right for mover in open_.movers] == [STEER_OPERATION]
 
 
 def _edges(declared: dict[str, Any]) -> list[dict[str, str]]:

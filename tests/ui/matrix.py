@@ -120,11 +120,11 @@ EXPECTED: dict[str, Methods] = {
     "admin:reconcile_now": {"POST": OPERATORS},
     # Records and people.
     **_desk("tasks_app_auditentry", STAFF),
-    **_rows("tasks_app_securityevent", "UD", listed="UD"),
-    **_rows("tasks_app_user", "UD", listed="UD", change="D", add="D"),
+    **_desk("tasks_app_securityevent", "UD", listed="UD"),
+    **_desk("tasks_app_user", "UD", listed="UD", change="D", add="D"),
     "admin:auth_user_password_change": {"GET": "D", "POST": "D"},
-    **_rows("tasks_app_team", "UD", listed="UD", change="D", add="D"),
-    **_rows("tasks_app_advertiser", "UD", listed="UD", change="D", add="D"),
+    **_desk("tasks_app_team", "UD", listed="UD", change="D", add="D"),
+    **_desk("tasks_app_advertiser", "UD", listed="UD", change="D", add="D"),
     # The API.
     "search": {"GET": PEOPLE},
     "explain": {"GET": PEOPLE},

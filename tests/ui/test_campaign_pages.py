@@ -15,7 +15,9 @@ from campaigns.selectors import campaign_rows
 from campaigns.timeline import timeline
 from orders.models import Deal
 from tasks_app.adcp.types import Seen
+from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
+from tasks_app.jobs.models import Job
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Operation
@@ -205,3 +207,57 @@ def test_a_campaign_of_many_deals_is_shown_in_part_and_summed_whole(
     listed = client.get(list_of(Deal), {"campaign_id__exact": str(campaign.pk)})
     assert listed.status_code == 200
     assert len(listed.context["cl"].result_list) == 43
+
+
+@pytest.mark.parametrize(
+    ("role", "form", "why"),
+    [
+        ("Buyer", {"act": "cancel", "reason": "over"}, "Confirm that you have read"),
+        ("Buyer", {"act": "cancel", "reason": " ", "sure": "on"}, "Say why."),
+        ("Buyer", {"act": "complete", "reason": "done", "sure": "on"}, "there is no such act"),
+        ("Approver", {"act": "cancel", "reason": "over", "sure": "on"}, "no right to call campaigns off"),
+        ("Finance", {"act": "retry", "reason": "over", "sure": "on"}, "no right to retry jobs"),
+    ],
+    ids=str,
+)
+def test_an_act_takes_the_right_a_reason_and_a_confirmation(
+    agency: Agency, client_of: ClientOf, role: str, form: dict[str, str], why: str
+) -> None:
+    campaign = Campaign.objects.filter(status="awaiting_approval").earliest("pk")
+    before = (campaign.version, AuditEntry.objects.count(), Job.objects.count())
+    answer = client_of(role).post(page_of(campaign), form)
+    assert answer.status_code == 409
+    assert why in answer.content.decode()
+    campaign.refresh_from_db()
+    assert (campaign.version, AuditEntry.objects.count(), Job.objects.count()) == before
+
+
+def test_a_campaign_is_called_off_on_its_page(agency: Agency, client_of: ClientOf) -> None:
+    campaign = Campaign.objects.filter(status="awaiting_approval").earliest("pk")
+    form = {"act": "cancel", "reason": "the client withdrew", "sure": "on"}
+    answer = client_of("Buyer").post(page_of(campaign), form, follow=True)
+    assert f"{campaign.reference} is called off." in answer.content.decode()
+    campaign.refresh_from_db()
+    assert campaign.status == "failed"
+    assert "the client withdrew" in answer.content.decode()
+
+
+def test_the_whole_chain_stands_on_one_page(agency: Agency, client_of: ClientOf) -> None:
+    campaign = agency.campaigns["lindqvist"]
+    page = read(client_of("Auditor"), page_of(campaign)).replace("\xa0", " ")
+    assert campaign.brief["objective"]["goal"] in page
+    for allocation in campaign.allocations.all():
+        assert f"{allocation.amount:,.0f}" in page
+    deals = Deal.objects.filter(campaign_id=campaign.pk)
+    ids = list(deals.values_list("pk", flat=True))
+    approvals = Approval.objects.filter(subject_type="deal", subject_id__in=ids)
+    operations = Operation.objects.filter(subject_type="deal", subject_id__in=ids)
+    job = Job.objects.get(subject_type="campaign", subject_id=campaign.pk, parent_step=None)
+    assert len(ids) == 3
+    for named in (*deals, *approvals.filter(status="open"), *operations, job):
+        assert named.reference in page, named
+    assert "Job graph" in page
+    assert "audit entries verified" in page
+    for deal in deals:
+        for line in deal.lines.all():
+            assert line.product_name in page, "approved and confirmed, a line each"

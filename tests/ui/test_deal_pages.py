@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from orders.acts import can_be_cancelled
+from orders.changes import CHANGE
 from orders.choices import deal_choices
 from orders.cost_dates import cost_dates
 from orders.models import Deal
+from tasks_app.approvals.models import Approval
 from tasks_app.lifecycle.models import AuditEntry
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
@@ -92,6 +95,21 @@ def test_what_the_seller_says_stands_beside_our_state(agency: Agency, client_of:
     assert "Invoiced to Halden & Marsh, net 45" in page
 
 
+def test_terms_and_lines_are_told_with_what_was_approved_and_confirmed(
+    agency: Agency, client_of: ClientOf
+) -> None:
+    deal = agency.deals["lindqvist-norrland"]
+    page = read(client_of("Finance"), page_of(deal)).replace("\xa0", " ")
+    lines = list(deal.lines.all())
+    assert len(lines) == 2
+    for line in lines:
+        assert line.product_name in page
+        assert f"{line.budget:,.2f}" in page
+        assert f"{line.confirmed_budget:,.2f}" in page
+    assert "14 days" in page, "the notice to cancel"
+    assert "<svg" in client_of("Finance").get(page_of(deal)).content.decode(), "the states as a diagram"
+
+
 @pytest.mark.parametrize(
     ("view", "shown"),
     [("differs", {"lindqvist-norrland"}), ("ended", set()), ("nonsense", {"aldous-display", "halvorsen"})],
@@ -101,3 +119,56 @@ def test_saved_views_narrow_the_list(agency: Agency, client_of: ClientOf, view: 
     for name, deal in agency.deals.items():
         if name in shown or view != "nonsense":
             assert (deal.reference in page) is (name in shown), name
+
+
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        ({"act": "withdraw", "reason": "the client withdrew"}, "Confirm that you have read"),
+        ({"act": "withdraw", "reason": "  ", "sure": "on"}, "Say why."),
+        ({"act": "withdraw", "reason": "x" * 401, "sure": "on"}, "at most 400 characters"),
+        ({"act": "cancel", "reason": "the client withdrew", "sure": "on"}, "nothing to cancel at the seller"),
+        ({"act": "book", "reason": "now", "sure": "on"}, "there is no such act"),
+        ({}, "there is no such act"),
+    ],
+    ids=str,
+)
+def test_an_act_takes_a_reason_and_a_confirmation_and_an_allowed_edge(
+    agency: Agency, client_of: ClientOf, form: dict[str, str], why: str
+) -> None:
+    deal = agency.deals["tamarack-cobalt"]
+    before = (Deal.objects.get(pk=deal.pk).version, AuditEntry.objects.count(), Approval.objects.count())
+    answer = client_of("Buyer").post(page_of(deal), form)
+    assert answer.status_code == 409
+    assert why in answer.content.decode()
+    after = (Deal.objects.get(pk=deal.pk).version, AuditEntry.objects.count(), Approval.objects.count())
+    assert after == before
+
+
+@pytest.mark.parametrize("role", ["Ad Ops", "Finance", "Auditor"])
+def test_who_has_no_right_is_offered_no_act_and_refused(
+    agency: Agency, client_of: ClientOf, role: str
+) -> None:
+    for name, act in (("tamarack-cobalt", "withdraw"), ("aldous-display", "cancel")):
+        deal, client = agency.deals[name], client_of(role)
+        assert f'name="act" value="{act}"' not in client.get(page_of(deal)).content.decode()
+        before = (Deal.objects.get(pk=deal.pk).version, Approval.objects.count())
+        answer = client.post(page_of(deal), {"act": act, "reason": "because", "sure": "on"})
+        assert answer.status_code == 409
+        assert "You have no right" in answer.content.decode()
+        assert (Deal.objects.get(pk=deal.pk).version, Approval.objects.count()) == before
+
+
+def test_a_cancellation_is_asked_for_on_the_page_and_decided_by_somebody_else(
+    agency: Agency, client_of: ClientOf
+) -> None:
+    client = client_of("Buyer")
+    deal = next(one for one in Deal.objects.order_by("pk") if can_be_cancelled(one))
+    shown = client.get(page_of(deal)).content.decode()
+    assert 'name="act" value="cancel"' in shown
+    assert 'name="act" value="withdraw"' not in shown, "only what its state allows"
+    form = {"act": "cancel", "reason": "the client withdrew", "sure": "on"}
+    told = client.post(page_of(deal), form, follow=True).content.decode()
+    asked = Approval.objects.get(kind=CHANGE, subject_id=deal.pk, status="open")
+    assert f"{asked.reference} asks somebody else whether {deal.reference} is cancelled." in told
+    assert Deal.objects.get(pk=deal.pk).status == deal.status, "nothing moves before the decision"

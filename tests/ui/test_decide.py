@@ -10,15 +10,15 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from orders.models import DealStatus
+from orders.models import DealLine, DealStatus
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.approvals.selectors import obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
+from tests.ui.pages import page_of, read
 from tests.ui.seed import Agency
-from tests.ui.test_pages import page_of
 
 ClientOf = Callable[..., Client]
 
@@ -120,6 +120,22 @@ def test_what_changed_meanwhile_voids_and_leads_to_the_new_question(
     assert (asked.status, again.status) == (ApprovalStatus.VOIDED, ApprovalStatus.OPEN)
     assert again.reference in answer.content.decode()
     assert not Decision.objects.filter(approval__in=[asked, again]).exists()
+
+
+def test_the_new_question_marks_what_differs_from_the_voided_one(
+    agency: Agency, client_of: ClientOf, asked: Approval
+) -> None:
+    deal, client = agency.deals["tamarack-cobalt"], client_of("Approver")
+    assert "What changed since it was asked before" not in read(client, page_of(asked))
+    line = DealLine.objects.filter(deal=deal).earliest("position")
+    DealLine.objects.filter(pk=line.pk).update(budget="123456.00")
+    transition(deal, DealStatus.NEGOTIATING, actor="system")
+    transition(deal, DealStatus.QUOTED, actor="system")
+    client.post(page_of(asked), form(asked))
+    page = read(client, page_of(agency.question("tamarack-cobalt"))).replace("\xa0", " ")
+    told = page[page.index("What changed since it was asked before") :]
+    assert asked.reference in told
+    assert "123,456.00" in told
 
 
 @pytest.mark.parametrize("wrong", [{"decision": "maybe"}, {"decision": ""}, {"digest": ""}])

@@ -45,7 +45,7 @@ def test_j_and_k_move_and_the_preview_follows(desk: Desk) -> None:
         expect(card).to_have_attribute("data-preview", first)
 
 
-def test_x_selects_and_the_bar_decides_with_one_comment(desk: Desk) -> None:
+def test_x_selects_and_a_key_alone_decides_nothing(desk: Desk) -> None:
     with desk.looking("Approver", size=WIDE) as page:
         page.goto(QUEUE)
         bar = page.locator(".together")
@@ -60,6 +60,24 @@ def test_x_selects_and_the_bar_decides_with_one_comment(desk: Desk) -> None:
         page.keyboard.press("a")
         expect(page).to_have_url(re.compile("#approve$"))
         assert opened(chosen).status == ApprovalStatus.OPEN, "a key alone decides nothing"
+
+
+def test_the_bar_decides_those_selected_with_one_comment_and_reports_each(desk: Desk) -> None:
+    with desk.looking("Approver", size=WIDE) as page:
+        page.goto(QUEUE)
+        chosen = []
+        for _ in range(2):
+            page.keyboard.press("x")
+            chosen.append(marked(page))
+            page.keyboard.press("j")
+        expect(page.locator(".together")).to_contain_text("2 selected")
+        page.fill("#comment-all", "The client stopped both")
+        page.locator(".together button[value=reject]").click()
+        expect(page.locator("#content")).to_contain_text("2 of 2 rejected")
+        for reference in chosen:
+            expect(page.locator("#content")).to_contain_text(reference)
+            decision = Decision.objects.get(approval__reference=reference)
+            assert (decision.verdict, decision.comment) == ("reject", "The client stopped both")
 
 
 def test_a_then_enter_approves(desk: Desk) -> None:
@@ -112,6 +130,10 @@ def test_1_and_2_choose_on_a_conflict_and_decide_nothing(desk: Desk) -> None:
     observe(operation_id=operation.pk, seen=seen, channel="poll")
     conflict = Conflict.objects.get(operation=operation)
     with desk.looking("Approver") as page:
+        page.goto(page_of(conflict))
+        page.keyboard.press("2")
+        expect(page.locator("input[name=choice][value=take]")).to_be_checked()
+        expect(page.locator("#c-reason")).to_be_focused()
         page.goto(page_of(conflict))
         page.keyboard.press("1")
         expect(page.locator("input[name=choice][value=keep]")).to_be_checked()

@@ -62,6 +62,55 @@ def test_what_was_given_up_is_not_in_flight(
     assert paused.pk not in {one.operation.pk for one in Today(agency.people["Ad Ops"]).flying}
 
 
+def test_what_is_in_flight_has_its_age(agency: Agency, client_of: ClientOf) -> None:
+    today = Today(agency.people["Ad Ops"])
+    open_ = [one.operation for one in today.flying]
+    assert {one.status for one in open_} <= {
+        "calling_adcp",
+        "submitted",
+        "working",
+        "input_required",
+        "timed_out",
+    }
+    assert "get_products" not in {one.task_type for one in open_}, "reads cost nothing"
+    page = read(client_of("Ad Ops"), TODAY)
+    for one in today.flying:
+        whole = (one.operation.deadline_at or clock.now()) - (one.operation.sent_at or clock.now())
+        gone = clock.now() - (one.operation.sent_at or clock.now())
+        assert one.age.percent == pytest.approx(min(100, 100 * gone / whole), abs=1)
+        assert one.what in page
+        assert one.age.right.replace("\xa0", " ") in page, "of how long"
+    assert today.flying_oldest == min(one.sent_at or one.created_at for one in open_)
+    assert "In flight with sellers" in page
+
+
+def test_sellers_health_is_of_what_they_answered(
+    agency: Agency, client_of: ClientOf, tamper: Callable[..., None]
+) -> None:
+    ops = agency.people["Ad Ops"]
+    lines = {one.name: one for one in Today(ops).sellers}
+    assert set(lines) == {seller.name for seller in agency.sellers.values()}
+    for seller in agency.sellers.values():
+        ended = Operation.objects.filter(seller=seller, settled_at__isnull=False)
+        done = ended.filter(status="completed").count()
+        said = lines[seller.name].success
+        assert said == (pytest.approx(100 * done / ended.count()) if ended.exists() else None)
+    paused = Operation.objects.get(status="input_required")
+    tamper(paused, status="auth_required")
+    first = Today(ops).sellers[0]
+    assert (first.name, first.word) == (paused.seller.name, "Authorisation required")
+    assert "Authorisation required" in read(client_of("Ad Ops"), TODAY)
+
+
+def test_the_answers_chart_counts_good_and_bad(agency: Agency) -> None:
+    drawn = Today(agency.people["Ad Ops"]).answers
+    assert drawn is not None
+    since = clock.now() - timedelta(days=trends.DAYS)
+    ended = Operation.objects.filter(settled_at__gte=since)
+    good = ended.filter(status="completed").count()
+    assert drawn.lead.startswith(f"{good} of {ended.count()} completed")
+
+
 def test_departures_are_in_money(agency: Agency) -> None:
     [one] = Today(agency.people["Finance"]).departures
     assert (one.approved, one.confirmed) == (Decimal(164000), Decimal(160500))

@@ -1,4 +1,5 @@
-"""People, teams and advertisers: written by administrators alone, through ordinary forms."""
+"""The pages of people, teams and advertisers, whose room is below this one: written by administrators alone,
+through ordinary forms; and the security log."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet
+from django.db.models import Count, Model, QuerySet
 from django.http import HttpRequest
 from django_q.models import Failure, OrmQ, Success
 from django_q.models import Schedule as QueueSchedule
@@ -23,7 +24,7 @@ from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from tasks_app.paging import KeyedList, ListPaginator
+from tasks_app.desk.listing import ListPage
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
 from tasks_app.people.rights import rights_changed, rights_of
@@ -39,18 +40,16 @@ admin.site.unregister((QueueSchedule, Success, Failure, OrmQ))
 _CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
-class _Kept(ModelAdmin):
-    """Nothing here is deleted: the trail, deals and campaigns refer to it."""
+class _Kept(ListPage):
+    """Written by whoever has the right. Nothing is deleted: the trail, deals and campaigns refer to it."""
 
-    list_fullwidth = True
-    paginator = ListPaginator
-    show_full_result_count = False
+    team_path = None
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeyedList]:
-        return KeyedList
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(ModelAdmin.has_add_permission(self, request))
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(ModelAdmin.has_change_permission(self, request, obj))
 
 
 def _zones() -> Iterator[tuple[str, str]]:
@@ -104,6 +103,7 @@ class _MembershipInline(StackedInline):
 class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own options come after ours
     """Logins with their role and teams. Rights come from roles alone, never singly."""
 
+    head, subhead = "People", "Everybody who signs in, and service accounts, with role and teams"
     form, add_form, change_password_form = _PersonForm, _NewPersonForm, AdminPasswordChangeForm
     list_display = ("username", "show_name", "show_roles", "show_teams", "show_kind", "show_access")
     list_filter = ("is_active", "is_service", "groups", "teams")
@@ -215,7 +215,24 @@ class _Recorded(_Kept):
 @admin.register(Team)
 class TeamAdmin(_Recorded):
     recorded_as = Kind.TEAM_CHANGED
+    head, subhead = "Teams", "Who sees what: campaigns, deals and approvals are a team’s"
+    list_display = ("name", "show_people", "show_advertisers")
     search_fields = ("name",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
+        rows = super().get_queryset(request)
+        return rows.annotate(
+            many_people=Count("memberships", distinct=True),
+            many_advertisers=Count("advertisers", distinct=True),
+        )
+
+    @display(description="People", ordering="many_people")
+    def show_people(self, team: Team) -> int:
+        return int(vars(team)["many_people"])
+
+    @display(description="Advertisers", ordering="many_advertisers")
+    def show_advertisers(self, team: Team) -> int:
+        return int(vars(team)["many_advertisers"])
 
 
 class _AdvertiserForm(forms.ModelForm):
@@ -247,6 +264,7 @@ class AdvertiserAdmin(_Recorded):
     """Its team is chosen once: what it bought stays with that team."""
 
     recorded_as = Kind.ADVERTISER_CHANGED
+    head, subhead = "Advertisers", "Whom you buy for, each with its team"
     form = _AdvertiserForm
     list_display = ("name", "brand_domain", "team")
     list_filter = ("team",)
@@ -261,12 +279,12 @@ class AdvertiserAdmin(_Recorded):
 class SecurityLogAdmin(_Kept):
     """Read by auditors and administrators; written by what happens."""
 
+    head, subhead = "Security log", "Logins, rights, exports and second factors; nobody changes it"
     list_display = ("at", "event", "show_actor", "about", "address", "show_detail")
     list_filter = ("event",)
     search_fields = ("=actor_name", "=about", "=address", "=request")
     search_help_text = "A name, a login, an address or a request's id, whole"
     ordering = ("-id",)
-    list_per_page = 50
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
