@@ -144,4 +144,5 @@ _KINDS: dict[str, tuple[str, Words]] = {
     "step.input": ("person", _plain("Was given by hand what it waited for")),
     "job.priority": ("waiting", _prioritised),
     "retry_succeeded": ("done", _succeeded),
+    "retry_state_terminal": ("differs", _plain("Failed after it had ended; not tried again")),
 }

@@ -128,6 +128,21 @@ def test_a_lost_workers_step_is_taken_over_and_its_late_result_fenced_off(bench:
     assert verified(job)
 
 
+def test_a_superseded_attempts_failure_schedules_nothing(bench: Bench, still: Clock) -> None:
+    bench.action("flaky", failing(1, lambda: OSError("connection reset")))
+    bench.recipe(step("a", action="flaky"))
+    job = bench.start()
+    lost = lose_worker(still)
+    new = claims.claim_step()
+    assert new is not None
+    run_step(lost)
+    told = [event.type for event in job.events.all()]
+    assert (told.count("step.late_result"), told.count("retry_scheduled")) == (1, 0)
+    run_step(new)
+    done = steps_of(job)["a"]
+    assert (done.status, done.failures) == ("completed", 0)
+
+
 def test_a_superseded_attempt_starts_no_nested_job(bench: Bench, still: Clock) -> None:
     """Also one that is over as soon as it is begun: the attempt that owns the step finds none in its way."""
     bench.recipe(step("x", condition="{{ inputs.go }}"), name="inner")

@@ -10,7 +10,7 @@ import pytest
 from tasks_app import clock
 from tasks_app.approvals.models import ApprovalStatus
 from tasks_app.jobs import claims
-from tasks_app.jobs.actions import Result, Run, WaitForApprovals, WaitForOperation, WaitUntil
+from tasks_app.jobs.actions import Result, Run, StepFailedError, WaitForApprovals, WaitForOperation, WaitUntil
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide, nested_end, nested_end_due
 from tasks_app.jobs.engine import mark_complete, mark_waiting
 from tasks_app.jobs.models import Job, JobStatus, WorkflowEvent
@@ -74,6 +74,27 @@ def test_the_late_result_of_what_was_executing_is_recorded_and_changes_nothing(b
     after = steps_of(job)["a"]
     assert (after.status, after.outputs) == ("cancelled", None)
     assert WorkflowEvent.objects.filter(job=job, type="step.late_result").count() == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("too late"), StepFailedError("too late")])
+def test_the_late_failure_of_what_was_executing_is_tried_no_more(bench: Bench, error: Exception) -> None:
+    """Document 003: a retry state that is terminal is given no further attempt; the trail says so."""
+    job: list[Job] = []
+
+    def fails(run: Run) -> Result:
+        cancelled(job[0])
+        raise error
+
+    bench.action("fails", fails)
+    bench.recipe({"id": "a", "action": "fails"})
+    job.append(bench.start())
+    drain()
+    after = steps_of(job[0])["a"]
+    assert (after.status, after.failures, after.error) == ("cancelled", 0, "")
+    told = [event.type for event in job[0].events.all()]
+    assert told.count("step.late_result") == 1
+    assert "retry_scheduled" not in told
+    assert told.count("retry_state_terminal") == isinstance(error, RuntimeError)
 
 
 def test_questions_are_withdrawn(bench: Bench) -> None:
