@@ -46,9 +46,8 @@ def refuse_exhausted(step: Step, spec: StepSpec) -> None:
 
 @transaction.atomic
 def _retry_or_fail(step: Step, error: str) -> None:
-    """Within the budgets: again after a bounded exponential back-off. What an attempt comes to that is not the
-    step's any more changes nothing, and is told as late; of a step that has ended also that it is tried no
-    more."""
+    """Within the budgets: again after a bounded exponential back-off. What comes of an attempt that is not
+    the step's any more is told as late and changes nothing; of a step that has ended, as over too."""
     engine.locked_job(step.job_id)
     mine = engine.still_mine(step)
     over = not mine and Step.objects.filter(pk=step.pk, status__in=STEP_ENDED).exists()

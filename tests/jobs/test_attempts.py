@@ -14,6 +14,7 @@ from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain, run_step
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, failing, statuses, steps_of
 
 pytestmark = pytest.mark.django_db
@@ -76,30 +77,30 @@ def test_claims_go_by_priority_and_then_first_come(bench: Bench, still: Clock) -
     for priority in (100, 5, 100, 5):
         jobs.append(bench.start(priority=priority))
         still.forward(seconds=1)
-    taken = [claims.claim_step() for _ in range(4)]
+    taken = [claim_step() for _ in range(4)]
     assert [s.job_id for s in taken if s] == [jobs[i].pk for i in (1, 3, 0, 2)]
-    assert claims.claim_step() is None
+    assert claim_step() is None
 
 
 def test_claims_keep_to_their_lanes(bench: Bench, still: Clock) -> None:
     bench.recipe(step("a"), step("each", for_each="{{ inputs.list }}", lane="background"))
     bench.start(inputs={"list": [1]})
-    assert claims.claim_step(["recipes"]).key == "a"
-    assert claims.claim_step(["recipes"]) is None
+    assert claim_step(["recipes"]).key == "a"
+    assert claim_step(["recipes"]) is None
     drain()
     bench.start(priority=50, inputs={"list": [1]})
-    whole = claims.claim_step(["background"])
+    whole = claim_step(["background"])
     assert whole.key == "each"
     engine.expand(step=whole, items=[7])
-    assert claims.claim_step(["recipes"]).key == "a"
-    assert claims.claim_step().key == "each[0]"
+    assert claim_step(["recipes"]).key == "a"
+    assert claim_step().key == "each[0]"
     still.forward(seconds=61)
-    assert claims.claim_step(["background"]).attempts == 2
+    assert claim_step(["background"]).attempts == 2
 
 
 def lose_worker(still: Clock) -> Step:
     """Somebody takes a step and is never heard of again."""
-    taken = claims.claim_step()
+    taken = claim_step()
     assert taken is not None
     still.forward(seconds=61)
     return taken
@@ -109,7 +110,7 @@ def test_a_lost_workers_step_is_taken_over_and_its_late_result_fenced_off(bench:
     bench.recipe(step("a"), step("b", "a"))
     job = bench.start()
     lost = lose_worker(still)
-    new = claims.claim_step()
+    new = claim_step()
     assert new is not None
     assert (new.pk, new.attempts, lost.attempts) == (lost.pk, 2, 1)
     before = AuditEntry.objects.count()
@@ -133,7 +134,7 @@ def test_a_superseded_attempts_failure_schedules_nothing(bench: Bench, still: Cl
     bench.recipe(step("a", action="flaky"))
     job = bench.start()
     lost = lose_worker(still)
-    new = claims.claim_step()
+    new = claim_step()
     assert new is not None
     run_step(lost)
     told = [event.type for event in job.events.all()]
@@ -149,7 +150,7 @@ def test_a_superseded_attempt_starts_no_nested_job(bench: Bench, still: Clock) -
     bench.recipe(step("nest", recipe="inner", inputs={"go": False}, max_failures=1))
     job = bench.start()
     lost = lose_worker(still)
-    new = claims.claim_step()
+    new = claim_step()
     assert new is not None
     run_step(lost)
     assert not Job.objects.filter(parent_step__job=job).exists()
@@ -161,12 +162,12 @@ def test_a_superseded_attempt_starts_no_nested_job(bench: Bench, still: Clock) -
 def test_a_renewed_lease_is_not_taken_over(bench: Bench, still: Clock) -> None:
     bench.recipe(step("a"))
     bench.start()
-    mine = claims.claim_step()
+    mine = claim_step()
     assert mine is not None
     still.forward(seconds=50)
     assert claims.renew_lease(mine)
     still.forward(seconds=50)
-    assert claims.claim_step() is None
+    assert claim_step() is None
 
 
 def test_a_step_that_kills_its_workers_fails_in_the_end(bench: Bench, still: Clock) -> None:
@@ -187,7 +188,7 @@ def test_a_worker_lost_between_its_claim_and_the_jobs_status_holds_nothing_up(
     job = bench.start()
     with monkeypatch.context() as guarded:  # the claim is then made move by move
         guarded.setattr(calls, "steps_claim", lambda wanted: calls.Claim(apart=True))
-        assert claims.pop_ready() is not None
+        assert claims.pop_ready(calls.Wanted(lanes=claims.ALL)) is not None
         still.forward(seconds=61)
     job.refresh_from_db()
     assert job.status == JobStatus.QUEUED
@@ -208,7 +209,7 @@ def test_ready_work_and_lost_workers_call_for_a_wake_up(bench: Bench, still: Clo
     assert wake.wake_if_missed() == 0  # its own wake-up is under way
     still.forward(seconds=1)
     assert (wake.wake_if_missed(), queued()) == (1, 1)
-    claims.claim_step()
+    claim_step()
     still.forward(seconds=59)
     assert wake.wake_if_missed() == 0
     still.forward(seconds=2)

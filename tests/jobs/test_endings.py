@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tasks_app import clock
-from tasks_app.approvals.models import ApprovalStatus
-from tasks_app.jobs import claims
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.jobs.actions import Result, Run, StepFailedError, WaitForApprovals, WaitForOperation, WaitUntil
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide, nested_end, nested_end_due
 from tasks_app.jobs.engine import mark_complete, mark_waiting
@@ -21,7 +20,8 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation, OperationStatus
 from tests.factories import make_deal, make_seller, make_team, make_user
-from tests.jobs.conftest import Bench, statuses, steps_of
+from tests.jobs.claiming import claim_step
+from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 
 pytestmark = pytest.mark.django_db
 
@@ -67,7 +67,7 @@ def test_queued_work_is_never_executed(bench: Bench) -> None:
 def test_the_late_result_of_what_was_executing_is_recorded_and_changes_nothing(bench: Bench) -> None:
     bench.recipe({"id": "a"})
     job = bench.start()
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     cancelled(job)
     assert not mark_complete(step=step, outputs={"too": "late"})
@@ -112,25 +112,64 @@ def test_questions_are_withdrawn(bench: Bench) -> None:
     assert statuses(job) == {"a": "cancelled"}
 
 
+def asked(run: Run) -> Operation:
+    return operation_ensure(
+        purpose=run.purpose("ask"),
+        task_type="get_products",
+        seller=make_seller(),
+        arguments={},
+        actor="system",
+        team=make_team(),
+    )
+
+
 def waits_for_operation(bench: Bench, **fields: object) -> tuple[Job, Operation]:
     made: list[Operation] = []
 
     def ask(run: Run) -> Result:
-        made.append(
-            operation_ensure(
-                purpose=run.purpose("ask"),
-                task_type="get_products",
-                seller=make_seller(),
-                arguments={},
-                actor="system",
-                team=make_team(),
-            )
-        )
+        made.append(asked(run))
         return WaitForOperation(operation_id=made[0].pk)
 
     bench.action("ask", ask)
     bench.recipe({"id": "a", "action": "ask"})
     return bench.run(), made[0]
+
+
+@pytest.mark.parametrize("whom", ["people", "seller"])
+def test_what_a_step_asks_for_while_it_is_cancelled_is_called_off(bench: Bench, whom: str) -> None:
+    """It was asked too late to be called off with the rest, and nobody waits for it."""
+    from orders.questions import ask_deal
+
+    made: list[Approval | Operation] = []
+
+    def ask(run: Run) -> Result:
+        made.append(ask_deal(make_deal()) if whom == "people" else asked(run))
+        cancelled(run.job)
+        if whom == "people":
+            return WaitForApprovals(approval_ids=(made[0].pk,))
+        return WaitForOperation(operation_id=made[0].pk)
+
+    bench.action("ask", ask)
+    bench.recipe({"id": "a", "action": "ask"})
+    assert statuses(bench.run()) == {"a": "cancelled"}
+    made[0].refresh_from_db()
+    assert made[0].status == (ApprovalStatus.VOIDED if whom == "people" else OperationStatus.CANCELED)
+
+
+def test_what_another_attempt_waits_for_is_not_called_off(bench: Bench, still: Clock) -> None:
+    from orders.questions import ask_deal
+
+    question = ask_deal(make_deal())
+    bench.action("ask", lambda run: WaitForApprovals(approval_ids=(question.pk,)))
+    bench.recipe({"id": "a", "action": "ask"})
+    job = bench.start()
+    lost = claim_step()
+    assert lost is not None
+    still.forward(seconds=61)
+    drain()
+    run_step(lost)
+    question.refresh_from_db()
+    assert (question.status, statuses(job)) == ("open", {"a": "awaiting_user_confirmation"})
 
 
 def test_what_was_not_sent_never_is(bench: Bench) -> None:
@@ -192,7 +231,7 @@ def test_a_step_cancelled_while_it_starts_a_nested_job_leaves_none(bench: Bench)
     bench.recipe({"id": "a"}, name="inner")
     bench.recipe({"id": "top", "recipe": "inner"}, name="outer")
     outer = bench.start("outer")
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     cancelled(outer)
     run_step(step)
@@ -264,7 +303,7 @@ def test_an_unknown_job_is_an_error() -> None:
 def test_a_cancelled_step_cannot_be_put_to_sleep(bench: Bench) -> None:
     bench.recipe({"id": "a"})
     job = bench.start()
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     cancelled(job)
     assert not mark_waiting(step=step, status="awaiting_tool", waiting_for={"type": "time"}, reason="x")

@@ -13,7 +13,6 @@ from django.urls import reverse
 
 from tasks_app import clock
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job, Step, StepStatus
 from tasks_app.jobs.presenters import waits_now
 from tasks_app.jobs.recipes import Recipe, _recipes
@@ -21,6 +20,7 @@ from tasks_app.jobs.selectors import ITEMS_READ, STEPS_READ, job_events, job_row
 from tasks_app.jobs.timeline import timeline
 from tasks_app.jobs.way import way_of
 from tasks_app.jobs.worker import run_step
+from tests.jobs.claiming import claim_step
 from tests.ui.pages import ClientOf, page_of, read, stranger
 from tests.ui.seed import Agency
 
