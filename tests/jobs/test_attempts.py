@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django_q.models import OrmQ
 
 from tasks_app.jobs import calls, claims, engine, wake
@@ -164,9 +165,9 @@ def test_a_renewed_lease_is_not_taken_over(bench: Bench, still: Clock) -> None:
     bench.start()
     mine = claim_step()
     assert mine is not None
-    still.forward(seconds=50)
+    still.forward(seconds=settings.STEP_LEASE_S - 1)
     assert claims.renew_lease(mine)
-    still.forward(seconds=50)
+    still.forward(seconds=settings.STEP_LEASE_S - 1)
     assert claim_step() is None
 
 
@@ -210,10 +211,26 @@ def test_ready_work_and_lost_workers_call_for_a_wake_up(bench: Bench, still: Clo
     still.forward(seconds=1)
     assert (wake.wake_if_missed(), queued()) == (1, 1)
     claim_step()
-    still.forward(seconds=59)
+    still.forward(seconds=settings.STEP_LEASE_S - 1)
     assert wake.wake_if_missed() == 0
     still.forward(seconds=2)
     assert (wake.wake_if_missed(), queued()) == (1, 2)
+
+
+def test_as_installed_a_lost_wake_up_costs_two_seconds_and_a_killed_worker_ten(
+    bench: Bench, still: Clock
+) -> None:
+    """The sweep looks once a tick: what it has to see by then must be there a tick earlier."""
+    bench.recipe(step("a"), step("b", "a"))
+    job = bench.start()
+    still.forward(seconds=2 - settings.SWEEP_TICK_S - 0.5)
+    assert wake.wake_if_missed() == 1
+    assert claim_step() is not None
+    still.forward(seconds=10 - settings.SWEEP_TICK_S - 0.5)
+    assert wake.wake_if_missed() == 1
+    drain()
+    assert (bench.ran, statuses(job)) == (["a", "b"], {"a": "completed", "b": "completed"})
+    assert settings.OPERATION_LEASE_S <= settings.STEP_LEASE_S
 
 
 def test_wake_ups_do_not_pile_up_and_a_killed_workers_do_not_count(bench: Bench, still: Clock) -> None:

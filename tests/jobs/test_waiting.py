@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
 from tasks_app import clock, ids
 from tasks_app.adcp.types import Seen
@@ -382,6 +383,29 @@ def test_a_lease_is_renewed_while_the_action_runs(
     job = bench.run()
     assert kept == [True]
     assert (job.status, steps_of(job)["a"].attempts) == ("COMPLETED", 1)
+
+
+def test_asked_to_stop_a_worker_lets_its_leases_run_out(
+    committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """What it does not end before it is killed is another's soon after; what it ends meanwhile counts."""
+    settings.STEP_LEASE_S = 0.3
+    monkeypatch.setattr("tasks_app.stopping.asked", lambda: True)
+    free: list[bool] = []
+
+    def outlives_the_worker(run: Run) -> Result:
+        mine = Step.objects.filter(pk=run.step.pk, lease_until__lt=Now())
+        free.append(wait_until(mine.exists))
+        return Done()
+
+    bench.action("slow", outlives_the_worker)
+    bench.recipe({"id": "a", "action": "slow"})
+    job = bench.start()
+    taken = claim_step()
+    assert taken is not None
+    worker.run_step(taken)
+    job.refresh_from_db()
+    assert (free, job.status) == ([True], "COMPLETED")
 
 
 def test_the_handlers_are_the_ones_the_application_registers() -> None:
