@@ -11,11 +11,12 @@ from rest_framework.test import APIClient
 
 from tasks_app import clock
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
+from tasks_app.jobs.finding import jobs_wanted, wanted_parse
 from tasks_app.jobs.models import Job, Step
 from tasks_app.sellers.models import Seller
 from tests.api.conftest import Open
-from tests.factories import make_deal, make_team
+from tests.factories import make_deal, make_team, make_user
+from tests.jobs.claiming import claim_step
 from tests.operations.making import ask
 
 pytestmark = pytest.mark.django_db
@@ -74,6 +75,33 @@ def test_lists_are_narrowed_by_what_is_awaited_and_what_fails(opened: Open, many
     assert many["back_off"].reference not in listed(api, retrying="false")
     assert listed(api, subject_type="deal") == {many["queued"].reference}
     assert api.get(ROOM, {"waiting_for": "godot"}).status_code == 400
+
+
+def test_lists_are_narrowed_as_the_pages_narrow_them(opened: Open, many: dict[str, Job]) -> None:
+    """A wait that is over is none, and what has ended well has no trouble, though a step of it had."""
+    api, viewer = opened("Auditor"), make_user("Auditor")
+    asleep = Step.objects.filter(job=many["time"], waiting_for__isnull=False)
+    asleep.update(ready_at=clock.now() - timedelta(seconds=1))
+    fine = start(priority=1)
+    Job.objects.filter(pk=fine.pk).update(plan={**fine.plan, "outputs": {}})
+    first = claim_step()
+    assert first is not None
+    Step.objects.filter(pk=first.pk).update(spec={**first.spec, "optional": True})
+    engine.mark_failed(step=first, error="not today")
+    last = claim_step()
+    assert last is not None
+    engine.mark_complete(step=last, outputs={})
+    for of_api, of_pages in (
+        *(({"waiting_for": kind}, {"waits": kind}) for kind in ("operation", "time", "back_off", "event")),
+        ({"failing": "true"}, {"trouble": "failing"}),
+        ({"retrying": "true"}, {"trouble": "retrying"}),
+        ({"older_than_h": "1"}, {"older": "1h"}),
+    ):
+        shown = {job.reference for job in jobs_wanted(viewer, wanted_parse(of_pages))}
+        assert listed(api, **of_api) == shown, of_api
+    fine.refresh_from_db()
+    assert (fine.status, listed(api, waiting_for="time")) == ("COMPLETED", set())
+    assert fine.reference in listed(api, failing="false")
 
 
 def test_lists_are_narrowed_by_age(opened: Open) -> None:
