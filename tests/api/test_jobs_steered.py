@@ -127,6 +127,31 @@ def test_rows_tell_how_a_job_stands_for_one_query_a_page(
     }
 
 
+def test_the_graph_tells_tries_times_waits_and_the_critical_path(opened: Open, many: dict[str, Job]) -> None:
+    graph = opened("Auditor").get(f"{ROOM}{many['back_off'].pk}/graph/").json()
+    again, then = graph["nodes"]
+    assert (again["status"], again["attempt"], again["max_attempts"]) == ("awaiting_tool", 2, 3)
+    assert (again["failures"], again["max_failures"], again["last_error"]) == (1, 3, "busy")
+    assert again["started_at"] is not None
+    assert (again["ended_at"], again["duration_s"]) == (None, None)
+    wait = again["waiting_for"]
+    assert (wait["type"], wait["until"], wait["come"]) == ("back_off", again["next_retry"], False)
+    assert wait["words"].endswith("after: busy")
+    assert (then["status"], then["attempt"], then["waiting_for"]) == ("received", 0, None)
+    assert graph["critical_path"]["steps"] == [again["id"], then["id"]]
+    assert again["critical"] is then["critical"] is True
+    assert 0 < graph["critical_path"]["expected_s"] <= timedelta(days=1).total_seconds()
+    assert (graph["workflow_status"], graph["counts"]) == (
+        "WAITING_SINGLE",
+        {"awaiting_tool": 1, "received": 1},
+    )
+    held = opened("Auditor").get(f"{ROOM}{many['operation'].pk}/graph/").json()
+    assert [one["step"] for one in held["pending_operations"]] == ["buy"]
+    ended = opened("Auditor").get(f"{ROOM}{many['failed'].pk}/graph/").json()
+    assert (ended["workflow_status"], ended["nodes"][0]["last_error"]) == (None, "gone")
+    assert ended["nodes"][0]["duration_s"] >= 0
+
+
 def test_pages_follow_each_other(opened: Open) -> None:
     api = opened("Auditor")
     jobs = [start() for _ in range(5)]

@@ -65,6 +65,21 @@ def test_the_failure_budget_is_exhausted(bench: Bench, still: Clock) -> None:
     assert statuses(job)["b"] == "cancelled"
 
 
+def test_as_nothing_else_is_said_three_tries_after_one_and_two_seconds(bench: Bench, still: Clock) -> None:
+    bench.action("flaky", failing(99, lambda: OSError("connection reset")))
+    bench.recipe(step("a", action="flaky"))
+    job = bench.run()
+    waits = []
+    while (waiting := steps_of(job)["a"]).status != "failed":
+        waits.append((waiting.ready_at - still.now).total_seconds())
+        still.forward(seconds=waits[-1])
+        drain()
+    assert (waits, waiting.attempts, job.priority, waiting.priority) == ([1, 2], 3, 100, 100)
+    assert waiting.error == "attempt_budget_exhausted after 3: OSError: connection reset"
+    decided = [one.type for one in job.events.order_by("id") if not one.type.startswith(("job.", "step."))]
+    assert decided == ["retry_scheduled", "retry_scheduled", "attempt_budget_exhausted"]
+
+
 def test_what_cannot_help_is_not_tried_again(bench: Bench) -> None:
     bench.action("refused", failing(1, lambda: StepFailedError("rejected")))
     bench.recipe(step("a", action="refused"))
@@ -258,6 +273,12 @@ def test_a_drain_is_bounded_and_wakes_the_next(
     assert drain() == 0
     monkeypatch.setattr("tasks_app.jobs.worker._DRAIN_S", 45)
     assert drain() == 3
+
+
+def test_a_slice_is_fifty_steps(bench: Bench) -> None:
+    bench.recipe(*(step(f"s{n}") for n in range(51)))
+    bench.start()
+    assert (drain(), drain()) == (50, 1)
 
 
 @pytest.mark.parametrize(
