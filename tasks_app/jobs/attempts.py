@@ -49,7 +49,7 @@ def _retry_or_fail(step: Step, error: str) -> None:
     """Within the budgets: again after a bounded exponential back-off. What comes of an attempt that is not
     the step's any more is told as late and changes nothing; of a step that has ended, as over too."""
     engine.locked_job(step.job_id)
-    mine = engine.still_mine(step)
+    mine = engine.still_mine(step, late={"error": error})
     over = not mine and Step.objects.filter(pk=step.pk, status__in=STEP_ENDED).exists()
     failures = step.failures + 1
     decision = decide(

@@ -136,7 +136,13 @@ def test_a_lost_workers_step_is_taken_over_and_its_late_result_fenced_off(bench:
     assert not engine.mark_waiting(step=lost, status="awaiting_tool", waiting_for={}, reason="late")
     assert not engine.expand(step=lost, items=[1, 2])
     assert AuditEntry.objects.count() == before
-    assert WorkflowEvent.objects.filter(job=job, type="step.late_result").count() == 4
+    late = WorkflowEvent.objects.filter(job=job, type="step.late_result").order_by("id")
+    assert [event.payload for event in late] == [
+        {"outputs": {"late": True}},
+        {"error": "late"},
+        {"waiting_for": {}},
+        {"items": 2},
+    ]
     assert engine.mark_complete(step=new, outputs={"late": False})
     assert not engine.mark_complete(step=new, outputs={"again": True})
     assert steps_of(job)["a"].outputs == {"late": False}
