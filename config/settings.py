@@ -301,7 +301,8 @@ Q_CLUSTER = {
     "queue_limit": 16,
     "label": "Queue",
 }
-STEP_LEASE_S = _positive("FLIGHTDECK_STEP_LEASE_S", 60)
+# With the sweep's tick: what a killed worker had in hand is another's within ten seconds.
+STEP_LEASE_S = _positive("FLIGHTDECK_STEP_LEASE_S", 7)
 DRAIN_STEPS = 50
 # Later than this a scheduled start is missed: run once for all that were, or skipped, as the schedule says.
 SCHEDULE_GRACE = timedelta(seconds=_positive("FLIGHTDECK_SCHEDULE_GRACE_S", 300))
@@ -321,7 +322,7 @@ if min(STREAMS, STREAMS_PER_USER) < 1:
 POLL_SCALE = _positive("FLIGHTDECK_POLL_SCALE", 1.0)
 SWEEP_TICK_S = _positive("FLIGHTDECK_SWEEP_TICK_S", 1.0)
 SWEEP_BATCH = env.int("FLIGHTDECK_SWEEP_BATCH", 200)
-OPERATION_LEASE_S = _positive("FLIGHTDECK_OPERATION_LEASE_S", 20)
+OPERATION_LEASE_S = _positive("FLIGHTDECK_OPERATION_LEASE_S", 7)
 CALL_TIMEOUT_S = _positive("FLIGHTDECK_CALL_TIMEOUT_S", 60)
 WORKING_TIMEOUT_S = _positive("FLIGHTDECK_WORKING_TIMEOUT_S", 300)
 OPERATION_DEADLINES = {

@@ -19,6 +19,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.commands import search as commands_search
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import bulk, handlers
+        from tasks_app.jobs import checks as jobs_checks  # noqa: F401 (registers itself)
         from tasks_app.jobs import explain as jobs_explain
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
         from tasks_app.notifications import mail, team_webhook

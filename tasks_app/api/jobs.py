@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
@@ -18,7 +18,6 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from tasks_app import clock
 from tasks_app.api.base import RoomViewSet
 from tasks_app.api.job_events import (
     EventPageSerializer,
@@ -42,14 +41,15 @@ from tasks_app.api.job_steering import (
 from tasks_app.api.problems import problem
 from tasks_app.api.selectors import jobs_of
 from tasks_app.api.serializers import JobDetailSerializer, JobSerializer, ReasonSerializer, RetrySerializer
+from tasks_app.jobs import finding
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
 from tasks_app.jobs.graph import graph_version, job_graph, job_steps
-from tasks_app.jobs.models import STEP_ENDED, WAITING, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.progress import resume_token, workflow_statuses
 from tasks_app.jobs.resuming import job_resume
 from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.steering import job_priority_set, step_input_give, step_skip
-from tasks_app.jobs.waits import WAIT_TYPES, stored_type
+from tasks_app.jobs.waits import WAIT_TYPES
 from tasks_app.lifecycle.transitions import allowed_transitions
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_JOB
@@ -66,7 +66,8 @@ _UNCHANGED = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, des
 class JobFilter(filters.FilterSet):
     """Of one status, recipe or subject; that wait for one kind of thing; that fail or try again; of an age.
 
-    `failing`: a step has failed; `retrying`: an open step has failed before and is tried again;
+    As the list of the pages finds them (`jobs.finding`). `failing`: the job failed, or is open and a step of
+    it has; `retrying`: a step of an open job has failed and waits for its next try, or has it now;
     `older_than_h`: begun at least so many hours ago.
     """
 
@@ -84,23 +85,16 @@ class JobFilter(filters.FilterSet):
         fields: list[str] = []
 
     def waiting_for_one(self, queryset: QuerySet[Job], _name: str, value: str) -> QuerySet[Job]:
-        asleep = Q(status__in=WAITING, waiting_for__contains={"type": stored_type(value)})
-        return queryset.filter(_has_step(asleep))
+        return queryset.filter(finding.waiting_for(value))
 
     def with_failed(self, queryset: QuerySet[Job], _name: str, value: bool) -> QuerySet[Job]:
-        failed = _has_step(Q(status=StepStatus.FAILED))
-        return queryset.filter(failed if value else ~failed)
+        return queryset.filter(finding.failing() if value else ~finding.failing())
 
     def with_retried(self, queryset: QuerySet[Job], _name: str, value: bool) -> QuerySet[Job]:
-        retried = _has_step(Q(failures__gt=0) & ~Q(status__in=STEP_ENDED))
-        return queryset.filter(retried if value else ~retried)
+        return queryset.filter(finding.retrying() if value else ~finding.retrying())
 
     def of_age(self, queryset: QuerySet[Job], _name: str, value: Any) -> QuerySet[Job]:
-        return queryset.filter(created_at__lte=clock.now() - timedelta(hours=float(value)))
-
-
-def _has_step(which: Q) -> Exists:
-    return Exists(Step.objects.filter(which, job=OuterRef("pk")))
+        return queryset.filter(finding.older_than(timedelta(hours=float(value))))
 
 
 @extend_schema_view(

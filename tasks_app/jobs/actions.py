@@ -117,6 +117,11 @@ def action_register(name: str, action: Action, *, kind: str) -> None:
         raise ValueError(f"action {name} is registered already")
 
 
+def action_known(name: str) -> bool:
+    """Whether somebody registered it."""
+    return name in _actions
+
+
 def action_is_pure(name: str) -> bool:
     """Whether an action has nothing but its outputs: to run it again changes nothing."""
     return name in _actions and _actions[name][1] == ActionKind.PURE

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import structlog
+from django.db import transaction
 
 from tasks_app.commands.boundary import EffectRefusedError
 from tasks_app.jobs import claims, engine, events
 from tasks_app.jobs.actions import StepFailedError
-from tasks_app.jobs.models import Step, StepStatus
+from tasks_app.jobs.models import STEP_ENDED, Step, StepStatus
 from tasks_app.jobs.recipes import RecipeError, StepSpec
 from tasks_app.jobs.retries import Budget, decide
 from tasks_app.jobs.templates import TemplateFailedError
@@ -43,15 +44,25 @@ def refuse_exhausted(step: Step, spec: StepSpec) -> None:
         raise StepFailedError(f"{decision.code}: {lost} workers ended without a result")
 
 
+@transaction.atomic
 def _retry_or_fail(step: Step, error: str) -> None:
-    """Within the budgets: again after a bounded exponential back-off."""
+    """Within the budgets: again after a bounded exponential back-off. What comes of an attempt that is not
+    the step's any more is told as late and changes nothing; of a step that has ended, as over too."""
+    engine.locked_job(step.job_id)
+    mine = engine.still_mine(step, late={"error": error})
+    over = not mine and Step.objects.filter(pk=step.pk, status__in=STEP_ENDED).exists()
     failures = step.failures + 1
     decision = decide(
         attempts=failures + claims.lost_attempts(step),
         failures=failures,
         budget=_budget(StepSpec.of_step(step.spec)),
+        over=over,
     )
-    events.record(step.job, decision.code, step=step, payload={"failures": failures, "error": error[:500]})
+    if mine or over:
+        told = {"failures": failures, "error": error[:500]}
+        events.record(step.job, decision.code, step=step, payload=told)
+    if not mine:
+        return
     if not decision.again:
         engine.mark_failed(step=step, error=f"{decision.code} after {failures}: {error}")
         return

@@ -20,34 +20,23 @@ from tasks_app.people.actors import SYSTEM
 ALL = tuple(Lane.values)
 
 
-def claim_step(lanes: Sequence[str] | None = None) -> Step | None:
-    """Take the next ready step of `lanes` (None: of all), and have its job run."""
-    taken = claim_steps(calls.Wanted(lanes=tuple(lanes or ALL)))
-    return taken[0] if taken else None
-
-
 def claim_steps(wanted: calls.Wanted, *, claim: calls.Claim | None = None) -> list[Step]:
     """Take the next ready steps, and have their jobs run. `claim`: what was taken with a completion."""
-    taken = _popped(claim or calls.steps_claim(wanted), wanted.lanes)
+    taken = pop_ready(wanted, claim=claim)
     for one in taken:
         if not one.running:
             engine.mark_running(job_id=one.step.job_id)
     return [one.step for one in taken]
 
 
-def pop_ready(lanes: Sequence[str] | None = None) -> Step | None:
-    """Take the next ready step of `lanes` (None: of all), lowest priority number first, then first come: the
-    attempt and the lease are durable before the work. Also takes over steps whose worker stopped renewing its
-    lease."""
-    wanted = calls.Wanted(lanes=tuple(lanes or ALL))
-    return next((one.step for one in _popped(calls.steps_claim(wanted), wanted.lanes)), None)
-
-
-def _popped(claim: calls.Claim, lanes: Sequence[str]) -> tuple[calls.Taken, ...]:
-    """What was claimed, taken move by move where it has to be."""
+def pop_ready(wanted: calls.Wanted, *, claim: calls.Claim | None = None) -> tuple[calls.Taken, ...]:
+    """Take the next ready steps, lowest priority number first, then first come: attempts and leases are
+    durable before the work. Also takes over steps whose worker stopped renewing its lease. What the call to
+    the database leaves is taken move by move."""
+    claim = claim or calls.steps_claim(wanted)
     if not claim.apart:
         return claim.taken
-    step = _take_next(lanes)
+    step = _take_next(wanted.lanes)
     return () if step is None else (calls.Taken(step=step, running=False),)
 
 

@@ -129,7 +129,19 @@ def _cut_short(
 def waits_withdraw(steps: Iterable[Step], reason: str) -> None:
     """Call off what steps wait for, in the caller's commit and before it locks their job: questions that are
     open, and what has not been sent."""
-    waits = [step.waiting_for for step in steps if step.waiting_for]
+    _withdraw([step.waiting_for for step in steps if step.waiting_for], reason)
+
+
+def late_wait_withdraw(step: Step, wait: dict[str, Any]) -> None:
+    """Call off what an attempt was to wait for whose step was cancelled meanwhile, in the caller's commit: it
+    came too late to be called off with the rest. What another attempt, or a retry of the job, may wait for
+    stays."""
+    alone = Step.objects.filter(pk=step.pk, job__retried_by__isnull=True)
+    if alone.filter(status=StepStatus.CANCELLED).exists():
+        _withdraw([wait], f"{step.key} was cancelled meanwhile")
+
+
+def _withdraw(waits: list[dict[str, Any]], reason: str) -> None:
     _withdraw_questions(waits, reason)
     _withdraw_unsent(waits, reason)
 

@@ -70,7 +70,7 @@ def mark_running(*, job_id: uuid.UUID) -> None:
 def complete_apart(*, step: Step, outputs: dict[str, Any]) -> bool:
     """`mark_complete()` move by move: what needs an expression, or a guard's word."""
     job = locked_job(step.job_id)
-    current = _mine(step)
+    current = _mine(step, {"outputs": outputs})
     if current is None:
         return False
     _complete(job, current, outputs)
@@ -86,7 +86,7 @@ def _count_active(job: Job, steps: int) -> None:
 def mark_failed(*, step: Step, error: str) -> bool:
     """Fail a step for good: what depends on it is cancelled, independent branches go on."""
     job = locked_job(step.job_id)
-    current = _mine(step)
+    current = _mine(step, {"error": error})
     if current is None:
         return False
     _fail(job, current, error)
@@ -106,7 +106,7 @@ def mark_waiting(
 ) -> bool:
     """Put a step to sleep, holding no worker. `over`: what it waits for has come already (the caller
     holds that row's lock); `ready_in`: it wakes by itself."""
-    current = _mine(step)
+    current = _mine(step, {"waiting_for": waiting_for})
     if current is None:
         return False
     ready_at = clock.now() if over else clock.now() + ready_in if ready_in is not None else None
@@ -124,7 +124,7 @@ def mark_waiting(
 def expand(*, step: Step, items: list[Any]) -> bool:
     """Fan a for_each step out: one step per item; the step itself sleeps until all have ended."""
     job = locked_job(step.job_id)
-    current = _mine(step)
+    current = _mine(step, {"items": len(items)})
     if current is None:
         return False
     if not items:
@@ -175,17 +175,19 @@ def locked_job(job_id: uuid.UUID) -> Job:
     return jobs.defer("plan", "inputs").get(pk=job_id)
 
 
-def still_mine(step: Step) -> bool:
-    """Whether this attempt still owns the step, which is locked until the caller's commit."""
-    return _mine(step) is not None
+def still_mine(step: Step, *, late: dict[str, Any] | None = None) -> bool:
+    """Whether this attempt still owns the step, which is locked until the caller's commit; else what it came
+    to, `late`, is recorded as stale."""
+    return _mine(step, late or {}) is not None
 
 
-def _mine(step: Step) -> Step | None:
-    """The stored step, locked, if this attempt still owns it."""
+def _mine(step: Step, late: dict[str, Any]) -> Step | None:
+    """The stored step, locked, if this attempt still owns it; else `late` is recorded as its stale result."""
     steps = Step.objects.select_related("job").defer("job__plan", "job__inputs")
     current = steps.select_for_update(no_key=True, of=("self",)).get(pk=step.pk)
     if current.status != S.EXECUTING or current.attempts != step.attempts:
-        events.record(current.job, "step.late_result", step=step, occurrence=f":{uuid.uuid4().hex[:8]}")
+        again = f":{uuid.uuid4().hex[:8]}"
+        events.record(current.job, "step.late_result", step=step, payload=late, occurrence=again)
         return None
     return current
 

@@ -1,4 +1,5 @@
-"""Finding jobs: by recipe, state, what they wait for, trouble, age. One filter for list, API and bulk."""
+"""Finding jobs: by recipe, state, what they wait for, trouble, age. The list's filter and the API's are made
+of the same conditions."""
 
 from __future__ import annotations
 
@@ -106,28 +107,37 @@ def narrow(rows: QuerySet[Job], wanted: Wanted) -> QuerySet[Job]:
     if wanted.q:
         asked &= Q(reference__istartswith=wanted.q)
     if wanted.older:
-        asked &= Q(created_at__lt=clock.now() - AGES[wanted.older][1])
+        asked &= older_than(AGES[wanted.older][1])
     if wanted.waits:
-        asked &= Q(ended_at=None, pk__in=_waiting_for(wanted.waits))
+        asked &= waiting_for(wanted.waits)
     if wanted.trouble:
-        asked &= _failing() if wanted.trouble == "failing" else _retrying()
+        asked &= failing() if wanted.trouble == "failing" else retrying()
     return rows.filter(asked)
 
 
-def _waiting_for(kind: str) -> QuerySet[Step, uuid.UUID]:
-    """Jobs of steps that still wait for that."""
+def older_than(age: timedelta) -> Q:
+    """Started at least so long ago."""
+    return Q(created_at__lte=clock.now() - age)
+
+
+def waiting_for(kind: str) -> Q:
+    """A step of it waits for that, a WaitType, and it has not come yet."""
+    return Q(ended_at=None, pk__in=_with_wait(kind))
+
+
+def _with_wait(kind: str) -> QuerySet[Step, uuid.UUID]:
     asleep = Q(ready_at=None) | Q(ready_at__gt=clock.now())
     rows = Step.objects.filter(asleep, status__in=WAITING, waiting_for__contains={"type": stored_type(kind)})
     return rows.values_list("job", flat=True)
 
 
-def _retrying() -> Q:
+def retrying() -> Q:
     """A step that has failed waits for its next try, or has it now."""
     again = Step.objects.filter(status=StepStatus.EXECUTING, failures__gt=0).values_list("job", flat=True)
-    return Q(ended_at=None) & (Q(pk__in=_waiting_for(WaitType.BACK_OFF)) | Q(pk__in=again))
+    return Q(ended_at=None) & (Q(pk__in=_with_wait(WaitType.BACK_OFF)) | Q(pk__in=again))
 
 
-def _failing() -> Q:
+def failing() -> Q:
     """The job failed, or will when what is independent of the failed step has ended."""
     failed = Step.objects.filter(status=StepStatus.FAILED, job__ended_at=None).values_list("job", flat=True)
     return Q(status=JobStatus.FAILED) | Q(ended_at=None, pk__in=failed)

@@ -13,6 +13,7 @@ import structlog
 from django.conf import settings
 from django.db import close_old_connections, connection
 
+from tasks_app import stopping
 from tasks_app.jobs.claims import renew_lease
 from tasks_app.jobs.models import Step
 
@@ -50,7 +51,8 @@ class _Keeper:
                 self._next = time.monotonic() + pause
                 self._turn.wait(pause)
                 held = list(self._held.values())
-            if held:
+            # Asked to stop, it lets them run out: what this process does not end meanwhile is another's.
+            if held and not stopping.asked():
                 self._renew(held)
 
     def _renew(self, held: list[Step]) -> None:

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 # An input that an expression needs: not one that it asks for first, or has a default for.
 _INPUT = re.compile(r"\binputs\.([A-Za-z0-9_]+)\b(?!\s*(?:is\s+(?:not\s+)?defined|\|\s*default))")
-_REFERENCE = re.compile(r"\bsteps\.([A-Za-z0-9_]+)")
+# steps.name, steps["name"]
+_REFERENCE = re.compile(r"""\bsteps(?:\.|\[\s*["'])([A-Za-z0-9_]+)""")
 _STEPS = re.compile(r"\bsteps\b")
 
 
@@ -174,6 +175,11 @@ def recipe_named(name: str) -> Recipe:
         return _recipes[name]
     except KeyError:
         raise RecipeError(f"there is no recipe {name!r}; known: {', '.join(sorted(_recipes))}") from None
+
+
+def recipes_known() -> dict[str, Recipe]:
+    """The registered recipes by name."""
+    return dict(_recipes)
 
 
 def recipe_titles() -> dict[str, str]:

@@ -137,11 +137,12 @@ _KINDS: dict[str, tuple[str, Words]] = {
     "step.abandoned": ("stopped", _plain("Not needed: what it depends on failed")),
     "step.adopted": ("done", _plain("Taken over from the job it retries")),
     "step.taken_over": ("overdue", _plain("Its worker was gone; another took over")),
-    "step.late_result": ("differs", _plain("A late result of an earlier try was set aside")),
+    "step.late_result": ("differs", _plain("A result came too late and was set aside")),
     "step.recovered": ("overdue", _plain("A lost wake-up was made up for")),
     "step.skipped": ("stopped", _plain("Was skipped by a person")),
     "step.event": ("done", _event),
     "step.input": ("person", _plain("Was given by hand what it waited for")),
     "job.priority": ("waiting", _prioritised),
     "retry_succeeded": ("done", _succeeded),
+    "retry_state_terminal": ("differs", _plain("Failed after it had ended; not tried again")),
 }

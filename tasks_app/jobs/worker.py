@@ -26,6 +26,7 @@ from tasks_app.jobs.actions import (
     action_perform,
 )
 from tasks_app.jobs.attempts import attempt, refuse_exhausted
+from tasks_app.jobs.endings import late_wait_withdraw
 from tasks_app.jobs.hand import Hand
 from tasks_app.jobs.leases import lease_kept
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
@@ -188,13 +189,16 @@ def _settle(step: Step, result: Result | None) -> None:
 def _wait_for_operation(step: Step, wait: WaitForOperation) -> None:
     # The operation's lock orders us before or after its publication: the wake-up cannot fall between.
     operation = Operation.objects.select_for_update(no_key=True).get(pk=wait.operation_id)
-    engine.mark_waiting(
+    waiting_for = {"type": "operation", "id": str(operation.pk)}
+    slept = engine.mark_waiting(
         step=step,
         status=StepStatus.AWAITING_TOOL,
         reason=f"{operation.task_type} is out with the seller",
-        waiting_for={"type": "operation", "id": str(operation.pk)},
+        waiting_for=waiting_for,
         over=operation.published_at is not None,
     )
+    if not slept:
+        late_wait_withdraw(step, waiting_for)
 
 
 @transaction.atomic
@@ -203,10 +207,13 @@ def _wait_for_approvals(step: Step, wait: WaitForApprovals) -> None:
         Approval.objects.filter(pk__in=wait.approval_ids).order_by("pk").select_for_update(no_key=True)
     )
     still_open = [a for a in approvals if a.status == ApprovalStatus.OPEN]
-    engine.mark_waiting(
+    waiting_for = {"type": "approvals", "ids": [str(pk) for pk in wait.approval_ids]}
+    slept = engine.mark_waiting(
         step=step,
         status=StepStatus.AWAITING_USER,
         reason=f"{len(still_open)} decisions are open",
-        waiting_for={"type": "approvals", "ids": [str(pk) for pk in wait.approval_ids]},
+        waiting_for=waiting_for,
         over=not still_open,
     )
+    if not slept:
+        late_wait_withdraw(step, waiting_for)

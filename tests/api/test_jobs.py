@@ -9,10 +9,10 @@ from pytest_django import DjangoAssertNumQueries
 
 from orders.models import Deal
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job, Step
 from tests.api.conftest import Open
 from tests.factories import make_deal, make_team
+from tests.jobs.claiming import claim_step
 
 pytestmark = pytest.mark.django_db
 ROOM = "/api/v1/jobs/"

@@ -11,11 +11,12 @@ from rest_framework.test import APIClient
 
 from tasks_app import clock
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
+from tasks_app.jobs.finding import jobs_wanted, wanted_parse
 from tasks_app.jobs.models import Job, Step
 from tasks_app.sellers.models import Seller
 from tests.api.conftest import Open
-from tests.factories import make_deal, make_team
+from tests.factories import make_deal, make_team, make_user
+from tests.jobs.claiming import claim_step
 from tests.operations.making import ask
 
 pytestmark = pytest.mark.django_db
@@ -76,6 +77,33 @@ def test_lists_are_narrowed_by_what_is_awaited_and_what_fails(opened: Open, many
     assert api.get(ROOM, {"waiting_for": "godot"}).status_code == 400
 
 
+def test_lists_are_narrowed_as_the_pages_narrow_them(opened: Open, many: dict[str, Job]) -> None:
+    """A wait that is over is none, and what has ended well has no trouble, though a step of it had."""
+    api, viewer = opened("Auditor"), make_user("Auditor")
+    asleep = Step.objects.filter(job=many["time"], waiting_for__isnull=False)
+    asleep.update(ready_at=clock.now() - timedelta(seconds=1))
+    fine = start(priority=1)
+    Job.objects.filter(pk=fine.pk).update(plan={**fine.plan, "outputs": {}})
+    first = claim_step()
+    assert first is not None
+    Step.objects.filter(pk=first.pk).update(spec={**first.spec, "optional": True})
+    engine.mark_failed(step=first, error="not today")
+    last = claim_step()
+    assert last is not None
+    engine.mark_complete(step=last, outputs={})
+    for of_api, of_pages in (
+        *(({"waiting_for": kind}, {"waits": kind}) for kind in ("operation", "time", "back_off", "event")),
+        ({"failing": "true"}, {"trouble": "failing"}),
+        ({"retrying": "true"}, {"trouble": "retrying"}),
+        ({"older_than_h": "1"}, {"older": "1h"}),
+    ):
+        shown = {job.reference for job in jobs_wanted(viewer, wanted_parse(of_pages))}
+        assert listed(api, **of_api) == shown, of_api
+    fine.refresh_from_db()
+    assert (fine.status, listed(api, waiting_for="time")) == ("COMPLETED", set())
+    assert fine.reference in listed(api, failing="false")
+
+
 def test_lists_are_narrowed_by_age(opened: Open) -> None:
     api, young, old = opened("Auditor"), start(), start()
     Job.objects.filter(pk=old.pk).update(created_at=clock.now() - timedelta(hours=30))
@@ -97,6 +125,31 @@ def test_rows_tell_how_a_job_stands_for_one_query_a_page(
         many["failed"].reference: None,
         many["queued"].reference: "RUNNING",
     }
+
+
+def test_the_graph_tells_tries_times_waits_and_the_critical_path(opened: Open, many: dict[str, Job]) -> None:
+    graph = opened("Auditor").get(f"{ROOM}{many['back_off'].pk}/graph/").json()
+    again, then = graph["nodes"]
+    assert (again["status"], again["attempt"], again["max_attempts"]) == ("awaiting_tool", 2, 3)
+    assert (again["failures"], again["max_failures"], again["last_error"]) == (1, 3, "busy")
+    assert again["started_at"] is not None
+    assert (again["ended_at"], again["duration_s"]) == (None, None)
+    wait = again["waiting_for"]
+    assert (wait["type"], wait["until"], wait["come"]) == ("back_off", again["next_retry"], False)
+    assert wait["words"].endswith("after: busy")
+    assert (then["status"], then["attempt"], then["waiting_for"]) == ("received", 0, None)
+    assert graph["critical_path"]["steps"] == [again["id"], then["id"]]
+    assert again["critical"] is then["critical"] is True
+    assert 0 < graph["critical_path"]["expected_s"] <= timedelta(days=1).total_seconds()
+    assert (graph["workflow_status"], graph["counts"]) == (
+        "WAITING_SINGLE",
+        {"awaiting_tool": 1, "received": 1},
+    )
+    held = opened("Auditor").get(f"{ROOM}{many['operation'].pk}/graph/").json()
+    assert [one["step"] for one in held["pending_operations"]] == ["buy"]
+    ended = opened("Auditor").get(f"{ROOM}{many['failed'].pk}/graph/").json()
+    assert (ended["workflow_status"], ended["nodes"][0]["last_error"]) == (None, "gone")
+    assert ended["nodes"][0]["duration_s"] >= 0
 
 
 def test_pages_follow_each_other(opened: Open) -> None:

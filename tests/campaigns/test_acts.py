@@ -15,7 +15,6 @@ from orders.models import Deal, DealStatus
 from orders.questions import ask_deal
 from tasks_app.approvals.models import ApprovalStatus
 from tasks_app.jobs import engine
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
@@ -31,6 +30,7 @@ from tests.factories import (
     make_team,
     make_user,
 )
+from tests.jobs.claiming import claim_step
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,6 @@ from orders.models import Deal, DealStatus
 from orders.questions import ask_deal
 from tasks_app.approvals.models import ApprovalStatus
 from tasks_app.jobs import engine
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.endings import JobRefusedError, job_cancel
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.jobs.retrying import job_retry
@@ -19,6 +18,7 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.sellers.models import Seller
 from tests.campaigns.briefs import brief
 from tests.factories import make_advertiser, make_deal, make_seller, make_user
+from tests.jobs.claiming import claim_step
 
 pytestmark = pytest.mark.django_db
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django_q.models import OrmQ
 
 from tasks_app.jobs import calls, claims, engine, wake
@@ -14,6 +15,7 @@ from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain, run_step
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, failing, statuses, steps_of
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +65,21 @@ def test_the_failure_budget_is_exhausted(bench: Bench, still: Clock) -> None:
     assert statuses(job)["b"] == "cancelled"
 
 
+def test_as_nothing_else_is_said_three_tries_after_one_and_two_seconds(bench: Bench, still: Clock) -> None:
+    bench.action("flaky", failing(99, lambda: OSError("connection reset")))
+    bench.recipe(step("a", action="flaky"))
+    job = bench.run()
+    waits = []
+    while (waiting := steps_of(job)["a"]).status != "failed":
+        waits.append((waiting.ready_at - still.now).total_seconds())
+        still.forward(seconds=waits[-1])
+        drain()
+    assert (waits, waiting.attempts, job.priority, waiting.priority) == ([1, 2], 3, 100, 100)
+    assert waiting.error == "attempt_budget_exhausted after 3: OSError: connection reset"
+    decided = [one.type for one in job.events.order_by("id") if not one.type.startswith(("job.", "step."))]
+    assert decided == ["retry_scheduled", "retry_scheduled", "attempt_budget_exhausted"]
+
+
 def test_what_cannot_help_is_not_tried_again(bench: Bench) -> None:
     bench.action("refused", failing(1, lambda: StepFailedError("rejected")))
     bench.recipe(step("a", action="refused"))
@@ -76,30 +93,30 @@ def test_claims_go_by_priority_and_then_first_come(bench: Bench, still: Clock) -
     for priority in (100, 5, 100, 5):
         jobs.append(bench.start(priority=priority))
         still.forward(seconds=1)
-    taken = [claims.claim_step() for _ in range(4)]
+    taken = [claim_step() for _ in range(4)]
     assert [s.job_id for s in taken if s] == [jobs[i].pk for i in (1, 3, 0, 2)]
-    assert claims.claim_step() is None
+    assert claim_step() is None
 
 
 def test_claims_keep_to_their_lanes(bench: Bench, still: Clock) -> None:
     bench.recipe(step("a"), step("each", for_each="{{ inputs.list }}", lane="background"))
     bench.start(inputs={"list": [1]})
-    assert claims.claim_step(["recipes"]).key == "a"
-    assert claims.claim_step(["recipes"]) is None
+    assert claim_step(["recipes"]).key == "a"
+    assert claim_step(["recipes"]) is None
     drain()
     bench.start(priority=50, inputs={"list": [1]})
-    whole = claims.claim_step(["background"])
+    whole = claim_step(["background"])
     assert whole.key == "each"
     engine.expand(step=whole, items=[7])
-    assert claims.claim_step(["recipes"]).key == "a"
-    assert claims.claim_step().key == "each[0]"
+    assert claim_step(["recipes"]).key == "a"
+    assert claim_step().key == "each[0]"
     still.forward(seconds=61)
-    assert claims.claim_step(["background"]).attempts == 2
+    assert claim_step(["background"]).attempts == 2
 
 
 def lose_worker(still: Clock) -> Step:
     """Somebody takes a step and is never heard of again."""
-    taken = claims.claim_step()
+    taken = claim_step()
     assert taken is not None
     still.forward(seconds=61)
     return taken
@@ -109,7 +126,7 @@ def test_a_lost_workers_step_is_taken_over_and_its_late_result_fenced_off(bench:
     bench.recipe(step("a"), step("b", "a"))
     job = bench.start()
     lost = lose_worker(still)
-    new = claims.claim_step()
+    new = claim_step()
     assert new is not None
     assert (new.pk, new.attempts, lost.attempts) == (lost.pk, 2, 1)
     before = AuditEntry.objects.count()
@@ -119,7 +136,13 @@ def test_a_lost_workers_step_is_taken_over_and_its_late_result_fenced_off(bench:
     assert not engine.mark_waiting(step=lost, status="awaiting_tool", waiting_for={}, reason="late")
     assert not engine.expand(step=lost, items=[1, 2])
     assert AuditEntry.objects.count() == before
-    assert WorkflowEvent.objects.filter(job=job, type="step.late_result").count() == 4
+    late = WorkflowEvent.objects.filter(job=job, type="step.late_result").order_by("id")
+    assert [event.payload for event in late] == [
+        {"outputs": {"late": True}},
+        {"error": "late"},
+        {"waiting_for": {}},
+        {"items": 2},
+    ]
     assert engine.mark_complete(step=new, outputs={"late": False})
     assert not engine.mark_complete(step=new, outputs={"again": True})
     assert steps_of(job)["a"].outputs == {"late": False}
@@ -128,13 +151,28 @@ def test_a_lost_workers_step_is_taken_over_and_its_late_result_fenced_off(bench:
     assert verified(job)
 
 
+def test_a_superseded_attempts_failure_schedules_nothing(bench: Bench, still: Clock) -> None:
+    bench.action("flaky", failing(1, lambda: OSError("connection reset")))
+    bench.recipe(step("a", action="flaky"))
+    job = bench.start()
+    lost = lose_worker(still)
+    new = claim_step()
+    assert new is not None
+    run_step(lost)
+    told = [event.type for event in job.events.all()]
+    assert (told.count("step.late_result"), told.count("retry_scheduled")) == (1, 0)
+    run_step(new)
+    done = steps_of(job)["a"]
+    assert (done.status, done.failures) == ("completed", 0)
+
+
 def test_a_superseded_attempt_starts_no_nested_job(bench: Bench, still: Clock) -> None:
     """Also one that is over as soon as it is begun: the attempt that owns the step finds none in its way."""
     bench.recipe(step("x", condition="{{ inputs.go }}"), name="inner")
     bench.recipe(step("nest", recipe="inner", inputs={"go": False}, max_failures=1))
     job = bench.start()
     lost = lose_worker(still)
-    new = claims.claim_step()
+    new = claim_step()
     assert new is not None
     run_step(lost)
     assert not Job.objects.filter(parent_step__job=job).exists()
@@ -146,12 +184,12 @@ def test_a_superseded_attempt_starts_no_nested_job(bench: Bench, still: Clock) -
 def test_a_renewed_lease_is_not_taken_over(bench: Bench, still: Clock) -> None:
     bench.recipe(step("a"))
     bench.start()
-    mine = claims.claim_step()
+    mine = claim_step()
     assert mine is not None
-    still.forward(seconds=50)
+    still.forward(seconds=settings.STEP_LEASE_S - 1)
     assert claims.renew_lease(mine)
-    still.forward(seconds=50)
-    assert claims.claim_step() is None
+    still.forward(seconds=settings.STEP_LEASE_S - 1)
+    assert claim_step() is None
 
 
 def test_a_step_that_kills_its_workers_fails_in_the_end(bench: Bench, still: Clock) -> None:
@@ -172,7 +210,7 @@ def test_a_worker_lost_between_its_claim_and_the_jobs_status_holds_nothing_up(
     job = bench.start()
     with monkeypatch.context() as guarded:  # the claim is then made move by move
         guarded.setattr(calls, "steps_claim", lambda wanted: calls.Claim(apart=True))
-        assert claims.pop_ready() is not None
+        assert claims.pop_ready(calls.Wanted(lanes=claims.ALL)) is not None
         still.forward(seconds=61)
     job.refresh_from_db()
     assert job.status == JobStatus.QUEUED
@@ -193,11 +231,27 @@ def test_ready_work_and_lost_workers_call_for_a_wake_up(bench: Bench, still: Clo
     assert wake.wake_if_missed() == 0  # its own wake-up is under way
     still.forward(seconds=1)
     assert (wake.wake_if_missed(), queued()) == (1, 1)
-    claims.claim_step()
-    still.forward(seconds=59)
+    claim_step()
+    still.forward(seconds=settings.STEP_LEASE_S - 1)
     assert wake.wake_if_missed() == 0
     still.forward(seconds=2)
     assert (wake.wake_if_missed(), queued()) == (1, 2)
+
+
+def test_as_installed_a_lost_wake_up_costs_two_seconds_and_a_killed_worker_ten(
+    bench: Bench, still: Clock
+) -> None:
+    """The sweep looks once a tick: what it has to see by then must be there a tick earlier."""
+    bench.recipe(step("a"), step("b", "a"))
+    job = bench.start()
+    still.forward(seconds=2 - settings.SWEEP_TICK_S - 0.5)
+    assert wake.wake_if_missed() == 1
+    assert claim_step() is not None
+    still.forward(seconds=10 - settings.SWEEP_TICK_S - 0.5)
+    assert wake.wake_if_missed() == 1
+    drain()
+    assert (bench.ran, statuses(job)) == (["a", "b"], {"a": "completed", "b": "completed"})
+    assert settings.OPERATION_LEASE_S <= settings.STEP_LEASE_S
 
 
 def test_wake_ups_do_not_pile_up_and_a_killed_workers_do_not_count(bench: Bench, still: Clock) -> None:
@@ -225,6 +279,12 @@ def test_a_drain_is_bounded_and_wakes_the_next(
     assert drain() == 0
     monkeypatch.setattr("tasks_app.jobs.worker._DRAIN_S", 45)
     assert drain() == 3
+
+
+def test_a_slice_is_fifty_steps(bench: Bench) -> None:
+    bench.recipe(*(step(f"s{n}") for n in range(51)))
+    bench.start()
+    assert (drain(), drain()) == (50, 1)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from datetime import timedelta
 import pytest
 
 from tasks_app import clock
-from tasks_app.approvals.models import ApprovalStatus
-from tasks_app.jobs import claims
-from tasks_app.jobs.actions import Result, Run, WaitForApprovals, WaitForOperation, WaitUntil
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.jobs.actions import Result, Run, StepFailedError, WaitForApprovals, WaitForOperation, WaitUntil
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide, nested_end, nested_end_due
 from tasks_app.jobs.engine import mark_complete, mark_waiting
 from tasks_app.jobs.models import Job, JobStatus, WorkflowEvent
@@ -21,7 +20,8 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation, OperationStatus
 from tests.factories import make_deal, make_seller, make_team, make_user
-from tests.jobs.conftest import Bench, statuses, steps_of
+from tests.jobs.claiming import claim_step
+from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 
 pytestmark = pytest.mark.django_db
 
@@ -67,13 +67,36 @@ def test_queued_work_is_never_executed(bench: Bench) -> None:
 def test_the_late_result_of_what_was_executing_is_recorded_and_changes_nothing(bench: Bench) -> None:
     bench.recipe({"id": "a"})
     job = bench.start()
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     cancelled(job)
     assert not mark_complete(step=step, outputs={"too": "late"})
     after = steps_of(job)["a"]
     assert (after.status, after.outputs) == ("cancelled", None)
-    assert WorkflowEvent.objects.filter(job=job, type="step.late_result").count() == 1
+    late = WorkflowEvent.objects.get(job=job, type="step.late_result")
+    assert late.payload == {"outputs": {"too": "late"}}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("too late"), StepFailedError("too late")])
+def test_the_late_failure_of_what_was_executing_is_tried_no_more(bench: Bench, error: Exception) -> None:
+    """Document 003: a retry state that is terminal is given no further attempt; the trail says so."""
+    job: list[Job] = []
+
+    def fails(run: Run) -> Result:
+        cancelled(job[0])
+        raise error
+
+    bench.action("fails", fails)
+    bench.recipe({"id": "a", "action": "fails"})
+    job.append(bench.start())
+    drain()
+    after = steps_of(job[0])["a"]
+    assert (after.status, after.failures, after.error) == ("cancelled", 0, "")
+    told = [event.type for event in job[0].events.all()]
+    late = job[0].events.get(type="step.late_result")
+    assert "too late" in late.payload["error"]
+    assert "retry_scheduled" not in told
+    assert told.count("retry_state_terminal") == isinstance(error, RuntimeError)
 
 
 def test_questions_are_withdrawn(bench: Bench) -> None:
@@ -91,25 +114,64 @@ def test_questions_are_withdrawn(bench: Bench) -> None:
     assert statuses(job) == {"a": "cancelled"}
 
 
+def asked(run: Run) -> Operation:
+    return operation_ensure(
+        purpose=run.purpose("ask"),
+        task_type="get_products",
+        seller=make_seller(),
+        arguments={},
+        actor="system",
+        team=make_team(),
+    )
+
+
 def waits_for_operation(bench: Bench, **fields: object) -> tuple[Job, Operation]:
     made: list[Operation] = []
 
     def ask(run: Run) -> Result:
-        made.append(
-            operation_ensure(
-                purpose=run.purpose("ask"),
-                task_type="get_products",
-                seller=make_seller(),
-                arguments={},
-                actor="system",
-                team=make_team(),
-            )
-        )
+        made.append(asked(run))
         return WaitForOperation(operation_id=made[0].pk)
 
     bench.action("ask", ask)
     bench.recipe({"id": "a", "action": "ask"})
     return bench.run(), made[0]
+
+
+@pytest.mark.parametrize("whom", ["people", "seller"])
+def test_what_a_step_asks_for_while_it_is_cancelled_is_called_off(bench: Bench, whom: str) -> None:
+    """It was asked too late to be called off with the rest, and nobody waits for it."""
+    from orders.questions import ask_deal
+
+    made: list[Approval | Operation] = []
+
+    def ask(run: Run) -> Result:
+        made.append(ask_deal(make_deal()) if whom == "people" else asked(run))
+        cancelled(run.job)
+        if whom == "people":
+            return WaitForApprovals(approval_ids=(made[0].pk,))
+        return WaitForOperation(operation_id=made[0].pk)
+
+    bench.action("ask", ask)
+    bench.recipe({"id": "a", "action": "ask"})
+    assert statuses(bench.run()) == {"a": "cancelled"}
+    made[0].refresh_from_db()
+    assert made[0].status == (ApprovalStatus.VOIDED if whom == "people" else OperationStatus.CANCELED)
+
+
+def test_what_another_attempt_waits_for_is_not_called_off(bench: Bench, still: Clock) -> None:
+    from orders.questions import ask_deal
+
+    question = ask_deal(make_deal())
+    bench.action("ask", lambda run: WaitForApprovals(approval_ids=(question.pk,)))
+    bench.recipe({"id": "a", "action": "ask"})
+    job = bench.start()
+    lost = claim_step()
+    assert lost is not None
+    still.forward(seconds=61)
+    drain()
+    run_step(lost)
+    question.refresh_from_db()
+    assert (question.status, statuses(job)) == ("open", {"a": "awaiting_user_confirmation"})
 
 
 def test_what_was_not_sent_never_is(bench: Bench) -> None:
@@ -171,7 +233,7 @@ def test_a_step_cancelled_while_it_starts_a_nested_job_leaves_none(bench: Bench)
     bench.recipe({"id": "a"}, name="inner")
     bench.recipe({"id": "top", "recipe": "inner"}, name="outer")
     outer = bench.start("outer")
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     cancelled(outer)
     run_step(step)
@@ -243,7 +305,7 @@ def test_an_unknown_job_is_an_error() -> None:
 def test_a_cancelled_step_cannot_be_put_to_sleep(bench: Bench) -> None:
     bench.recipe({"id": "a"})
     job = bench.start()
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     cancelled(job)
     assert not mark_waiting(step=step, status="awaiting_tool", waiting_for={"type": "time"}, reason="x")

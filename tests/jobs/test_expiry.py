@@ -185,3 +185,42 @@ def test_a_lost_wake_up_is_made_up_for_before_giving_up(bench: Bench, still: Clo
     assert WorkflowEvent.objects.filter(job=job, type="step.recovered").count() == 1
     drain()
     assert steps_of(job)["a"].status == "completed"
+
+
+def waits_for_an_operation(bench: Bench) -> tuple[Job, str]:
+    operation = out()
+
+    def buy(_run: Run) -> Result:
+        operation.refresh_from_db()
+        return Done() if operation.published_at else WaitForOperation(operation_id=operation.pk)
+
+    bench.action("buy", buy)
+    bench.recipe({"id": "a", "action": "buy"})
+    job = bench.run()
+    assert end(operation)
+    return job, "operation"
+
+
+def waits_for_a_nested_job(bench: Bench) -> tuple[Job, str]:
+    bench.recipe({"id": "in"}, name="inner")
+    bench.recipe({"id": "a", "recipe": "inner"})
+    job = bench.start()
+    drain(2)  # it sleeps, and the nested job has ended
+    assert Job.objects.get(parent_step__job=job).status == JobStatus.COMPLETED
+    return job, "job"
+
+
+@pytest.mark.parametrize("waits", [waits_for_an_operation, waits_for_a_nested_job])
+def test_whatever_is_awaited_a_lost_wake_up_is_made_up_for(
+    bench: Bench, still: Clock, waits: Callable[[Bench], tuple[Job, str]]
+) -> None:
+    job, kind = waits(bench)
+    asleep = Step.objects.filter(job=job, key="a", status="awaiting_tool")
+    assert asleep.update(ready_at=None) == 1  # as if the wake-up had been lost
+    still.forward(hours=25)
+    assert jobs_expire_due() == 0
+    recovered = WorkflowEvent.objects.get(job=job, type="step.recovered")
+    assert recovered.payload["type"] == kind
+    drain()
+    job.refresh_from_db()
+    assert job.status == JobStatus.COMPLETED

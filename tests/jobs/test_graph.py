@@ -21,13 +21,13 @@ from tasks_app.jobs.actions import (
     WaitForOperation,
     WaitUntil,
 )
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.graph import FOLD_ABOVE, GraphNode, JobGraph, graph_version, job_graph, job_steps
 from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Channel, Operation, OperationStatus
 from tests.factories import make_deal, make_seller, make_team
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, failing
 from tests.operations.making import stand
 

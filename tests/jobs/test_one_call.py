@@ -24,6 +24,7 @@ from tasks_app.lifecycle import guards
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
 from tasks_app.lifecycle.verify import verify_entity
 from tests.database import Database
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
 
@@ -104,7 +105,8 @@ def guarded(*edge: str) -> Iterator[None]:
 
 
 def left_behind(job: Job) -> dict[str, list[Any]]:
-    """Rows, entries and events, in their order, with ids by what they stand for."""
+    """Rows, entries and events, with ids by what they stand for: events in their order, entries in that of
+    their chains, as those that one statement makes have none among themselves."""
     names = {str(job.pk): "job", job.reference: "reference", str(job.team_id): "team"}
     names |= {str(step.pk): step.key for step in Step.objects.filter(job=job)}
     owned = {"entity_id__in": [pk for pk in names if re.fullmatch(r"[0-9a-f-]{36}", pk)]}
@@ -124,13 +126,16 @@ def left_behind(job: Job) -> dict[str, list[Any]]:
             text = text.replace(pk, name)
         return text
 
-    return {
+    left = {
         table: [
             {column: named(value) for column, value in row.items() if column not in apart}
             for row in rows.values()
         ]
         for table, rows in tables.items()
     }
+    for table in ("entries", "outbox"):
+        left[table].sort(key=lambda row: (row["entity_id"], int(row["seq"])))
+    return left
 
 
 def step(name: str, *after: str, **fields: Any) -> dict[str, Any]:
@@ -190,9 +195,9 @@ def entries() -> int:
 def test_a_late_result_writes_nothing(bench: Bench, still: Clock) -> None:
     bench.recipe(step("a"), step("b", "a"))
     job = bench.start()
-    lost = claims.claim_step()
+    lost = claim_step()
     still.forward(seconds=61)
-    new = claims.claim_step()
+    new = claim_step()
     assert lost is not None
     assert new is not None
     before = entries()
@@ -231,7 +236,7 @@ def test_an_edge_with_a_guard_is_not_taken_past_it(
     monkeypatch.setattr(guards, "_named", {"looks": allows})
     bench.recipe(step("a"), step("b", "a"))
     job = bench.start()
-    taken = claims.claim_step()
+    taken = claim_step()
     assert taken is not None
     entity, before, after = edge
     guards.rule_add(
@@ -282,7 +287,7 @@ def test_an_error_after_the_call_leaves_all_or_nothing(bench: Bench, still: Cloc
     """Outputs that cannot be recorded are refused before anything is written."""
     bench.recipe(step("a"), step("b", "a"))
     bench.start()
-    taken = claims.claim_step()
+    taken = claim_step()
     assert taken is not None
     before = entries()
     with pytest.raises(ValueError, match="JSON compliant"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks_app import clock
-from tasks_app.jobs import claims, hand, recipes
+from tasks_app.jobs import hand, recipes
 from tasks_app.jobs.actions import Done, Result, Run, WaitUntil
 from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.planning import job_start
@@ -18,6 +18,7 @@ from tasks_app.jobs.worker import drain
 from tests.database import Database
 from tests.factories import make_team
 from tests.jobs import crew
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock
 from tests.jobs.crew import Crew, Place
 from tests.jobs.reference import COUNT, Graph, Node
@@ -89,7 +90,7 @@ def test_resumed_steps_stand_in_the_same_queue(bench: Bench, still: Clock) -> No
     early = bench.start()
     still.forward(seconds=6)
     late, urgent = bench.start(), bench.start(priority=5)
-    order = [claims.claim_step() for _ in range(5)]
+    order = [claim_step() for _ in range(5)]
     wanted = [urgent, sleepers[1], early, sleepers[0], late]
     assert [step.job_id for step in order if step] == [job.pk for job in wanted]
 

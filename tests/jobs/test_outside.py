@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from tasks_app import clock
-from tasks_app.jobs import claims, worker
+from tasks_app.jobs import worker
 from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, WaitForEvent
 from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.expiry import job_waited, jobs_expire_due
@@ -25,6 +25,7 @@ from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tests.database import Database
 from tests.factories import make_team, make_user
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 from tests.lifecycle.threads import at_once
 
@@ -239,7 +240,7 @@ def test_a_cancelled_step_takes_no_event(waits: Bench) -> None:
 def test_a_worker_that_dies_with_an_event_leaves_it_to_the_next(waits: Bench, still: Clock) -> None:
     job = waits.run()
     deliver()
-    assert claims.claim_step() is not None
+    assert claim_step() is not None
     still.forward(minutes=5)
     assert ended(job) == ("COMPLETED", {"heard": {"by": "Astrid"}, "late": False})
 
@@ -283,7 +284,7 @@ def test_the_delivery_races_the_wait(committed_db: Database, waits: Bench) -> No
     make_team()
     for number in range(ROUNDS):
         job = waits.start()
-        step = claims.claim_step()
+        step = claim_step()
         assert step is not None
         wait = WaitForEvent(name="signed", correlation="IO-7")
         answers = at_once(

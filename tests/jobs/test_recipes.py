@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.checks import run_checks
 
 from tasks_app.jobs import recipes
 from tasks_app.jobs.recipes import RecipeError, recipe_named, recipe_parse, recipe_register, recipes_register
@@ -48,6 +49,14 @@ WRONG: dict[str, tuple[str, str]] = {
         text(step("a"), step("b", for_each="{{ steps.a.outputs.results }}")),
         "step b speaks of a, not done before it",
     ),
+    "an unknown step in brackets": (
+        text(step("a", inputs={"x": "{{ steps['ghost'].outputs }}"})),
+        "step a speaks of ghost",
+    ),
+    "a step beside in brackets": (
+        text(step("a"), step("b", condition='{{ steps[ "a" ].outputs.ok }}')),
+        "step b speaks of a, not done before it",
+    ),
     "a condition on a later step": (
         text(step("a", condition="{{ steps.b.outputs.ok }}"), step("b", "a")),
         "step a speaks of b",
@@ -77,6 +86,16 @@ def test_recipes_that_nest_in_each_other_are_refused() -> None:
     with pytest.raises(RecipeError, match=r"nest in a circle: (one → two|two → one)"):
         recipe_register(recipe_parse(text({"id": "up", "recipe": "one"}, name="two")))
     assert "two" not in recipes._recipes
+
+
+def test_what_nobody_registered_is_named_by_the_check() -> None:
+    """Of each recipe on its own: what it names may be registered after it."""
+    assert [found for found in run_checks() if found.id == "jobs.E001"] == []
+    recipe_register(recipe_parse(text(step("a", action="no.such"), {"id": "b", "recipe": "ghost"})))
+    assert [found.msg for found in run_checks() if found.id == "jobs.E001"] == [
+        "The recipe test names the action no.such (step a), which nobody registered.",
+        "The recipe test names the recipe ghost (step b), which nobody registered.",
+    ]
 
 
 def test_a_name_is_taken_once() -> None:

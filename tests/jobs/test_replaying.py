@@ -10,12 +10,16 @@ import pytest
 from tasks_app import clock
 from tasks_app.jobs.actions import Result, Run, StepFailedError, WaitUntil
 from tasks_app.jobs.endings import job_cancel, job_hide
+from tasks_app.jobs.engine import mark_complete
+from tasks_app.jobs.expiry import jobs_expire_due
 from tasks_app.jobs.models import Job, Step, WorkflowEvent
 from tasks_app.jobs.replaying import replayed
 from tasks_app.jobs.retrying import job_retry
+from tasks_app.jobs.steering import job_priority_set, step_input_give, step_skip
 from tasks_app.jobs.worker import drain
 from tests.factories import make_user
-from tests.jobs.conftest import Bench, Clock, failing
+from tests.jobs.claiming import claim_step
+from tests.jobs.conftest import Bench, Clock, failing, steps_of
 
 pytestmark = pytest.mark.django_db
 
@@ -84,3 +88,61 @@ def test_failed_and_retried(bench: Bench) -> None:
     new = job_retry(job_id=old.pk, actor=make_user("Ad Ops"), reason="mended")
     drain()
     assert as_told(new) == as_rows(new)
+
+
+def test_steered_by_people_and_given_its_event(bench: Bench) -> None:
+    """Skipped: a fan-out under way and a step that waits. Given: an event. Its turn changed."""
+    ops = make_user("Ad Ops")
+    bench.action("sleep", sleep)
+    bench.recipe(
+        {"id": "each", "action": "sleep", "for_each": "{{ inputs.list }}"},
+        {"id": "nap", "action": "sleep"},
+        {"id": "heard", "action": "wait_for_event", "inputs": {"name": "it.came"}},
+        {"id": "last", "after": ["each", "nap", "heard"]},
+    )
+    job = bench.run(inputs={"list": [1, 2]})
+    steps = steps_of(job)
+    for act in (
+        lambda: step_skip(step_id=steps["each[0]"].pk, actor=ops, reason="not this one"),
+        lambda: step_skip(step_id=steps["each"].pk, actor=ops, reason="none of them"),
+        lambda: step_skip(step_id=steps["nap"].pk, actor=ops, reason="awake"),
+        lambda: job_priority_set(job_id=job.pk, priority=5, actor=ops, reason="it is urgent"),
+        lambda: step_input_give(step_id=steps["heard"].pk, payload={"n": 1}, actor=ops, reason="by phone"),
+        drain,
+    ):
+        act()
+        assert as_told(job) == as_rows(job)
+    assert as_rows(job)[0] == "COMPLETED"
+
+
+def test_taken_over_late_and_expired(bench: Bench, still: Clock) -> None:
+    bench.action("sleep", sleep)
+    bench.recipe({"id": "a"}, {"id": "b", "action": "sleep", "after": ["a"]}, {"id": "c", "after": ["b"]})
+    job = bench.start()
+    lost = claim_step()
+    assert lost is not None
+    still.forward(seconds=61)
+    drain()
+    assert not mark_complete(step=lost, outputs={"too": "late"})
+    assert as_told(job) == as_rows(job)
+    still.forward(hours=25)
+    assert jobs_expire_due() == 1
+    assert as_told(job) == as_rows(job)
+    assert as_rows(job)[0] == "EXPIRED"
+
+
+def test_retried_with_items_and_a_nested_job_adopted(bench: Bench) -> None:
+    bench.action("flaky", failing(1, lambda: StepFailedError("no")))
+    bench.recipe({"id": "in"}, name="inner")
+    bench.recipe(
+        {"id": "nested", "recipe": "inner"},
+        {"id": "each", "action": "flaky", "for_each": "{{ inputs.list }}", "after": ["nested"]},
+        {"id": "c", "after": ["each"]},
+    )
+    old = bench.run(inputs={"list": [1, 2, 3]})
+    assert as_told(old) == as_rows(old)
+    new = job_retry(job_id=old.pk, actor=make_user("Ad Ops"), reason="mended")
+    drain()
+    assert as_told(new) == as_rows(new)
+    assert as_rows(new)[0] == "COMPLETED"
+    assert WorkflowEvent.objects.filter(job=new, type="step.adopted").count() == 3

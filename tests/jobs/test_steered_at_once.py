@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from tasks_app import clock
 from tasks_app.jobs.actions import WaitUntil
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.models import Step, WorkflowEvent
 from tasks_app.jobs.steering import step_skip
 from tests.database import Database
 from tests.factories import make_user
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, statuses
 from tests.lifecycle.threads import at_once
 

@@ -18,7 +18,6 @@ from tasks_app.jobs.actions import (
     WaitForOperation,
     WaitUntil,
 )
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.endings import JobRefusedError, nested_end_due
 from tasks_app.jobs.engine import mark_complete
 from tasks_app.jobs.graph import job_graph
@@ -31,6 +30,7 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.people.models import User
 from tests.factories import make_deal, make_user
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, failing, statuses, steps_of
 from tests.operations.making import ask
 

@@ -17,6 +17,7 @@ from tasks_app.jobs.actions import Done, Result, Run
 from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 from tests.jobs.test_one_call import guarded, recipes, run
 from tests.jobs.test_replaying import as_rows, as_told
@@ -170,7 +171,7 @@ def test_a_step_held_too_long_is_left_to_who_took_it_over(
     held = hand.Hand(claims.ALL)
     assert [step.key for step in held.settle(9)] == ["a", "b", "c"]
     still.forward(seconds=settings.STEP_LEASE_S + 1)
-    assert claims.claim_step() is not None, "taken over"
+    assert claim_step() is not None, "taken over"
     settings.STEP_LEASE_S = 0.0  # a third of it is over at once
     mine = [held.next(), held.next()]
     assert [step and step.key for step in mine] == ["b", "c"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
 from tasks_app import clock, ids
 from tasks_app.adcp.types import Seen
@@ -25,7 +26,7 @@ from tasks_app.approvals.services import (
     approval_void,
     approvals_expire_due,
 )
-from tasks_app.jobs import claims, engine, handlers, worker
+from tasks_app.jobs import engine, handlers, worker
 from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitForOperation
 from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.worker import drain
@@ -39,6 +40,7 @@ from tasks_app.operations.publish import publish, publish_due
 from tasks_app.people.models import User
 from tests.database import Database
 from tests.factories import make_team, make_user
+from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, steps_of
 from tests.lifecycle.entities import make_operation
 from tests.lifecycle.threads import at_once
@@ -144,7 +146,7 @@ def test_an_operation_wakes_its_step(waits: Bench) -> None:
 def test_an_operation_that_has_ended_already_is_not_waited_for(waits: Bench) -> None:
     operation = out()
     job = waits.start("operation_wait", inputs={"id": str(operation.pk)})
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     end(operation)
     worker._settle(step, WaitForOperation(operation_id=operation.pk))
@@ -163,7 +165,7 @@ def test_the_end_of_an_operation_races_the_wait(committed_db: Database, waits: B
     for number in range(ROUNDS):
         operation = out(f"race {number}")
         job = waits.start("operation_wait", inputs={"id": str(operation.pk)})
-        step = claims.claim_step()
+        step = claim_step()
         assert step is not None
         wait = WaitForOperation(operation_id=operation.pk)
         answers = at_once(partial(worker._settle, step, wait), partial(end, operation))
@@ -177,7 +179,7 @@ def test_the_end_falls_between_the_look_and_the_sleep(
     """The rival at the named point: the step has looked, holds the operation, and has not slept yet."""
     operation = out()
     job = waits.start("operation_wait", inputs={"id": str(operation.pk)})
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     with meanwhile(monkeypatch, partial(end, operation)) as answered:
         worker._settle(step, WaitForOperation(operation_id=operation.pk))
@@ -186,7 +188,7 @@ def test_the_end_falls_between_the_look_and_the_sleep(
 
 
 def claimed(key: str) -> Step:
-    step = claims.claim_step()
+    step = claim_step()
     assert step is not None
     assert step.key == key
     return step
@@ -251,7 +253,7 @@ def test_a_decision_races_the_wait(committed_db: Database, asking: None, waits: 
     for number in range(ROUNDS):
         approval = ask()
         job = waits.start("approvals_wait", inputs={"ids": [str(approval.pk)]})
-        step = claims.claim_step()
+        step = claim_step()
         assert step is not None
         wait = WaitForApprovals(approval_ids=(approval.pk,))
         answers = at_once(partial(worker._settle, step, wait), approving(approval, user))
@@ -344,7 +346,7 @@ def test_two_workers_take_every_step_once_in_order(committed_db: Database, bench
 
     def take_all() -> list[Step]:
         taken = []
-        while step := claims.claim_step():
+        while step := claim_step():
             taken.append(step)
         return taken
 
@@ -360,7 +362,7 @@ def test_while_one_worker_holds_a_step_the_other_takes_the_next(committed_db: Da
     first, second = bench.start(), bench.start()
     with transaction.atomic():
         Step.objects.select_for_update().get(job=first)
-        (taken,) = at_once(claims.claim_step)
+        (taken,) = at_once(claim_step)
     assert taken.job_id == second.pk
 
 
@@ -373,7 +375,7 @@ def test_a_lease_is_renewed_while_the_action_runs(
     def outlives_its_lease(run: Run) -> Result:
         begun = clock.now()
         wait_until(lambda: clock.now() > begun + timedelta(seconds=0.8))
-        kept.append(at_once(claims.claim_step) == [None])
+        kept.append(at_once(claim_step) == [None])
         return Done()
 
     bench.action("slow", outlives_its_lease)
@@ -381,6 +383,29 @@ def test_a_lease_is_renewed_while_the_action_runs(
     job = bench.run()
     assert kept == [True]
     assert (job.status, steps_of(job)["a"].attempts) == ("COMPLETED", 1)
+
+
+def test_asked_to_stop_a_worker_lets_its_leases_run_out(
+    committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """What it does not end before it is killed is another's soon after; what it ends meanwhile counts."""
+    settings.STEP_LEASE_S = 2
+    monkeypatch.setattr("tasks_app.stopping.asked", lambda: True)
+    free: list[bool] = []
+
+    def outlives_the_worker(run: Run) -> Result:
+        mine = Step.objects.filter(pk=run.step.pk, lease_until__lt=Now())
+        free.append(wait_until(mine.exists))
+        return Done()
+
+    bench.action("slow", outlives_the_worker)
+    bench.recipe({"id": "a", "action": "slow"})
+    job = bench.start()
+    taken = claim_step()
+    assert taken is not None
+    worker.run_step(taken)
+    job.refresh_from_db()
+    assert (free, job.status) == ([True], "COMPLETED")
 
 
 def test_the_handlers_are_the_ones_the_application_registers() -> None:

@@ -223,6 +223,12 @@ class TestClaims:
         assert Counter(call.seller_id for call in first) == {one.pk: 1, two.pk: 1}
         assert claim_sends(limit=10, out=Counter({one.pk: 2, two.pk: 1})) == []
 
+    def test_as_nothing_else_is_said_a_seller_has_one_slot(self) -> None:
+        seller = make_seller()
+        for _ in range(2):
+            ask(seller=seller)
+        assert len(claim_sends(limit=10)) == 1
+
     def test_a_seller_that_no_longer_declares_idempotency_is_sent_no_purchase(self) -> None:
         new, tried, read = ask(), ask(), ask("get_products")
         claim_one(operation_id=tried.pk)

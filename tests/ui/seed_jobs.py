@@ -14,7 +14,6 @@ from orders.services import deal_book
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import JOB_ENDED, Job, Step, StepStatus
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.converge import observe
@@ -22,6 +21,7 @@ from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.publish import publish
 from tasks_app.people.actors import SYSTEM
 from tasks_app.sellers.models import Seller
+from tests.jobs.claiming import claim_step
 
 Pass = Callable[[float], None]
 

@@ -10,9 +10,9 @@ from playwright.sync_api import Page, expect
 
 from orders.models import Deal
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.models import Job, Step
+from tests.jobs.claiming import claim_step
 from tests.ui.browser import NARROW, WIDE, Desk
 from tests.ui.pages import list_of, page_of
 

@@ -13,14 +13,15 @@ from django.urls import reverse
 
 from tasks_app import clock
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job, Step, StepStatus
 from tasks_app.jobs.presenters import waits_now
 from tasks_app.jobs.recipes import Recipe, _recipes
 from tasks_app.jobs.selectors import ITEMS_READ, STEPS_READ, job_events, job_rows
+from tasks_app.jobs.steering import step_skip
 from tasks_app.jobs.timeline import timeline
 from tasks_app.jobs.way import way_of
 from tasks_app.jobs.worker import run_step
+from tests.jobs.claiming import claim_step
 from tests.ui.pages import ClientOf, page_of, read, stranger
 from tests.ui.seed import Agency
 
@@ -165,6 +166,30 @@ def test_values_are_shown_without_secrets(start: Start, client_of: ClientOf) -> 
     shown = client_of("Auditor").get(f"{page_of(job)}?step={step.pk}").content.decode()
     assert "hidden-too" not in shown
     assert "[redacted]" in shown
+
+
+def test_a_step_that_is_tried_again_says_which_try_what_went_wrong_and_when_next(
+    start: Start, client_of: ClientOf
+) -> None:
+    job = start({"id": "a", "action": "x", "inputs": {"shelf": "{{ inputs.shelf }}"}}, inputs={"shelf": 7})
+    engine.mark_waiting(
+        step=claimed(job),
+        status=StepStatus.AWAITING_TOOL,
+        waiting_for={"type": "backoff", "error": "OSError: connection reset", "failures": 1},
+        reason="A test",
+        ready_in=timedelta(hours=1),
+        failures=1,
+    )
+    step = Step.objects.get(job=job)
+    client = client_of("Auditor")
+    page = read(client, f"{page_of(job)}?step={step.pk}").replace("\xa0", " ")
+    for words in ("Try 2 of 3; 1 of at most 3 failed", "Last error OSError: connection reset", "Next try "):
+        assert words in page
+    assert '"shelf": 7' in page
+    step_skip(step_id=step.pk, actor="system", reason="It will do without")
+    ended = read(client, f"{page_of(job)}?step={step.pk}")
+    assert "Next try" not in ended
+    assert '"skipped": true' in ended
 
 
 def test_events_are_told_in_plain_words(start: Start) -> None:

@@ -8,10 +8,10 @@ import pytest
 from django.db import transaction
 
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job, Step, StepStatus
 from tasks_app.jobs.presenters import FOLD_ABOVE, job_layout, step_rows
 from tasks_app.jobs.selectors import job_rows
+from tests.jobs.claiming import claim_step
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
 

@@ -6,8 +6,8 @@ import pytest
 
 from orders.models import Deal
 from tasks_app.jobs import engine, planning
-from tasks_app.jobs.claims import claim_step
 from tasks_app.jobs.models import Job
+from tests.jobs.claiming import claim_step
 from tests.ui.pages import ClientOf, list_of, page_of, read
 from tests.ui.seed import Agency
 
