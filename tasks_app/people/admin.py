@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from zoneinfo import available_timezones
 
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django import forms
+from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django_q.models import Failure, OrmQ, Success
 from django_q.models import Schedule as QueueSchedule
 from knox.models import AuthToken
@@ -25,6 +26,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from tasks_app.paging import KeyedList, ListPaginator
 from tasks_app.people.actors import actor_ensure
+from tasks_app.people.agents import browser_of
 from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
 from tasks_app.people.rights import rights_changed, rights_of
 from tasks_app.people.second_factor import factor_remove
@@ -40,8 +42,12 @@ _CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
 class _Kept(ModelAdmin):
-    """Nothing here is deleted: the trail, deals and campaigns refer to it."""
+    """Nothing here is deleted: the trail, deals and campaigns refer to it. `head` and `subhead` stand above
+    the list."""
 
+    head: ClassVar[str]
+    subhead: ClassVar[str]
+    list_before_template = "desk/plain_head.html"
     list_fullwidth = True
     paginator = ListPaginator
     show_full_result_count = False
@@ -51,6 +57,12 @@ class _Kept(ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        extra = {"head": self.head, "subhead": self.subhead, **(extra_context or {})}
+        return cast(HttpResponse, super().changelist_view(request, extra))
 
 
 def _zones() -> Iterator[tuple[str, str]]:
@@ -104,6 +116,8 @@ class _MembershipInline(StackedInline):
 class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own options come after ours
     """Logins with their role and teams. Rights come from roles alone, never singly."""
 
+    head = "People"
+    subhead = "Logins of people and service accounts: a role says what they may do, a team what they see"
     form, add_form, change_password_form = _PersonForm, _NewPersonForm, AdminPasswordChangeForm
     list_display = ("username", "show_name", "show_roles", "show_teams", "show_kind", "show_access")
     list_filter = ("is_active", "is_service", "groups", "teams")
@@ -214,6 +228,8 @@ class _Recorded(_Kept):
 
 @admin.register(Team)
 class TeamAdmin(_Recorded):
+    head = "Teams"
+    subhead = "Each sees its own advertisers, campaigns and deals, and nobody else’s"
     recorded_as = Kind.TEAM_CHANGED
     search_fields = ("name",)
 
@@ -246,6 +262,8 @@ class _AdvertiserForm(forms.ModelForm):
 class AdvertiserAdmin(_Recorded):
     """Its team is chosen once: what it bought stays with that team."""
 
+    head = "Advertisers"
+    subhead = "For whom is bought, each by one team"
     recorded_as = Kind.ADVERTISER_CHANGED
     form = _AdvertiserForm
     list_display = ("name", "brand_domain", "team")
@@ -261,12 +279,15 @@ class AdvertiserAdmin(_Recorded):
 class SecurityLogAdmin(_Kept):
     """Read by auditors and administrators; written by what happens."""
 
-    list_display = ("at", "event", "show_actor", "about", "address", "show_detail")
+    head = "Security log"
+    subhead = "Sign-ins, exports and changes of rights, newest first; nobody can change or remove an entry"
+    list_display = ("at", "event", "show_actor", "show_about", "address", "show_detail")
     list_filter = ("event",)
     search_fields = ("=actor_name", "=about", "=address", "=request")
     search_help_text = "A name, a login, an address or a request's id, whole"
     ordering = ("-id",)
     list_per_page = 50
+    counted = "entry,entries"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -278,16 +299,32 @@ class SecurityLogAdmin(_Kept):
     def show_actor(self, event: SecurityEvent) -> str:
         return event.actor_name or "–"
 
+    @display(description="About")
+    def show_about(self, event: SecurityEvent) -> str:
+        """What an export was of by its name, and anything else as it was recorded."""
+        return (_list_name(event.about) if event.event == Kind.EXPORTED else event.about) or "–"
+
     @display(description="Detail")
     def show_detail(self, event: SecurityEvent) -> str:
         return _told(event.detail)
 
 
+def _list_name(about: str) -> str:
+    """campaigns for campaigns.campaign; what is no list stays as it is."""
+    models = {model._meta.label_lower: model._meta.verbose_name_plural for model in apps.get_models()}
+    return str(models.get(about, about))
+
+
 def _told(detail: dict[str, Any]) -> str:
-    """What an entry holds, in words: changes as "field: from → to"."""
+    """What an entry holds, in words: changes as "field: from → to", the rest where there is something."""
     changes = detail.get("changes", {})
     parts = [f"{name}: {_word(was)} → {_word(now)}" for name, (was, now) in changes.items()]
-    parts += [f"{name}: {_word(value)}" for name, value in detail.items() if name != "changes"]
+    parts += [browser_of(detail["agent"])] if detail.get("agent") else []
+    parts += [
+        f"{name}: {_word(value)}"
+        for name, value in detail.items()
+        if value and name not in ("agent", "changes")
+    ]
     return "; ".join(parts) or "–"
 
 
