@@ -287,7 +287,7 @@ class SecurityLogAdmin(_Kept):
     search_help_text = "A name, a login, an address or a request's id, whole"
     ordering = ("-id",)
     list_per_page = 50
-    counted = "entry,entries"
+    counted = "in the log"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
