@@ -83,10 +83,11 @@ chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills;
 
 # docs/images holds the best of them; all are in var/screenshots, to be looked at.
 screenshots: setup-browser ## pictures of the running demo: every page, light and dark, 1280 and 390 wide
-	@for run in "--out docs/images" "--all --out var/screenshots"; do \
-		FLIGHTDECK_PASSWORD="$$($(BIN)/python -c 'import json; print(json.load(open("var/demo/logins.json"))["Approver"])')" \
-		$(BIN)/python -m demo.screenshots "http://127.0.0.1:$$(cat var/demo/web.port)" maya \
-		--campaign Lindqvist $$run $(ARGS) || exit 1; done
+	@test -f var/demo/logins.json || { echo "start make demo first, and leave it running"; exit 1; }
+	@for run in "Approver:maya --out docs/images" "Administrator:admin --all --out var/screenshots"; do \
+		FLIGHTDECK_PASSWORD="$$($(BIN)/python -c 'import json, sys; print(json.load(open("var/demo/logins.json"))[sys.argv[1]])' "$${run%%:*}")" \
+		$(BIN)/python -m demo.screenshots "http://127.0.0.1:$$(cat var/demo/web.port)" $${run#*:} \
+		--campaign Lindqvist $(ARGS) || exit 1; done
 
 clean: ## remove .venv and caches; data under var/ stay
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m config.postgres stop; fi

@@ -106,12 +106,11 @@ def _unfit_price(brief: Brief, offer: Offer, share: Decimal) -> str:
 def matches(brief: Brief, offer: Offer, channel: str) -> tuple[Match, ...]:
     """Channel, geography, dates, and format and measurement where the brief asks for them."""
     countries = ", ".join(brief.geography.countries)
+    dates = " to ".join(f"{day.day} {day:%b %Y}" for day in (brief.flight.start, brief.flight.end))
     found = [
         Match(name="channel", met=channel in offer.channels, detail=f"{channel}, as stated"),
         Match(name="geography", met=True, detail=f"offered for {countries}, as asked"),
-        Match(
-            name="dates", met=True, detail=f"offered for {brief.flight.start} to {brief.flight.end}, as asked"
-        ),
+        Match(name="dates", met=True, detail=f"offered for {dates}, as asked"),
     ]
     if brief.formats:
         found.append(_format_match(brief, offer))

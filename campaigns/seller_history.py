@@ -16,6 +16,7 @@ from django.db.models.functions import Coalesce
 from campaigns.track import Purchase, middle
 from orders.models import CONFIRMED, Deal, DealLine, DealStatus
 from tasks_app.desk import text
+from tasks_app.desk.items import plural
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
@@ -67,7 +68,7 @@ def _disputes(viewer: User, seller: uuid.UUID) -> str:
 def _in_time(bought: Sequence[Purchase]) -> str:
     if not bought:
         return "no purchase answered yet"
-    return f"{sum(not one.late for one in bought)} of {len(bought)} purchases"
+    return f"{sum(not one.late for one in bought)} of {plural(len(bought), 'purchase')}"
 
 
 def _times(answers: Sequence[timedelta]) -> str:

@@ -196,6 +196,7 @@ LOGIN_REDIRECT_URL = "admin:index"
 # --- web ----------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en-us"
 USE_I18N = False
+FORMAT_MODULE_PATH = "config.formats"
 USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "static/"

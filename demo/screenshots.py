@@ -1,10 +1,12 @@
 """Pictures of a running Flightdeck: `python -m demo.screenshots URL LOGIN [--out DIR]`.
 
-The password is read from FLIGHTDECK_PASSWORD. The dashboard, the approvals queue, the first open approval (or
-the latest decided one), the running campaign with the largest budget (or --campaign), the latest deal and the
-monitor are saved as PNG, light, 1280 pixels wide. With --all every page is, light and dark, 1280 and 390
-pixels wide: whatever the rail leads to, its saved views, its forms, and the first object of each list. Needs
-playwright and a Chromium (CHROMIUM names one that playwright did not install itself).
+The password is read from FLIGHTDECK_PASSWORD; where the login has a second factor, its secret from
+FLIGHTDECK_TOTP_SECRET. The dashboard, the approvals queue, the first open approval (or the latest decided
+one), the running campaign with the largest budget (or --campaign), a deal (one booked differently, or the
+latest) and the monitor are saved as PNG, light, 1280 pixels wide, their upper part. With --all every page is,
+whole, light and dark, 1280 and 390 pixels wide: whatever the rail leads to, its saved views, its forms, the
+first object of each list, one's own account. Needs playwright and a Chromium (CHROMIUM names one that
+playwright did not install itself).
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, sync_playwright
+import pyotp
+from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 from playwright.sync_api import Error as BrowserError
 
 # Nothing is fetched but the pages themselves.
@@ -32,6 +36,8 @@ _QUIET = [
     "--disable-sync",
 ]
 DESKTOP, TELEPHONE = (1280, 900), (390, 844)
+_PATIENCE_MS = 3000
+CUT = 1500  # what is kept in the documents is so high at most
 # The places a page's link may be found, in order: (page, selector); without any the address itself is meant.
 _FROM_LIST = "#content table a[href*='/change/']"
 PAGES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -42,13 +48,21 @@ PAGES: dict[str, tuple[tuple[str, str], ...]] = {
         ("/admin/tasks_app/approval/?view=decided", _FROM_LIST),
     ),
     "campaign": (("/admin/", ".bars a.lk"), ("/admin/campaigns/campaign/", _FROM_LIST)),
-    "deal": (("/admin/orders/deal/", _FROM_LIST),),
+    "deal": (("/admin/orders/deal/?view=differs", _FROM_LIST), ("/admin/orders/deal/", _FROM_LIST)),
     "operations": (("/admin/tasks_app/operation/", ""),),
 }
 # Links of a page to pages that belong to it: in the rail, saved views, what leads to a form.
 _RAIL = "nav a[href^='/admin/']"
-_BESIDE = "#content .fd-head a[href], #content a[href$='/add/'], #content a[href$='/submit/']"
+_BESIDE = "#content .fd-head a[href], a[href$='/add/'], a[href$='/submit/']"
 _LIST_ITEM = "#content tr a[href*='/change/']"
+# Pages that no link of the rail leads to.
+_APART = (
+    "/admin/find/?q=Lindqvist",
+    "/admin/tasks_app/notification/?view=all",
+    "/admin/account/",
+    "/admin/account/second-factor/new/",
+    "/admin/password_change/",
+)
 
 
 class CannotPictureError(Exception):
@@ -58,7 +72,7 @@ class CannotPictureError(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m demo.screenshots", description=__doc__)
     parser.add_argument("url", help="where Flightdeck runs, such as http://127.0.0.1:8000")
-    parser.add_argument("login", help="a login with a role, best an Approver's")
+    parser.add_argument("login", help="a login with a role: an Approver's, with --all an Administrator's")
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"), help="folder, made if missing")
     parser.add_argument("--campaign", default="", help="the campaign to picture, by its name")
     parser.add_argument("--all", action="store_true", help="every page, dark and narrow too")
@@ -92,15 +106,15 @@ def take(url: str, login: str, password: str, out: Path, *, every: bool, wanted:
         looks += [("-dark", DESKTOP, True), ("-phone", TELEPHONE, False), ("-phone-dark", TELEPHONE, True)]
     found: dict[str, str] = {}
     with _browser() as browser:
-        for suffix, (width, height), dark in looks:
-            context = browser.new_context(
-                viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
-            )
+        signed_in = _sign_in(browser, url, login, password)
+        for suffix, size, dark in looks:
+            scheme: Literal["dark", "light"] = "dark" if dark else "light"
+            context = browser.new_context(storage_state=signed_in, color_scheme=scheme)
             page = context.new_page()
-            _sign_in(page, url, login, password)
             found = found or _chosen(page, url, wanted) | (_every(page, url) if every else {})
             for name, address in found.items():
-                yield _picture(page, address, out / f"{name}{suffix}.png")
+                path = out / f"{name}{suffix}.png"
+                yield _picture(page, address, path, size=size, cut=0 if every else CUT)
             context.close()
 
 
@@ -118,7 +132,14 @@ def _every(page: Page, url: str) -> dict[str, str]:
         first = _links(page, url, _LIST_ITEM)[:1]
         for one in (address, *_links(page, url, _BESIDE), *first):
             found.setdefault(_name(one), one)
-    return found
+    return found | {_name(address): url + address for address in _APART} | _explained(page, url)
+
+
+def _explained(page: Page, url: str) -> dict[str, str]:
+    """The explanation of a deal on a page of its own; that of the deals' list's first."""
+    page.goto(_find(page, url, PAGES["deal"], ""))
+    card = page.locator("[hx-get*='/explain/']").first.get_attribute("hx-get") or ""
+    return {_name(card): url + card}
 
 
 def _links(page: Page, url: str, selector: str) -> list[str]:
@@ -129,9 +150,11 @@ def _links(page: Page, url: str, selector: str) -> list[str]:
 
 
 def _leads_away(address: str) -> bool:
-    """Whether it is no page: it ends the session, or is a file."""
+    """Whether it is no page of its own: it ends the session, is a file, or a list's first view."""
     parts = urlsplit(address)
-    return "logout" in parts.path or parts.path.endswith((".csv", ".ics", ".json")) or "export" in address
+    if "logout" in parts.path or parts.query == "view=":
+        return True
+    return parts.path.endswith((".csv", ".ics", ".json")) or "export" in address
 
 
 def _name(address: str) -> str:
@@ -157,14 +180,37 @@ def _browser() -> Iterator[Browser]:
             browser.close()
 
 
-def _sign_in(page: Page, url: str, login: str, password: str) -> None:
-    page.goto(f"{url}/admin/login/?next=/admin/")
+def _sign_in(browser: Browser, url: str, login: str, password: str) -> StorageState:
+    """What the browser keeps of the session: one sign-in for all pictures, as a code of a second factor is
+    taken once. Raises CannotPictureError."""
+    context = browser.new_context()
+    page = context.new_page()
+    try:
+        page.goto(f"{url}/admin/login/?next=/admin/")
+    except BrowserError as error:
+        raise CannotPictureError(f"nothing answers at {url}: leave make demo running meanwhile") from error
     page.fill("input[name=username]", login)
     page.fill("input[name=password]", password)
     page.press("input[name=password]", "Enter")
     page.wait_for_load_state("networkidle")
-    if "/login/" in page.url:
+    if "/second-factor/" in page.url:
+        _second_factor(page, login)
+    if "/login/" in page.url or "/second-factor/" in page.url:
         raise CannotPictureError(f"{login} cannot sign in at {url}")
+    kept = context.storage_state()
+    context.close()
+    return kept
+
+
+def _second_factor(page: Page, login: str) -> None:
+    secret = os.environ.get("FLIGHTDECK_TOTP_SECRET", "")
+    if "/new/" in page.url:
+        raise CannotPictureError(f"{login} has to set up a second factor first")
+    if not secret:
+        raise CannotPictureError(f"{login} has a second factor: put its secret into FLIGHTDECK_TOTP_SECRET")
+    page.fill("input[name=code]", pyotp.TOTP(secret.replace(" ", "")).now())
+    page.press("input[name=code]", "Enter")
+    page.wait_for_load_state("networkidle")
 
 
 def _find(page: Page, url: str, places: tuple[tuple[str, str], ...], wanted: str) -> str:
@@ -181,14 +227,27 @@ def _find(page: Page, url: str, places: tuple[tuple[str, str], ...], wanted: str
     raise CannotPictureError(f"{places[-1][0]} lists nothing: run the demo first")
 
 
-def _picture(page: Page, address: str, path: Path) -> Path:
+def _picture(page: Page, address: str, path: Path, *, size: tuple[int, int], cut: int) -> Path:
+    """The page as high as it is, so that the rail and what sticks to the window's end stand where they
+    belong; `cut`: no higher than that (0: whole)."""
+    page.set_viewport_size({"width": size[0], "height": size[1]})
     answer = page.goto(address)
     if answer is None or not answer.ok:
         raise CannotPictureError(f"{address} answers {answer.status if answer else 'nothing'}")
-    page.wait_for_load_state("networkidle")
-    page.evaluate("document.fonts.ready")
-    page.screenshot(path=path, full_page=True)
+    _settled(page)
+    whole = int(page.evaluate("document.documentElement.scrollHeight"))
+    height = max(size[1], min(whole, cut) if cut else whole)
+    page.set_viewport_size({"width": size[0], "height": height})
+    page.screenshot(path=path)
     return path
+
+
+def _settled(page: Page) -> None:
+    """Fonts, and what a page loads once it stands. A page that changes by itself keeps a stream open, so the
+    network is never idle there."""
+    page.evaluate("document.fonts.ready")
+    with suppress(BrowserError):
+        page.wait_for_load_state("networkidle", timeout=_PATIENCE_MS)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def _given_up(who: User) -> Item:
     return Item(
         glyph="failed",
         text=f"{plural(count, 'event')} given up",
-        note="a subscriber refused them: repair it, then retry",
+        note=f"a subscriber refused {'it' if count == 1 else 'them'}: repair that, then retry",
         link=link,
     )
 

@@ -101,7 +101,7 @@ def decisions_chart(who: User) -> Chart | None:
     found = list(rows.order_by("-pk").values_list("at", "verdict", "approval__created_at")[:_LATEST])
     days = _days(((at, _index(verdict == Decision.Verdict.REJECT)) for at, verdict, _ in found), parts=2)
     took = [(at - asked).total_seconds() for at, _, asked in found]
-    usual = f", half of them within {text.duration(timedelta(seconds=median(took)))}" if took else ""
+    usual = f", half of them within {text.lasted(timedelta(seconds=median(took)))}" if took else ""
     return chart(
         title="Decisions",
         parts=(("b-firm", "approved"), ("b-no", "rejected")),

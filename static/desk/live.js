@@ -1,6 +1,7 @@
 /* A page that changes by itself. The server says when it would look different (server-sent events); then its live
    part is asked for anew and laid over the old one: what is the same is not touched, so focus, scroll, what a
-   person has opened and what they are writing stay. Without the stream it asks every few seconds, and now and then
+   person has opened and what they are writing stay. What is marked data-own loads its own content, when told that
+   the page was drawn. Without the stream it asks every few seconds, and now and then
    in any case, for ages and deadlines. Nothing is asked for while nobody sees the page, or updates are paused. */
 (() => {
   const POLL_MS = 5000, ANEW_MS = 30000, AGAIN_MS = 20000;
@@ -27,7 +28,7 @@
       if (was.data !== now.data) was.data = now.data;
       return;
     }
-    if (was.isEqualNode(now)) return;
+    if (was.hasAttribute("data-own") || was.isEqualNode(now)) return;
     layAttributes(was, now);
     let at = was.firstChild;
     for (const next of [...now.childNodes]) {
@@ -46,6 +47,7 @@
       document.getElementById(focused)?.focus({ preventScroll: true });
     }
     showPause();
+    document.body.dispatchEvent(new Event("live-drawn"));
   };
 
   const ask = async (known) => {

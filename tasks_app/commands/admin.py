@@ -57,9 +57,8 @@ class CommandAdmin(ListPage):
 
     @display(description="What")
     def show_kind(self, command: Command) -> SafeString:
-        what = command.kind.replace("_", " ").capitalize()
         return format_html(
-            '<span class="two">{}<small>{}</small></span>', what, text.moment_short(command.at)
+            '<span class="two">{}<small>{}</small></span>', command.words, text.moment_short(command.at)
         )
 
     @display(description="Seller")
@@ -83,7 +82,7 @@ class CommandAdmin(ListPage):
         word, glyph = command_face(obj)
         return {
             "command": obj,
-            "what": obj.kind.replace("_", " ").capitalize(),
+            "what": obj.words,
             "word": word,
             "glyph": glyph,
             "subject": subject.get(obj.subject_id) if obj.subject_id else None,
@@ -98,7 +97,7 @@ class CommandAdmin(ListPage):
                 }
                 for one in decisions
             ],
-            "title": obj.kind.replace("_", " ").capitalize(),
+            "title": obj.words,
         }
 
 

@@ -64,7 +64,12 @@ class Command(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.key}"
+        return f"{self.words} {self.digest[:8]}"
+
+    @property
+    def words(self) -> str:
+        """What it does: Place order for order_place."""
+        return " ".join(reversed(self.kind.split("_"))).capitalize()
 
     @property
     def operation_id(self) -> Any:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 BOX_W, BOX_H = 134, 44
-GAP_X, GAP_Y = 33, 12
+GAP_X, GAP_Y = 20, 12
+SNUG = 1090  # up to so wide a picture is made to fit a desktop's narrowest page
 _LANE_H = 6
 _MARGIN = 2
 # Shares of the font size, close to Inter's: enough to know where to cut a text.
@@ -112,6 +113,10 @@ class Layout:
     paths: tuple[Path, ...]
     width: int
     height: int
+
+    @property
+    def snug(self) -> bool:
+        return self.width <= SNUG
 
 
 def layered(

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 
 from tasks_app.desk.live import HEADER, RETRY, Followed, sign_of, sign_told
-from tasks_app.desk.page import Page, viewer
+from tasks_app.desk.page import Page, explain_link, viewer
 
 
 class LivePage(Page):
@@ -50,7 +50,8 @@ class LivePage(Page):
         obj = self._seen(request, pk)
         if request.GET.get("sign") == sign_of(self.live_page, pk):
             return HttpResponse(status=204)
-        return render(request, self.live_template, {"original": obj, **self.object_data(request, obj)})
+        given = {"original": obj, "explain_link": explain_link(obj), **self.object_data(request, obj)}
+        return render(request, self.live_template, given)
 
     def changes_view(self, request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         """The beginning of a stream of signs: the one now. What goes on is `tasks_app.api.streams`'s; where

@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django import forms
+from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
@@ -26,6 +27,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from tasks_app.desk.listing import ListPage
 from tasks_app.people.actors import actor_ensure
+from tasks_app.people.agents import browser_of
 from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
 from tasks_app.people.rights import rights_changed, rights_of
 from tasks_app.people.second_factor import factor_remove
@@ -103,7 +105,8 @@ class _MembershipInline(StackedInline):
 class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own options come after ours
     """Logins with their role and teams. Rights come from roles alone, never singly."""
 
-    head, subhead = "People", "Everybody who signs in, and service accounts, with role and teams"
+    head = "People"
+    subhead = "Logins of people and service accounts: a role says what they may do, a team what they see"
     form, add_form, change_password_form = _PersonForm, _NewPersonForm, AdminPasswordChangeForm
     list_display = ("username", "show_name", "show_roles", "show_teams", "show_kind", "show_access")
     list_filter = ("is_active", "is_service", "groups", "teams")
@@ -215,7 +218,8 @@ class _Recorded(_Kept):
 @admin.register(Team)
 class TeamAdmin(_Recorded):
     recorded_as = Kind.TEAM_CHANGED
-    head, subhead = "Teams", "Who sees what: campaigns, deals and approvals are a team’s"
+    head = "Teams"
+    subhead = "Each sees its own advertisers, campaigns and deals, and nobody else’s"
     list_display = ("name", "show_people", "show_advertisers")
     search_fields = ("name",)
 
@@ -264,7 +268,7 @@ class AdvertiserAdmin(_Recorded):
     """Its team is chosen once: what it bought stays with that team."""
 
     recorded_as = Kind.ADVERTISER_CHANGED
-    head, subhead = "Advertisers", "Whom you buy for, each with its team"
+    head, subhead = "Advertisers", "For whom is bought, each by one team"
     form = _AdvertiserForm
     list_display = ("name", "brand_domain", "team")
     list_filter = ("team",)
@@ -279,12 +283,14 @@ class AdvertiserAdmin(_Recorded):
 class SecurityLogAdmin(_Kept):
     """Read by auditors and administrators; written by what happens."""
 
-    head, subhead = "Security log", "Logins, rights, exports and second factors; nobody changes it"
-    list_display = ("at", "event", "show_actor", "about", "address", "show_detail")
+    head = "Security log"
+    subhead = "Sign-ins, exports and changes of rights, newest first; nobody can change or remove an entry"
+    list_display = ("at", "event", "show_actor", "show_about", "address", "show_detail")
     list_filter = ("event",)
     search_fields = ("=actor_name", "=about", "=address", "=request")
     search_help_text = "A name, a login, an address or a request's id, whole"
     ordering = ("-id",)
+    counted = "in the log"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -296,16 +302,32 @@ class SecurityLogAdmin(_Kept):
     def show_actor(self, event: SecurityEvent) -> str:
         return event.actor_name or "–"
 
+    @display(description="About")
+    def show_about(self, event: SecurityEvent) -> str:
+        """What an export was of by its name, and anything else as it was recorded."""
+        return (_list_name(event.about) if event.event == Kind.EXPORTED else event.about) or "–"
+
     @display(description="Detail")
     def show_detail(self, event: SecurityEvent) -> str:
         return _told(event.detail)
 
 
+def _list_name(about: str) -> str:
+    """campaigns for campaigns.campaign; what is no list stays as it is."""
+    models = {model._meta.label_lower: model._meta.verbose_name_plural for model in apps.get_models()}
+    return str(models.get(about, about))
+
+
 def _told(detail: dict[str, Any]) -> str:
-    """What an entry holds, in words: changes as "field: from → to"."""
+    """What an entry holds, in words: changes as "field: from → to", the rest where there is something."""
     changes = detail.get("changes", {})
     parts = [f"{name}: {_word(was)} → {_word(now)}" for name, (was, now) in changes.items()]
-    parts += [f"{name}: {_word(value)}" for name, value in detail.items() if name != "changes"]
+    parts += [browser_of(detail["agent"])] if detail.get("agent") else []
+    parts += [
+        f"{name}: {_word(value)}"
+        for name, value in detail.items()
+        if value and name not in ("agent", "changes")
+    ]
     return "; ".join(parts) or "–"
 
 

@@ -187,9 +187,12 @@ def _range(name: str, value: object) -> str:
         return ""
     low, mid, high = (decimal_of(value.get(key)) for key in ("low", "mid", "high"))
     word = _METRICS.get(name, _words(name))
-    if low is not None and high is not None:
+    if low is not None and high is not None and low != high:
         return f"{number(low)}{SPACE}{DASH}{SPACE}{number(high)} {word}"
-    return f"{number(mid)} {word}" if mid is not None else ""
+    exact = mid if low is None or high is None else low
+    if exact is None:
+        return ""
+    return f"{number(exact)} {word.removesuffix('s') if exact == 1 else word}"
 
 
 def _list(value: object) -> str:

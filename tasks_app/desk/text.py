@@ -17,6 +17,7 @@ from tasks_app.money import decimal_of, exponent
 SPACE = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
 _WRITABLE = 24  # digits; a seller may state 1e999999
+_MOMENT = timedelta(seconds=0.1)
 DASH = "\N{EN DASH}"
 
 
@@ -66,6 +67,11 @@ def duration(span: timedelta) -> str:
             f"{minutes:02d}{SPACE}m" if hours else f"{minutes}{SPACE}m",
         ]
     return SPACE.join(part for part in parts if part)
+
+
+def lasted(span: timedelta) -> str:
+    """A duration that is never none: < 0.1 s for what was over at once."""
+    return duration(span) if span >= _MOMENT else f"<{SPACE}{duration(_MOMENT)}"
 
 
 def zone_of(name: str) -> ZoneInfo:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tasks_app.desk.graph import SNUG
 from tasks_app.desk.items import joined
 from tasks_app.lifecycle.declarations import Lifecycle
 from tasks_app.lifecycle.places import Places, places
@@ -132,6 +133,10 @@ class Diagram:
     width: int
     height: int
     words: str
+
+    @property
+    def snug(self) -> bool:
+        return self.width <= SNUG
 
 
 def diagram(declared: Lifecycle, status: str, walked: Collection[Edge] = ()) -> Diagram:

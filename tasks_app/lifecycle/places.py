@@ -9,8 +9,8 @@ from itertools import pairwise
 from tasks_app.desk.graph import text_width
 from tasks_app.lifecycle.declarations import Lifecycle
 
-_SPACE = 28  # between two boxes of a row
-_CORRIDOR = 30  # free beside a detour, for the lines up and down at the state of the main way next to it
+_SPACE = 20  # between two boxes of a row
+_CORRIDOR = 26  # free beside a detour, for the lines up and down at the state of the main way next to it
 _NARROWEST = 88
 _COLLECTS = 3  # from so many states on, one that only leads back to the beginning stands below like an end
 
@@ -139,4 +139,4 @@ def _apart(one: int, other: int, *, beside: bool) -> int:
 
 def _width(state: str) -> int:
     """Room for its name and a mark, in bold; even, so that its middle is a whole pixel."""
-    return max(_NARROWEST, int(text_width(f"→ {state}", size=12, bold=True)) // 2 * 2 + 18)
+    return max(_NARROWEST, int(text_width(f"→ {state}", size=12, bold=True)) // 2 * 2 + 14)

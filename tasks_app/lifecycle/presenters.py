@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +25,9 @@ from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.people.actors import actor_names
 
 EXPORTS = {"csv": "CSV", "jsonl": "JSON Lines"}
-_MOMENT = timedelta(seconds=0.1)
 _FACT_SHOWN = 300
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _INLINE = 120  # characters of facts that stand open in a row; more are folded
 
 
@@ -68,7 +70,7 @@ class TrailRow:
     @property
     def when(self) -> str:
         """Wed 18 Nov, 12:00:07 in the viewer's zone."""
-        return f"{text.day(self.at)}, {timezone.localtime(self.at):%H:%M:%S}"
+        return _second(self.at)
 
     @property
     def utc(self) -> str:
@@ -220,13 +222,28 @@ def _change(name: str, pair: Any) -> Fact:
 
 
 def _words(value: Any) -> str:
-    """A recorded value: nothing, text as it is, a large one by the digest it was recorded with, JSON else."""
+    """A recorded value: nothing, a moment in the viewer's zone, text as it is, a digest by its beginning (a
+    large value stands by the one it was recorded with), a list of words with commas, JSON else."""
     if value is None or value == "":
         return "nothing"
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return _second(datetime.fromisoformat(value))
+    if isinstance(value, str) and _DIGEST.fullmatch(value):
+        return f"{value[:12]}…"
+    if value and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return _cut(", ".join(value))
     if isinstance(value, dict) and set(value) == {"sha256", "bytes"}:
         return f"{text.number(value['bytes'])} bytes, SHA-256 {str(value['sha256'])[:12]}…"
-    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _cut(said: str) -> str:
     return said if len(said) <= _FACT_SHOWN else f"{said[: _FACT_SHOWN - 1]}…"
+
+
+def _second(at: datetime) -> str:
+    """Wed 18 Nov, 12:00:07 in the viewer's zone."""
+    return f"{text.day(at)}, {timezone.localtime(at):%H:%M:%S}"
 
 
 def _spans(entries: Sequence[AuditEntry]) -> list[timedelta]:
@@ -239,12 +256,8 @@ def _spans(entries: Sequence[AuditEntry]) -> list[timedelta]:
 
 def _stayed(span: timedelta, *, last: bool, ended: bool) -> str:
     if not last:
-        return _lasted(span)
-    return "to the end" if ended else f"{_lasted(span)} so far"
-
-
-def _lasted(span: timedelta) -> str:
-    return text.duration(span) if span >= _MOMENT else f"<{text.SPACE}{text.duration(_MOMENT)}"
+        return text.lasted(span)
+    return "to the end" if ended else f"{text.lasted(span)} so far"
 
 
 def _stays(entries: Sequence[AuditEntry], spans: Sequence[timedelta], *, ended: bool) -> tuple[Stay, ...]:
@@ -256,7 +269,7 @@ def _stays(entries: Sequence[AuditEntry], spans: Sequence[timedelta], *, ended: 
         Stay(
             status=status,
             glyph=face(status).glyph,
-            span="final" if ended and status == last else _lasted(span),
+            span="final" if ended and status == last else text.lasted(span),
             now=status == last and not ended,
         )
         for status, span in total.items()

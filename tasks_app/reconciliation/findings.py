@@ -192,6 +192,12 @@ def _tell(run: ReconciliationRun, seller: Seller, rows: list[ReconciliationFindi
         _tell_team(run, seller, team_id, told)
 
 
+def _waiting_words(waiting: int, of: int) -> str:
+    if of == 1:
+        return "It waits for a person." if waiting else "Nobody is waited for."
+    return f"{waiting or 'None'} of them {'wait' if waiting > 1 else 'waits'} for a person."
+
+
 def _tell_team(
     run: ReconciliationRun, seller: Seller, team_id: uuid.UUID | None, rows: list[ReconciliationFinding]
 ) -> None:
@@ -201,7 +207,7 @@ def _tell_team(
     notify(
         kind="reconciliation",
         title=f"{seller.name} and we differ on {len(rows)} {'thing' if len(rows) == 1 else 'things'}",
-        body=f"{'; '.join(said)}{more}. {len(waiting)} of them wait for a person.",
+        body=f"{'; '.join(said)}{more}. {_waiting_words(len(waiting), len(rows))}",
         level=Notification.Level.WARNING if waiting else Notification.Level.INFO,
         about=About(type="reconciliation", id=run.pk),
         team=Team.objects.get(pk=team_id) if team_id else None,

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from tasks_app import clock
 from tasks_app.desk import text
 from tasks_app.desk.states import COLOURS, GLYPHS, face
+from tasks_app.people.agents import browser_of
 
 register = template.Library()
 
@@ -46,6 +47,12 @@ def mark(glyph_name: str, word: str, pill: Any = False) -> SafeString:
         glyph(glyph_name),
         word,
     )
+
+
+@register.filter
+def browser(agent: str) -> str:
+    """Chrome 156 on Linux, of what a browser sent."""
+    return browser_of(agent)
 
 
 @register.filter

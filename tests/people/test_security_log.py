@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -203,3 +204,15 @@ def test_auditors_and_administrators_read_it(person: Person, sign_in: SignIn, ro
     assert answer.status_code == (200 if role in ("Auditor", "Administrator") else 403)
     if answer.status_code == 200:
         assert "Signed in" in answer.content.decode()
+
+
+def test_it_tells_what_was_exported_and_when_as_our_pages_do(person: Person, sign_in: SignIn) -> None:
+    security_record(
+        event=SecurityEvent.Kind.EXPORTED, actor=None, about="tasks_app.webhookdelivery", detail={"query": ""}
+    )
+    page = sign_in(person("Auditor")).get(LOG).content.decode()
+    assert "webhook deliveries" in page
+    assert "tasks_app.webhookdelivery" not in page
+    assert "query: none" not in page
+    assert not re.search(r"\d [ap]\.m\.", page)
+    assert "in the log</span>" in page

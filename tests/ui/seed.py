@@ -276,7 +276,11 @@ def _deal(
     )
     matches = [{"name": "channel", "met": True, "detail": f"{one.channel}, as stated"} for one in lines] + [
         {"name": "geography", "met": True, "detail": "offered for US, as asked"},
-        {"name": "dates", "met": True, "detail": f"offered for {start:%Y-%m-%d} to {end:%Y-%m-%d}, as asked"},
+        {
+            "name": "dates",
+            "met": True,
+            "detail": f"offered for {start.day} {start:%b %Y} to {end.day} {end:%b %Y}, as asked",
+        },
         {"name": "measurement", "met": False, "detail": "completed_views is not stated"},
     ]
     hold = (clock.now() + timedelta(hours=43)).isoformat()

@@ -69,7 +69,7 @@ def test_every_declared_lifecycle_is_drawn_whole_and_clear(entity: str, status: 
 @pytest.mark.parametrize("entity", ENTITIES)
 def test_every_declared_lifecycle_fits_a_desktop(entity: str) -> None:
     declared = lifecycle(entity)
-    assert diagram(declared, declared.initial).width <= 1160  # a card's inside at 1440
+    assert diagram(declared, declared.initial).snug
 
 
 @given(lifecycles())
@@ -207,7 +207,7 @@ def _overlap(one: State, other: State) -> bool:
 def _svg(drawn: Diagram) -> ElementTree.Element:
     """The picture as the page holds it, well formed."""
     shown = render_to_string("desk/diagram.html", {"fsm": drawn})
-    return ElementTree.fromstring(shown[shown.index('<svg class="fsm"') : shown.rindex("</svg>") + 6])  # noqa: S314
+    return ElementTree.fromstring(shown[shown.index('<svg class="fsm') : shown.rindex("</svg>") + 6])  # noqa: S314
 
 
 def _paths(drawn: Diagram) -> Iterator[str]:

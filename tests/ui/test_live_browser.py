@@ -56,6 +56,7 @@ def test_a_campaigns_page_changes_by_itself_and_keeps_what_a_person_has_in_hand(
         opened(page, lindqvist())
         opened(other, deal)
         expect(page.locator(".chain")).to_contain_text("1 booked, 2 waiting")
+        expect(other.locator("#explained")).to_contain_text("Booking")
         page.click("#a-cancel summary")
         page.fill("#f-cancel", "half a reas")
         answers(deal, "working", None, "The sales desk has it.")
@@ -65,10 +66,21 @@ def test_a_campaigns_page_changes_by_itself_and_keeps_what_a_person_has_in_hand(
         expect(page.locator("#live-page")).to_contain_text("Cobalt Bay TV booked the deal")
         expect(other.locator(".fd-head")).to_contain_text("Booked")
         expect(other.locator(".fd-head")).to_contain_text("cob-1")
+        expect(other.locator("#explained")).to_contain_text("Booked")
         assert page.input_value("#f-cancel") == "half a reas", "what is being written is left alone"
         expect(page.locator("#f-cancel")).to_be_focused()
         assert loaded_once(page)
         assert loaded_once(other)
+
+
+def test_what_it_waits_for_is_told_before_anything_is_scrolled(desk: Desk) -> None:
+    with desk.looking("Finance") as page:
+        for about in (lindqvist(), waiting("quill")):
+            page.goto(page_of(about))
+            expect(page.locator("#explained")).to_contain_text("If nobody does")
+            box = page.locator("#explained").bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= WIDE[1]
 
 
 def test_without_the_stream_it_asks_now_and_then(desk: Desk) -> None:

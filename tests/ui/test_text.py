@@ -49,6 +49,11 @@ def test_durations(seconds: float, said: str) -> None:
     assert plain(text.duration(timedelta(seconds=seconds))) == said
 
 
+def test_what_was_over_at_once_took_no_time_that_is_none() -> None:
+    assert plain(text.lasted(timedelta())) == "< 0.1 s"
+    assert plain(text.lasted(timedelta(seconds=0.2))) == "0.2 s"
+
+
 @pytest.mark.parametrize(
     ("value", "places", "said"),
     [
@@ -143,6 +148,8 @@ def test_terms_in_words() -> None:
         ],
     }
     assert plain(terms.forecast(stated, Decimal(6000), "USD")) == "450 – 550 impressions for USD 5,000.00"
+    sponsored = {"points": [{"budget": 100, "metrics": {"impressions": {"low": 1, "high": 1}}}]}
+    assert plain(terms.forecast(sponsored, None, "USD")) == "1 impression for USD 100.00"
     assert (
         terms.targeting({"geo_countries": ["US", "CA"], "geo_regions": ["US-CA"]})
         == "US, CA; geo regions: US-CA"

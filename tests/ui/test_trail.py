@@ -25,7 +25,7 @@ from tasks_app.lifecycle.guards import guard_name, rule_add, rules_reload
 from tasks_app.lifecycle.models import AuditEntry, Stateful
 from tasks_app.lifecycle.names import names_of
 from tasks_app.lifecycle.pages import StatefulPage
-from tasks_app.lifecycle.presenters import Trail, refusal_words
+from tasks_app.lifecycle.presenters import Trail, refusal_words, trail_rows_named
 from tasks_app.lifecycle.selectors import entries_of
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
@@ -84,6 +84,25 @@ def test_every_page_tells_who_when_what_and_why(agency: Agency, client_of: Clien
             assert row.utc == entry.at.isoformat(timespec="microseconds")
             assert {fact.name for fact in row.changes} == set(entry.changes)
             assert {fact.name for fact in row.metadata} == set(entry.metadata)
+
+
+def test_recorded_values_are_told_in_words(agency: Agency) -> None:
+    recorded = {
+        "due_at": [None, "2026-11-20T21:01:34.661417+00:00"],
+        "digest": ["", "ab" * 32],
+        "policies": [[], ["first/1", "second/2"]],
+        "count": [1, 2],
+    }
+    entry = AuditEntry.objects.filter(entity_type="deal").order_by("pk")[0]
+    entry.changes = recorded
+    with timezone.override(ZONE):
+        told = {fact.name: (fact.before, fact.after) for fact in trail_rows_named([entry])[0].changes}
+    assert told.pop("due_at")[1].replace("\xa0", " ").startswith("Fri 20 Nov")
+    assert told == {
+        "digest": ("nothing", "abababababab…"),
+        "policies": ("[]", "first/1, second/2"),
+        "count": ("1", "2"),
+    }
 
 
 def test_every_page_draws_the_lifecycle_with_the_present_state(agency: Agency, client_of: ClientOf) -> None:

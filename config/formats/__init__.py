@@ -1,0 +1,1 @@
+"""How Django's own forms and lists write dates: as our pages do."""
