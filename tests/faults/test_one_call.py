@@ -28,7 +28,7 @@ PRODUCTS = {"buying_mode": "brief", "brief": "coffee", "brand": {"domain": "lind
 
 @pytest.fixture(autouse=True)
 def _short_calls(settings: Any) -> None:
-    settings.CALL_TIMEOUT_S = settings.WORKING_TIMEOUT_S = 1.0
+    settings.CALL_TIMEOUT_S = settings.WORKING_TIMEOUT_S = 2.5
 
 
 def buy(seller: Seller) -> Operation:
@@ -46,7 +46,7 @@ ONCE = [
     ("html", {}, S.CALLING_ADCP, "GARBLED"),
     ("truncated", {}, S.CALLING_ADCP, "GARBLED"),
     ("huge", {}, S.CALLING_ADCP, "TOO_LARGE"),
-    ("hang", {"seconds": 3}, S.CALLING_ADCP, "NO_ANSWER"),
+    ("hang", {"seconds": 5}, S.CALLING_ADCP, "NO_ANSWER"),
     ("drop", {}, S.CALLING_ADCP, "NO_ANSWER"),
     ("refuse", {}, S.CALLING_ADCP, "NO_ANSWER"),
     ("crash", {}, S.CALLING_ADCP, "NoneType"),
@@ -168,7 +168,7 @@ READ_FAULTS = [
     ("html", {}, "GARBLED"),
     ("truncated", {}, "GARBLED"),
     ("huge", {}, "TOO_LARGE"),
-    ("hang", {"seconds": 3}, "NO_ANSWER"),
+    ("hang", {"seconds": 5}, "NO_ANSWER"),
     ("drop", {}, "NO_ANSWER"),
     ("error", {"code": "RATE_LIMITED", "recovery": "transient"}, "RATE_LIMITED"),
 ]
@@ -208,7 +208,7 @@ def test_a_read_with_a_strange_status_or_a_bad_token_says_so(
 
 
 POLL_FAULTS = [
-    ("http", {}), ("html", {}), ("truncated", {}), ("huge", {}), ("hang", {"seconds": 3}), ("drop", {}),
+    ("http", {}), ("html", {}), ("truncated", {}), ("huge", {}), ("hang", {"seconds": 5}), ("drop", {}),
     ("unauthorized", {}), ("crash", {}), ("status", {"status": "requires_approval"}), ("new_task_id", {}),
     ("error", {"code": "REFERENCE_NOT_FOUND"}),
 ]  # fmt: skip
@@ -251,7 +251,7 @@ def test_a_task_id_that_changes_between_two_answers_is_never_followed(
 def test_one_sellers_hanging_delays_no_other(known: Callable[..., Known]) -> None:
     slow, slow_seller = known("Slow")
     _, quick_seller = known("Quick")
-    slow.fault("create_media_buy", "hang", seconds=4)
+    slow.fault("create_media_buy", "hang", seconds=6)
     waiting, operation = buy(slow_seller), buy(quick_seller)
 
     sweep()
