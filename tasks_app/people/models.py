@@ -58,10 +58,13 @@ class User(AbstractUser):
         "e-mail notifications", default=False, help_text="One e-mail for each notification."
     )
     is_service = models.BooleanField(
-        default=False, help_text="A service account: acts as agent:<id>, never decides."
+        "service account", default=False, help_text="It acts as agent:<id> and never decides."
     )
 
     _scope: Any = None  # people/scope.py reads it once for an instance
+
+    class Meta(AbstractUser.Meta):
+        verbose_name, verbose_name_plural = "person", "people"
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
