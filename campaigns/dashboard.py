@@ -122,7 +122,7 @@ class Today:
 
     @property
     def flying_count(self) -> str:
-        return _many(len(self._flying))
+        return cards.many(len(self._flying))
 
     @cached_property
     def _out(self) -> dict[uuid.UUID, cards.Out]:
@@ -202,7 +202,3 @@ class Today:
     @cached_property
     def state(self) -> state.State:
         return state.state_of(self.who)
-
-
-def _many(count: int) -> str:
-    return f"{cards.MOST}+" if count >= cards.MOST else str(count)

@@ -166,13 +166,16 @@ def _answers(campaign: Campaign) -> Answers:
     unsettled = list(
         Deal.objects.filter(campaign_id=campaign.pk, status__in=UNSETTLED).values_list("pk", flat=True)
     )
-    asked = Approval.objects.filter(subject_type="deal", subject_id__in=unsettled, status=ApprovalStatus.OPEN)
+    open_ones = Approval.objects.filter(
+        subject_type="deal", subject_id__in=unsettled, status=ApprovalStatus.OPEN
+    )
+    asked = list(open_ones.defer("evidence").order_by("due_at") if unsettled else ())
     job = campaign_job(campaign)
     return campaign_answers(
         Progress(
             status=campaign.status,
-            asked=asked.count() if unsettled else 0,
-            question=question_pending(asked) if unsettled else None,
+            asked=len(asked),
+            question=question_pending(asked),
             unsettled=len(unsettled),
             job=job.reference if job else "",
             expires_at=job.expires_at if job else None,

@@ -15,8 +15,7 @@ import environ
 from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
-from config.logs import configure as configure_logs
-from config.logs import logging_config
+from config import logs
 from config.navigation import UNFOLD as UNFOLD
 from config.postgres import connection_hint, database_urls
 
@@ -302,8 +301,7 @@ Q_CLUSTER = {
     "queue_limit": 16,
     "label": "Queue",
 }
-# With the sweep's tick: what a killed worker had in hand is another's within ten seconds.
-STEP_LEASE_S = _positive("FLIGHTDECK_STEP_LEASE_S", 7)
+STEP_LEASE_S = _positive("FLIGHTDECK_STEP_LEASE_S", 7)  # and the sweep's tick: free within ten seconds
 DRAIN_STEPS = 50
 # Later than this a scheduled start is missed: run once for all that were, or skipped, as the schedule says.
 SCHEDULE_GRACE = timedelta(seconds=_positive("FLIGHTDECK_SCHEDULE_GRACE_S", 300))
@@ -398,5 +396,5 @@ EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("FLIGHTDECK_MAIL_FROM", f"flightdeck@{ORGANISATION_DOMAIN}")
 
 # --- logs ---------------------------------------------------------------------------------------
-LOGGING = logging_config(env.str("FLIGHTDECK_LOG_LEVEL", "INFO"))
-configure_logs()
+LOGGING = logs.logging_config(env.str("FLIGHTDECK_LOG_LEVEL", "INFO"))
+logs.configure()

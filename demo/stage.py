@@ -27,7 +27,7 @@ from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import seller_add
 
 TEAM = "Halden & Marsh"
-_PEOPLE = {
+PEOPLE = {
     "Buyer": ("tomas", "Tomás", "Ferreira"),
     "Approver": ("maya", "Maya", "Lindgren"),
     "Ad Ops": ("jonas", "Jonas", "Weber"),
@@ -51,10 +51,10 @@ def people_prepare(logins_file: Path) -> dict[str, tuple[str, str]]:
             team=team, name=tale.advertiser, defaults={"brand_domain": _domain(tale.path)}
         )
     passwords = _passwords(logins_file)
-    for role, (username, first, last) in _PEOPLE.items():
+    for role, (username, first, last) in PEOPLE.items():
         _login(team, role, username, first, last, passwords[role])
-    _rate_ensure(User.objects.get(username=_PEOPLE["Administrator"][0]))
-    return {role: (_PEOPLE[role][0], passwords[role]) for role in ROLES}
+    _rate_ensure(User.objects.get(username=PEOPLE["Administrator"][0]))
+    return {role: (PEOPLE[role][0], passwords[role]) for role in ROLES}
 
 
 def _rate_ensure(administrator: User) -> None:

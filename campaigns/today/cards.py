@@ -65,6 +65,11 @@ class Departure:
     confirmed: Decimal
 
 
+def many(count: int) -> str:
+    """100+ where no more were read."""
+    return f"{MOST}+" if count >= MOST else str(count)
+
+
 def others_waiting(who: User) -> list[Waiting]:
     """What is no approval and waits on the viewer."""
     if not who.has_perm(STEER_OPERATION):

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from campaigns.today.cards import MOST, SHOWN
+from campaigns.today.cards import MOST, SHOWN, many
 from tasks_app.approvals import presenters, selectors
 from tasks_app.approvals.around import places_of
 from tasks_app.approvals.models import Approval
@@ -37,7 +37,7 @@ class Waits:
 
     @property
     def count(self) -> str:
-        return f"{MOST}+" if len(self) >= MOST else str(len(self))
+        return many(len(self))
 
     @property
     def oldest(self) -> datetime | None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-
-from django.db.models import QuerySet
 
 from tasks_app.approvals.deciders import deciders
 from tasks_app.approvals.kinds import kind_of
@@ -28,29 +26,32 @@ _ENDED = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """An approval's facts: `given` approving decisions of `quorum`, `able` the names of those who can decide
-    now, `roles` of whom one is needed (none: the right will do), `nothing` what no answer does."""
+class Deciding:
+    """Who answers a question: `able`, the names of those who can now, of `roles` one is needed (none: the
+    right will do); `nothing`: what no answer does."""
 
-    status: str
-    quorum: int = 1
-    given: int = 0
-    due_at: datetime | None = None
     able: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     nothing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pending:
-    """An open question that something else waits for; `able`, `roles` and `nothing` as in `Asked`."""
+class Asked(Deciding):
+    """An approval's facts: `given` approving decisions of `quorum`."""
+
+    status: str
+    quorum: int = 1
+    given: int = 0
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending(Deciding):
+    """An open question that something else waits for."""
 
     reference: str
     title: str
     due_at: datetime
-    able: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
-    nothing: str = ""
 
 
 def approval_answers(asked: Asked) -> Answers:
@@ -72,12 +73,12 @@ def question_about(pairs: Collection[tuple[str, uuid.UUID | None]]) -> Pending |
     ids = [pk for _, pk in pairs if pk is not None]
     kinds = {kind for kind, _ in pairs}
     open_ones = Approval.objects.filter(subject_type__in=kinds, subject_id__in=ids, status=S.OPEN)
-    return question_pending(open_ones) if ids else None
+    return question_pending(open_ones.defer("evidence").order_by("due_at")[:1] if ids else ())
 
 
-def question_pending(asked: QuerySet[Approval]) -> Pending | None:
-    """The most urgent of these approvals, all of them open; None where there is none."""
-    first = asked.defer("evidence").order_by("due_at").first()
+def question_pending(asked: Iterable[Approval]) -> Pending | None:
+    """The first of these approvals, all of them open; None where there is none."""
+    first = next(iter(asked), None)
     if first is None:
         return None
     return Pending(
@@ -144,7 +145,7 @@ def _able(approval: Approval) -> tuple[str, ...]:
     return tuple(str(person) for person in deciders([approval])[approval.pk])
 
 
-def _decides(does: str, asked: Asked | Pending) -> Mover:
+def _decides(does: str, asked: Deciding) -> Mover:
     return Mover(right=DECIDE, does=does, roles=asked.roles, people=asked.able)
 
 

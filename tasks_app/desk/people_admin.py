@@ -314,8 +314,10 @@ class SecurityLogAdmin(_Kept):
 
 def _list_name(about: str) -> str:
     """campaigns for campaigns.campaign; what is no list stays as it is."""
-    models = {model._meta.label_lower: model._meta.verbose_name_plural for model in apps.get_models()}
-    return str(models.get(about, about))
+    try:
+        return str(apps.get_model(about)._meta.verbose_name_plural)
+    except (LookupError, ValueError):
+        return about
 
 
 def _told(detail: dict[str, Any]) -> str:

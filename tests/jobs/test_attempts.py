@@ -30,6 +30,16 @@ def verified(job: Job) -> bool:
     return all(verify_entity(*row).ok for row in rows)
 
 
+def tried_until_it_fails(job: Job, still: Clock) -> tuple[list[float], Step]:
+    """The pauses before its step's tries, in seconds, and the step."""
+    waits: list[float] = []
+    while (waiting := steps_of(job)["a"]).status != "failed":
+        waits.append((waiting.ready_at - still.now).total_seconds())
+        still.forward(seconds=waits[-1])
+        drain()
+    return waits, waiting
+
+
 def test_a_retry_backs_off_and_then_succeeds(bench: Bench, still: Clock) -> None:
     bench.action("flaky", failing(2, lambda: OSError("connection reset")))
     bench.recipe(step("a", action="flaky"), step("b", "a"))
@@ -55,11 +65,7 @@ def test_the_failure_budget_is_exhausted(bench: Bench, still: Clock) -> None:
     bench.action("flaky", failing(99, lambda: OSError("connection reset")))
     bench.recipe(step("a", action="flaky", max_failures=7, max_attempts=20), step("b", "a"))
     job = bench.run()
-    waits = []
-    while (waiting := steps_of(job)["a"]).status != "failed":
-        waits.append((waiting.ready_at - still.now).total_seconds())
-        still.forward(seconds=waits[-1])
-        drain()
+    waits, waiting = tried_until_it_fails(job, still)
     assert waits == [1, 2, 4, 8, 16, 30]
     assert waiting.error == "failure_budget_exhausted after 7: OSError: connection reset"
     assert statuses(job)["b"] == "cancelled"
@@ -69,11 +75,7 @@ def test_as_nothing_else_is_said_three_tries_after_one_and_two_seconds(bench: Be
     bench.action("flaky", failing(99, lambda: OSError("connection reset")))
     bench.recipe(step("a", action="flaky"))
     job = bench.run()
-    waits = []
-    while (waiting := steps_of(job)["a"]).status != "failed":
-        waits.append((waiting.ready_at - still.now).total_seconds())
-        still.forward(seconds=waits[-1])
-        drain()
+    waits, waiting = tried_until_it_fails(job, still)
     assert (waits, waiting.attempts, job.priority, waiting.priority) == ([1, 2], 3, 100, 100)
     assert waiting.error == "attempt_budget_exhausted after 3: OSError: connection reset"
     decided = [one.type for one in job.events.order_by("id") if not one.type.startswith(("job.", "step."))]

@@ -6,13 +6,11 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.db.models.functions import Now
 
 from tasks_app import clock, ids
 from tasks_app.adcp.types import Seen
@@ -364,48 +362,6 @@ def test_while_one_worker_holds_a_step_the_other_takes_the_next(committed_db: Da
         Step.objects.select_for_update().get(job=first)
         (taken,) = at_once(claim_step)
     assert taken.job_id == second.pk
-
-
-def test_a_lease_is_renewed_while_the_action_runs(
-    committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
-    settings.STEP_LEASE_S = 0.3
-    kept: list[bool] = []
-
-    def outlives_its_lease(run: Run) -> Result:
-        begun = clock.now()
-        wait_until(lambda: clock.now() > begun + timedelta(seconds=0.8))
-        kept.append(at_once(claim_step) == [None])
-        return Done()
-
-    bench.action("slow", outlives_its_lease)
-    bench.recipe({"id": "a", "action": "slow"})
-    job = bench.run()
-    assert kept == [True]
-    assert (job.status, steps_of(job)["a"].attempts) == ("COMPLETED", 1)
-
-
-def test_asked_to_stop_a_worker_lets_its_leases_run_out(
-    committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
-    """What it does not end before it is killed is another's soon after; what it ends meanwhile counts."""
-    settings.STEP_LEASE_S = 2
-    monkeypatch.setattr("tasks_app.stopping.asked", lambda: True)
-    free: list[bool] = []
-
-    def outlives_the_worker(run: Run) -> Result:
-        mine = Step.objects.filter(pk=run.step.pk, lease_until__lt=Now())
-        free.append(wait_until(mine.exists))
-        return Done()
-
-    bench.action("slow", outlives_the_worker)
-    bench.recipe({"id": "a", "action": "slow"})
-    job = bench.start()
-    taken = claim_step()
-    assert taken is not None
-    worker.run_step(taken)
-    job.refresh_from_db()
-    assert (free, job.status) == ([True], "COMPLETED")
 
 
 def test_the_handlers_are_the_ones_the_application_registers() -> None:

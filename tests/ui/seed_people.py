@@ -9,6 +9,7 @@ from functools import cache
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group
 
+from demo.stage import PEOPLE
 from tasks_app import clock
 from tasks_app.approvals.policy_applying import policies_latest
 from tasks_app.approvals.policy_services import draft_of, policy_change
@@ -19,15 +20,6 @@ from tasks_app.people.roles import ROLES
 from tests.ui.seed_parts import ZONE
 
 PASSWORD = "a-password-for-tests-only"
-_PEOPLE = {
-    "Buyer": ("tomas", "Tomás", "Ferreira"),
-    "Approver": ("maya", "Maya", "Lindgren"),
-    "Ad Ops": ("jonas", "Jonas", "Weber"),
-    "Finance": ("ines", "Ines", "Moreau"),
-    "Auditor": ("ruth", "Ruth", "Adeyemi"),
-    "Integration": ("desk-sync", "Desk", "Sync"),
-    "Administrator": ("admin", "Ada", "Okafor"),
-}
 
 
 @cache
@@ -39,7 +31,7 @@ def hired() -> dict[str, User]:
     """People by role, all of one team."""
     team = Team.objects.create(name="Halden & Marsh")
     made = {}
-    for role, (username, first, last) in _PEOPLE.items():
+    for role, (username, first, last) in PEOPLE.items():
         user = User.objects.create(
             username=username,
             email=f"{username}@haldenmarsh.example",
