@@ -33,7 +33,7 @@ class Sellers:
             env={**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"},
         )
         directory = state / "sellers.json"
-        wait_for(lambda: directory.exists() or self.process.poll() is not None, seconds=90)
+        wait_for(lambda: directory.exists() or self.process.poll() is not None, seconds=240)
         if not directory.exists():
             raise RuntimeError(self.log)
         self.entries = {entry["slug"]: entry for entry in json.loads(directory.read_text())}
