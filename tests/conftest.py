@@ -6,16 +6,36 @@ gives a test that commits (processes, races) a database of its own. Child proces
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from django.db import connections
+from django.db.backends.signals import connection_created
 from django.test import override_settings
+from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
-from tests.database import Database, TestServer, migrate_as_owner, opened_server, point_django_at
+from tests.database import HOUSE, Database, TestServer, migrate_as_owner, opened_server, point_django_at
+from tests.owning import owning_follow
 from tests.support import forget_sellers
+
+# How long an example takes tells of the machine: none has a deadline, and slow drawing is no failure.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
+_RANDOM_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Processes that share the tests out must collect the same names: none is drawn at random.
+
+    Raises pytest.UsageError naming those that are: give such a parameter an ``id``.
+    """
+    drawn = [item.nodeid for item in items if _RANDOM_UUID.search(item.nodeid)]
+    if drawn:
+        raise pytest.UsageError(f"named by a random UUID, another one in each process: {', '.join(drawn)}")
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +52,7 @@ def template_database(
     template = database_server.create()
     with django_db_blocker.unblock():
         migrate_as_owner(template)
+    connection_created.connect(owning_follow)
     return template
 
 
@@ -41,6 +62,7 @@ def django_db_setup(
 ) -> Iterator[Database]:
     """Instead of pytest-django's: ``db`` works on a copy of the template, as the application's role."""
     database = database_server.create(template=template_database)
+    database_server.unhurry(database)
     with pytest.MonkeyPatch.context() as patch:
         _use(database, patch)
         yield database
@@ -58,6 +80,14 @@ def _no_sellers_remembered() -> None:
 def _no_second_factor() -> Iterator[None]:
     """Sign-ins of tests are whole; what asks for the second factor says who needs it."""
     with override_settings(SECOND_FACTOR_ROLES=[]):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _house() -> Iterator[None]:
+    """Who buys: processes of a test are told by their environment (`Database.env`)."""
+    name, domain = HOUSE.values()
+    with override_settings(ORGANISATION_NAME=name, ORGANISATION_DOMAIN=domain):
         yield
 
 
@@ -96,5 +126,5 @@ def processes() -> Iterator[ProcessGroup]:
 def _use(database: Database, patch: pytest.MonkeyPatch) -> None:
     for name, value in database.env.items():
         patch.setenv(name, value)
-    patch.delenv("FLIGHTDECK_DB_ROLE", raising=False)
+    patch.delenv("FLIGHTDECK_DB_LOGIN", raising=False)
     point_django_at(database.urls.app)
