@@ -17,6 +17,8 @@ from config.processes import ProcessGroup
 from tests.database import Database, TestServer, migrate_as_owner, opened_server, point_django_at
 from tests.support import forget_sellers
 
+pytest_plugins = ["tests.collecting", "tests.leftovers", "tests.outcomes"]
+
 
 @pytest.fixture(scope="session")
 def database_server() -> Iterator[TestServer]:
