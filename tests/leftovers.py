@@ -13,8 +13,13 @@ import psutil
 import pytest
 
 _LEFT_ALONE_S = 60.0
-# What serves the whole session: the database, multiprocessing's own, the browser's driver.
-_OF_THE_SESSION = ("bin/postgres -D", "multiprocessing.resource_tracker", "playwright/driver")
+# What serves the whole session: database, pools of racers, what keeps count of them, the browser's driver.
+_OF_THE_SESSION = (
+    "bin/postgres -D",
+    "from multiprocessing.spawn import",
+    "from multiprocessing.resource_tracker import",
+    "playwright/driver",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
