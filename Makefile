@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test setup-browser test-browser test-redis redis-server mutants lint types check bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
+.PHONY: help setup demo demo-reset run test setup-browser test-browser test-redis redis-server mutants lint types settings check bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -56,7 +56,9 @@ lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import wh
 types: $(VENV)/.setup-dev ## type checks
 	@$(BIN)/mypy $(TYPED)
 
-check: lint types ## lint, types, forgotten migrations, settings fit for production
+check: lint types settings ## lint, types, forgotten migrations, settings fit for production
+
+settings: $(VENV)/.setup-dev ## forgotten migrations, settings fit for production
 	@$(RUN) exec -- $(BIN)/python manage.py makemigrations --check --dry-run
 	@FLIGHTDECK_DEBUG=0 FLIGHTDECK_PUBLIC_URL=https://flightdeck.example FLIGHTDECK_HOSTS=flightdeck.example \
 		FLIGHTDECK_SECRET_KEY="$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(64))')" \

@@ -6,7 +6,6 @@ gives a test that commits (processes, races) a database of its own. Child proces
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -19,23 +18,13 @@ from pytest_django.plugin import DjangoDbBlocker
 from config.processes import ProcessGroup
 from tests.database import HOUSE, Database, TestServer, migrate_as_owner, opened_server, point_django_at
 from tests.owning import owning_follow
-from tests.support import forget_sellers
+from tests.support import forget_sellers, know_no_rules
+
+pytest_plugins = ["tests.collecting", "tests.leftovers", "tests.outcomes"]
 
 # How long an example takes tells of the machine: none has a deadline, and slow drawing is no failure.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-
-_RANDOM_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Processes that share the tests out must collect the same names: none is drawn at random.
-
-    Raises pytest.UsageError naming those that are: give such a parameter an ``id``.
-    """
-    drawn = [item.nodeid for item in items if _RANDOM_UUID.search(item.nodeid)]
-    if drawn:
-        raise pytest.UsageError(f"named by a random UUID, another one in each process: {', '.join(drawn)}")
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +60,10 @@ def django_db_setup(
 
 
 @pytest.fixture(autouse=True)
-def _no_sellers_remembered() -> None:
-    """Each test has its own."""
+def _nothing_remembered() -> None:
+    """Each test has its own sellers, and no rules but those it attaches."""
     forget_sellers()
+    know_no_rules()
 
 
 @pytest.fixture(scope="session", autouse=True)

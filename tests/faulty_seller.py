@@ -94,18 +94,21 @@ class FaultySeller:
         """Start the process, on the port of last time; returns when it listens."""
         environment = {**os.environ, "FAULTY_TOKEN": self.token, "FAULTY_CONTROL": self._control}
         command = [sys.executable, "-S", "-m", "tests.sellers.faulty_server", *self._arguments]
-        process = subprocess.Popen(
+        self._process = process = subprocess.Popen(
             [*command, "--port", str(self.port)],
             cwd=_ROOT,
             env=environment,
             stdout=subprocess.PIPE,
             text=True,
         )
-        line = process.stdout.readline() if process.stdout else ""
-        if not line:
-            raise RuntimeError(f"the faulty seller did not start (exit {process.wait()})")
-        self.port = int(line)
-        self._process = process
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            if not line:
+                raise RuntimeError(f"the faulty seller did not start (exit {process.wait()})")
+            self.port = int(line)
+        except BaseException:  # no block's end stops what did not start
+            self.kill()
+            raise
 
     def kill(self) -> None:
         """SIGKILL: whatever it was doing is lost, its books are not."""

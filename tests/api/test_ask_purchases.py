@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -272,14 +272,14 @@ class TestRefusals:
             ({"task": "get_products", "seller": "faulty", "arguments": []}, "arguments"),
             ({"task": "get_products", "seller": "faulty", "arguments": {"brief": 7}}, "arguments.brief"),
             ({"seller": "faulty"}, "task"),
-            ({**purchase(), "argument": {}}, "argument"),
-            ({**purchase(), "account": "acc-rival"}, "account"),
+            (lambda: {**purchase(), "argument": {}}, "argument"),
+            (lambda: {**purchase(), "account": "acc-rival"}, "account"),
         ],
     )
-    def test_the_body(self, body: dict[str, Any], field: str) -> None:
+    def test_the_body(self, body: dict[str, Any] | Callable[[], dict[str, Any]], field: str) -> None:
         known()
 
-        answer = ask(client_of(integrator()), body)
+        answer = ask(client_of(integrator()), body() if callable(body) else body)
 
         assert answer.status_code == 400, answer.content
         assert field in answer.json()["errors"]

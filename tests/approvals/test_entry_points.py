@@ -234,7 +234,8 @@ def for_somebody_without_a_delegation(one: Try) -> None:
 
 def for_somebody_whose_delegation_is_over(one: Try) -> None:
     one.principal = make_user("Approver")
-    with clock.injected(lambda: clock_then):
+    then = clock.now() - timedelta(days=30)
+    with clock.injected(lambda: then):
         _stands_in(one.user, one.principal)
 
 
@@ -263,7 +264,6 @@ def second_under_another_name(one: Try) -> None:
     _decided(one.approval, one.user)
 
 
-clock_then = clock.now() - timedelta(days=30)
 REASONS: dict[str, Callable[[Try], None]] = {
     reason.__name__: reason
     for reason in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -306,10 +306,15 @@ def test_a_machine_saved_before_its_first_move_comes_back() -> None:
     assert (restored.status, restored.history) == (S.BOOKED, [])
 
 
-def spoilt(**changes: Any) -> dict[str, Any]:
-    data = saved()
-    data["audit_log"]["transitions"][1] |= changes
-    return data
+def spoilt(**changes: Any) -> Callable[[], dict[str, Any]]:
+    """Makes what is saved with its second transition changed."""
+
+    def made() -> dict[str, Any]:
+        data = saved()
+        data["audit_log"]["transitions"][1] |= changes
+        return data
+
+    return made
 
 
 @pytest.mark.parametrize(
@@ -320,8 +325,8 @@ def spoilt(**changes: Any) -> dict[str, Any]:
         {"order_id": 7, "status": "quoted", "audit_log": {"order_id": 7, "transitions": []}},
         {"order_id": "deal-abc", "status": "quoted", "audit_log": None},
         {"order_id": "deal-abc", "status": "quoted", "audit_log": {"order_id": "deal-abc", "transitions": 3}},
-        {**saved(), "order_id": "deal-xyz"},
-        {**saved(), "status": "booked"},
+        lambda: {**saved(), "order_id": "deal-xyz"},
+        lambda: {**saved(), "status": "booked"},
         spoilt(from_status="quoted", to_status="accepted"),
         spoilt(to_status="delivering"),
         spoilt(timestamp="2026-11-20T09:00:00"),
@@ -336,9 +341,9 @@ def spoilt(**changes: Any) -> dict[str, Any]:
         spoilt(colour="red"),
     ],
 )
-def test_what_was_never_saved_so_is_refused(data: dict[str, Any]) -> None:
+def test_what_was_never_saved_so_is_refused(data: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
     with pytest.raises(ValueError):
-        DealStateMachine.from_dict(data)
+        DealStateMachine.from_dict(data() if callable(data) else data)
 
 
 def test_a_saved_unknown_status_is_refused() -> None:

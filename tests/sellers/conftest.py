@@ -7,16 +7,21 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.leftovers import end
 from tests.sellers.clients import SellerClient, wait_for
 from tests.sellers.receiver import Receiver
 
 _ROOT = Path(__file__).resolve().parents[2]
 PACE = 1.2
+STOPPED_S = 60.0
+READY_S = 600.0  # four times the adcp package, imported on a machine that may be busy
 
 
 class Sellers:
@@ -32,12 +37,16 @@ class Sellers:
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"},
         )
-        directory = state / "sellers.json"
-        wait_for(lambda: directory.exists() or self.process.poll() is not None, seconds=240)
-        if not directory.exists():
-            raise RuntimeError(self.log)
-        self.entries = {entry["slug"]: entry for entry in json.loads(directory.read_text())}
-        self.clients = {slug: SellerClient(entry) for slug, entry in self.entries.items()}
+        try:
+            directory = state / "sellers.json"
+            wait_for(lambda: directory.exists() or self.process.poll() is not None, seconds=READY_S)
+            if not directory.exists():
+                raise RuntimeError(self.log)
+            self.entries = {entry["slug"]: entry for entry in json.loads(directory.read_text())}
+            self.clients = {slug: SellerClient(entry) for slug, entry in self.entries.items()}
+        except BaseException:  # given up, or interrupted: nobody else knows of them
+            self.stop()
+            raise
 
     @property
     def log(self) -> str:
@@ -49,21 +58,24 @@ class Sellers:
         return {words[0].rstrip(":"): int(words[-1].strip("()")) for words in lines}
 
     def stop(self) -> float:
-        """SIGTERM to the supervisor; the seconds it took to end."""
-        import time
-
+        """SIGTERM to the supervisor, SIGKILL to all where it does not end so; the seconds it took."""
         started = time.monotonic()
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=15)
-        self._log.close()
+        try:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(timeout=STOPPED_S)
+        finally:
+            end([psutil.Process(self.process.pid)] if self.process.poll() is None else [])
+            self._log.close()
         return time.monotonic() - started
 
 
 @pytest.fixture(scope="module")
 def sellers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sellers]:
     running = Sellers(tmp_path_factory.mktemp("sellers"))
-    yield running
-    running.stop()
+    try:
+        yield running
+    finally:
+        running.stop()
 
 
 @pytest.fixture

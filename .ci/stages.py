@@ -1,0 +1,157 @@
+"""Runs every stage of CI, then tests that failed once more, alone; ends with 0 where nothing fails any more.
+
+The last lines are the stages with their seconds and outcome, and every failed test by its id. A test that
+fails among others and passes alone is printed as unsteady, its first traceback kept in var/unsteady/: it does
+not fail the run, and is to be mended before anything else. Where more than `FORGIVEN` fail, none runs again.
+
+Needs nothing but Python and make: it makes the virtual environment that all else runs in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FORGIVEN = 5
+# CI cuts the run five minutes later, without a word.
+LIMIT_S = float(os.environ.get("CI_LIMIT_S", 85 * 60))
+GRACE_S = 60.0
+HOME = Path("var/ci")
+UNSTEADY = Path("var/unsteady")
+TESTS_FAILED = 1  # pytest's exit code where tests failed, and nothing else
+
+PASSED, UNSTEADY_WORD, FAILED, OUT_OF_TIME = "passed", "unsteady", "FAILED", "OUT OF TIME"
+
+
+@dataclass
+class Stage:
+    """A target of make; ``options``: variables of make's. One that is ``tested`` tells which tests failed."""
+
+    name: str
+    target: str
+    tested: bool = False
+    options: tuple[str, ...] = ()
+    seconds: float = 0.0
+    outcome: str = "not run"
+    failed: dict[str, str] = field(default_factory=dict)  # what each failed test printed, by its id
+
+
+def stages() -> list[Stage]:
+    return [
+        Stage("lint", "lint"),
+        Stage("types", "types"),
+        Stage("migrations and settings", "settings"),
+        # Three at a time on two cores: they wait for processes and clocks a third of their time.
+        Stage("tests", "test", tested=True, options=("TESTERS=3",)),
+        Stage("tests of the queue on Redis", "test-redis", tested=True),
+        Stage("tests in a browser", "test-browser", tested=True),
+    ]
+
+
+class Run:
+    """One run of CI, in the project's folder."""
+
+    def __init__(self) -> None:
+        self._until = time.monotonic() + LIMIT_S
+        for folder in (HOME, UNSTEADY):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+
+    def run(self, stage: Stage) -> None:
+        """Run it, and note how it ended."""
+        began = time.monotonic()
+        code, told = self._make(stage, *stage.options)
+        stage.seconds = time.monotonic() - began
+        stage.failed = told.get("failed", {})
+        if code == 0:
+            stage.outcome = PASSED
+        elif code is None:
+            stage.outcome = OUT_OF_TIME
+        else:
+            # Anything but failed tests (a crash, a usage error) does not pass by tests that pass alone.
+            tests_alone = told.get("exit") == TESTS_FAILED and stage.failed
+            stage.outcome = UNSTEADY_WORD if tests_alone else FAILED
+
+    def judge(self, ran: list[Stage]) -> None:
+        """Of stages where only tests failed: those that pass alone are unsteady, the others fail theirs."""
+        doubtful = [stage for stage in ran if stage.outcome == UNSTEADY_WORD]
+        forgiven = sum(len(stage.failed) for stage in doubtful) <= FORGIVEN
+        for stage in doubtful:
+            for test in list(stage.failed):
+                if forgiven and self._passes_alone(stage, test):
+                    self._keep(test, stage.failed.pop(test))
+                else:
+                    stage.outcome = FAILED
+
+    def _passes_alone(self, stage: Stage, test: str) -> bool:
+        print(f"== once more, alone: {test}", flush=True)
+        (HOME / "alone").write_text(f"{test}\n")
+        return self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone")[0] == 0
+
+    def _make(self, stage: Stage, *options: str, arguments: str = "") -> tuple[int | None, dict]:
+        """The exit code, None where time ran out; and what pytest told."""
+        told = HOME / f"{stage.target}.json"
+        told.unlink(missing_ok=True)
+        if stage.tested:
+            options = (*options, f"ARGS=--outcomes={told} {arguments}")
+        command = ["make", stage.target, *options]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as made:
+            try:
+                code = made.wait(max(0.0, self._until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                end(made)
+                code = None
+        return code, json.loads(told.read_text()) if told.exists() else {}
+
+    @staticmethod
+    def _keep(test: str, printed: str) -> None:
+        name = re.sub(r"[^\w.-]+", "-", test)[-200:]
+        (UNSTEADY / f"{name}.txt").write_text(f"{test}\n\n{printed}\n")
+        print(f"unsteady: {test}: {UNSTEADY}/{name}.txt", flush=True)
+
+
+def end(made: subprocess.Popen[bytes]) -> None:
+    """End a stage that takes too long: asked first, so that tests stop what they started."""
+    os.killpg(made.pid, signal.SIGINT)
+    try:
+        made.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(made.pid, signal.SIGKILL)
+
+
+def tell(ran: list[Stage], unsteady: list[str]) -> None:
+    if unsteady:
+        print(f"\n== unsteady: failed among others, passed alone ({UNSTEADY}/)")
+        print("\n".join(unsteady))
+    print("\n== stages")
+    for stage in ran:
+        print(f"{stage.name:<28} {stage.seconds:7.0f} s  {stage.outcome}")
+    for stage in ran:
+        for test in stage.failed:
+            print(f"FAILED {test}")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    os.chdir(Path(__file__).resolve().parents[1])
+    run, ran = Run(), stages()
+    for stage in ran:
+        print(f"== {stage.name}", flush=True)
+        run.run(stage)
+    first = {test for stage in ran for test in stage.failed}
+    run.judge(ran)
+    left = {test for stage in ran for test in stage.failed}
+    tell(ran, sorted(first - left))
+    return 0 if all(stage.outcome in (PASSED, UNSTEADY_WORD) for stage in ran) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

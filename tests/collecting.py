@@ -1,0 +1,102 @@
+"""What is collected depends on no clock and no chance: the clock stands still meanwhile, and what shows it,
+or was drawn, is refused.
+
+A value made at collection (a parameter, a constant of a test's module) is as old as the suite has run when
+its test comes; one that tells the present moment fails where the suite is slow, and only there. And processes
+that share the tests out must collect the same names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Mapping, Set
+from dataclasses import fields, is_dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+import time_machine
+
+# A moment that every check of freshness refuses, and that no test means.
+COLLECTED_AT = datetime(1985, 11, 5, 0, 53, 20, tzinfo=UTC)
+_ABOUT = timedelta(days=365)
+_WRITTEN = re.compile(r"\b198[456]-\d\d-\d\d")
+_DEPTH = 6
+_RANDOM_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_FOUND = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    with time_machine.travel(COLLECTED_AT, tick=False):
+        return (yield)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Raises pytest.UsageError naming tests that a random UUID names: give such a parameter an ``id``."""
+    drawn = [item.nodeid for item in items if _RANDOM_UUID.search(item.nodeid)]
+    if drawn:
+        raise pytest.UsageError(f"named by a random UUID, another one in each process: {', '.join(drawn)}")
+    of_modules: dict[int, list[str]] = {}
+    for item in items:
+        module = getattr(item, "module", None)
+        if id(module) not in of_modules:
+            of_modules[id(module)] = _of_module(module)
+        if found := [*_of_item(item), *of_modules[id(module)]]:
+            item.stash[_FOUND] = found
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fails a test that has, or whose module has, a value that was made of the clock at collection."""
+    if found := item.stash.get(_FOUND, None):
+        told = f"made at collection, of a clock: {', '.join(found)}"
+        pytest.fail(f"{told}. Make it in the test, or give the test a callable.", pytrace=False)
+
+
+def tells_the_clock(value: object, depth: int = _DEPTH) -> bool:
+    """Whether `value`, or anything in it down to `depth`, is a moment near `COLLECTED_AT` or names one."""
+    if isinstance(value, (date, int, float, str, bytes)):
+        return _is_near(value)
+    if depth == 0:
+        return False
+    return any(tells_the_clock(part, depth - 1) for part in _parts(value))
+
+
+def _is_near(value: date | float | str | bytes) -> bool:
+    match value:
+        case datetime():
+            return abs(value.replace(tzinfo=value.tzinfo or UTC) - COLLECTED_AT) < _ABOUT
+        case date():
+            return abs(value - COLLECTED_AT.date()) < _ABOUT
+        case str():
+            return bool(_WRITTEN.search(value))
+        case bytes():
+            return bool(_WRITTEN.search(value.decode("latin-1")))
+        case _:
+            at, about = int(COLLECTED_AT.timestamp()), int(_ABOUT.total_seconds())
+            return any(abs(value - at * unit) < about * unit for unit in (1, 1_000, 1_000_000_000))
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, (list, tuple, Set)):
+        return value
+    if isinstance(value, partial):
+        return [value.args, value.keywords]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name, None) for field in fields(value)]
+    return ()
+
+
+def _of_item(item: pytest.Item) -> list[str]:
+    params: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    return [f"{name} of {item.nodeid}" for name, value in params.items() if tells_the_clock(value)]
+
+
+def _of_module(module: object) -> list[str]:
+    names = vars(module) if module else {}
+    found = [name for name, value in names.items() if not name.startswith("__") and tells_the_clock(value)]
+    return [f"{getattr(module, '__name__', '')}.{name}" for name in found]
