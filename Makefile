@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test setup-browser test-browser test-redis redis-server lint types settings check bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
+.PHONY: help setup demo demo-reset run test setup-browser test-browser test-redis redis-server mutants lint types settings check bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -42,6 +42,12 @@ test-browser: setup-browser ## the tests in a real browser, two at a time; ARGS=
 test-redis: redis-server $(VENV)/.setup-dev ## tests of the queue on Redis
 	@$(BIN)/python -m pytest -m redis $(ARGS)
 
+# What is mutated and which tests look at it stands in tests/mutants/modules.py. It ends by itself within 15 minutes and
+# says what was not reached.
+mutants: $(VENV)/.setup-mutants ## small defects put into the modules of pure rules, and those no test sees; MODULES="orders.amounts" SAMPLE=40 SEED=1
+	@MODULES="$(MODULES)" SAMPLE="$(SAMPLE)" SEED="$(SEED)" LIMIT_S="$(LIMIT_S)" TESTERS="$(TESTERS)" \
+		$(BIN)/python -m tests.mutants
+
 lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import whom
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -56,13 +62,20 @@ settings: $(VENV)/.setup-dev ## forgotten migrations, settings fit for productio
 	@$(RUN) exec -- $(BIN)/python manage.py makemigrations --check --dry-run
 	@FLIGHTDECK_DEBUG=0 FLIGHTDECK_PUBLIC_URL=https://flightdeck.example FLIGHTDECK_HOSTS=flightdeck.example \
 		FLIGHTDECK_SECRET_KEY="$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(64))')" \
+		FLIGHTDECK_ORGANISATION="Halden & Marsh" FLIGHTDECK_ORGANISATION_DOMAIN=flightdeck.example \
 		$(BIN)/python manage.py check --deploy --fail-level WARNING
+
+bench: redis-server $(VENV)/.setup-bench $(VENV)/.setup-demo ## every ratio and whether it holds its limit; ROUNDS=1 ONLY="jobs pages"
+	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench $(ONLY)
+
+bench-reset: $(VENV)/.setup ## forget the data that benches keep: the next run fills them anew
+	@$(BIN)/python -m bench.server forget
 
 bench-footprint: $(VENV)/.setup-demo ## time to start and memory of web and workers
 	@$(BIN)/python -m bench.footprint
 
-bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg and django-fsm-log
-	@$(BIN)/python -m bench.transitions
+bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg and django-fsm-log; ROUNDS=3
+	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.transitions
 
 bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled; ROUNDS=3
 	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.operations
@@ -70,7 +83,7 @@ bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare referenc
 bench-jobs: redis-server $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
 	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
 
-bench-pages: $(VENV)/.setup-demo ## pages and decisions among 1,000,000 deals; about ten minutes; ROUNDS=3 QUICK=1
+bench-pages: $(VENV)/.setup-demo ## pages and decisions among 1,000,000 deals, filled once; ROUNDS=3 QUICK=1
 	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.pages
 
 # RUNLEVEL=1: installing it starts no service.
@@ -120,5 +133,10 @@ $(VENV)/.setup-bench: requirements-bench.txt requirements-redis.txt $(VENV)/.set
 
 $(VENV)/.setup-dev: requirements-dev.txt requirements-redis.txt $(VENV)/.setup-demo
 	@echo "== installing tests and checks"
+	@$(PIP) install --progress-bar on -r $<
+	@touch $@
+
+$(VENV)/.setup-mutants: requirements-mutants.txt $(VENV)/.setup-dev
+	@echo "== installing the mutation tester"
 	@$(PIP) install --progress-bar on -r $<
 	@touch $@

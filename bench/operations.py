@@ -1,6 +1,7 @@
-"""`make bench-operations`: webhooks taken and operations polled, each beside its reference; one line of JSON.
+"""`make bench-operations`: webhooks taken, operations polled, pages and webhooks among strangers, each beside
+its reference; ratios with their limits, and one line of JSON.
 
-Source of the conventions: bench.transitions. Each half also runs alone; ROUNDS=1 for a look.
+Source of the conventions: bench.transitions. Each part also runs alone; ROUNDS=1 for a look.
 """
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ import json
 import os
 import sys
 
+from bench import ratios
+from bench.flood import flood
 from bench.operations_polls import polls
 from bench.operations_webhooks import webhooks
 
 
 def main() -> int:
-    """Both halves, one after the other: they want the whole machine."""
+    """All parts, one after the other: they want the whole machine."""
     rounds = int(os.environ.get("ROUNDS") or 3)
-    print(json.dumps({**webhooks(rounds=rounds), **polls(rounds=rounds)}))
+    told = {**webhooks(rounds=rounds), **polls(rounds=rounds), **flood(rounds=rounds)}
+    print(ratios.table(told))
+    print(json.dumps(told))
     return 0
 
 

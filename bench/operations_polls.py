@@ -1,12 +1,14 @@
-"""Polling 10,000 due operations on 3 sellers beside a bare client's loop: `python -m bench.operations_polls`.
+"""Polling due operations on 3 sellers beside a bare client's loop: `python -m bench.operations_polls`.
 
-On a private embedded PostgreSQL (fsync and synchronous_commit on), with 1,000,000 settled operations present:
-three rounds, in each of which the sweep polls what is due with 200 calls in flight, and a bare loop of the
-library `mcp` makes the same calls to the same sellers, a session for each, on connections that are kept. Both
-in processes of their own, started anew each time. Prints a table of min / median / max and one JSON line:
+On a private embedded PostgreSQL (fsync and synchronous_commit on), with 1,000,000 settled operations and
+10,000 that wait, filled once and kept: three rounds, in each of which the sweep polls 2,000 that are due with
+200 calls in flight, and a bare loop of the library `mcp` makes the same calls to the same sellers, a session
+for each, on connections that are kept. Both in processes of their own, started anew each time. Prints a table
+of min / median / max and one JSON line:
 
 - `poll_overhead`: our seconds divided by the bare loop's;
-- `claim_ms`: one claim of 200 due polls among the settled ones;
+- `claim_ratio`: one claim of 200 of the 10,000, all of them due, to a bare one: SKIP LOCKED on a table of as
+  many rows with what a poll needs, one index, one statement; in turn, on one connection. `claim_ms`: ours;
 - `poller_rss_mb`: the most memory the polling process ever held.
 """
 
@@ -22,11 +24,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from bench import server
+from bench.sellers import seller_made
 from config import postgres
 from config.supervisor import BASE_DIR
 
@@ -35,9 +40,27 @@ SELLERS = 3
 IN_FLIGHT = 200
 CLAIMS = 5
 DUE = 10_000
+POLLED = 2_000  # of them, in a round
 SETTLED = 1_000_000
 DELAY_S = 0.02
-_KEYS = ("poll_overhead", "claim_ms", "poller_rss_mb")
+_KEYS = ("poll_overhead", "claim_ratio", "claim_ms", "poller_rss_mb")
+# A queue as the books have it: what is due by an index, leased in the statement that takes it.
+_BARE_QUEUE = """
+create table bench_queue (
+    id uuid primary key, seller_id uuid not null, task_id text, webhook_token text, account_id uuid,
+    due_at timestamptz, leased_until timestamptz);
+insert into bench_queue select id, seller_id, task_id, webhook_token, account_id,
+    case when settled_at is null then now() end from tasks_app_operation;
+create index on bench_queue (due_at) where due_at is not null;
+grant select, update on bench_queue to flightdeck_app;
+"""
+_BARE_CLAIM = """
+with due as (
+    select id from bench_queue where due_at <= now() and (leased_until is null or leased_until < now())
+     order by due_at limit %s for update skip locked)
+update bench_queue q set leased_until = now() + interval '5 minutes' from due where q.id = due.id
+returning q.id, q.seller_id, q.task_id, q.webhook_token, q.account_id
+"""
 # What tells a settled operation, there to be in the way, from the first due one; `n` is its number.
 _SETTLED_COLUMNS = {
     "id": "lpad(to_hex(n), 32, '0')::uuid",
@@ -54,22 +77,40 @@ Figures = dict[str, list[float]]
 
 
 def polls(*, due: int = DUE, settled: int = SETTLED, rounds: int = ROUNDS) -> dict[str, float]:
-    """Run the bench; answers the medians of poll_overhead, claim_ms and poller_rss_mb, and our polls per
-    second beside them."""
+    """Run the bench; answers the medians of poll_overhead, claim_ratio, claim_ms and poller_rss_mb, and our
+    polls per second beside them."""
     figures: Figures = {}
-    wanted = {"FLIGHTDECK_SWEEP_BATCH": str(IN_FLIGHT)}
-    with server.opened("bench-polls", **wanted) as on, ExitStack() as closing:
-        running, env = on.running, on.env
+    polled = min(due, POLLED)
+    with _kept(due, settled) as on, ExitStack() as closing:
         ports = [str(closing.enter_context(_seller())) for _ in range(SELLERS)]
-        print(f"== making {due:,} due and {settled:,} settled operations", flush=True)
-        _child(env, "fill", *ports, "--due", str(due))
-        _settle(running, settled)
+        _point(on, ports)
         for number in range(rounds):
-            _round(number, env, ports, due, figures)
+            _round(number, on.env, ports, polled, figures)
     for name, values in figures.items():
         print(f"{name:<16}{min(values):>12,.2f}{statistics.median(values):>12,.2f}{max(values):>12,.2f}")
     medians = {key: round(statistics.median(figures[key]), 2) for key in _KEYS}
-    return {**medians, "polls_per_s": round(due / statistics.median(figures["ours_s"]))}
+    return {**medians, "polls_per_s": round(polled / statistics.median(figures["ours_s"]))}
+
+
+def _kept(due: int, settled: int) -> AbstractContextManager[server.Server]:
+    def fill(on: server.Server) -> None:
+        print(f"== making {due:,} due and {settled:,} settled operations", flush=True)
+        _child(on.env, "fill", "--due", str(due))
+        _settle(on.running, settled)
+
+    env = {"FLIGHTDECK_SWEEP_BATCH": str(IN_FLIGHT)}
+    whole = (due, settled) == (DUE, SETTLED)
+    name = "polls" if whole else "polls-some"
+    return server.kept(name, fill=fill, fillers=[Path(__file__)], size=(due, settled), env=env)
+
+
+def _point(on: server.Server, ports: list[str]) -> None:
+    """The kept sellers answer where this run's do."""
+    with on.running.connect_admin(postgres.DATABASE) as admin:
+        admin.execute("set session_replication_role = replica")
+        for number, port in enumerate(ports):
+            url = f"http://127.0.0.1:{port}/mcp"
+            admin.execute("update tasks_app_seller set url = %s where slug = %s", [url, f"bench-{number}"])
 
 
 def _settle(running: postgres.RunningPostgres, count: int) -> None:
@@ -89,10 +130,12 @@ def _settle(running: postgres.RunningPostgres, count: int) -> None:
             f" from tasks_app_operation o, generate_series(1, {int(count)}) n where o.reference = 'B-0'"
         )
         admin.execute(statement.encode())
+        admin.execute(_BARE_QUEUE.encode())
         admin.execute("vacuum analyze")
 
 
 def _round(number: int, env: dict[str, str], ports: list[str], due: int, figures: Figures) -> None:
+    """`due` of those that wait are polled."""
     orders = [["poll", "--due", str(due)], ["bare", *ports, "--due", str(due)]]
     for order in orders if number % 2 == 0 else reversed(orders):
         told = _child(env, *order)
@@ -128,31 +171,27 @@ def _setup() -> None:
     django.setup()
 
 
-def fill(ports: list[str], due: int) -> dict[str, float]:
+def fill(due: int) -> dict[str, float]:
     """Operations that their sellers have as submitted, shared out among the sellers."""
     _setup()
     from tasks_app import clock, ids
     from tasks_app.lifecycle.transitions import create_many, transition_many
     from tasks_app.operations.models import Operation
     from tasks_app.people.models import Team
-    from tasks_app.sellers.models import Seller
 
     team = Team.objects.create(name="Bench")
     slots = -(-IN_FLIGHT // SELLERS)
     sellers = [
-        Seller.objects.create(
-            name=f"Bench {port}",
-            slug=f"bench-{port}",
-            url=f"http://127.0.0.1:{port}/mcp",
-            protocol="mcp",
-            allow_private=True,
+        seller_made(
+            name=f"Bench {number}",
+            slug=f"bench-{number}",
             adcp_version="3.2",
             idempotency_ttl_s=86_400,
             tools=["create_media_buy", "get_task_status"],
             slots=slots,
             timing={"submitted_s": 3600},  # what was polled is not due again before the end
         )
-        for port in ports
+        for number in range(SELLERS)
     ]
     rows = [
         Operation(
@@ -177,9 +216,9 @@ def fill(ports: list[str], due: int) -> dict[str, float]:
 
 
 def poll(due: int) -> dict[str, float]:
-    """Make everything due, time one claim, then poll it all, as `manage.py sweep` does."""
+    """Make everything due, time some claims, then poll so many, as `manage.py sweep` does."""
     _setup()
-    from django.db import transaction
+    from django.db import connection, transaction
 
     from tasks_app import clock
     from tasks_app.operations.dispatch import claim_polls
@@ -188,29 +227,40 @@ def poll(due: int) -> dict[str, float]:
     from tasks_app.operations.sweep import sweep_once
     from tasks_app.sellers.models import Seller
 
-    def claims() -> list[float]:
-        """One after the other, each of rows that nobody has claimed yet, as in a sweep; then all undone."""
-        took = []
+    def ours() -> int:
+        return len(claim_polls(limit=IN_FLIGHT))
+
+    def bare() -> int:
+        return len(connection.connection.execute(_BARE_CLAIM, [IN_FLIGHT]).fetchall())
+
+    def claims() -> list[list[float]]:
+        """Milliseconds of our claims and of bare ones, in turn, each of rows that nobody has claimed yet, as
+        in a sweep, after one of either to warm up; then all undone."""
+        took: list[list[float]] = [[], []]
         with transaction.atomic():
-            Seller.objects.update(slots=due)
-            for _ in range(CLAIMS):
+            Seller.objects.update(slots=CLAIMS * SELLERS * IN_FLIGHT)
+            for number in range(2 * (1 + CLAIMS)):
                 began = time.perf_counter()
-                assert len(claim_polls(limit=IN_FLIGHT)) == IN_FLIGHT  # noqa: S101 - else nothing was measured
-                took.append(1000 * (time.perf_counter() - began))
+                assert (ours, bare)[number % 2]() == IN_FLIGHT  # noqa: S101 - else nothing was measured
+                took[number % 2].append(1000 * (time.perf_counter() - began))
             transaction.set_rollback(True)
-        return took
+        return [times[1:] for times in took]
 
     pending = Operation.objects.filter(status="submitted")
     pending.update(next_poll_at=clock.now())
     CallLease.objects.all().delete()
-    claim_ms = statistics.median(claims())
+    claim_ms, bare_ms = map(statistics.median, claims())
+    wanted = pending.order_by("pk").values_list("pk", flat=True)[:due]
+    later = clock.now() + timedelta(hours=1)
+    pending.exclude(pk__in=list(wanted)).update(next_poll_at=later)
     began = time.perf_counter()
     swept = asyncio.run(sweep_once())
     seconds = time.perf_counter() - began
-    if swept.polled != due or pending.filter(next_poll_at__gt=clock.now()).count() != due:
+    if swept.polled != due or pending.filter(next_poll_at__lte=clock.now()).exists():
         raise SystemExit(f"not everything was polled: {swept}")
     rss_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"ours_s": seconds, "claim_ms": claim_ms, "poller_rss_mb": rss_mb}
+    claims_told = {"claim_ratio": claim_ms / bare_ms, "claim_ms": claim_ms, "bare_claim_ms": bare_ms}
+    return {"ours_s": seconds, **claims_told, "poller_rss_mb": rss_mb}
 
 
 def bare(ports: list[str], due: int) -> dict[str, float]:
@@ -257,7 +307,7 @@ def main() -> int:
     asked = parser.parse_args()
     told: dict[str, float]
     if asked.part == "fill":
-        told = fill(asked.ports, asked.due)
+        told = fill(asked.due)
     elif asked.part == "poll":
         told = poll(asked.due)
     elif asked.part == "bare":

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from bench import parties, server
+from bench.sellers import account_made, seller_made
 from config import postgres
 from config.postgres import roles
 from config.supervisor import BASE_DIR
@@ -81,16 +82,11 @@ def fill_ours() -> None:
     from orders.models import Deal
     from tasks_app.lifecycle.transitions import create_many
     from tasks_app.people.models import Advertiser, Team
-    from tasks_app.sellers.models import Account, Seller
 
     team = Team.objects.create(name="Bench")
     advertiser = Advertiser.objects.create(team=team, name="Bench", brand_domain="bench.example")
-    seller = Seller.objects.create(
-        name="Bench", slug="bench", url="http://127.0.0.1:9/mcp", protocol="mcp", allow_private=True
-    )
-    account = Account.objects.create(
-        advertiser=advertiser, seller=seller, reference={"account_id": "bench"}, status="active"
-    )
+    seller = seller_made(name="Bench", slug="bench")
+    account = account_made(advertiser, seller, "bench")
     zones = [parties.zone_of(n) for n in range(PROCESSES) for _ in range(parties.OWN)]
     zones += [parties.MANY_ZONE] * parties.MANY
     start = datetime.now(UTC)

@@ -68,7 +68,7 @@ def with_hmac(url: str, body: bytes) -> bytes:
     """One request, signed with the shared secret."""
     stamp = str(int(time.time()))
     mac = hmac.digest(SECRET.encode(), stamp.encode() + b"." + body, hashlib.sha256).hex()
-    return _request(url, body, {"X-AdCP-Signature": f"sha256={mac}", "X-AdCP-Timestamp": stamp})
+    return signed_request(url, body, {"X-AdCP-Signature": f"sha256={mac}", "X-AdCP-Timestamp": stamp})
 
 
 def with_rfc9421(url: str, body: bytes, key: ed25519.Ed25519PrivateKey) -> bytes:
@@ -91,7 +91,7 @@ def with_rfc9421(url: str, body: bytes, key: ed25519.Ed25519PrivateKey) -> bytes
         ]
     )
     signature = _b64url(key.sign(base.encode()))
-    return _request(
+    return signed_request(
         url,
         body,
         {"Content-Digest": digest, "Signature-Input": f"sig1={params}", "Signature": f"sig1=:{signature}:"},
@@ -160,7 +160,8 @@ async def _send(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], r
         raise SystemExit(f"the bench was refused: {head[:40]!r} {body!r}")
 
 
-def _request(url: str, body: bytes, headers: dict[str, str]) -> bytes:
+def signed_request(url: str, body: bytes, headers: dict[str, str]) -> bytes:
+    """One POST of a webhook with the headers that prove it."""
     _, _, authority, path = url.split("/", 3)
     lines = [
         f"POST /{path} HTTP/1.1",

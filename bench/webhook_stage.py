@@ -22,6 +22,7 @@ import requests
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from bench import server, webhook_load
+from bench.sellers import seller_made
 from bench.webhook_load import Target
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR
@@ -62,13 +63,14 @@ def opened(*, count: int, signed: int) -> Iterator[Stage]:
         "FLIGHTDECK_PUBLIC_URL": f"http://127.0.0.1:{ports[0]}",
         # Counted as ever, but one seller sends more here than a seller ever does.
         "FLIGHTDECK_WEBHOOK_SELLER_CAP": "1000000000",
+        "FLIGHTDECK_WEBHOOK_SELLER_BYTES": str(2**40),
         "FLIGHTDECK_WEBHOOK_NONCES_PER_KEY": "1000000",
         "BENCH_SECRET": webhook_load.SECRET,
     }
     with ExitStack() as closing:
         on = closing.enter_context(server.opened("bench-webhooks", **more))
         running, env = on.running, on.env
-        jwks = closing.enter_context(_published(key))
+        jwks = closing.enter_context(published(key))
         targets = _filled(env, jwks, count, signed)
         with psycopg.connect(running.urls.owner, autocommit=True) as owner:
             owner.execute(_REFERENCE_TABLE)
@@ -81,7 +83,7 @@ def opened(*, count: int, signed: int) -> Iterator[Stage]:
             group.start(app, command, env=env, cwd=BASE_DIR)
         urls = [f"http://127.0.0.1:{port}/webhooks/adcp/{{}}/" for port in ports]
         for url in urls:
-            _until_answers(group, url.format("bench"))
+            until_answers(group, url.format("bench"))
         yield Stage(
             env=env,
             server=on.words(),
@@ -94,7 +96,7 @@ def opened(*, count: int, signed: int) -> Iterator[Stage]:
 
 
 @contextmanager
-def _published(key: ed25519.Ed25519PrivateKey) -> Iterator[str]:
+def published(key: ed25519.Ed25519PrivateKey) -> Iterator[str]:
     """The signed seller's key set on the web; it publishes no list of revoked keys."""
     jwk = {
         "kty": "OKP",
@@ -134,7 +136,8 @@ def _filled(env: dict[str, str], jwks: str, count: int, signed: int) -> dict[str
     return {seller: [Target(*one) for one in rows] for seller, rows in told.items()}
 
 
-def _until_answers(group: ProcessGroup, url: str) -> None:
+def until_answers(group: ProcessGroup, url: str) -> None:
+    """Wait for the process that serves `url`. Raises SystemExit."""
     for _ in range(_LIMIT_S * 10):
         try:
             requests.get(url, timeout=5)
@@ -156,12 +159,9 @@ def fill(jwks: str, counts: dict[str, int]) -> dict[str, list[list[str]]]:
     modes = dict(zip(_SELLERS, (Mode.HMAC, Mode.RFC9421), strict=True))
     answer = {}
     for slug, mode in modes.items():
-        seller = Seller.objects.create(
+        seller = seller_made(
             name=slug,
             slug=slug,
-            url="http://127.0.0.1:9/mcp",
-            protocol="mcp",
-            allow_private=True,
             idempotency_ttl_s=86400,
             webhook_mode=mode,
             webhook_secret=webhook_load.SECRET if mode == Mode.HMAC else None,

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import uuid
-from decimal import Decimal
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
 
-from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from campaigns.allocation import allocate as split_budget
 from campaigns.models import Allocation, Campaign
 from campaigns.models import CampaignStatus as C
-from campaigns.outcome import campaign_finish, campaign_job_ended, campaign_job_retried, open_questions
+from campaigns.outcome import (
+    campaign_execute,
+    campaign_fail_unoffered,
+    campaign_finish,
+    campaign_job_ended,
+    campaign_job_retried,
+    campaign_put_forward,
+    campaign_retry_refusals,
+    fates,
+    open_questions,
+    operation_out,
+)
 from campaigns.proposals import propose
-from campaigns.recommend import pick
+from campaigns.recommend import PassedOver, passed_unread, pick
 from campaigns.services import campaign_brief, campaign_refuse, sellers_for
 from orders.models import Deal, DealStatus
-from orders.offers import Offer, offers
-from orders.questions import ask_deal
+from orders.offers import LeftOut, Offer, channels_asked, left_out, offers
+from orders.outcomes import booking_ended
+from orders.questions import ask_undecided
 from tasks_app import clock
 from tasks_app.adcp import requests
 from tasks_app.commands.services import CommandRefusedError
@@ -28,26 +42,36 @@ from tasks_app.jobs.actions import (
     StepFailedError,
     WaitForApprovals,
     WaitForOperation,
+    WaitUntil,
     action_register,
 )
 from tasks_app.jobs.over import on_job_ended
 from tasks_app.jobs.retrying import on_retried
 from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.account_reads import account_open
+from tasks_app.operations.corrections import sellers_words
 from tasks_app.operations.models import Operation
-from tasks_app.operations.models import OperationStatus as O
-from tasks_app.operations.ordering import ACCOUNT, Order, order_question, order_run
+from tasks_app.operations.ordering import order_question
+from tasks_app.operations.pages import listed_in, pages_read
 from tasks_app.operations.reads import read_ensure
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import SYSTEM
+from tasks_app.sellers.accounts import ASKABLE, ENDED, account_standing, currency_problem
 from tasks_app.sellers.models import Account, Seller
-from tasks_app.sellers.services import account_record
+
+_SAID = 5  # reasons that a failed job names; its campaign keeps all
+_NOT_APPROVED = (DealStatus.CANCELLED, DealStatus.EXPIRED)
+_NONE_APPROVED = "no recommendation was approved"
+# A deal may be open while nothing is asked or out, as where its account is still awaited.
+_LOOK_AGAIN = timedelta(minutes=15)
 
 
 def register() -> None:
     """Called when the application starts."""
     on_job_ended(campaign_job_ended, recipe="campaign")
-    on_retried(campaign_job_retried)
-    for action in (validate, allocate, recommend, approve, complete):
+    on_retried(campaign_job_retried, refusals=campaign_retry_refusals)
+    on_job_ended(booking_ended, recipe="campaign_deal")
+    for action in (validate, allocate, recommend, ask, approve_deal, approve, complete):
         action_register(f"campaigns.{action.__name__}", action, kind="idempotent")
     action_register("campaigns.research", research, kind="command")  # it may open an account
 
@@ -71,6 +95,7 @@ def allocate(run: Run) -> Result:
     brief = campaign_brief(campaign)
     if campaign.status == C.BRIEF_RECEIVED:
         shares = split_budget(brief.budget, brief.channels)
+        campaign.allocations.all().delete()  # of a try before, where its job is retried from here on
         Allocation.objects.bulk_create(
             Allocation(campaign=campaign, channel=channel, amount=amount)
             for channel, amount in shares.items()
@@ -86,7 +111,7 @@ def research(run: Run) -> Result:
     """Ask one seller for products, opening the advertiser's account there first where it is missing.
 
     A seller that cannot or does not answer is an outcome, not a failure: the campaign goes on. Outputs
-    {seller, operation, products: n, error}.
+    {seller, operation, pages: [operation], products: n, error, unread}.
     """
     campaign = _campaign(run)
     seller = Seller.objects.get(pk=run.inputs["seller"])
@@ -94,21 +119,31 @@ def research(run: Run) -> Result:
         waiting = _account_operation(run, campaign, seller)
         if waiting is not None:
             return _until(waiting)
-        operation = _products_operation(run, campaign, seller)
+        account = _account(campaign, seller)
+        operation = _products_operation(run, campaign, seller, account)
+        pages = pages_read(
+            operation, partial(_products_page, run, campaign, seller, account), member="products"
+        )
     except (OperationRefusedError, CommandRefusedError) as error:
         return Done(outputs={"seller": str(seller.pk), "operation": None, "products": 0, "error": str(error)})
-    if operation.published_at is None:
-        return WaitForOperation(operation_id=operation.pk)
-    products = (operation.result or {}).get("products")
-    ok = operation.status == O.COMPLETED and isinstance(products, list)
+    if pages.waiting is not None:
+        return WaitForOperation(operation_id=pages.waiting.pk)
     return Done(
         outputs={
             "seller": str(seller.pk),
             "operation": str(operation.pk),
-            "products": len(products) if ok and isinstance(products, list) else 0,
-            "error": "" if ok else operation.message or f"{seller} answered no products ({operation.status})",
+            "pages": [str(page.pk) for page in pages.read],
+            "products": len(pages.items),
+            "error": "" if pages.read else _why(operation),
+            "unread": pages.unread if pages.read else "",
         }
     )
+
+
+def _why(operation: Operation) -> str:
+    """Why a seller offered nothing, in its own words."""
+    said = sellers_words(operation)
+    return said or f"{operation.seller} answered no products ({operation.status})"
 
 
 def recommend(run: Run) -> Result:
@@ -117,12 +152,7 @@ def recommend(run: Run) -> Result:
     existing = list(Deal.objects.filter(campaign_id=campaign.pk).order_by("id"))
     if not existing:
         existing = _propose(run, campaign)
-    if not existing:
-        raise StepFailedError("no product of any seller fits the brief: " + _errors(run))
-    if campaign.status == C.RESEARCHING:
-        transition(
-            campaign, C.AWAITING_APPROVAL, actor=SYSTEM, metadata={"deals": [d.reference for d in existing]}
-        )
+    campaign_put_forward(campaign=campaign, deals=existing, left_out=())  # where an older version crashed
     return Done(
         outputs={
             "deals": [str(deal.pk) for deal in existing],
@@ -131,39 +161,67 @@ def recommend(run: Run) -> Result:
     )
 
 
+def ask(run: Run) -> Result:
+    """Ask people about every deal put forward, in one commit; where the campaign books all together, wait
+    until every one is decided. Outputs {asked: how many are undecided}."""
+    asked = _asked(run)
+    if asked and _campaign(run).booking == "together":
+        return WaitForApprovals(approval_ids=asked)
+    return Done(outputs={"asked": len(asked)})
+
+
+def approve_deal(run: Run) -> Result:
+    """Wait until people have decided about one deal; the first that is approved moves its campaign on, while
+    others may be undecided. Outputs {accepted, status}."""
+    asked = ask_undecided(uuid.UUID(run.inputs["deal_id"]))
+    if asked is not None:
+        return WaitForApprovals(approval_ids=(asked.pk,))
+    deal = Deal.objects.get(pk=run.inputs["deal_id"])
+    accepted = deal.status not in _NOT_APPROVED
+    if accepted:
+        campaign_execute(accepted=[deal])
+    return Done(outputs={"accepted": accepted, "status": deal.status})
+
+
 def approve(run: Run) -> Result:
-    """Ask people about every deal put forward, and wait; outputs {accepted: [id]}."""
-    campaign = _campaign(run)
-    deals = Deal.objects.filter(pk__in=run.inputs["deals"]).select_related(
-        "seller", "team", "advertiser", "account"
-    )
-    with transaction.atomic():
-        asked = [ask_deal(deal).pk for deal in deals.filter(status=DealStatus.QUOTED).order_by("id")]
+    """Ask people about every deal put forward, and wait for all; outputs {accepted: [id]}. Of campaigns that
+    began with version 1 of their recipe: it books nothing before the last deal is decided."""
+    asked = _asked(run)
     if asked:
-        return WaitForApprovals(approval_ids=tuple(asked))
-    accepted = [
-        deal for deal in deals.order_by("id") if deal.status not in (DealStatus.CANCELLED, DealStatus.EXPIRED)
-    ]
+        return WaitForApprovals(approval_ids=asked)
+    accepted = list(_put_forward(run).exclude(status__in=_NOT_APPROVED))
     if not accepted:
-        raise StepFailedError("no recommendation was approved")
-    if campaign.status == C.AWAITING_APPROVAL:
-        transition(
-            campaign,
-            C.EXECUTING_BOOKINGS,
-            actor=SYSTEM,
-            metadata={"accepted": [deal.reference for deal in accepted]},
-        )
+        raise StepFailedError(_NONE_APPROVED)
+    campaign_execute(accepted=accepted)
     return Done(outputs={"accepted": [str(deal.pk) for deal in accepted]})
 
 
 def complete(run: Run) -> Result:
-    """End the campaign as its deals ended; waits where a deal still hangs on a person."""
+    """End the campaign as its deals ended; while one of them is open, wait for what it hangs on: a person, or
+    what is out with its seller."""
     campaign = _campaign(run)
+    if campaign.status == C.AWAITING_APPROVAL:
+        raise StepFailedError(_NONE_APPROVED)
     questions = open_questions(campaign)
     if questions:
         return WaitForApprovals(approval_ids=questions)
-    campaign_finish(campaign=campaign)
-    return Done(outputs={"status": campaign.status, "outcome": campaign.outcome})
+    out = operation_out(campaign)
+    if out is not None:
+        return WaitForOperation(operation_id=out.pk)
+    if not campaign_finish(campaign=campaign):
+        return WaitUntil(moment=clock.now() + _LOOK_AGAIN)
+    return Done(outputs={"status": campaign.status, "outcome": fates(campaign)})
+
+
+def _put_forward(run: Run) -> QuerySet[Deal]:
+    return Deal.objects.filter(pk__in=run.inputs["deals"]).order_by("id")
+
+
+@transaction.atomic
+def _asked(run: Run) -> tuple[uuid.UUID, ...]:
+    """The open questions about what was put forward, asked where they are not."""
+    asked = [ask_undecided(pk) for pk in _put_forward(run).values_list("pk", flat=True)]
+    return tuple(question.pk for question in asked if question is not None)
 
 
 def _until(operation: Operation) -> Result:
@@ -182,35 +240,59 @@ def _account_operation(run: Run, campaign: Campaign, seller: Seller) -> Operatio
     """The operation that opens an account, while it runs; None once there is one, or none to be had."""
     if Account.objects.filter(advertiser=campaign.buyer, seller=seller).exists():
         return None
-    if "sync_accounts" not in seller.tools:
+    if not seller.offers("sync_accounts"):
         return None
-    brand = {"domain": campaign.buyer.brand_domain}
-    wanted = {"brand": brand, "operator": settings.ORGANISATION_DOMAIN, "billing": "operator"}
-    opening = Order(
-        kind=ACCOUNT,
-        purpose=run.purpose("sync_accounts"),
+    brief = campaign_brief(campaign)
+    operation = account_open(
+        advertiser=campaign.buyer,
         seller=seller,
-        arguments={"accounts": [wanted]},
-        team=campaign.team,
-        advertiser_id=campaign.buyer.pk,
+        purpose=run.purpose(f"sync_accounts:{seller.pk}"),
+        actor=SYSTEM,
+        currency=brief.budget.currency,
+        zone=brief.flight.zone,
+        awaited=True,
     )
-    operation = order_run(order=opening, actor=SYSTEM, awaited=True)
-    if operation.published_at is None:
-        return operation
-    opened = (operation.result or {}).get("accounts")
-    if (
-        operation.status == O.COMPLETED
-        and isinstance(opened, list)
-        and opened
-        and isinstance(opened[0], dict)
-    ):
-        account_record(advertiser=campaign.buyer, seller=seller, answer={**wanted, **opened[0]})
+    return operation if operation.published_at is None else None
+
+
+def _account(campaign: Campaign, seller: Seller) -> Account | None:
+    """The account to ask under: none while the seller reviews it. Raises OperationRefusedError for one that
+    the seller refused or closed, or that is bound to another currency."""
+    rows = Account.objects.select_related("seller", "advertiser")
+    account = rows.filter(advertiser=campaign.buyer, seller=seller).first()
+    other = currency_problem(account, campaign_brief(campaign).budget.currency) if account else ""
+    if other:
+        raise OperationRefusedError(other)
+    if account is None or account.status in ASKABLE:
+        return account
+    if account.status in ENDED:
+        raise OperationRefusedError(account_standing(account))
     return None
 
 
-def _products_operation(run: Run, campaign: Campaign, seller: Seller) -> Operation:
+def _products_operation(run: Run, campaign: Campaign, seller: Seller, account: Account | None) -> Operation:
+    """The products asked for; once more where the seller refused an account’s id that it had handed out."""
+    operation = _products_asked(run, campaign, seller, account, "get_products")
+    if operation.published_at is None or account is None:
+        return operation
+    refused = (operation.error or {}).get("code") == "ACCOUNT_NOT_FOUND"
+    if refused and operation.request.get("account") == account.refused_reference:
+        return _products_asked(run, campaign, seller, account, "get_products:renamed")
+    return operation
+
+
+def _products_page(
+    run: Run, campaign: Campaign, seller: Seller, account: Account | None, cursor: str, number: int
+) -> Operation:
+    """A further page of the products, as the page before named it."""
+    purpose = f"get_products:page-{number}"
+    return _products_asked(run, campaign, seller, account, purpose, cursor=cursor)
+
+
+def _products_asked(
+    run: Run, campaign: Campaign, seller: Seller, account: Account | None, purpose: str, *, cursor: str = ""
+) -> Operation:
     brief = campaign_brief(campaign)
-    account = Account.objects.filter(advertiser=campaign.buyer, seller=seller).first()
     asked = requests.GetProducts(
         buying_mode="brief",
         brief=f"{brief.name}: {brief.objective.goal}. {brief.audience}".strip(),
@@ -223,9 +305,10 @@ def _products_operation(run: Run, campaign: Campaign, seller: Seller) -> Operati
             end_date=brief.flight.end.isoformat(),
             delivery_type=brief.constraints.delivery_type,
         ),
+        pagination=requests.Pagination(cursor=cursor) if cursor else None,
     )
     return read_ensure(
-        purpose=run.purpose("get_products"),
+        purpose=run.purpose(purpose),
         task_type="get_products",
         seller=seller,
         arguments=asked.model_dump(mode="json", exclude_none=True),
@@ -238,17 +321,50 @@ def _products_operation(run: Run, campaign: Campaign, seller: Seller) -> Operati
 
 def _propose(run: Run, campaign: Campaign) -> list[Deal]:
     brief = campaign_brief(campaign)
-    shares = {a.channel: Decimal(a.amount) for a in campaign.allocations.all()}
+    shares = {a.channel: a.amount for a in campaign.allocations.all()}
     found: list[Offer] = []
+    unread: list[LeftOut] = []
     ceilings = {str(basis): limit for basis, limit in brief.constraints.ceilings.items()}
     for answer in run.inputs["research"]:
         if answer["operation"] and not answer["error"]:
-            operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(answer["operation"]))
-            found += offers(operation.seller, (operation.result or {}).get("products"), ceilings)
+            # A campaign that was researched before lists had pages names its one answer alone.
+            for page in answer.get("pages") or [answer["operation"]]:
+                operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(page))
+                products, asked = listed_in(operation, "products"), channels_asked(operation.request)
+                found += offers(operation.seller, products, ceilings, asked=asked)
+                unread += left_out(operation.seller, products)
     picks, passed = pick(brief, shares, found, now=clock.now())
-    return propose(campaign=campaign, brief=brief, picks=picks, passed=passed)
+    passed += [*(passed_unread(one) for one in unread), *_not_whole(run)]
+    unanswered = _unanswered(run)
+    if not picks:
+        left = [*unanswered, *passed]
+        why = "no product of any seller fits the brief: " + _first(left)
+        campaign_fail_unoffered(campaign=campaign, reason=why, left_out=[vars(one) for one in left])
+        raise StepFailedError(why)
+    return propose(campaign=campaign, brief=brief, picks=picks, passed=passed, unanswered=unanswered)
 
 
-def _errors(run: Run) -> str:
-    said = [str(found["error"]) for found in run.inputs["research"] if found["error"]]
-    return "; ".join(said) or "everything offered was passed over"
+def _unanswered(run: Run) -> list[PassedOver]:
+    """The sellers that offered nothing, each with what it said."""
+    return _of_sellers(run, "error")
+
+
+def _not_whole(run: Run) -> list[PassedOver]:
+    """The sellers whose list of products was not read to its end, each with why."""
+    return _of_sellers(run, "unread")
+
+
+def _of_sellers(run: Run, name: str) -> list[PassedOver]:
+    errors = {found["seller"]: str(found[name]) for found in run.inputs["research"] if found.get(name)}
+    names = {str(pk): seller.name for pk, seller in Seller.objects.in_bulk(list(errors)).items()}
+    return [
+        PassedOver(seller=names[seller], product="", option="", channel="", why=why)
+        for seller, why in errors.items()
+    ]
+
+
+def _first(left: Sequence[PassedOver]) -> str:
+    """The first few reasons, and how many more there are on the campaign."""
+    said = [f"{one.product} of {one.seller} {one.why}" if one.product else one.why for one in left]
+    more = f"; and {len(said) - _SAID} more" if len(said) > _SAID else ""
+    return "; ".join(said[:_SAID]) + more or "nothing was offered"

@@ -6,11 +6,11 @@ import uuid
 from dataclasses import dataclass
 
 from campaigns.models import ENDED, Campaign, CampaignStatus
+from campaigns.outcome import CALL_OFF
 from campaigns.services import campaign_job
 from tasks_app.jobs.endings import JobRefusedError, job_cancel
-from tasks_app.jobs.models import JOB_OPEN, Job, JobStatus
-from tasks_app.jobs.retrying import job_retry
-from tasks_app.people.actors import SYSTEM, actor_ensure
+from tasks_app.jobs.models import JOB_OPEN, Job
+from tasks_app.jobs.retrying import job_retry, retry_refusal
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_JOB, SUBMIT_CAMPAIGN
 from tasks_app.people.scope import visible
@@ -37,20 +37,29 @@ def may_submit(user: User) -> bool:
     return user.is_active and user.has_perm(SUBMIT_CAMPAIGN)
 
 
-def acts_of(campaign: Campaign, job: Job | None, *, deals: int, who: User) -> Acts:
-    """What `who` may do about the campaign, whose latest job this is and which has so many deals."""
+def acts_of(campaign: Campaign, job: Job | None, *, who: User) -> Acts:
+    """What `who` may do about the campaign, whose latest job this is."""
     runs = job is not None and job.status in JOB_OPEN and campaign.status not in ENDED
-    failed = job is not None and job.status in (JobStatus.FAILED, JobStatus.EXPIRED)
     return Acts(
         cancel=runs and may_cancel(who),
-        retry=failed and campaign.status == CampaignStatus.FAILED and not deals and who.has_perm(STEER_JOB),
+        retry=who.has_perm(STEER_JOB) and _is_retryable(campaign, job),
         again=campaign.status in ENDED and may_submit(who),
     )
 
 
+def campaign_retryable(campaign: Campaign) -> Job | None:
+    """The job that failed and may be retried; None where the campaign goes on as a new one only."""
+    job = campaign_job(campaign) if campaign.status == CampaignStatus.FAILED else None
+    return job if _is_retryable(campaign, job) else None
+
+
+def _is_retryable(campaign: Campaign, job: Job | None) -> bool:
+    return campaign.status == CampaignStatus.FAILED and job is not None and not retry_refusal(job)
+
+
 def may_cancel(user: User) -> bool:
     """Whether the person calls campaigns off at all."""
-    return may_submit(user) or (user.is_active and user.has_perm(STEER_JOB))
+    return user.is_active and any(user.has_perm(right) for right in CALL_OFF)
 
 
 def campaign_cancel(*, campaign_id: uuid.UUID, user: User, reason: str) -> Campaign:
@@ -65,11 +74,8 @@ def campaign_cancel(*, campaign_id: uuid.UUID, user: User, reason: str) -> Campa
     job = campaign_job(campaign)
     if job is None or campaign.status in ENDED:
         raise CampaignActRefusedError(f"{campaign.reference} has ended already.")
-    # A buyer has no right to jobs: the system ends it for them, and the entry says for whom.
-    asked_by = actor_ensure(user=user).key
-    actor = asked_by if user.has_perm(STEER_JOB) else SYSTEM
     try:
-        job_cancel(job_id=job.pk, actor=actor, reason=f"Called off by {user}: {why}", asked_by=asked_by)
+        job_cancel(job_id=job.pk, actor=user, reason=f"Called off by {user}: {why}", rights=CALL_OFF)
     except JobRefusedError as error:
         raise CampaignActRefusedError(str(error)) from error
     campaign.refresh_from_db()

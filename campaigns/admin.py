@@ -26,9 +26,9 @@ from campaigns.live import PAGE
 from campaigns.models import ENDED, Campaign, CampaignStatus
 from campaigns.presenters import (
     brief_facts,
-    change_of,
     deal_groups,
     job_notes,
+    left_out_data,
     named_problems,
     next_waits,
     operation_lines,
@@ -36,10 +36,11 @@ from campaigns.presenters import (
     totals,
 )
 from campaigns.selectors import CampaignRows, campaign_rows
-from campaigns.services import SubmissionRefusedError
+from campaigns.services import BriefRefusedError, SubmissionRefusedError
 from campaigns.stages import stages
-from campaigns.submitting import BriefRefusedError, brief_submit, submission_data
+from campaigns.submitting import brief_submit, submission_data
 from campaigns.timeline import timeline
+from orders.presenters import group_change
 from orders.waits import asked_lines
 from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
@@ -207,16 +208,17 @@ def _campaign_data(campaign: Campaign, who: User) -> dict[str, Any]:
         "stages": stages(rows, groups),
         "problems": list(named_problems(campaign)),
         "outcome": outcome_words(campaign),
+        **left_out_data(campaign),
         "job": job,
         "dag": job_layout(rows.job, job_notes(rows)) if rows.job else None,
         "words": job_words(rows.job) if rows.job else "",
-        "groups": [(group, change_of(group)) for group in groups],
+        "groups": [(group, group_change(group)) for group in groups],
         "more_deals": rows.more_deals,
         "totals": totals(rows) if groups else None,
         "verification": rows.verification,
         "brief": brief_facts(campaign),
         "again_link": f"{reverse('admin:campaign_submit')}?like={campaign.pk}",
-        "acts": acts_of(campaign, job, deals=rows.deal_count, who=who),
+        "acts": acts_of(campaign, job, who=who),
         "reason_length": REASON_LENGTH,
         "title": campaign.reference,
     }

@@ -6,12 +6,13 @@ Channels, pricing models and format kinds are AdCP's (enums/channels, enums/pric
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar, get_args
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import available_timezones
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from tasks_app import clock, money
+from tasks_app import clock, days, money
 
 Channel = Literal[
     "display",
@@ -51,19 +52,43 @@ Channel = Literal[
     "sponsored_intelligence",
 ]
 RateBasis = Literal["cpm", "vcpm", "cpc", "cpcv", "cpv", "cpp", "cpa", "revenue_share", "flat_rate", "time"]
+# When what is approved is booked: each deal by itself, or nothing before every deal is decided.
+Booking = Literal["each", "together"]
 RATE_BASES: frozenset[str] = frozenset(get_args(RateBasis))
 _RELATIVE = re.compile(r"\+([0-9]{1,3})d")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
+_MOST = 20
 _COUNTRY = re.compile(r"[A-Z]{2}")
 
 
 def _exact(value: Any) -> Any:
-    """Numbers as they were written: a float's shortest text, so that 0.1 is 0.1."""
-    if isinstance(value, bool):
-        raise ValueError("must be a number")
-    return Decimal(str(value)) if isinstance(value, int | float) else value
+    """A number as it was written, 0.1 for 0.1, or as people type it."""
+    number = money.decimal_of(value)
+    if number is None and isinstance(value, str):
+        return money.typed_rate(value)
+    return _number(number)
+
+
+def _typed(value: Any, info: ValidationInfo) -> Any:
+    """An amount of the brief's currency as people type it, or a number as it was written."""
+    if isinstance(value, str):
+        return money.typed_amount(value, (info.context or {}).get("currency", ""))
+    return _number(money.decimal_of(value))
+
+
+def _number(read: Decimal | None) -> Decimal:
+    if read is None:
+        raise ValueError("must be a number, such as 1234.50, of at most 24 digits")
+    return read
+
+
+def _few(value: Any) -> Any:
+    """A list of a few, counted before anything in it is looked at."""
+    if isinstance(value, list | tuple) and len(value) > _MOST:
+        raise ValueError(f"should have at most {_MOST} items, not {len(value)}")
+    return value
 
 
 def _zone(value: str) -> str:
@@ -97,10 +122,10 @@ def _country(value: str) -> str:
 
 
 def _day(value: Any, info: ValidationInfo) -> Any:
-    """A date as YYYY-MM-DD, or "+14d": so many days from today. Never a number of seconds."""
+    """A date as YYYY-MM-DD, or "+14d": so many days from today in the flight's zone. Never a number of
+    seconds."""
     if isinstance(value, str) and (match := _RELATIVE.fullmatch(value)):
-        today: date = (info.context or {}).get("today") or clock.now().date()
-        return today + timedelta(days=int(match[1]))
+        return _today(info) + timedelta(days=int(match[1]))
     if isinstance(value, str) and _DAY.fullmatch(value):
         return date.fromisoformat(value)
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -108,12 +133,21 @@ def _day(value: Any, info: ValidationInfo) -> Any:
     raise ValueError("must be a date such as 2026-12-01, or +14d for 14 days from now")
 
 
-Amount = Annotated[Decimal, BeforeValidator(_exact), Field(gt=0, le=Decimal(10) ** 13, allow_inf_nan=False)]
+Amount = Annotated[Decimal, BeforeValidator(_typed), Field(gt=0, le=Decimal(10) ** 13, allow_inf_nan=False)]
 Rate = Annotated[Decimal, BeforeValidator(_exact), Field(gt=0, lt=Decimal(10) ** 12, allow_inf_nan=False)]
 Weight = Annotated[Decimal, BeforeValidator(_exact), Field(ge=Decimal("0.001"), le=1000, allow_inf_nan=False)]
 Currency = Annotated[str, AfterValidator(_currency)]
 Zone = Annotated[str, AfterValidator(_zone)]
+
+
 # Bounded, so that a zone's offset and the day after never leave the calendar.
+def _today(info: ValidationInfo) -> date:
+    """That of the flight's zone, which stands before its days."""
+    context = info.context or {}
+    zone = context.get("zone") or (info.data or {}).get("zone") or "UTC"
+    return days.day_of(context.get("now") or clock.now(), zone)
+
+
 Day = Annotated[date, BeforeValidator(_day), Field(ge=date(2000, 1, 1), le=date(2199, 12, 31))]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Category = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
@@ -149,16 +183,12 @@ class Flight(_Part):
 
     @property
     def start_at(self) -> datetime:
-        return _midnight(self.start, self.zone)
+        return days.start_of(self.start, self.zone)
 
     @property
     def end_at(self) -> datetime:
         """The moment after the last day."""
-        return _midnight(self.end + timedelta(days=1), self.zone)
-
-
-def _midnight(day: date, zone: str) -> datetime:
-    return datetime.combine(day, datetime.min.time(), ZoneInfo(zone))
+        return days.end_of(self.end, self.zone)
 
 
 class ChannelWish(_Part):
@@ -195,17 +225,20 @@ class Brief(_Part):
 
     name: Text
     advertiser: Text
+    # Which of one's teams buys; needed where several have an advertiser of that name and brand domain.
+    team: Text | None = None
     brand_domain: Domain
     objective: Objective
     budget: Budget
     flight: Flight
-    channels: tuple[ChannelWish, ...] = Field(min_length=1, max_length=20)
+    channels: Annotated[tuple[ChannelWish, ...], BeforeValidator(_few), Field(min_length=1)]
     audience: Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)] = ""
     geography: Geography
     formats: tuple[Text, ...] = ()
     measurement: tuple[Text, ...] = ()
     # AdCP's sync_plans: regulatory categories that apply to it; approval policies may ask for more.
-    policy_categories: tuple[Category, ...] = Field(default=(), max_length=20)
+    policy_categories: Annotated[tuple[Category, ...], BeforeValidator(_few)] = ()
+    booking: Booking = "each"
     constraints: Constraints = Constraints()
 
 
@@ -217,7 +250,8 @@ def brief_validate(raw: object, *, now: datetime) -> tuple[Brief | None, list[Pr
     problems: list[Problem] = []
     brief = None
     try:
-        brief = Brief.model_validate(raw, context={"today": now.date()})
+        currency = _currency_of(_mapping(_mapping(raw).get("budget")))
+        brief = Brief.model_validate(raw, context={"now": now, "currency": currency})
     except ValidationError as error:
         problems = [_problem(dict(found)) for found in error.errors() if not _follows(dict(found))]
     if isinstance(raw, dict):
@@ -235,11 +269,16 @@ _ZONE: TypeAdapter[str] = TypeAdapter(Zone)
 _Read = TypeVar("_Read")
 
 
-def _read(kind: TypeAdapter[_Read], value: object, *, today: date | None = None) -> _Read | None:
+def _read(kind: TypeAdapter[_Read], value: object, **context: Any) -> _Read | None:
     try:
-        return kind.validate_python(value, context={"today": today})
+        return kind.validate_python(value, context=context)
     except ValidationError:
         return None
+
+
+def _currency_of(budget: dict[str, Any]) -> str:
+    """Its currency; empty where that cannot be read."""
+    return _read(_CURRENCY, budget.get("currency")) or ""
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -248,33 +287,36 @@ def _mapping(value: object) -> dict[str, Any]:
 
 def _wishes(value: object) -> list[dict[str, Any]]:
     listed = value if isinstance(value, list | tuple) else []
-    return [{"channel": wish} if isinstance(wish, str) else _mapping(wish) for wish in listed]
+    few = listed[: _MOST + 1]  # as far as it is told whether they are too many
+    return [{"channel": wish} if isinstance(wish, str) else _mapping(wish) for wish in few]
 
 
 def _flight_problems(flight: dict[str, Any], now: datetime) -> Iterator[Problem]:
-    start, end = (_read(_DATE, flight.get(name), today=now.date()) for name in ("start", "end"))
     zone = _read(_ZONE, flight.get("zone"))
+    start, end = (_read(_DATE, flight.get(name), now=now, zone=zone) for name in ("start", "end"))
     if start and end and end < start:
         yield _named("flight.end", f"the flight ends on {end}, before it starts on {start}")
-    if start and zone and _midnight(start, zone) <= now:
+    if start and zone and days.start_of(start, zone) <= now:
         yield _named("flight.start", f"{start} is not in the future")
 
 
 def _money_problems(budget: dict[str, Any], wishes: list[dict[str, Any]]) -> Iterator[Problem]:
-    names = [wish["channel"] for wish in wishes if isinstance(wish.get("channel"), str)]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    if len(wishes) > _MOST:
+        return  # named by its field; nothing so long is compared
+    named = Counter(wish["channel"] for wish in wishes if isinstance(wish.get("channel"), str))
+    for name in sorted(name for name, times in named.items() if times > 1):
         yield _named("channels", f"{name} is named twice")
     for place, wish in enumerate(wishes):
         if wish.get("fixed") is not None and wish.get("minimum") is not None:
             yield _named(f"channels.{place}", "a fixed amount and a minimum exclude each other")
+    currency = _currency_of(budget)
     amounts = {
-        f"channels.{place}.{name}": _read(_AMOUNT, wish.get(name))
+        f"channels.{place}.{name}": _read(_AMOUNT, wish.get(name), currency=currency)
         for place, wish in enumerate(wishes)
         for name in ("fixed", "minimum")
     }
-    total = _read(_AMOUNT, budget.get("total"))
-    currency = _read(_CURRENCY, budget.get("currency"))
-    if currency is not None:
+    total = _read(_AMOUNT, budget.get("total"), currency=currency)
+    if currency:
         yield from _too_fine({"budget.total": total, **amounts}, currency)
     if total is not None:
         yield from _sums(total, amounts, len(wishes))

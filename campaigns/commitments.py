@@ -7,7 +7,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from orders.models import CONFIRMED, UNDECIDED, DealLine, DealStatus
+from django.db.models import OuterRef, Subquery
+
+from campaigns.models import Campaign
+from orders.amounts import gross
+from orders.coming import coming_by
+from orders.models import CONFIRMED, UNDECIDED, Deal, DealStatus
 
 APPROVED = (DealStatus.ACCEPTED, DealStatus.BOOKING)
 
@@ -28,19 +33,19 @@ class Money:
 
 
 def money_of(campaigns: Collection[uuid.UUID]) -> dict[uuid.UUID, Money]:
-    """Campaign id to its money, in one query; deals that ended without a booking take nothing."""
-    lines = DealLine.objects.filter(
-        deal__campaign_id__in=campaigns, deal__status__in=(*CONFIRMED, *APPROVED, *UNDECIDED)
-    )
+    """Campaign id to its money, with changes on their way. Deals that ended without a booking take nothing,
+    nor do those in another currency than their campaign's."""
+    currency = Campaign.objects.filter(pk=OuterRef("campaign_id")).values("currency")
+    deals = Deal.objects.filter(campaign_id__in=campaigns, status__in=(*CONFIRMED, *APPROVED, *UNDECIDED))
+    counted = deals.filter(currency=Subquery(currency))
+    rows, coming = counted.annotate(gross=gross()), coming_by(counted)
     found: dict[uuid.UUID, Money] = {}
-    for campaign, deal, status, asked, confirmed in lines.values_list(
-        "deal__campaign_id", "deal_id", "deal__status", "budget", "confirmed_budget"
-    ):
+    for campaign, deal, status, amount in rows.values_list("campaign_id", "pk", "status", "gross"):
         if campaign is None:
             continue
         money = found.setdefault(campaign, Money())
         money.deals.add(deal)
-        _add(money, deal, status, asked if confirmed is None else confirmed)
+        _add(money, deal, status, amount + coming.get(deal, Decimal(0)))
     return found
 
 

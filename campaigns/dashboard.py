@@ -14,12 +14,13 @@ from typing import Any
 from django.db.models import QuerySet, Value
 from django.http import HttpRequest
 
-from campaigns.calendar.entries import Entry, Wanted, calendar_of
+from campaigns.calendar.entries import Calendar, Entry, Wanted, calendar_of
 from campaigns.today import cards, money, sellers, state, trends
 from campaigns.today.layouts import layout_of
 from campaigns.today.waits import Waits, waits_of
 from tasks_app import clock
 from tasks_app.approvals import selectors
+from tasks_app.approvals.waiting import waiting_counted
 from tasks_app.desk import text
 from tasks_app.desk.items import Item
 from tasks_app.desk.page import viewer
@@ -30,6 +31,8 @@ from tasks_app.people.models import User
 _BADGE = 99  # more than so many are not counted
 _DATES = timedelta(days=14)
 _DEALS = 40
+_DATES_SHOWN = 5
+_COLOURS = {"tasks_app.approval": "primary", "tasks_app.operation": "warning", "tasks_app.conflict": "danger"}
 
 
 def badges(request: HttpRequest) -> dict[str, tuple[str, str]]:
@@ -37,15 +40,15 @@ def badges(request: HttpRequest) -> dict[str, tuple[str, str]]:
     who = viewer(request)
     if not who.has_perm("tasks_app.view_approval"):
         return {}
-    waiting: dict[str, tuple[QuerySet[Any], str]] = {
-        "tasks_app.approval": (selectors.approvals_waiting_for(who), "primary"),
-        "tasks_app.operation": (operations_open(who).filter(status=O.TIMED_OUT), "warning"),
-        "tasks_app.conflict": (conflicts_of(who).filter(resolved_at__isnull=True), "danger"),
+    waiting: dict[str, list[QuerySet[Any]]] = {
+        "tasks_app.approval": [selectors.approvals_waiting_for(who), *waiting_counted(who)],
+        "tasks_app.operation": [operations_open(who).filter(status=O.TIMED_OUT)],
+        "tasks_app.conflict": [conflicts_of(who).filter(resolved_at__isnull=True)],
     }
-    first, *others = (_labelled(label, rows) for label, (rows, _) in waiting.items())
+    first, *others = (_labelled(label, rows) for label, each in waiting.items() for rows in each)
     found = [label for (label,) in first.union(*others, all=True)]
     counts = {label: found.count(label) for label in set(found)}
-    return {label: (_counted(count), waiting[label][1]) for label, count in counts.items()}
+    return {label: (_counted(count), _COLOURS[label]) for label, count in counts.items()}
 
 
 def _labelled(label: str, rows: QuerySet[Any]) -> QuerySet[Any, Any]:
@@ -161,11 +164,24 @@ class Today:
         return cards.campaigns_of(self.who)
 
     @cached_property
+    def _calendar(self) -> Calendar:
+        now = clock.now()
+        wanted = Wanted(since=now, until=now + _DATES, limit=_DEALS, questions=False, flights=False)
+        return calendar_of(self.who, wanted)
+
+    @cached_property
+    def _coming(self) -> list[Entry]:
+        return [entry for entry in self._calendar.entries if not entry.passed]
+
+    @property
     def dates(self) -> list[Entry]:
         """The next dates of deals that cost money when nobody acts."""
-        now = clock.now()
-        wanted = Wanted(since=now, until=now + _DATES, limit=_DEALS, questions=False)
-        return list(calendar_of(self.who, wanted).entries)
+        return self._coming[:_DATES_SHOWN]
+
+    @property
+    def dates_more(self) -> bool:
+        """Whether further dates of the same time are in the calendar."""
+        return self._calendar.more or len(self._coming) > _DATES_SHOWN
 
     @cached_property
     def _sellers(self) -> tuple[list[sellers.SellerLine], list[sellers.Settled]]:

@@ -81,6 +81,12 @@ class Campaign(Stateful):
             raise ValueError(f"{self.reference} has no advertiser: its brief names none that is known")
         return self.advertiser
 
+    @property
+    def booking(self) -> str:
+        """Whether each deal is booked when it is approved, or all together once every one is decided."""
+        said = self.brief.get("booking") if isinstance(self.brief, dict) else None
+        return "together" if said == "together" else "each"
+
     @transition(field=status, source=S.INITIALIZED, target=S.BRIEF_RECEIVED)
     def receive_brief(self) -> None:
         """The brief is in."""
@@ -103,7 +109,7 @@ class Campaign(Stateful):
 
     @transition(field=status, source=S.AWAITING_APPROVAL, target=S.EXECUTING_BOOKINGS)
     def execute_bookings(self) -> None:
-        """What was approved is being bought."""
+        """The first of what was approved is being booked; of the rest some may be undecided."""
 
     @transition(field=status, source=S.EXECUTING_BOOKINGS, target=S.COMPLETED)
     def complete(self) -> None:

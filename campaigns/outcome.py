@@ -1,21 +1,34 @@
-"""How a campaign ends (model.md): completed when nothing is open and at least one deal was booked."""
+"""How a campaign ends: completed when nothing is open and at least one deal was booked."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from django.db import transaction
 
 from campaigns.models import Campaign
 from campaigns.models import CampaignStatus as C
-from orders.models import CONFIRMED, UNDECIDED, UNSETTLED, Deal, DealStatus
-from orders.services import deal_withdraw_held
+from campaigns.services import campaign_brief
+from orders.calling_off import deals_call_off
+from orders.models import CONFIRMED, UNSETTLED, Deal, DealStatus
+from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import approval_void
 from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.models import Job, JobStatus, StepStatus
+from tasks_app.jobs.over import job_beginner, job_ender
 from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.models import Operation
 from tasks_app.people.actors import SYSTEM
+from tasks_app.people.roles import STEER_JOB, SUBMIT_CAMPAIGN
+
+# In an outcome, beside the fates of deals: what was not taken, each with why, and how many more there were
+# than are kept.
+LEFT_OUT, LEFT_OUT_MORE = "left_out", "left_out_more"
+_LEFT_OUT_KEPT = 1000
+# Either calls a campaign off, with what was put forward and not sent.
+CALL_OFF = (SUBMIT_CAMPAIGN, STEER_JOB)
 
 
 def open_questions(campaign: Campaign) -> tuple[uuid.UUID, ...]:
@@ -25,18 +38,90 @@ def open_questions(campaign: Campaign) -> tuple[uuid.UUID, ...]:
     return tuple(asked.values_list("pk", flat=True))
 
 
+def operation_out(campaign: Campaign) -> Operation | None:
+    """What has not ended about a deal that is neither booked nor lost: its cancellation, or a purchase that
+    was approved in the place of one that came to nothing."""
+    hanging = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNSETTLED).values("pk")
+    out = Operation.objects.filter(subject_type="deal", subject_id__in=hanging, published_at=None)
+    return out.order_by("pk").first()
+
+
 @transaction.atomic
-def campaign_finish(*, campaign: Campaign) -> None:
-    """executing_bookings → completed or failed, telling how each deal ended. Harmless when repeated."""
+def campaign_execute(*, accepted: Sequence[Deal]) -> None:
+    """awaiting_approval → executing_bookings with the first of its deals that are to be booked. Harmless when
+    repeated."""
+    of = {deal.campaign_id for deal in accepted if deal.campaign_id is not None}
+    told = {"accepted": [deal.reference for deal in accepted]}
+    waiting = Campaign.objects.filter(pk__in=of, status=C.AWAITING_APPROVAL)
+    for campaign in waiting.select_for_update(no_key=True):
+        transition(campaign, C.EXECUTING_BOOKINGS, actor=SYSTEM, metadata=told)
+
+
+@transaction.atomic
+def campaign_finish(*, campaign: Campaign) -> bool:
+    """executing_bookings → completed or failed, telling how each deal ended; answers whether it is over. Not
+    while a deal is open: that one may yet be booked, or cost money. Harmless when repeated."""
     campaign.refresh_from_db()
     if campaign.status != C.EXECUTING_BOOKINGS:
-        return
-    ended: dict[str, list[str]] = {"booked": [], "rejected": [], "failed": [], "open": []}
+        return True
+    ended: dict[str, list[str]] = {"booked": [], "rejected": [], "failed": []}
     for deal in Deal.objects.filter(campaign_id=campaign.pk).order_by("id"):
+        if deal.status in UNSETTLED:
+            return False
         ended[_fate(deal.status)].append(deal.reference)
-    to = C.COMPLETED if ended["booked"] and not ended["open"] else C.FAILED
+    to = C.COMPLETED if ended["booked"] else C.FAILED
     told = ", ".join(f"{len(deals)} {fate}" for fate, deals in ended.items() if deals)
-    transition(campaign, to, actor=SYSTEM, reason=told, metadata=ended, changes={"outcome": ended})
+    outcome = {**campaign.outcome, **ended}
+    transition(campaign, to, actor=SYSTEM, reason=told, metadata=ended, changes={"outcome": outcome})
+    return True
+
+
+def fates(campaign: Campaign) -> dict[str, list[str]]:
+    """The references of its deals by how they ended; empty before."""
+    return {fate: deals for fate, deals in campaign.outcome.items() if fate not in (LEFT_OUT, LEFT_OUT_MORE)}
+
+
+def campaign_put_forward(
+    *, campaign: Campaign, deals: Sequence[Deal], left_out: Sequence[Mapping[str, Any]]
+) -> None:
+    """researching → awaiting_approval with what was put forward; what was not is kept, each with its reason.
+    Harmless when repeated."""
+    if campaign.status == C.RESEARCHING:
+        transition(
+            campaign,
+            C.AWAITING_APPROVAL,
+            actor=SYSTEM,
+            metadata={"deals": [deal.reference for deal in deals]},
+            changes={"outcome": _kept(left_out)},
+        )
+
+
+def _kept(left_out: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What was left out, as an outcome keeps it."""
+    more = len(left_out) - _LEFT_OUT_KEPT
+    kept = {LEFT_OUT: [dict(one) for one in left_out[:_LEFT_OUT_KEPT]]} if left_out else {}
+    return {**kept, **({LEFT_OUT_MORE: more} if more > 0 else {})}
+
+
+def sellers_left_out(campaign: Campaign) -> list[dict[str, str]]:
+    """What was left out that is no product: sellers that offered nothing, or were not read to the end."""
+    return [one for one in campaign.outcome.get(LEFT_OUT, ()) if not one["product"]]
+
+
+def campaign_fail_unoffered(
+    *, campaign: Campaign, reason: str, left_out: Sequence[Mapping[str, Any]]
+) -> None:
+    """researching → failed: nothing that was offered could be put forward; every reason is kept. Harmless
+    when repeated."""
+    if campaign.status == C.RESEARCHING:
+        transition(
+            campaign,
+            C.FAILED,
+            actor=SYSTEM,
+            reason=reason[:500],
+            metadata={LEFT_OUT: len(left_out)},
+            changes={"outcome": _kept(left_out)},
+        )
 
 
 def campaign_job_ended(job: Job) -> None:
@@ -45,44 +130,81 @@ def campaign_job_ended(job: Job) -> None:
         return
     campaign = Campaign.objects.select_for_update(no_key=True).get(pk=job.subject_id)
     if C.FAILED in campaign.declared().targets(campaign.status):
-        why = job.error or f"{job.reference} is {job.status.lower()}"
-        transition(campaign, C.FAILED, actor=SYSTEM, reason=why[:500], metadata={"job": job.reference})
-        _call_off_unsent(campaign, why)
+        why, actor = job.error or f"{job.reference} is {job.status.lower()}", job_ender(job)
+        told = {"job": job.reference}
+        transition(campaign, C.FAILED, actor=actor, reason=why[:500], metadata=told, rights=CALL_OFF)
+        _call_off_unsent(campaign, why, actor)
 
 
 def campaign_job_retried(old: Job, new: Job) -> None:
     """A campaign that failed before anything was put forward goes on from where its job does. Raises
     JobRefusedError."""
-    if old.recipe != "campaign" or old.subject_id is None:
+    driven = _driven(old)
+    if driven is None:
         return
-    campaign = Campaign.objects.select_for_update(no_key=True).get(pk=old.subject_id)
-    if campaign.status != C.FAILED:
-        raise JobRefusedError(f"Its campaign is {campaign.get_status_display().lower()}.")
-    if Deal.objects.filter(campaign_id=campaign.pk).exists():
-        raise JobRefusedError("Its campaign has deals, which were decided: submit a new brief instead.")
+    campaign = Campaign.objects.select_for_update(no_key=True).get(pk=driven)
+    refused = _retry_refusal(campaign, has_deals=bool(_with_deals([campaign.pk])))
+    if refused:
+        raise JobRefusedError(refused)
     adopted = new.steps.filter(key="allocate", status=StepStatus.COMPLETED).exists()
     onward = (C.BUDGET_ALLOCATED, C.RESEARCHING) if adopted else ()
     for to in (C.INITIALIZED, C.BRIEF_RECEIVED, *onward):
-        transition(campaign, to, actor=SYSTEM, reason=f"{new.reference} retries {old.reference}")
+        reason = f"{new.reference} retries {old.reference}"
+        transition(
+            campaign,
+            to,
+            actor=job_beginner(new),
+            reason=reason,
+            changes={"outcome": {}},
+            rights=(STEER_JOB,),
+        )
 
 
-def _call_off_unsent(campaign: Campaign, why: str) -> None:
-    """What was put forward, or approved and not sent, is of no use any more, nor is the question about it."""
-    unsent = (*UNDECIDED, DealStatus.ACCEPTED)
-    undecided = Deal.objects.filter(campaign_id=campaign.pk, status__in=unsent).order_by("id")
-    asked = Approval.objects.filter(
-        subject_type="deal", subject_id__in=undecided.values("pk"), status=ApprovalStatus.OPEN
-    )
-    for approval in asked.order_by("pk").select_for_update(no_key=True):
-        approval_void(approval=approval, reason=f"{campaign.reference}: {why}"[:500])
-    for deal in undecided.select_for_update(of=("self",), no_key=True):
-        transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=f"{campaign.reference}: {why}"[:500])
-        deal_withdraw_held(deal=deal, reason=f"{campaign.reference}: {why}"[:500])
+def campaign_retry_refusals(jobs: Collection[Job]) -> dict[uuid.UUID, str]:
+    """Of the jobs that drove campaigns, those whose campaign goes on without them, and why; the rest may go
+    on with their retry. Two queries."""
+    driven = {job.pk: pk for job in jobs if (pk := _driven(job)) is not None}
+    if not driven:
+        return {}
+    campaigns = Campaign.objects.in_bulk(set(driven.values()))
+    decided = _with_deals(driven.values())
+    told = {job: _retry_refusal(campaigns[pk], has_deals=pk in decided) for job, pk in driven.items()}
+    return {job: why for job, why in told.items() if why}
+
+
+def _with_deals(campaigns: Collection[uuid.UUID]) -> set[uuid.UUID | None]:
+    held = Deal.objects.filter(campaign_id__in=campaigns).order_by()
+    return set(held.values_list("campaign_id", flat=True).distinct())
+
+
+def _driven(job: Job) -> uuid.UUID | None:
+    """The campaign that a job drives."""
+    return job.subject_id if job.recipe == "campaign" else None
+
+
+def _retry_refusal(campaign: Campaign, *, has_deals: bool) -> str:
+    if campaign.status != C.FAILED:
+        return f"Its campaign is {campaign.get_status_display().lower()}."
+    if has_deals:
+        return "Its campaign has deals, which were decided: submit a new brief instead."
+    try:
+        begins = campaign_brief(campaign).flight.start_at
+    except ValueError as error:  # briefs were read less strictly once
+        return f"Its brief is wrong by now ({error}): submit it corrected instead."
+    if begins <= clock.now():
+        return "Its flight has begun: submit a new brief with new dates instead."
+    return ""
+
+
+def _call_off_unsent(campaign: Campaign, why: str, actor: str) -> None:
+    """What was put forward, approved, or let go and certainly not had at its seller is of no use any more,
+    nor is the question about it: of the campaign's deals, and of those in the place of lost ones."""
+    deals = list(Deal.objects.filter(campaign_id=campaign.pk).values_list("pk", flat=True))
+    reason, told = f"{campaign.reference}: {why}", {"campaign": campaign.reference}
+    deals_call_off(deals, reason=reason, actor=actor, rights=CALL_OFF, told=told)
 
 
 def _fate(status: str) -> str:
     if status in CONFIRMED:
         return "booked"
-    if status in UNSETTLED:
-        return "open"
     return "rejected" if status in (DealStatus.CANCELLED, DealStatus.EXPIRED) else "failed"

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import math
 import re
-from datetime import date
+from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import PurePath
 from typing import Any
 
 import yaml
 from django.conf import settings
+from yaml.constructor import SafeConstructor
+
+from tasks_app.money import decimal_of, reads_as_thousands
 
 _MAX_DEPTH = 20
 _MAX_VALUES = 10_000  # far above any brief, and a fraction of a second for the YAML loader
 _MAX_INTEGER_BITS = 2000
+_MAX_DIGITS = 700  # at least as many as those bits, in any notation but octal
+_TAG = "tag:yaml.org,2002:"
 # What PostgreSQL cannot keep: NUL, and halves of surrogate pairs (JSON may escape both).
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _TOO_DEEP = f"the brief is nested deeper than {_MAX_DEPTH} levels"
@@ -46,7 +51,7 @@ def brief_parse(text: bytes, *, name: str = "") -> dict[str, Any]:
 
 
 def plain(data: Any) -> Any:
-    """`data` as what JSON and the database can hold: dates as text, NaN and infinities as their names (and
+    """`data` as what JSON and the database can hold: NaN and infinities as their names (and
     then refused by the field they stand in). Raises UnparseableBriefError for what cannot be kept as it is.
     """
     return _plain(data, 0, count(1))
@@ -76,7 +81,7 @@ def _scalar(data: Any) -> Any:
         return data
     if isinstance(data, float):
         return data if math.isfinite(data) else str(data)
-    return _text(data.isoformat() if isinstance(data, date) else str(data))
+    return _text(str(data))
 
 
 def _text(text: str) -> str:
@@ -94,11 +99,41 @@ def _is_json(text: str, name: str) -> bool:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
+        return json.loads(
+            text,
+            parse_int=_integer,
+            parse_float=_fraction,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_once,
+        )
     except RecursionError as error:
         raise UnparseableBriefError(_TOO_DEEP) from error
     except ValueError as error:
         raise UnparseableBriefError(f"the brief is not JSON: {error}") from error
+
+
+def _integer(written: str) -> int:
+    """A whole number as JSON or YAML 1.2 writes it, looked at before it is built."""
+    _short(written)
+    base = {"0x": 16, "0o": 8}.get(written[:2], 10)
+    return int(written, base)
+
+
+def _fraction(written: str) -> float | str:
+    """A number with a fraction; as the text that it is where a float is another number, or where its point
+    may have been meant to part thousands (an amount is then refused, `money.typed_amount`)."""
+    _short(written)
+    word = written.lower().lstrip("+-")
+    if word in (".inf", ".nan"):
+        return float(written.replace(".", ""))
+    read, exact = float(written), decimal_of(written)
+    kept = exact is not None and decimal_of(read) == exact and not reads_as_thousands(written)
+    return read if kept else written
+
+
+def _short(written: str) -> None:
+    if len(written) > _MAX_DIGITS:
+        raise UnparseableBriefError("a number in it has too many digits")
 
 
 def _refuse_constant(name: str) -> Any:
@@ -113,7 +148,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without aliases (they can grow without bound), repeated keys, or YAML 1.1's many booleans."""
+    """YAML 1.2's core schema: plain words are null, true, false, whole numbers and fractions or else text, so
+    that a day, 10:00, NO and 1_000 are text. Without aliases (they can grow without bound), repeated keys and
+    any other tag."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -126,6 +163,9 @@ class _Loader(yaml.SafeLoader):
             raise UnparseableBriefError(_TOO_MANY)
         return super().compose_node(parent, index)
 
+    def flatten_mapping(self, node: Any) -> None:
+        """Nothing is merged: `<<` is a name like others."""
+
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
         if len(found) != len(node.value):
@@ -133,13 +173,35 @@ class _Loader(yaml.SafeLoader):
         return found
 
 
-# `NO` is Norway, and `on` a word: only true and false are booleans, as in YAML 1.2.
-_BOOLEAN = "tag:yaml.org,2002:bool"
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != _BOOLEAN]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+_Loader.yaml_implicit_resolvers = {}
+_Loader.yaml_constructors = {
+    tag: SafeConstructor.yaml_constructors[tag] for tag in (None, f"{_TAG}str", f"{_TAG}seq", f"{_TAG}map")
 }
-_Loader.add_implicit_resolver(_BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+
+
+def _core(name: str, pattern: str, first: Iterable[str], read: Callable[[str], Any]) -> None:
+    """One scalar type of the core schema: what is written so, tagged or not, is read by `read`."""
+    words = re.compile(rf"(?:{pattern})\Z")
+
+    def construct(loader: _Loader, node: Any) -> Any:
+        written = loader.construct_scalar(node)
+        if not words.match(written):
+            raise ValueError(f"{written[:40]!r} is no {name}")
+        return read(written)
+
+    _Loader.add_implicit_resolver(f"{_TAG}{name}", words, list(first))
+    _Loader.add_constructor(f"{_TAG}{name}", construct)
+
+
+_core("null", "~|null|Null|NULL|", ("~", "n", "N", ""), lambda written: None)
+_core("bool", "true|True|TRUE|false|False|FALSE", "tTfF", lambda written: written.lower() == "true")
+_core("int", "[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789", _integer)
+_core(
+    "float",
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    "-+.0123456789",
+    _fraction,
+)
 
 
 def _yaml(text: str) -> Any:
@@ -152,7 +214,7 @@ def _yaml(text: str) -> Any:
     except RecursionError as error:
         raise UnparseableBriefError(_TOO_DEEP) from error
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        # The loader's constructors check nothing: `!!int ""`, `!!bool x`, `!!timestamp x`, 2026-02-31.
+        # `!!int ""`, `!!bool x`, a list as a key.
         raise UnparseableBriefError(
             "the brief is not YAML: a value in it is not what its tag says"
         ) from error

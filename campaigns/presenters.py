@@ -9,10 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 from campaigns.models import Campaign, CampaignStatus
+from campaigns.outcome import LEFT_OUT, LEFT_OUT_MORE, fates
 from campaigns.selectors import CampaignRows, campaign_names
 from campaigns.stages import as_dict, as_words, products_offered
 from orders.models import UNDECIDED, DealStatus
-from orders.presenters import DealGroup, change_words, deal_group
+from orders.presenters import DealGroup, deal_group
 from orders.waits import Waiting, waits_of
 from tasks_app.desk import text
 from tasks_app.desk.items import Item, plural
@@ -24,6 +25,11 @@ from tasks_app.operations.presenters import operation_age, operation_took, settl
 from tasks_app.people.models import User
 
 S = CampaignStatus
+BOOKING_WORDS = {
+    "each": "each deal when it is approved",
+    "together": "all together, once every deal is decided",
+}
+_LEFT_OUT_OPEN, _LEFT_OUT_SHOWN = 10, 200  # of what was left out: at once, and when it is opened
 _WITH_SELLER = (O.CALLING_ADCP, O.SUBMITTED, O.WORKING)
 
 
@@ -48,7 +54,7 @@ def job_notes(rows: CampaignRows) -> dict[str, str]:
     return {
         "allocate": plural(len(rows.allocations), "channel"),
         "recommend": f"{plural(rows.deal_count, 'deal')}, {plural(products_offered(rows), 'product')}",
-        "approve": f"{approved} of {rows.deal_count} approved",
+        **dict.fromkeys(("approve", "ask"), f"{approved} of {rows.deal_count} approved"),
     }
 
 
@@ -111,9 +117,28 @@ def outcome_words(campaign: Campaign) -> list[Item]:
     glyphs = {"booked": "done", "rejected": "stopped", "failed": "failed", "open": "seller"}
     return [
         Item(glyph=glyphs.get(fate, "waiting"), text=f"{len(deals)} {fate}", note=", ".join(deals))
-        for fate, deals in campaign.outcome.items()
+        for fate, deals in fates(campaign).items()
         if deals
     ]
+
+
+def left_out_words(campaign: Campaign) -> list[tuple[str, str]]:
+    """(seller and product, why) of everything that was not put forward, the same said once; of a seller that
+    offered nothing, its words."""
+    left = campaign.outcome.get(LEFT_OUT, [])
+    told = ((", ".join(filter(None, (one["seller"], one["product"]))), one["why"]) for one in left)
+    return list(dict.fromkeys(told))
+
+
+def left_out_data(campaign: Campaign) -> dict[str, Any]:
+    """The beginning of what was left out, and how much more there is."""
+    told = left_out_words(campaign)
+    more = max(0, len(told) - _LEFT_OUT_SHOWN) + campaign.outcome.get(LEFT_OUT_MORE, 0)
+    return {
+        "left_out": told[:_LEFT_OUT_OPEN],
+        "left_out_rest": told[_LEFT_OUT_OPEN:_LEFT_OUT_SHOWN],
+        "more_left_out": more,
+    }
 
 
 def brief_facts(campaign: Campaign) -> list[tuple[str, str]]:
@@ -124,6 +149,7 @@ def brief_facts(campaign: Campaign) -> list[tuple[str, str]]:
     )
     ceilings = [f"{basis.upper()} {value}" for basis, value in as_dict(constraints.get("ceilings")).items()]
     facts = [
+        ("Booking", BOOKING_WORDS[campaign.booking]),
         ("Objective", as_words(objective.get("goal"))),
         (
             "KPI",
@@ -190,15 +216,6 @@ def named_problems(campaign: Campaign) -> Iterable[tuple[str, str]]:
     for problem in campaign.problems:
         if isinstance(problem, dict):
             yield str(problem.get("field", "brief")), str(problem.get("problem", ""))
-
-
-def change_of(group: DealGroup) -> str:
-    """The deal's whole departure in money, empty where there is none."""
-    return (
-        change_words(group.approved, group.confirmed, group.deal.currency)
-        if group.confirmed is not None
-        else ""
-    )
 
 
 namer_register("campaign", _names)

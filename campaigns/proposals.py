@@ -9,23 +9,37 @@ from django.db import transaction
 
 from campaigns.brief import Brief
 from campaigns.models import Campaign
+from campaigns.outcome import campaign_put_forward
 from campaigns.recommend import PassedOver, Pick
 from orders.models import Deal
-from orders.offers import forecast_of, terms_of
+from orders.offers import forecast_of
 from orders.services import DealDraft, LineDraft, deal_quote
 from tasks_app.people.actors import SYSTEM
 from tasks_app.sellers.models import Account, Seller
 
+_PASSED_KEPT = 200  # of what was passed over, with each deal
+
 
 @transaction.atomic
 def propose(
-    *, campaign: Campaign, brief: Brief, picks: Sequence[Pick], passed: Sequence[PassedOver]
+    *,
+    campaign: Campaign,
+    brief: Brief,
+    picks: Sequence[Pick],
+    passed: Sequence[PassedOver],
+    unanswered: Sequence[PassedOver] = (),
 ) -> list[Deal]:
-    """One deal (`quoted`) per seller among the picks, all in one commit."""
+    """One deal (`quoted`) per seller among the picks, and the campaign waits for people: all in one commit.
+    With each deal stands what was passed over in its channels; with the campaign all of it, and the sellers
+    that offered nothing (`unanswered`)."""
+    Campaign.objects.select_for_update(no_key=True).get(pk=campaign.pk)  # before its deals, as its end does
     by_seller: dict[Seller, list[Pick]] = {}
     for one in picks:
         by_seller.setdefault(one.offer.seller, []).append(one)
-    return [_deal(campaign, brief, seller, taken, passed) for seller, taken in by_seller.items()]
+    deals = [_deal(campaign, brief, seller, taken, passed) for seller, taken in by_seller.items()]
+    left_out = [vars(one) for one in (*unanswered, *passed)]
+    campaign_put_forward(campaign=campaign, deals=deals, left_out=left_out)
+    return deals
 
 
 def _deal(
@@ -46,8 +60,9 @@ def _deal(
         terms=_deal_terms(taken),
         reasons={
             "lines": [_reasons(one) for one in taken],
-            "passed_over": [vars(other) for other in passed if other.channel in channels],
+            **_passed_kept([one for one in passed if not one.channel or one.channel in channels]),
             **({"policy_categories": list(brief.policy_categories)} if brief.policy_categories else {}),
+            **({"booking": brief.booking} if brief.booking == "together" else {}),
         },
     )
     met, asked = _score(taken)
@@ -57,6 +72,12 @@ def _deal(
         requested_by=campaign.requested_by,
         reason=f"{met} of {asked} requirements match",
     )
+
+
+def _passed_kept(passed: Sequence[PassedOver]) -> dict[str, Any]:
+    more = len(passed) - _PASSED_KEPT
+    kept = {"passed_over": [vars(one) for one in passed[:_PASSED_KEPT]]}
+    return {**kept, **({"passed_over_more": more} if more > 0 else {})}
 
 
 def _line(brief: Brief, one: Pick) -> LineDraft:
@@ -76,7 +97,7 @@ def _line(brief: Brief, one: Pick) -> LineDraft:
         units=offer.units(one.budget),
         targeting={"geo_countries": list(brief.geography.countries)},
         forecast=forecast_of(offer.product),
-        terms=terms_of(offer.product, offer.expires_at),
+        terms=offer.terms,
     )
 
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from campaigns.brief import RATE_BASES, Brief
-from orders.offers import Offer, forecast_of
+from orders.offers import LeftOut, Offer, forecast_of
 from tasks_app import money
 
 _SMALLEST_RATE = Decimal("0.000001")  # the scale of DealLine.rate
@@ -53,10 +53,11 @@ class PassedOver:
 def pick(
     brief: Brief, shares: Mapping[str, Decimal], found: Iterable[Offer], *, now: datetime
 ) -> tuple[list[Pick], list[PassedOver]]:
-    """The best offers for each channel's share, and what was passed over."""
+    """The best offers for each channel's share, and what was passed over: each offer that is not taken, for
+    each channel that it could have been."""
     picks: list[Pick] = []
-    passed: list[PassedOver] = []
     every = list(found)
+    passed = [_passed(one, "", _unasked(one)) for one in every if not shares.keys() & set(one.channels)]
     for channel, share in shares.items():
         fitting = []
         for offer in (o for o in every if channel in o.channels):
@@ -70,6 +71,13 @@ def pick(
         picks += taken
         passed += left_over
     return picks, passed
+
+
+def _unasked(offer: Offer) -> str:
+    if not offer.channels:
+        return "states no channel, and neither its properties nor its formats tell one"
+    inferred = f" (inferred from {offer.inferred_from})" if offer.inferred_from else ""
+    return f"sold as {', '.join(offer.channels)}{inferred}, which the brief does not ask for"
 
 
 def unfit(brief: Brief, offer: Offer, share: Decimal, *, now: datetime) -> str:
@@ -91,7 +99,8 @@ def _unfit_price(brief: Brief, offer: Offer, share: Decimal) -> str:
     if offer.model not in RATE_BASES:
         return "its pricing model is none we know"
     if offer.rate is None or offer.rate <= 0:
-        return "no price is stated"
+        said = offer.price_unread
+        return f"its price, stated as {said}, cannot be read" if said else "no price is stated"
     if offer.rate < _SMALLEST_RATE:
         return f"{offer.model} {offer.rate} is below {_SMALLEST_RATE}, too small to be kept"
     if ceiling is not None and offer.rate > ceiling:
@@ -108,7 +117,7 @@ def matches(brief: Brief, offer: Offer, channel: str) -> tuple[Match, ...]:
     countries = ", ".join(brief.geography.countries)
     dates = " to ".join(f"{day.day} {day:%b %Y}" for day in (brief.flight.start, brief.flight.end))
     found = [
-        Match(name="channel", met=channel in offer.channels, detail=f"{channel}, as stated"),
+        _channel_match(offer, channel),
         Match(name="geography", met=True, detail=f"offered for {countries}, as asked"),
         Match(name="dates", met=True, detail=f"offered for {dates}, as asked"),
     ]
@@ -117,6 +126,12 @@ def matches(brief: Brief, offer: Offer, channel: str) -> tuple[Match, ...]:
     if brief.measurement:
         found.append(_measurement_match(brief, offer))
     return tuple(found)
+
+
+def _channel_match(offer: Offer, channel: str) -> Match:
+    if offer.inferred_from:
+        return Match(name="channel", met=False, detail=f"{channel}, inferred from {offer.inferred_from}")
+    return Match(name="channel", met=channel in offer.channels, detail=f"{channel}, as stated")
 
 
 def _take(
@@ -179,6 +194,11 @@ def _measurement_match(brief: Brief, offer: Offer) -> Match:
     missing = sorted(set(brief.measurement) - stated)
     detail = f"does not state {', '.join(missing)}" if missing else f"states {', '.join(brief.measurement)}"
     return Match(name="measurement", met=not missing, detail=detail)
+
+
+def passed_unread(one: LeftOut) -> PassedOver:
+    """A product that could not be read, among what was passed over."""
+    return PassedOver(seller=one.seller.name, product=one.product, option="", channel="", why=one.why)
 
 
 def _passed(offer: Offer, channel: str, why: str) -> PassedOver:

@@ -1,14 +1,11 @@
-"""How much room a deal has in its campaign's budget, for who approves other amounts than were recommended."""
+"""How much room a deal has in its campaign's budget."""
 
 from __future__ import annotations
 
-from decimal import Decimal
-
-from django.db.models import Sum
-
 from campaigns.models import Campaign
-from orders.amending import Room, room_register
-from orders.models import CONFIRMED, UNSETTLED, Deal, DealLine
+from orders.coming import taken_by
+from orders.models import CONFIRMED, UNSETTLED, Deal
+from orders.rooms import Room, room_register
 
 
 def register() -> None:
@@ -17,15 +14,16 @@ def register() -> None:
 
 
 def room_for(deal: Deal) -> Room | None:
-    """What its campaign's budget leaves beside every other deal that is not lost, undecided ones too: whoever
-    approves those as recommended stays within the budget. None without a campaign's budget."""
+    """What its campaign's budget leaves beside every other deal that is not lost, with what changes on their
+    way bring, undecided ones too: whoever approves those as recommended stays within the budget. None without
+    a campaign's budget."""
     if deal.campaign_id is None:
         return None
     campaign = Campaign.objects.filter(pk=deal.campaign_id).defer("brief", "outcome").first()
     if campaign is None or campaign.budget is None or campaign.currency != deal.currency:
         return None
-    others = DealLine.objects.filter(
-        deal__campaign_id=deal.campaign_id, deal__status__in=(*UNSETTLED, *CONFIRMED)
-    ).exclude(deal=deal)
-    taken = others.aggregate(total=Sum("budget"))["total"] or Decimal(0)
-    return Room(left=campaign.budget - taken, of=campaign.reference)
+    others = Deal.objects.filter(
+        campaign_id=deal.campaign_id, currency=deal.currency, status__in=(*UNSETTLED, *CONFIRMED)
+    ).exclude(pk=deal.pk)
+    left = campaign.budget - taken_by(others)
+    return Room(left=left, of=campaign.reference, budget=campaign.budget)

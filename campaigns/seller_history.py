@@ -10,11 +10,9 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 
-from django.db.models import F, OuterRef, Subquery, Sum
-from django.db.models.functions import Coalesce
-
 from campaigns.track import Purchase, middle
-from orders.models import CONFIRMED, Deal, DealLine, DealStatus
+from orders.amounts import confirmed
+from orders.models import CONFIRMED, Deal, DealStatus
 from tasks_app.desk import text
 from tasks_app.desk.items import plural
 from tasks_app.operations.selectors import conflicts_of
@@ -31,22 +29,24 @@ def seller_history(
 ) -> tuple[tuple[str, str], ...]:
     """(label, words) about the seller's latest orders, one deal left out; in two queries. `bought`: its
     latest purchases, oldest first."""
-    confirmed = Sum(Coalesce(F("confirmed_budget"), F("budget")))
-    gross = DealLine.objects.filter(deal=OuterRef("pk")).order_by().values("deal").annotate(gross=confirmed)
     rows = visible(Deal.objects.filter(seller=seller), viewer).exclude(pk=without)
-    rows = rows.exclude(status__in=_UNBOUGHT).annotate(gross=Subquery(gross.values("gross"))).order_by("-pk")
-    before = list(rows.values_list("status", "differences", "confirmed_at", "currency", "gross")[:_LATEST])
+    rows = rows.exclude(status__in=_UNBOUGHT).annotate(stated=confirmed()).order_by("-pk")
+    told = ("status", "differences", "accepted", "confirmed_at", "currency", "stated")
+    before = list(rows.values_list(*told)[:_LATEST])
     if not before:
         return (("Deals before", "none, this would be the first"),)
     booked = [row for row in before if row[0] in CONFIRMED]
-    differing = sum(bool(found) for _, found, *_ in booked)
+    differing = sum(bool(found or taken) for _, found, taken, *_ in booked)
+    unstated = sum(row[-1] is None and not (row[1] or row[2]) for row in booked)
     lost = sum(row[0] in _LOST for row in before)
-    since = min((row[2] for row in before if row[2] is not None), default=None)
-    as_approved = f"{len(booked) - differing} of {len(booked)} booked" if booked else "none booked yet"
+    since = min((row[3] for row in before if row[3] is not None), default=None)
+    well = len(booked) - differing - unstated
+    as_approved = f"{well} of {len(booked)} booked" if booked else "none booked yet"
     return (
         ("Orders", f"the latest {_LATEST}" if len(before) == _LATEST else str(len(before))),
         ("Booked as approved", as_approved + (f" since {text.day(since)}" if since else "")),
         ("Booked differently", str(differing) if differing else "none"),
+        *([("Booked without amounts", str(unstated))] if unstated else []),
         ("Failed or cancelled", str(lost) if lost else "none"),
         ("Disputes", _disputes(viewer, seller)),
         ("Answered in time", _in_time(bought)),

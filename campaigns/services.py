@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from campaigns.brief import Brief, Problem, brief_validate
+from campaigns.buyers import buyer_of
 from campaigns.models import Campaign, CampaignStatus
 from tasks_app import clock
 from tasks_app.jobs.models import Job
@@ -17,7 +18,6 @@ from tasks_app.lifecycle.transitions import create, transition
 from tasks_app.people.actors import SYSTEM, actor_ensure
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.roles import SUBMIT_CAMPAIGN
-from tasks_app.people.scope import advertisers_seen
 from tasks_app.sellers.models import Seller
 
 
@@ -25,20 +25,30 @@ class SubmissionRefusedError(Exception):
     """The person may not submit this; nothing was made."""
 
 
+class BriefRefusedError(Exception):
+    """Nothing was made: what is wrong with the brief, field by field."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{one['field']}: {one['problem']}" for one in problems))
+
+
 @transaction.atomic
 def campaign_submit(*, user: User, raw: dict[str, Any], campaign_id: uuid.UUID | None = None) -> Campaign:
     """Keep a parsed brief as a campaign and start its job; a wrong one ends in `validation_failed`
     with every problem named. One commit. `campaign_id`: the new campaign's, where the caller made one so that
-    the same submission twice is one. Raises SubmissionRefusedError, IntegrityError (the id is taken)."""
+    the same submission twice is one. Raises SubmissionRefusedError, IntegrityError (the id is taken), and
+    BriefRefusedError where it cannot be told which of the user's teams may see the brief."""
     if not user.is_active or not user.has_perm(SUBMIT_CAMPAIGN):
         raise SubmissionRefusedError("You have no right to submit briefs.")
-    team = user.teams.order_by("name").first()
-    if team is None:
+    if not user.teams.exists():
         raise SubmissionRefusedError("You belong to no team: ask an administrator.")
     brief, problems = brief_validate(raw, now=clock.now())
-    advertiser = _advertiser(user, raw)
-    problems += _advertiser_problems(advertiser, brief) + _seller_problems(brief)
-    campaign = _campaign(user, advertiser.team if advertiser else team, advertiser, raw, brief)
+    buyer = buyer_of(user, raw)
+    problems += [*buyer.problems, *_domain_problems(buyer.advertiser, brief), *_seller_problems(brief)]
+    if buyer.team is None:
+        raise BriefRefusedError(problems)
+    campaign = _campaign(user, buyer.team, buyer.advertiser, raw, brief)
     campaign.pk = campaign_id or campaign.pk
     actor = actor_ensure(user=user)
     create(campaign, actor=actor, reason="Submitted")
@@ -96,20 +106,10 @@ def sellers_for(brief: Brief) -> list[Seller]:
     ]
 
 
-def _advertiser(user: User, raw: dict[str, Any]) -> Advertiser | None:
-    name = raw.get("advertiser")
-    if not isinstance(name, str):
-        return None
-    return advertisers_seen(user).filter(name__iexact=name.strip()).first()
-
-
-def _advertiser_problems(advertiser: Advertiser | None, brief: Brief | None) -> list[Problem]:
-    if advertiser is None:
-        return [{"field": "advertiser", "problem": "is none of your teams' advertisers"}]
-    if brief is not None and brief.brand_domain != advertiser.brand_domain:
-        problem = f"{advertiser.name} is known as {advertiser.brand_domain}"
-        return [{"field": "brand_domain", "problem": problem}]
-    return []
+def _domain_problems(advertiser: Advertiser | None, brief: Brief | None) -> list[Problem]:
+    if advertiser is None or brief is None or brief.brand_domain == advertiser.brand_domain:
+        return []
+    return [{"field": "brand_domain", "problem": f"{advertiser.name} is known as {advertiser.brand_domain}"}]
 
 
 def _seller_problems(brief: Brief | None) -> list[Problem]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from campaigns.models import CampaignStatus
+from campaigns.outcome import fates
 from campaigns.selectors import CampaignRows
 from orders.models import CONFIRMED, UNSETTLED, DealStatus
 from orders.presenters import DealGroup
@@ -245,7 +246,7 @@ def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
 def _complete_stage(rows: CampaignRows) -> Stage:
     campaign = rows.campaign
     ended = text.moment_short(campaign.status_since)
-    told = ", ".join(f"{len(deals)} {fate}" for fate, deals in campaign.outcome.items() if deals)
+    told = ", ".join(f"{len(deals)} {fate}" for fate, deals in fates(campaign).items() if deals)
     if campaign.status == S.COMPLETED:
         return Stage(title="Complete", glyph="done", line=told, note=ended)
     if campaign.status in (S.FAILED, S.VALIDATION_FAILED):

@@ -10,10 +10,10 @@ import yaml
 from django.db import IntegrityError
 
 from campaigns.acts import may_submit
-from campaigns.brief import Problem, brief_validate
+from campaigns.brief import brief_validate
 from campaigns.models import Campaign
 from campaigns.parsing import UnparseableBriefError, brief_parse
-from campaigns.services import SubmissionRefusedError, campaign_submit
+from campaigns.services import BriefRefusedError, SubmissionRefusedError, campaign_submit
 from tasks_app import clock, ids
 from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
@@ -30,14 +30,6 @@ _BEGINNING: dict[str, Any] = {
     "measurement": ["completed_views"],
     "constraints": {"ceilings": {"cpm": 30}, "excluded_sellers": []},
 }
-
-
-class BriefRefusedError(Exception):
-    """Nothing was submitted: what is wrong with the brief, field by field."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{one['field']}: {one['problem']}" for one in problems))
 
 
 def submission_data(user: User, like: Campaign | None = None) -> dict[str, Any]:

@@ -7,14 +7,15 @@ from collections.abc import Collection
 from dataclasses import replace
 from decimal import Decimal
 
-from django.db.models import Sum
 from django.urls import reverse
 
 from campaigns.commitments import Money, money_of
 from campaigns.models import Campaign
 from campaigns.seller_history import seller_history
 from campaigns.track import middle, purchases
+from orders.amounts import gross
 from orders.models import Deal
+from orders.presenters import unread_of
 from tasks_app.approvals.around import Budget, Detail, Place, around_register
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import conflicts_of
@@ -31,7 +32,7 @@ def register() -> None:
 
 def deal_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Place]:
     """Deal id to its page, campaign and gross, of those the viewer may see."""
-    rows = visible(Deal.objects.filter(pk__in=ids), viewer).annotate(gross=Sum("lines__budget"))
+    rows = visible(Deal.objects.filter(pk__in=ids), viewer).annotate(gross=gross())
     deals = list(rows.values_list("pk", "reference", "campaign_id", "currency", "gross"))
     campaigns = dict(
         visible(Campaign.objects.filter(pk__in={row[2] for row in deals if row[2]}), viewer).values_list(
@@ -44,10 +45,10 @@ def deal_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Pla
             link=reverse("admin:orders_deal_change", args=[pk]),
             campaign=campaign,
             names=campaigns,
-            gross=gross,
+            gross=amount,
             currency=currency,
         )
-        for pk, reference, campaign, currency, gross in deals
+        for pk, reference, campaign, currency, amount in deals
     }
 
 
@@ -92,7 +93,7 @@ def conflict_detail(conflict_id: uuid.UUID, viewer: User) -> Detail:
 
 
 def operation_detail(operation_id: uuid.UUID, viewer: User) -> Detail:
-    """What surrounds the deal that the operation is for, without its budget: nothing new is bought."""
+    """What surrounds the deal that the operation is for."""
     found = visible(Operation.objects.filter(pk=operation_id), viewer)
     row = found.values_list("reference", "subject_type", "subject_id").first()
     if row is None:
@@ -101,12 +102,13 @@ def operation_detail(operation_id: uuid.UUID, viewer: User) -> Detail:
     detail = deal_detail(subject, viewer) if kind == "deal" and subject else Detail()
     link = reverse("admin:tasks_app_operation_change", args=[operation_id])
     place = replace(detail.place or Place(reference=""), reference=reference, link=link)
-    return replace(detail, place=place, budget=None, group=())
+    return replace(detail, place=place, group=())
 
 
 def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     """Money left in the campaign at this moment, its other deals, and how the seller did so far."""
-    rows = visible(Deal.objects.filter(pk=deal_id), viewer).annotate(gross=Sum("lines__budget"))
+    rows = visible(Deal.objects.select_related("mirror").filter(pk=deal_id), viewer)
+    rows = rows.annotate(gross=gross())
     deal = rows.first()
     if deal is None:
         return Detail()
@@ -129,6 +131,7 @@ def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
         history=seller_history(viewer, deal.seller_id, without=deal.pk, bought=bought),
         answer_time=middle([one.took for one in bought if one.took is not None]),
         creative_deadline=deal.creative_deadline,
+        creative_deadline_unread=unread_of(deal).get("creative_deadline", ""),
     )
 
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from campaigns.models import CampaignStatus as C
 from campaigns.selectors import CampaignRows
@@ -69,7 +70,7 @@ def _of(
 ) -> Iterable[Event]:
     for pk in ids:
         for entry in rows.entries.get(pk, ()):
-            event = words(entry)
+            event = words(entry) if entry.from_status != entry.to_status else None  # a note moves nothing
             if event is not None:
                 yield event
 
@@ -102,7 +103,9 @@ def _deal(entry: AuditEntry, deal: Deal, rows: CampaignRows) -> Event | None:
     by_person = entry.actor.startswith("human:")
     seller = deal.seller.name
     told = entry.reason.removeprefix(f"{seller}: ")
-    departs = departure_words(rows.deals.lines.get(deal.pk, []), deal)
+    gross = rows.deals.gross.get(deal.pk)
+    ordered = gross.ordered if gross else Decimal(0)
+    departs = departure_words(rows.deals.lines.get(deal.pk, []), deal, ordered)
     found: dict[str, tuple[str, Callable[[str], str]]] = {
         D.ACCEPTED: ("done", lambda them: f"{who} approved {them}"),
         D.BOOKING: ("seller", lambda them: f"The purchase was sent to {them}"),

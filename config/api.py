@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from tasks_app.api.problems import problem
+from tasks_app.api.problems import UnreadError, problem
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.commands.services import CommandRefusedError, IdempotencyKeyConflictError
 from tasks_app.lifecycle.refusals import refusal_of
@@ -26,6 +26,7 @@ _DECISION_STATUS = {
     "own_request": 403,
     "no_delegation": 403,
     "comment": 400,
+    "digest": 400,
     "limits": 400,
 }
 
@@ -83,6 +84,8 @@ def _refusal(error: Exception) -> Response | None:
             allowed=list(refused.allowed),
             why=refused.why,
         )
+    if isinstance(error, UnreadError):
+        return problem(error.status_code, str(error.detail), **error.told)
     if isinstance(error, DecisionRefusedError):
         return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)
     if isinstance(error, IdempotencyKeyConflictError):

@@ -30,6 +30,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Schedules", "schedule", "tasks_app.schedule"),
             ("Webhooks", "webhook", "tasks_app.webhookdelivery"),
             ("Events", "dynamic_feed", "tasks_app.eventdelivery"),
+            ("Rows put back", "sync_problem", "tasks_app.rowtrouble"),
         ),
     ),
     (

@@ -174,7 +174,12 @@ class ProcessGroup:
         except OSError as error:
             raise ProcessError(f"{name} cannot be started: {error}") from error
         reader = threading.Thread(target=self._printer.copy, args=(name, process), daemon=True)
-        reader.start()
+        try:
+            reader.start()
+        except RuntimeError as error:  # no thread is to be had
+            _kill_group(process.pid)
+            process.wait()
+            raise ProcessError(f"{name} cannot be started: {error}") from error
         return process, reader
 
     def _restart(self, member: _Member) -> None:
@@ -186,9 +191,16 @@ class ProcessGroup:
             words = _exit_words(member.process.returncode)
             self._printer.line(member.name, f"ended with {words}; starts again in {member.delay_s:g} s")
         elif now >= member.due_at:
-            member.process, member.reader = self._spawn(member.name, member.command, member.env, member.cwd)
-            member.started_at, member.due_at, member.swept = now, None, False
             member.delay_s = min(member.delay_s * 2, LONGEST_DELAY_S)
+            try:
+                member.process, member.reader = self._spawn(
+                    member.name, member.command, member.env, member.cwd
+                )
+            except ProcessError as error:  # no memory for a moment: it is tried again
+                member.due_at = now + member.delay_s
+                self._printer.line(member.name, f"{error}; again in {member.delay_s:g} s")
+                return
+            member.started_at, member.due_at, member.swept = now, None, False
             self._remember()
 
     def _remember(self) -> None:

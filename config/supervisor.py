@@ -45,7 +45,7 @@ def child_environment(urls: postgres.DatabaseUrls) -> dict[str, str]:
 def migrate(env: Mapping[str, str], *, base_dir: Path = BASE_DIR) -> None:
     """Bring the schema up to date as the owner. Raises MigrationError."""
     command = [sys.executable, "manage.py", "migrate", "--noinput", "--verbosity", "1"]
-    environment = {**os.environ, **env, "FLIGHTDECK_DB_ROLE": "owner"}
+    environment = {**os.environ, **env, "FLIGHTDECK_DB_LOGIN": "owner"}
     if subprocess.run(command, check=False, cwd=base_dir, env=environment).returncode != 0:
         raise MigrationError("The database could not be migrated; the lines above say why.")
 

@@ -3,13 +3,15 @@
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 from health_check.views import HealthCheckView
 
 from campaigns.calendar.pages import calendar_urls, feed_urls
+from config.api_schema import SchemaView
 from tasks_app.approvals.views import approval_link
 from tasks_app.desk.views import desk_urls
 from tasks_app.lifecycle.views import export_urls
+from tasks_app.metrics import metrics_view
 from tasks_app.notifications.bell import bell_view
 from tasks_app.paging import lists_adopt
 from tasks_app.people.views import urls as account_urls
@@ -27,9 +29,9 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("calendar/", include(feed_urls)),
     path("api/v1/", include("config.api_urls")),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("api/schema/", SchemaView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api_docs"),
     path("", include("tasks_app.webhooks.urls")),
     path("health/", HealthCheckView.as_view(checks=["health_check.checks.Database"]), name="health"),
-    path("", include("django_prometheus.urls")),
+    path("metrics", metrics_view, name="metrics"),
 ]

@@ -27,7 +27,10 @@ DEMO_SETTINGS = {
     "FLIGHTDECK_POLL_SCALE": "0.05",
     "FLIGHTDECK_SWEEP_TICK_S": "0.25",
     "FLIGHTDECK_LOG_LEVEL": "WARNING",
+    "FLIGHTDECK_ORGANISATION": "Halden & Marsh",
+    "FLIGHTDECK_ORGANISATION_DOMAIN": "haldenmarsh.example",
 }
+SECOND_FACTOR_ROLE = "Finance"  # its person sets up an authenticator app at the first sign-in
 _START_LIMIT_S = 120
 
 
@@ -135,8 +138,8 @@ def _environment(urls: postgres.DatabaseUrls) -> dict[str, str]:
         "FLIGHTDECK_PUBLIC_URL": f"http://127.0.0.1:{port}",
         # What a user set for real use must not leak into the demo.
         "FLIGHTDECK_HOSTS": "127.0.0.1,localhost",
-        # Its people sign in with what is printed here alone.
-        "FLIGHTDECK_SECOND_FACTOR_ROLES": "",
+        # One role shows how it is; the others sign in with what is printed here alone.
+        "FLIGHTDECK_SECOND_FACTOR_ROLES": SECOND_FACTOR_ROLE,
     }
 
 

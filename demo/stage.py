@@ -20,8 +20,9 @@ from demo.story import STORY
 from tasks_app import clock
 from tasks_app.approvals.policy_models import ExchangeRate
 from tasks_app.approvals.rates import rate_add
-from tasks_app.people.actors import actor_ensure
+from tasks_app.people.actors import SYSTEM, actor_ensure
 from tasks_app.people.models import Advertiser, Team, User
+from tasks_app.people.rights import rights_recorded
 from tasks_app.people.roles import ROLES
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import seller_add
@@ -88,22 +89,21 @@ def sellers_prepare(sellers_file: Path) -> list[Seller]:
 
 
 def _login(team: Team, role: str, username: str, first: str, last: str, password: str) -> None:
-    user, made = User.objects.get_or_create(
+    user = User.objects.filter(username=username).first() or User(
         username=username,
-        defaults={
-            "first_name": first,
-            "last_name": last,
-            "email": f"{username}@haldenmarsh.example",
-            "time_zone": _ZONE,
-            "is_staff": role != "Integration",
-            "is_service": role == "Integration",
-        },
+        first_name=first,
+        last_name=last,
+        email=f"{username}@haldenmarsh.example",
+        time_zone=_ZONE,
+        is_staff=role != "Integration",
+        is_service=role == "Integration",
     )
-    if made or not user.check_password(password):
-        user.set_password(password)
-        user.save()
-    user.groups.set([Group.objects.get(name=role)])
-    user.teams.set([team])
+    with rights_recorded(user, by=SYSTEM):
+        if not user.check_password(password):
+            user.set_password(password)
+            user.save()
+        user.groups.set([Group.objects.get(name=role)])
+        user.teams.set([team])
     actor_ensure(user=user)
 
 

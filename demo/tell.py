@@ -12,7 +12,7 @@ from knox.models import AuthToken
 
 from campaigns.models import ENDED, Campaign
 from config.processes import ProcessGroup
-from demo.run import DemoError, Progress
+from demo.run import SECOND_FACTOR_ROLE, DemoError, Progress
 from demo.story import STORY, Tale
 from orders.models import Deal
 from tasks_app.jobs.models import Step
@@ -74,7 +74,8 @@ def interactive(
     print(f"\n  Flightdeck runs at {url}/admin/\n")
     print("  Logins (user name, password):")
     for role, (username, password) in logins.items():
-        print(f"    {role:<14} {username:<10} {password}")
+        app = ", then sets up an authenticator app" if role == SECOND_FACTOR_ROLE else ""
+        print(f"    {role:<14} {username:<10} {password}{app}")
     print(
         f"\n  What to click:\n"
         f"    1. Log in as {approver[0]} (Approver): Today shows what waits for you.\n"
@@ -135,7 +136,8 @@ def _go_on(approvers: Sequence[Person], told: list[Told], progress: Progress) ->
         reject = approval["kind"] == "deal" and deal.seller.name in tale.turned_down
         verdict, comment = ("reject", "Rates were better last winter.") if reject else ("approve", "Go.")
         for approver in approvers[: 1 if reject else approval["quorum"]]:
-            said = {"verdict": verdict, "comment": comment}
+            digest = approval["evidence_digest"]  # of what the list showed
+            said = {"verdict": verdict, "comment": comment, "evidence_digest": digest}
             approver.post(f"/approvals/{approval['id']}/decide/", json=said)
         progress.say(f"{approval['reference']} {approval['title']}: {verdict}")
     return not waiting and all(c.status in ENDED for c in mine.values())

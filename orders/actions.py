@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from orders.models import CONFIRMED, Deal
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from orders.accounts import deal_account
+from orders.confirmation import mirror
+from orders.models import CONFIRMED, Deal, DealStatus
+from orders.reconcile import TOOL
+from orders.redating import ended_by_flight, flight_asked
 from orders.seller_state import deal_follow
 from orders.services import deal_book
 from tasks_app.adcp import requests
+from tasks_app.adcp.types import BUY_GONE
+from tasks_app.adcp.values import identity_of
 from tasks_app.commands.services import CommandRefusedError
 from tasks_app.jobs.actions import (
     Done,
     Result,
     Run,
     StepFailedError,
+    WaitForAccount,
     WaitForApprovals,
     WaitForOperation,
     action_register,
 )
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.operations.models import Operation
-from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.ordering import order_question
+from tasks_app.operations.pages import pages_read
 from tasks_app.operations.reads import read_ensure
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import SYSTEM
@@ -32,12 +43,25 @@ def register() -> None:
 
 
 def book(run: Run) -> Result:
-    """Send create_media_buy and wait for its end, however long; at a risk gate, first for people. Outputs
+    """Send create_media_buy and wait for its end, however long; first for the seller where it has still to
+    decide about the account, and for people at a risk gate or where its flight has begun. Outputs
     {deal_id, status, booked}."""
     deal = _deal(run)
+    awaited = _account_awaited(deal)
+    if awaited is not None:
+        return awaited
+    asked = flight_asked(deal)
+    if asked is not None:
+        return WaitForApprovals(approval_ids=(asked.pk,))
+    if ended_by_flight(deal):
+        return Done(outputs={"deal_id": str(deal.pk), "status": deal.status, "booked": False})
     try:
         operation = deal_book(deal=deal)
     except (OperationRefusedError, InvalidTransitionError, CommandRefusedError) as error:
+        # The seller's news of the account may have come between.
+        awaited = _account_awaited(_deal(run))
+        if awaited is not None:
+            return awaited
         raise StepFailedError(str(error)) from error
     asked = order_question(operation)
     if asked is not None:
@@ -49,24 +73,69 @@ def book(run: Run) -> Result:
 
 
 def read_back(run: Run) -> Result:
-    """Read the media buy from the seller: its own status, deadlines, packages; outputs {deal_id, status}."""
+    """Read the media buy from the seller: its own status, deadlines, packages; where the seller named none,
+    every page of the account's, for the one with our context. Outputs {deal_id, status, read, unread}:
+    `unread` says why a part of the list, or which of several, was not read."""
     deal = _deal(run)
-    operation = read_ensure(
-        purpose=run.purpose("get_media_buys"),
-        task_type="get_media_buys",
+    if not deal.seller.offers(TOOL):
+        return Done(outputs={"deal_id": str(deal.pk), "status": deal.status, "read": False})
+    pages = pages_read(
+        _reading(run, deal),
+        partial(_reading, run, deal),
+        member="media_buys",
+        is_enough=partial(_is_enough, deal),
+    )
+    if pages.waiting is not None:
+        return WaitForOperation(operation_id=pages.waiting.pk)
+    found = _found(pages.items, deal)
+    buy = found[0] if len(found) == 1 else None
+    if buy is not None:
+        asked = pages.read[-1]
+        deal = deal_follow(deal_id=deal.pk, buy=buy, asked_at=asked.sent_at or asked.created_at)
+    outputs = {"deal_id": str(deal.pk), "status": deal.status, "read": buy is not None}
+    return Done(outputs={**outputs, "unread": _several(found) or pages.unread})
+
+
+def _found(listed: Iterable[object], deal: Deal) -> list[dict[str, Any]]:
+    """The deal's media buys in a seller's list: of those with our context the ones that live, in whatever
+    order they stand; where none does, one that came to nothing."""
+    ours = [buy for buy in listed if isinstance(buy, dict) and _is_of(buy, deal)]
+    by_name = {identity_of(buy.get("media_buy_id")): buy for buy in ours}
+    live = [buy for buy in by_name.values() if _status(buy) not in BUY_GONE]
+    return live or [by_name[name] for name in sorted(by_name, key=lambda name: name or "")][:1]
+
+
+def _several(found: list[dict[str, Any]]) -> str:
+    """Why none of several is the deal's: empty where there is one, or none."""
+    if len(found) < 2:
+        return ""
+    names = ", ".join(sorted(identity_of(buy.get("media_buy_id")) or "one without a name" for buy in found))
+    return f"the seller shows more than one media buy with our ids, and people say which it is: {names}"
+
+
+def _status(buy: dict[str, Any]) -> Any:
+    return mirror(buy).get("media_buy_status")
+
+
+def _reading(run: Run, deal: Deal, cursor: str = "", number: int = 1) -> Operation:
+    """One page of the seller's media buys, a read of its own."""
+    purpose = TOOL if number == 1 else f"{TOOL}:page-{number}"
+    return read_ensure(
+        purpose=run.purpose(purpose),
+        task_type=TOOL,
         seller=deal.seller,
-        arguments=_which(deal).model_dump(mode="json", exclude_none=True),
+        arguments=_which(deal, cursor).model_dump(mode="json", exclude_none=True),
         actor=SYSTEM,
         team=deal.team,
         advertiser_id=deal.advertiser_id,
         account=deal.account,
     )
-    if operation.published_at is None:
-        return WaitForOperation(operation_id=operation.pk)
-    buy = _media_buy(operation, deal)
-    if buy is not None:
-        deal = deal_follow(deal_id=deal.pk, buy=buy, asked_at=operation.sent_at or operation.created_at)
-    return Done(outputs={"deal_id": str(deal.pk), "status": deal.status, "read": buy is not None})
+
+
+def _account_awaited(deal: Deal) -> WaitForAccount | None:
+    if deal.status != DealStatus.ACCEPTED or deal.account_id is None or not deal_account(deal).awaited:
+        return None
+    return WaitForAccount(account_id=deal.account_id)
 
 
 def _deal(run: Run) -> Deal:
@@ -75,23 +144,23 @@ def _deal(run: Run) -> Deal:
     )
 
 
-def _which(deal: Deal) -> requests.GetMediaBuys:
+def _which(deal: Deal, cursor: str) -> requests.GetMediaBuys:
     """The media buy by its id; where the seller named none, the account's, to find it by our context."""
-    if deal.media_buy_id:
-        return requests.GetMediaBuys(media_buy_ids=[deal.media_buy_id])
     account = requests.Account.model_validate(deal.account.reference) if deal.account else None
-    return requests.GetMediaBuys(account=account)
+    return requests.GetMediaBuys(
+        account=account,
+        media_buy_ids=[deal.media_buy_id] if deal.media_buy_id else None,
+        pagination=requests.Pagination(cursor=cursor) if cursor else None,
+    )
 
 
-def _media_buy(operation: Operation, deal: Deal) -> dict[str, object] | None:
-    if operation.status != O.COMPLETED:
-        return None
-    buys = (operation.result or {}).get("media_buys")
-    found = [b for b in buys if isinstance(b, dict)] if isinstance(buys, list) else []
-    return next((buy for buy in found if _is_of(buy, deal)), None)
+def _is_enough(deal: Deal, _page: Operation) -> bool:
+    """Whether no further page is needed: the media buy was asked for by its id. Of one that is looked for by
+    our context there may be another further on."""
+    return bool(deal.media_buy_id)
 
 
-def _is_of(buy: dict[str, object], deal: Deal) -> bool:
+def _is_of(buy: dict[str, Any], deal: Deal) -> bool:
     if deal.media_buy_id:
         return buy.get("media_buy_id") == deal.media_buy_id
     context = buy.get("context")

@@ -25,6 +25,7 @@ from tasks_app.people.roles import CANCEL_DEAL, STEER_OPERATION
 from tasks_app.people.scope import visible
 
 REASON_LENGTH = 400
+_CALLS_OFF = (CANCEL_DEAL,)
 _NO_RIGHT = "You have no right to call deals off."
 
 
@@ -71,10 +72,11 @@ def deal_withdraw(*, deal_id: uuid.UUID, user: User, reason: str) -> Deal:
     deal = deal_locked(deal_id)
     if not can_be_withdrawn(deal):
         raise ActRefusedError(f"{deal.reference} is {deal.status}: it was decided on meanwhile.")
-    transition(deal, DealStatus.CANCELLED, actor=actor_ensure(user=user), reason=reason.strip())
-    deal_withdraw_held(deal=deal, reason=reason.strip())
     for approval in open_now:
-        approval_void(approval=approval, reason=f"Withdrawn by {user}: {reason.strip()}"[:500])
+        why = f"Withdrawn by {user}: {reason.strip()}"[:500]
+        approval_void(approval=approval, reason=why, actor=user, rights=_CALLS_OFF)
+    transition(deal, DealStatus.CANCELLED, actor=actor_ensure(user=user), reason=reason.strip())
+    deal_withdraw_held(deal=deal, reason=reason.strip(), actor=user, rights=_CALLS_OFF)
     return deal
 
 

@@ -13,12 +13,13 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from orders.acts import REASON_LENGTH, ActRefusedError, deal_cancel_ask, deal_read_again, deal_withdraw
+from orders.amounts import confirmed_of
 from orders.changes import CHANGE
 from orders.choices import deal_acts, deal_choices
 from orders.cost_dates import cost_dates
 from orders.live import PAGE
 from orders.models import UNSETTLED, Deal, DealStatus
-from orders.presenters import change_words, deal_group, departure_sentences, mirror_facts
+from orders.presenters import deal_group, departure_sentences, group_change, mirror_facts
 from orders.questions import DIFFERENT
 from orders.selectors import deal_gross, deal_kin, deals_with_rows, decisions_on
 from orders.waits import Waiting, asked_lines, waits_of
@@ -73,7 +74,9 @@ class DealAdmin(LivePage, StatefulPage, ListPage):
         "show_says",
         "show_flight",
         "show_gross",
+        "show_confirmed",
     ]
+    linked_lookups = ("campaign_id__exact",)  # from a campaign’s page
     list_filter = ["seller", "status"]
     search_fields = ["^reference", "=media_buy_id"]
     search_help_text = "The beginning of a reference, or a media buy id"
@@ -121,6 +124,10 @@ class DealAdmin(LivePage, StatefulPage, ListPage):
         return format_html(
             '<span class="fd-num">{}</span>', money(getattr(deal, "gross", None), deal.currency)
         )
+
+    @display(description="Confirmed")
+    def show_confirmed(self, deal: Deal) -> SafeString:
+        return format_html('<span class="fd-num">{}</span>', money(confirmed_of(deal), deal.currency))
 
     def object_data(self, request: HttpRequest, obj: Deal) -> dict[str, Any]:
         live = self.live_data(obj)
@@ -174,9 +181,7 @@ def _deal_data(deal: Deal, who: User) -> dict[str, Any]:
         "deal": deal,
         "campaign": campaigns.get(deal.campaign_id) if deal.campaign_id else None,
         "group": group,
-        "gross_change": change_words(group.approved, group.confirmed, deal.currency)
-        if group.confirmed
-        else "",
+        "gross_change": group_change(group),
         "sentences": departure_sentences(group),
         "question": next((q for q in questions if q.kind == DIFFERENT), None),
         "questions": questions,

@@ -1,14 +1,15 @@
 """A media buy that nobody here booked becomes a deal of ours: a recorded import, in its real status.
 
-Nothing is sent by it: the seller runs it already. But nobody approved what it spends: an approver, somebody
-else, accepts it or has it cancelled. From then on it is mirrored and compared as any other deal.
+Nothing is sent by it: the seller runs it already. But nobody approved what it spends, or has spent: an
+approver, somebody else, accepts it or has it cancelled. From then on it is mirrored and compared as any
+other deal.
 Source: AdCP media-buy/specification "Account Ownership vs. Creation Surface".
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,20 +17,29 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from orders.booking import UNAPPROVED
-from orders.confirmation import mirror
+from orders.accepted import standing
+from orders.amounts import PACKAGE, TOTAL, UNAPPROVED
+from orders.confirmation import MAX_IDENTITY, mirror
+from orders.departures import departures
 from orders.evidence import as_text
+from orders.following import unnamed
+from orders.lifetimes import late_review
+from orders.matching import WHOLE, is_cancelled, packages_match, packages_of
 from orders.mirror import mirror_read_now
-from orders.models import LIVE, Deal, DealLine, DealStatus
+from orders.models import Deal, DealLine, DealStatus
 from orders.questions import ask_booked_differently
+from orders.targeting import TARGETING
 from tasks_app import clock, ids, money
-from tasks_app.adcp.envelopes import parse_time
+from tasks_app.adcp.account_keys import other_brand
+from tasks_app.adcp.values import identity_of, parse_time
+from tasks_app.desk.items import raised
 from tasks_app.lifecycle.imports import create_imported, import_record
 from tasks_app.lifecycle.references import next_reference
-from tasks_app.money import decimal_of
+from tasks_app.money import amount_of, rate_of
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
+from tasks_app.sellers.accounts import names_another
 from tasks_app.sellers.models import Account
 
 _STATUSES = {
@@ -39,9 +49,8 @@ _STATUSES = {
     "paused": DealStatus.DELIVERING,
     "completed": DealStatus.COMPLETED,
 }
-_MOST = Decimal(10) ** 12
 _FACTS = ("media_buy_id", "status", "media_buy_status", "revision", "total_budget", "context")
-_UNAPPROVED = {
+_UNAPPROVED: dict[str, Any] = {
     "line": 0,
     "product": "The media buy",
     "field": UNAPPROVED,
@@ -56,10 +65,12 @@ class AdoptionRefusedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """One package as the seller tells it."""
+    """One package as the seller tells it. `is_by_total`: the budget is the media buy's own, which states none
+    for it."""
 
     package: Mapping[str, Any]
     budget: Decimal
+    is_by_total: bool
     start_at: datetime
     end_at: datetime
 
@@ -70,20 +81,33 @@ def media_buy_adopt(
     """The deal of a media buy as get_media_buys told it, in its real status, with a line per package.
 
     Asked again it answers the deal there is. `in_place_of`: the deal of ours that it was bought for. Raises
-    AdoptionRefusedError: not the person's account, over at the seller, or without what a deal needs.
+    AdoptionRefusedError: not the person's account, another brand's, over at the seller, or without what a
+    deal needs.
     """
-    seller = account.seller
     if not visible(Account.objects.filter(pk=account.pk), user, team="advertiser__team").exists():
         raise AdoptionRefusedError("The account is none of your teams'.")
-    named = told.get("media_buy_id")
-    if not isinstance(named, str) or not 0 < len(named) <= 255:
+    if other_brand(told, account.advertiser.brand_domain):
+        raise AdoptionRefusedError(f"{raised(names_another(told, account))}: adopt it for that brand.")
+    named = identity_of(told.get("media_buy_id"), longest=MAX_IDENTITY)
+    if named is None:
         raise AdoptionRefusedError("The seller gives it no id that can be kept.")
     try:
         with transaction.atomic():
-            existing = Deal.objects.filter(seller=seller, media_buy_id=named).first()
-            return existing or _adopt(account, told, user, reason, in_place_of)
-    except IntegrityError:
-        return Deal.objects.get(seller=seller, media_buy_id=named)  # somebody adopted it meanwhile
+            return _held(account, named) or _adopt(account, told, user, reason, in_place_of)
+    except IntegrityError:  # somebody adopted it meanwhile
+        held = _held(account, named)
+        if held is None:
+            raise
+        return held
+
+
+def _held(account: Account, named: str) -> Deal | None:
+    """The account's deal that has a media buy. Raises AdoptionRefusedError where it is somebody else's."""
+    held = Deal.objects.filter(seller=account.seller_id, media_buy_id=named).first()
+    if held is not None and held.advertiser_id != account.advertiser_id:
+        whose = unnamed(held, team_id=account.advertiser.team_id)
+        raise AdoptionRefusedError(f"It is the media buy of {whose} already.")
+    return held
 
 
 def _adopt(
@@ -92,8 +116,9 @@ def _adopt(
     currency = told.get("currency") or (in_place_of.currency if in_place_of else "")
     if not isinstance(currency, str) or not money.is_currency(currency):
         raise AdoptionRefusedError("The seller states no currency for it.")
-    lines = _lines(told, in_place_of)
-    if any(line.start_at >= line.end_at for line in lines) or sum(line.budget for line in lines) >= _MOST:
+    lines = _lines(told, currency, in_place_of)
+    gross = amount_of(sum(line.budget for line in lines))
+    if any(line.start_at >= line.end_at for line in lines) or gross is None:
         raise AdoptionRefusedError("Its flight ends before it starts, or its budget is beyond all measure.")
     columns, now = mirror(told), clock.now()
     deal = Deal(
@@ -104,9 +129,11 @@ def _adopt(
         advertiser=account.advertiser,
         seller=account.seller,
         account=account,
-        campaign_id=in_place_of.campaign_id if in_place_of else None,
+        campaign_id=_campaign(in_place_of, account, currency),
+        follows=in_place_of,
         requested_by=actor_key(user),
         currency=currency,
+        confirmed_gross=gross,
         start_at=min(line.start_at for line in lines),
         end_at=max(line.end_at for line in lines),
         zone=in_place_of.zone if in_place_of else str(account.reference.get("timezone") or "UTC"),
@@ -120,8 +147,8 @@ def _adopt(
         status_since=now,
         **columns,
     )
-    if deal.status in LIVE:
-        deal.differs, deal.differences = True, [_UNAPPROVED]
+    rows = [_row(deal, line, position, in_place_of) for position, line in enumerate(lines, start=1)]
+    _compare(deal, rows, told, unapproved=_unapproved(told, account))
     recorded = import_record(source=f"media buy of {account.seller.slug}", actor=user, rows=1)
     create_imported(
         deal,
@@ -130,13 +157,39 @@ def _adopt(
         import_row=recorded,
         history=[{"media_buy": as_text(_facts(told))}],
     )
-    DealLine.objects.bulk_create(
-        _row(deal, line, position, in_place_of) for position, line in enumerate(lines, start=1)
-    )
-    if deal.status in LIVE:
-        ask_booked_differently(deal, requested_by=actor_key(user))
-        mirror_read_now(deal=deal)
+    DealLine.objects.bulk_create(rows)
+    late_review(deal)
+    ask_booked_differently(deal)
+    mirror_read_now(deal=deal)
     return deal
+
+
+def _campaign(bought_for: Deal | None, account: Account, currency: str) -> uuid.UUID | None:
+    """The campaign of the deal that it was bought for, where that is its advertiser's and in its currency."""
+    if bought_for is None or bought_for.advertiser_id != account.advertiser_id:
+        return None
+    return bought_for.campaign_id if bought_for.currency == currency else None
+
+
+def _compare(
+    deal: Deal, lines: Sequence[DealLine], told: Mapping[str, Any], *, unapproved: dict[str, Any]
+) -> None:
+    """What it comes to, and which packages and total stand beside its lines, as every later reading finds it;
+    of all that nobody has approved anything."""
+    stated = departures(deal, lines, told, packages_match(lines, packages_of(told)), whole=True)
+    if stated.gross is not None:
+        deal.confirmed_gross = stated.gross
+    deal.differences, deal.accepted_gross = [unapproved], Decimal(0)
+    beside = [one for one in stated.found if one["field"] in (PACKAGE, TOTAL)]
+    for name, value in standing(deal, lines, beside).changes.items():
+        setattr(deal, name, value)
+
+
+def _unapproved(told: Mapping[str, Any], account: Account) -> dict[str, Any]:
+    """That nobody has approved it, and under which account it runs where the seller names another."""
+    elsewhere = names_another(told, account)
+    runs = ", ".join(filter(None, [_UNAPPROVED["confirmed"], elsewhere]))
+    return {**_UNAPPROVED, "confirmed": runs}
 
 
 def _status(columns: Mapping[str, Any], start_at: datetime) -> DealStatus:
@@ -147,27 +200,31 @@ def _status(columns: Mapping[str, Any], start_at: datetime) -> DealStatus:
     return DealStatus.BOOKED if there == "paused" and start_at > clock.now() else status
 
 
-def _lines(told: Mapping[str, Any], in_place_of: Deal | None) -> list[_Line]:
-    """A line per package; where packages state no budgets of their own, one line for the whole media buy."""
-    listed = told.get("packages")
-    packages = [p for p in listed if isinstance(p, dict)] if isinstance(listed, list) else []
-    packages = [p for p in packages if p.get("canceled") is not True]
-    budgets = [_amount(package.get("budget")) for package in packages]
-    if not packages or None in budgets:
-        total = _amount(told.get("total_budget"))
-        if total is None:
-            raise AdoptionRefusedError("The seller states no budget for it.")
-        packages, budgets = [packages[0] if len(packages) == 1 else {}], [total]
+def _lines(told: Mapping[str, Any], currency: str, in_place_of: Deal | None) -> list[_Line]:
+    """A line per package; where packages state no budgets of their own in that currency, one line for the
+    whole media buy."""
+    packages = [p for p in packages_of(told) if not is_cancelled(p)]
+    budgets = [_budget(package, currency) for package in packages]
+    is_by_total = not packages or None in budgets
+    if is_by_total:
+        packages, budgets = [packages[0] if len(packages) == 1 else {}], [amount_of(told.get(TOTAL))]
+    if not any(budgets):  # nothing to adopt where nothing is spent
+        raise AdoptionRefusedError("The seller states no budget for it.")
     return [
         _Line(
             package=package,
             budget=budget,
+            is_by_total=is_by_total,
             start_at=_moment("start_time", package, told, in_place_of.start_at if in_place_of else None),
             end_at=_moment("end_time", package, told, in_place_of.end_at if in_place_of else None),
         )
         for package, budget in zip(packages, budgets, strict=True)
         if budget is not None
     ]
+
+
+def _budget(package: Mapping[str, Any], currency: str) -> Decimal | None:
+    return amount_of(package.get("budget")) if package.get("currency") in (None, currency) else None
 
 
 def _moment(
@@ -179,23 +236,18 @@ def _moment(
     return moment
 
 
-def _amount(value: Any) -> Decimal | None:
-    amount = decimal_of(value)
-    return amount if amount is not None and 0 < amount < _MOST else None
-
-
 def _row(deal: Deal, line: _Line, position: int, in_place_of: Deal | None) -> DealLine:
     package, known = line.package, _approved(line.package, in_place_of)
     product_id = str(package.get("product_id") or (known.product_id if known else ""))[:255]
-    rate = _amount(package.get("bid_price"))
-    targeting = package.get("targeting_overlay")
+    rate = rate_of(package.get("bid_price"))
+    targeting = package.get(TARGETING)
     return DealLine(
         id=ids.new_id(),
         deal=deal,
         position=position,
         channel=known.channel if known else "",
         product_id=product_id,
-        product_name=known.product_name if known else (product_id or "The whole media buy"),
+        product_name=known.product_name if known else (product_id or WHOLE),
         pricing_option_id=str(package.get("pricing_option_id") or "")[:255],
         pricing_model=known.pricing_model if known else "",
         is_fixed=rate is None,
@@ -205,7 +257,7 @@ def _row(deal: Deal, line: _Line, position: int, in_place_of: Deal | None) -> De
         end_at=line.end_at,
         targeting=targeting if isinstance(targeting, dict) else {},
         package_id=str(package.get("package_id") or "")[:255],
-        confirmed_budget=line.budget,
+        confirmed_budget=None if line.is_by_total else line.budget,
         confirmed_rate=rate,
         confirmed_start_at=line.start_at,
         confirmed_end_at=line.end_at,

@@ -4,15 +4,13 @@ campaign's budget. What is left out is not bought; the voided question's evidenc
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from decimal import Decimal
 
-from django.db import connection
-
+from orders.amounts import deal_amounts
 from orders.models import UNDECIDED, Deal, DealLine
-from orders.services import deal_locked, deal_total, purchase_purpose
+from orders.rooms import is_bounded, room_take
+from orders.services import deal_amended, deal_locked, purchase_purpose
 from tasks_app import money
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError
@@ -21,28 +19,10 @@ from tasks_app.operations.models import Operation
 _MAX_UNITS = Decimal(10) ** 18  # as many as a line holds
 
 
-@dataclass(frozen=True, kw_only=True)
-class Room:
-    """How much a deal may come to: `left` in its campaign's budget beside every other deal that is not lost,
-    in the deal's currency; `of` names the campaign."""
-
-    left: Decimal
-    of: str
-
-
-RoomFor = Callable[[Deal], Room | None]
-_rooms: list[RoomFor] = []
-
-
-def room_register(room_for: RoomFor) -> None:
-    """Let the storey that knows budgets say how much room a deal has; None: it knows of no bound."""
-    if room_for not in _rooms:
-        _rooms.append(room_for)
-
-
-def deal_amend(approval: Approval, budgets: Mapping[int, Decimal]) -> bool:
+def deal_amend(approval: Approval, budgets: Mapping[int, Decimal], actor: str) -> bool:
     """Set budgets of an undecided deal's lines, by their number as shown (from 1), 0 leaves a line out, in
-    the caller's transaction. Answers whether anything changed. Raises DecisionRefusedError."""
+    the caller's transaction, as an act of `actor`. Answers whether anything changed. Raises
+    DecisionRefusedError."""
     deal = deal_locked(approval.subject_id)
     if deal.status not in UNDECIDED:
         raise DecisionRefusedError("impossible", f"{deal.reference} is {deal.status}.")
@@ -63,7 +43,14 @@ def deal_amend(approval: Approval, budgets: Mapping[int, Decimal]) -> bool:
         _check_line(line, budget, deal.currency)
     _check_room(deal, sum(wanted.values(), Decimal(0)))
     for line, budget in changed.items():
-        _write(line, budget)
+        line_rebudget(line, budget)
+    deal_amended(
+        deal,
+        actor=actor,
+        reason=f"Other amounts are approved: {approval.reference}",
+        lines=[line for line in changed if line.budget],
+        gone=[line for line in changed if not line.budget],
+    )
     return True
 
 
@@ -91,33 +78,26 @@ def _check_line(line: DealLine, budget: Decimal, currency: str) -> None:
 
 def _check_room(deal: Deal, total: Decimal) -> None:
     """Less is always within; more only where a budget is known that holds it."""
-    before = deal_total(deal)
-    if total <= before:
-        return
-    if deal.campaign_id is not None:
-        _one_at_a_time(deal.campaign_id)
-    rooms = [room for room_for in _rooms if (room := room_for(deal)) is not None]
-    if not rooms:
+    before = deal_amounts(deal).approved
+    if total > before and not is_bounded(deal):
         raise DecisionRefusedError("limits", f"At most {before} {deal.currency}, as recommended.")
-    for room in rooms:
-        if total > room.left:
-            said = f"{total} {deal.currency} are more than the {room.left} that are left in {room.of}."
-            raise DecisionRefusedError("limits", said)
+    room_take(deal, total, before=before)
 
 
-def _one_at_a_time(campaign_id: uuid.UUID) -> None:
-    """Two who raise deals of one campaign at once follow one another, until the commit. No row is locked for
-    it: others take the campaign's before those of its approvals, which a decision holds already."""
-    with connection.cursor() as cursor:
-        cursor.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"amend:{campaign_id}"])
-
-
-def _write(line: DealLine, budget: Decimal) -> None:
-    if budget == 0:
-        line.delete()
-        return
-    if line.units is not None:
-        units = line.units * budget / line.budget
+def line_rebudget(line: DealLine, budget: Decimal) -> None:
+    """Give a line that is not saved yet another budget, and the units that it buys; 0: it goes, and what it
+    would buy again nobody knows."""
+    if budget and line.units is not None:
+        units = line.units * budget / line.budget if line.budget else _MAX_UNITS
         line.units = units.quantize(Decimal("0.1")) if units < _MAX_UNITS else None
     line.budget = budget
-    line.save(update_fields=["budget", "units"])
+
+
+def line_as_let_go(line: DealLine) -> None:
+    """Approve of a line that is not saved yet what it confirms; one that is left out comes to nothing."""
+    if line.confirmed_budget is not None:
+        line_rebudget(line, line.confirmed_budget)
+    line.start_at = line.confirmed_start_at or line.start_at
+    line.end_at = line.confirmed_end_at or line.end_at
+    if line.confirmed_targeting is not None:
+        line.targeting = line.confirmed_targeting

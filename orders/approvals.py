@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from orders.accepted import taken
 from orders.amending import deal_amend
-from orders.models import LIVE, UNDECIDED, Deal, DealStatus
+from orders.amounts import deal_amounts
+from orders.awaited import awaited_kept
+from orders.deciding import booking_effects
+from orders.following import TWICE, twice_bought, twice_words
+from orders.models import CONFIRMED, LIVE, UNDECIDED, Deal, DealStatus
+from orders.nameless import is_nameless, nameless_refused, nameless_words
 from orders.po_numbers import others_of
 from orders.questions import (
     DEAL,
@@ -14,17 +20,33 @@ from orders.questions import (
     ask_booked_differently,
     ask_deal,
     ask_po_number,
+    difference_question,
+    po_number_question,
+    undecided_question,
 )
-from orders.services import deal_cancel_at_seller, deal_locked, deal_withdraw_held, purchase_of
+from orders.rooms import NOTHING, room_take
+from orders.services import (
+    deal_cancel_at_seller,
+    deal_locked,
+    deal_withdraw_held,
+    purchase_held,
+    purchase_of,
+)
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.jobs.planning import job_start
-from tasks_app.lifecycle.transitions import transition
+from tasks_app.lifecycle.transitions import note, transition
+from tasks_app.operations.ordering import order_let_go
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import SYSTEM
+from tasks_app.people.roles import DECIDE
 
-_NO_VERSION = -1
+_NOT_ACCEPTED = (
+    "Asks the seller to cancel the media buy. Once it has delivered whole nothing can be cancelled: it is "
+    "recorded as not accepted and the deal stays flagged; settle it with the seller."
+)
 
 
 def register() -> None:
@@ -34,14 +56,20 @@ def register() -> None:
             name=DEAL,
             label="Recommendation",
             apply=_deal_decided,
-            version=_undecided_version,
+            version=_unsent_version,
+            asks=lambda approval: undecided_question(deal_locked(approval.subject_id)),
             reopen=lambda approval: _again(approval, ask_deal),
             effects={
                 "approve": "Sends create_media_buy to the seller.",
                 "reject": "Cancels the deal and frees its budget.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },
+            effects_for=twice_words,
+            effects_now=booking_effects,
             amend=deal_amend,
+            sends=frozenset({"approve"}),
+            sends_unless=lambda evidence: bool(evidence.get(TWICE)),
+            spends=True,
         )
     )
     kind_register(
@@ -50,6 +78,7 @@ def register() -> None:
             label="Purchase-order number",
             apply=_po_number_decided,
             version=_undecided_version,
+            asks=_po_number_again,
             reopen=lambda approval: _again(approval, _ask_po_number_again),
             effects={
                 "approve": "Puts the deal itself to people; nothing is bought yet.",
@@ -64,21 +93,38 @@ def register() -> None:
             label="Booked differently",
             apply=_difference_decided,
             version=_differing_version,
-            reopen=lambda approval: _again(approval, ask_booked_differently),
+            asks=lambda approval: difference_question(deal_locked(approval.subject_id)),
+            reopen=lambda approval: _again(approval, _ask_difference_again),
             effects={
                 "approve": "Accepts what the seller booked; the flag is taken off.",
-                "reject": "Asks the seller to cancel the media buy.",
+                "reject": _NOT_ACCEPTED,
                 "nothing": "It stays booked and flagged, and is asked about again.",
             },
+            effects_for=nameless_words,
+            sends=frozenset({"reject"}),
+            sends_unless=is_nameless,
+            spends=True,
+            outlives_job=True,
         )
     )
 
 
+def _po_number_again(approval: Approval) -> Question:
+    deal = deal_locked(approval.subject_id)
+    purchase = purchase_of(deal)
+    return po_number_question(deal, purchase, others_of(deal, purchase))
+
+
 def _deal_decided(approval: Approval, outcome: Outcome) -> None:
     deal = deal_locked(approval.subject_id)
+    if deal.status == DealStatus.BOOKING:
+        _decided_again(deal, approval, outcome)
+        return
     if deal.status not in UNDECIDED:
         return
     if outcome.answer == "approved":
+        _only_one(deal)
+        room_take(deal, deal_amounts(deal).approved, before=NOTHING)
         transition(
             deal,
             DealStatus.ACCEPTED,
@@ -86,7 +132,7 @@ def _deal_decided(approval: Approval, outcome: Outcome) -> None:
             reason=outcome.comment,
             metadata={"approval": approval.reference},
         )
-        if deal.campaign_id is None:
+        if deal.campaign_id is None or deal.follows_id is not None:  # its campaign books its own alone
             job_start(
                 recipe="book_deal",
                 inputs={"deal_id": str(deal.pk)},
@@ -99,12 +145,33 @@ def _deal_decided(approval: Approval, outcome: Outcome) -> None:
     _called_off(deal, approval, outcome)
 
 
+def _decided_again(deal: Deal, approval: Approval, outcome: Outcome) -> None:
+    """The word on a purchase that was approved and, when it was to leave, was not what had been shown."""
+    purchase = purchase_held(deal)
+    if purchase is None:
+        return
+    if outcome.answer == "approved":
+        _only_one(deal)
+        order_let_go(operation=purchase)
+    else:
+        _called_off(deal, approval, outcome)
+
+
+def _only_one(deal: Deal) -> None:
+    again = twice_bought(deal)
+    if again:
+        raise DecisionRefusedError("impossible", again)
+
+
 def _called_off(deal: Deal, approval: Approval, outcome: Outcome) -> None:
-    to = DealStatus.CANCELLED if outcome.answer == "rejected" else DealStatus.EXPIRED
+    is_booking = deal.status == DealStatus.BOOKING  # its step waits for the purchase
+    rejected = is_booking or outcome.answer == "rejected"
+    to = DealStatus.CANCELLED if rejected else DealStatus.EXPIRED
     transition(
         deal, to, actor=outcome.actor, reason=outcome.comment, metadata={"approval": approval.reference}
     )
-    deal_withdraw_held(deal=deal, reason=outcome.comment or outcome.answer)
+    why = outcome.comment or outcome.answer
+    deal_withdraw_held(deal=deal, reason=why, actor=outcome.actor, rights=(DECIDE,), tell=is_booking)
 
 
 def _po_number_decided(approval: Approval, outcome: Outcome) -> None:
@@ -125,14 +192,35 @@ def _ask_po_number_again(deal: Deal) -> Approval:
 def _difference_decided(approval: Approval, outcome: Outcome) -> None:
     deal = deal_locked(approval.subject_id)
     if outcome.answer == "approved":
-        Deal.objects.filter(pk=deal.pk).update(differs=False)
+        kept = outcome.comment or f"Kept as the seller booked it, by {approval.reference}"
+        note(deal, actor=outcome.actor, reason=kept, changes=taken(deal, awaited_kept(deal)).changes)
+    elif outcome.answer == "rejected" and deal.status not in LIVE:
+        refused = f"Not accepted, by {approval.reference}: {outcome.comment}"
+        note(deal, actor=outcome.actor, reason=refused[:500])
+    elif outcome.answer == "rejected" and not deal.media_buy_id:
+        nameless_refused(deal, approval, outcome)
     elif outcome.answer == "rejected":
         try:
             deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=outcome.comment)
         except OperationRefusedError as error:
             raise DecisionRefusedError("impossible", f"It cannot be cancelled: {error}") from error
     else:
+        _ask_difference_again(deal)
+
+
+def _ask_difference_again(deal: Deal) -> None:
+    """Nothing, where its seller has just taken it back."""
+    if deal.differs:
         ask_booked_differently(deal)
+
+
+def _unsent_version(approval: Approval) -> int | None:
+    """None once it is bought, or was decided and is not asked about again."""
+    version = _locked_version(approval, status__in=(*UNDECIDED, DealStatus.BOOKING))
+    if version is None:
+        return None
+    deal = Deal.objects.get(pk=approval.subject_id)
+    return version if deal.status in UNDECIDED or purchase_held(deal) is not None else None
 
 
 def _undecided_version(approval: Approval) -> int | None:
@@ -144,11 +232,11 @@ def _version(approval: Approval) -> int | None:
 
 
 def _differing_version(approval: Approval) -> int | None:
-    """None where the media buy is over; no version where the seller says something else than was shown."""
-    version = _locked_version(approval, status__in=LIVE)
-    shown = approval.evidence.get("differences")
-    same = Deal.objects.filter(pk=approval.subject_id, differences=shown).exists()
-    return version if version is None or same else _NO_VERSION
+    """None where the media buy came to nothing, or departs in nothing any more; what has delivered can still
+    be accepted, or not. That it delivers meanwhile changes nothing of what is asked: whether it departs
+    otherwise, its evidence says."""
+    held = _locked_version(approval, status__in=CONFIRMED, differs=True)
+    return None if held is None else approval.subject_version
 
 
 def _locked_version(approval: Approval, **wanted: object) -> int | None:
@@ -157,5 +245,5 @@ def _locked_version(approval: Approval, **wanted: object) -> int | None:
     return deals.values_list("version", flat=True).first()
 
 
-def _again(approval: Approval, ask: Callable[[Deal], Approval]) -> None:
+def _again(approval: Approval, ask: Callable[[Deal], object]) -> None:
     ask(deal_locked(approval.subject_id))

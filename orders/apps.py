@@ -12,33 +12,50 @@ class OrdersConfig(AppConfig):
 
         from orders import (
             actions,
+            answering,
             approvals,
+            approved,
+            changed,
             changes,
             conflicts,
+            corrected,
             explain,
             finding_actions,
             guards,
             late,
+            lifetimes,
             live,
             mirror,
             outcomes,
+            questions,
             reconcile,
+            redating,
+            role_rights,
             search,
         )
+        from tasks_app.database_rights import rights_register
         from tasks_app.jobs.recipes import recipes_register
         from tasks_app.operations.sweep import chore_register
         from tasks_app.people.scope import owned_register
         from tasks_app.reconciliation.runs import reader_register
 
-        owned_register("deal", "orders.deal")
+        owned_register("deal", "orders.deal", seller="seller")
+        rights_register(tables=role_rights.TABLES, doors=role_rights.DOORS, changes=role_rights.CHANGES)
         actions.register()
+        answering.register()
+        approved.register()
         recipes_register(Path(__file__).parent / "recipes")
 
         guards.register()
+        questions.register()
         outcomes.register()
         approvals.register()
         changes.register()
+        changed.register()
+        corrected.register()
+        redating.register()
         late.register()
+        lifetimes.register()
         live.register()
         conflicts.register()
         explain.register()

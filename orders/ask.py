@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NoReturn, TypeVar
@@ -12,7 +12,8 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tasks_app import clock
-from tasks_app.people.models import Advertiser, User
+from tasks_app.operations.services import OperationRefusedError
+from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers.models import Account, Seller
 
@@ -25,8 +26,9 @@ _OURS = {
     "push_notification_config": "is set by Flightdeck: the seller's webhooks come to it",
 }
 
-
 _REACH = timedelta(days=3660)
+_BRAND = "arguments.brand.domain"
+_TOLD = 5  # of several, so many are named
 
 
 class AskRefusedError(Exception):
@@ -44,18 +46,20 @@ class AskConflictError(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Ask:
     """One task with one seller: `account` is our id or the seller's, where the caller named one;
-    `arguments` are the task's own, as AdCP has them."""
+    `arguments` are the task's own, as AdCP has them; `team` is the one of theirs that they named."""
 
     user: User
     task: str
     seller: Seller
     arguments: Mapping[str, Any]
     account: str = ""
+    team: Team | None = None
 
     @property
     def digest(self) -> str:
         """SHA-256 (hex) of what is asked for."""
         said = [self.task, self.seller.slug, self.account, self.arguments]
+        said += [str(self.team.pk)] if self.team else []
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
@@ -91,6 +95,8 @@ def account_of(ask: Ask, *, advertisers: list[Advertiser] | None = None) -> Acco
     mine = visible(Account.objects.filter(seller=ask.seller), ask.user, team="advertiser__team")
     if advertisers is not None:
         mine = mine.filter(advertiser__in=advertisers)
+    if ask.team is not None:
+        mine = mine.filter(advertiser__team=ask.team)
     found = list(mine.select_related("advertiser__team").order_by("id"))
     if ask.account:
         found = [a for a in found if ask.account in (str(a.pk), a.reference.get("account_id"))]
@@ -105,19 +111,55 @@ def account_of(ask: Ask, *, advertisers: list[Advertiser] | None = None) -> Acco
 
 
 def advertisers_of(ask: Ask) -> list[Advertiser]:
-    """The caller's advertisers with the brand domain of the arguments; empty where they name no brand."""
-    brand = ask.arguments.get("brand")
-    domain = brand.get("domain") if isinstance(brand, Mapping) else None
-    if not isinstance(domain, str):
+    """The caller's advertisers (of the team that they named) with the brand domain of the arguments; empty
+    where they name no brand."""
+    domain = _domain(ask)
+    if not domain:
         return []
     mine = visible(Advertiser.objects.select_related("team"), ask.user)
-    return list(mine.filter(brand_domain__iexact=domain).order_by("id"))
+    if ask.team is not None:
+        mine = mine.filter(team=ask.team)
+    return list(mine.filter(brand_domain__iexact=domain).order_by("name", "id"))
+
+
+def only_advertiser(advertisers: Sequence[Advertiser]) -> Advertiser | None:
+    """The one that a brand means where nobody names the account; None where nobody has it. Raises
+    AskRefusedError where several do: it is taken for none of them."""
+    if len(advertisers) > 1:
+        names = ", ".join(f"{one.name} ({one.team.name})" for one in advertisers[:_TOLD])
+        teams = {one.team_id for one in advertisers}
+        which = "say which `team`, or name an `account`" if len(teams) > 1 else "name an `account`"
+        refuse(_BRAND, f"is the brand of several: {names}; {which}")
+    return advertisers[0] if advertisers else None
+
+
+def team_meant(ask: Ask) -> Team:
+    """Whose it is where neither an account nor an advertiser says it: the team that is named, or the only one
+    that the caller has. Raises AskRefusedError where several may be meant, OperationRefusedError: they have
+    none."""
+    teams = [ask.team] if ask.team else list(ask.user.teams.order_by("name"))
+    if not teams:
+        raise OperationRefusedError("You belong to no team: ask an administrator.")
+    if len(teams) == 1:
+        return teams[0]
+    names = ", ".join(team.name for team in teams[:_TOLD])
+    if _domain(ask):
+        refuse(
+            _BRAND, f"is the brand of none of your teams' advertisers; your teams: {names}; say which `team`"
+        )
+    refuse("team", f"say for which of your teams: {names}")
 
 
 def is_in_reach(*moments: datetime | str | None) -> bool:
     """Whether every moment given is within ten years of now."""
     now = clock.now()
     return all(abs(moment - now) < _REACH for moment in moments if isinstance(moment, datetime))
+
+
+def _domain(ask: Ask) -> str:
+    brand = ask.arguments.get("brand")
+    domain = brand.get("domain") if isinstance(brand, Mapping) else None
+    return domain if isinstance(domain, str) else ""
 
 
 def _problem(found: Mapping[str, Any]) -> tuple[str, str]:

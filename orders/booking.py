@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
 
 from orders import questions
-from orders.confirmation import differences, mirror, packages_apply, total_differences, unconfirm
+from orders.accepted import standing, taken
+from orders.amending import line_as_let_go
+from orders.awaited import awaited, awaited_keep, awaited_kept, with_total
+from orders.confirmation import (
+    differences,
+    lines_save,
+    mirror,
+    packages_take,
+    stated_at,
+    unconfirm,
+    values_unread,
+)
+from orders.departures import departures
+from orders.doubt import refused_on_its_way
+from orders.flights import flight_after
+from orders.matching import packages_match, packages_of
 from orders.mirror_times import mirror_begin
 from orders.models import Deal, DealLine, DealStatus
+from orders.not_shown import changes_count, next_in_line
+from orders.services import deal_amended
 from tasks_app import ids
-from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import approval_void
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.subjects import questions_withdraw
 from tasks_app.lifecycle.references import next_reference
-from tasks_app.lifecycle.transitions import create, transition
+from tasks_app.lifecycle.transitions import create, note, transition
 from tasks_app.operations.models import Channel, Operation
+from tasks_app.operations.pauses import request_let_go
 from tasks_app.people.actors import SYSTEM
+from tasks_app.people.roles import DECIDE
 
-UNAPPROVED = "approval"  # the field of the difference that an adopted media buy begins with
+_BOUGHT = ("packages", "start_time", "end_time")  # of create_media_buy, what it says that is bought
 
 
 def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | None = None) -> None:
@@ -36,8 +57,35 @@ def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | N
         metadata={"operation": operation.reference, "settled_by": operation.settled_by},
         changes=told,
     )
-    mirror_begin(deal)
+    _take_answer(deal, operation)
+    mirror_begin(deal, stated_at=stated_at(result), as_stated=values_unread({}, result))
     compare(deal, result)
+
+
+def _take_answer(deal: Deal, operation: Operation) -> None:
+    """What was bought is what people last let go in an answer to the seller's question: it is what was
+    approved of each package and of the flight. What of it no package of ours can hold they have accepted."""
+    request = request_let_go(operation, left=True)
+    if request == operation.request:
+        return
+    bought = {name: request[name] for name in _BOUGHT if name in request}
+    lines, flight = list(deal.lines.all()), flight_after(deal, bought)
+    if not _departures(deal, lines, bought, whole=True)[0] and flight == flight_after(deal):
+        return  # answered in words
+    for line in lines:
+        line_as_let_go(line)
+    ahead = flight.start < flight.end
+    dates = {"start_at": flight.start, "end_at": flight.end} if ahead else {}
+    for name, moment in dates.items():
+        setattr(deal, name, moment)
+    found, gross = _departures(deal, lines, bought, whole=True)
+    deal_amended(
+        deal,
+        actor=SYSTEM,
+        reason=f"Bought as {operation.seller} was answered: {operation.reference}",
+        lines=lines,
+        changes={**dates, **({"accepted": found, "accepted_gross": gross} if found else {})},
+    )
 
 
 def own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
@@ -49,32 +97,72 @@ def own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
     return {column: value for column, value in told.items() if column != "media_buy_id"}
 
 
-def compare(deal: Deal, buy: Mapping[str, Any]) -> None:
-    """Write what the seller says of a media buy's packages beside what was approved; a new departure is asked
-    about. Called in a transaction that holds the deal's lock."""
-    lines = packages_apply(deal, buy.get("packages"))
-    found = [*differences(deal, lines), *total_differences(deal, lines, buy)]
+def compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool = True) -> None:
+    """Write what the seller says of a media buy beside what was approved; a new departure is asked about.
+    What the record shows of changes in doubt counts first (`not_shown.py`): it departs in nothing by them.
+    Nor is anybody asked about what a change on its way asks for (`awaited.py`).
+    `whole`: the record is the media buy's own, not an answer that names what changed. Called in a transaction
+    that holds the deal's lock."""
+    is_gone = changes_count(deal, buy, whole=whole)
+    _compare(deal, buy, whole=whole)
+    if is_gone:
+        next_in_line(deal)
+
+
+def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
+    lines, known = list(deal.lines.all()), awaited_kept(deal)
+    found, gross = _departures(deal, lines, with_total(buy, known), whole=whole)
+    lines_save(lines)
+    _confirm_gross(deal, gross)
     if not deal.media_buy_id:
         unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
         found.append({"line": 0, "product": "The media buy", **unnamed})
-    # That nobody approved an adopted one is no word of the seller's: it stays until it is decided.
-    found += [one for one in deal.differences if one["field"] == UNAPPROVED]
-    if found == deal.differences:
+    now = standing(deal, lines, found)
+    coming = awaited(deal, lines, now.differences)
+    awaited_keep(deal, coming, known=known)
+    now = replace(now, differences=[one for one in now.differences if one not in coming])
+    if (now.differences, now.accepted) == (deal.differences, deal.accepted):
+        if not now.differences:  # said twice
+            _withdraw_difference(deal)
         return
-    Deal.objects.filter(pk=deal.pk).update(differences=found, differs=bool(found))
-    deal.differences, deal.differs = found, bool(found)
-    _withdraw_question(deal)
-    if found:
+    said = ", ".join(dict.fromkeys(one["field"] for one in now.differences))
+    reason = f"The seller departs from what was approved: {said}" if said else "The seller departs in nothing"
+    note(deal, actor=SYSTEM, reason=reason, changes=now.changes)
+    if questions.still_asked(deal) if now.differences else questions.comes_and_goes(deal):
+        return
+    _withdraw_difference(deal)
+    # While people's refusal is with the seller they are asked nothing: they are once that fails.
+    if not now.differences or refused_on_its_way(deal):
+        return
+    before = questions.accepted_before(deal)
+    if before is None:
         questions.ask_booked_differently(deal)
+        return
+    again = f"The seller says again what was accepted by {before.reference}"
+    note(deal, actor=SYSTEM, reason=again, changes=taken(deal, coming).changes)
 
 
-def _withdraw_question(deal: Deal) -> None:
-    """What was asked showed other differences. Who is deciding on it just now is told so by its kind."""
-    asked = Approval.objects.filter(
-        kind=questions.DIFFERENT, subject_type="deal", subject_id=deal.pk, status=ApprovalStatus.OPEN
-    )
-    for approval in asked.select_for_update(no_key=True, skip_locked=True):
-        approval_void(approval=approval, reason="The seller says something else now")
+def _withdraw_difference(deal: Deal) -> None:
+    """What was asked showed other differences."""
+    why = "The seller says something else now"
+    questions_withdraw("deal", deal.pk, kinds=(questions.DIFFERENT,), reason=why)
+
+
+def _departures(
+    deal: Deal, lines: list[DealLine], buy: Mapping[str, Any], *, whole: bool
+) -> tuple[list[dict[str, Any]], Decimal | None]:
+    """What of a media buy departs from what was ordered, and what it comes to; `lines` take what it says of
+    them."""
+    matched = packages_match(lines, packages_of(buy))
+    packages_take(deal, buy, matched, whole=whole)
+    stated = departures(deal, lines, buy, matched, whole=whole)
+    return [*differences(deal, lines), *stated.found], stated.gross
+
+
+def _confirm_gross(deal: Deal, gross: Decimal | None) -> None:
+    if gross != deal.confirmed_gross:
+        Deal.objects.filter(pk=deal.pk).update(confirmed_gross=gross)
+        deal.confirmed_gross = gross
 
 
 @transaction.atomic
@@ -117,7 +205,12 @@ def deal_adopt(
     context = {"approval_id": approval.pk}
     for status in (DealStatus.ACCEPTED, DealStatus.BOOKING):
         transition(
-            deal, status, actor=SYSTEM, reason=f"Bought late, kept by {approval.reference}", context=context
+            deal,
+            status,
+            actor=actor,
+            reason=f"Bought late, kept by {approval.reference}",
+            context=context,
+            rights=(DECIDE,),
         )
     deal_confirm(deal=deal, operation=operation, result=result)
     return deal

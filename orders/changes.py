@@ -5,41 +5,73 @@ One change of a media buy waits at a time: each names the revision it was made f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from decimal import Decimal
+import json
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
+from orders.amounts import amount_after, deal_amounts
 from orders.ask import (
     Ask,
     AskConflictError,
     AskRefusedError,
     account_of,
     arguments_read,
-    is_in_reach,
     refuse,
 )
-from orders.evidence import as_text, deal_evidence
-from orders.models import Deal, DealLine, DealStatus
-from orders.questions import deal_question
-from orders.seller_state import deal_refresh
-from orders.services import deal_total
-from tasks_app import clock, ids, money
+from orders.changes_left import CHANGES
+from orders.deciding import change_effects
+from orders.departures import counted
+from orders.doubt import cancels, changes_on_their_way
+from orders.evidence import cancellation_evidence, cancellation_words, deal_evidence, held_there
+from orders.flights import (
+    change_crossing,
+    change_outside,
+    change_passed,
+    change_redated,
+    dates_of,
+    flight_after,
+    new_start,
+)
+from orders.models import Deal, DealStatus
+from orders.questions import deal_question, gross_shown
+from orders.request_rules import budget_problem, dates_problems, reach_problem
+from orders.rooms import change_comes_to, room_problem, room_take
+from orders.sent import TECHNICAL, request_shown
+from orders.services import MOVE_DEALS
+from tasks_app import ids
 from tasks_app.adcp import requests
-from tasks_app.adcp.envelopes import parse_time
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import approval_open
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import DecisionRefusedError, approval_ended_by, approval_open
 from tasks_app.lifecycle.errors import InvalidTransitionError
-from tasks_app.lifecycle.transitions import allowed_transitions
-from tasks_app.money import decimal_of
+from tasks_app.lifecycle.transitions import allowed_transitions, exact
+from tasks_app.operations.corrections import as_asked
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.ordering import CHANGE as CHANGE_BUY
-from tasks_app.operations.ordering import STOP, Order, order_propose, order_release
-from tasks_app.operations.publish import on_settled
-from tasks_app.operations.services import Subject, operation_withdraw
-from tasks_app.people.actors import SYSTEM
+from tasks_app.operations.ordering import (
+    STOP,
+    Order,
+    order_let_go,
+    order_propose,
+    order_release,
+    order_withdraw,
+)
+from tasks_app.operations.resend import unsent
+from tasks_app.operations.services import (
+    CANCELS_ALONE,
+    NO_SINGLE_PACKAGES,
+    OperationRefusedError,
+    Subject,
+    not_sent_again,
+    operation_withdraw,
+)
+from tasks_app.people.actors import SYSTEM, actor_user
+from tasks_app.people.roles import DECIDE
 from tasks_app.people.scope import visible
+from tasks_app.sellers.accounts import account_standing
+from tasks_app.sellers.models import Account
 
 CHANGE = "deal_change"
 CHANGEABLE = (
@@ -49,8 +81,6 @@ CHANGEABLE = (
     DealStatus.PARTIALLY_CANCELED,
 )
 _KEY = "0" * 16  # stands where the operation's own will
-_MOST = Decimal(10) ** 12
-CHANGES = ("name", "paused", "canceled", "start_time", "end_time", "packages")
 _NOT_HERE = {
     "new_packages": "are a media buy of their own: use create_media_buy",
     "total_budget": "is not changed here: change the packages' budgets",
@@ -65,16 +95,22 @@ def register() -> None:
             label="Change of a media buy",
             apply=_decided,
             version=_version,
+            asks=_question_again,
             reopen=_ask_again,
             effects={
                 "approve": "Sends update_media_buy to the seller.",
                 "reject": "Withdraws the change; the media buy stays as it is.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },
+            effects_for=_effects_for,
+            effects_now=change_effects,
+            sends=frozenset({"approve"}),
+            sends_unless=lambda evidence: "passed" in evidence,  # others are asked about first
+            spends=True,
+            outlives_job=True,
         )
     )
     on_closed(_closed)
-    on_settled(_settled)
 
 
 def change_ask(ask: Ask) -> Operation:
@@ -88,8 +124,12 @@ def change_ask(ask: Ask) -> Operation:
     account = account_of(ask, advertisers=[deal.advertiser])
     if account != deal.account:
         refuse("account", "is not the one the media buy was booked with")
-    _check(deal, wire)
+    if account.status != Account.Status.ACTIVE and not wire.canceled:
+        refuse("account", account_standing(account))
+    change_check(deal, wire)
     sent = wire.model_dump(mode="json", exclude_none=True, exclude={"idempotency_key"})
+    if no_room := room_problem(deal, **change_comes_to(deal, sent)):
+        refuse("arguments.packages", no_room)
     sent["account"] = account.reference
     if deal.revision:
         sent.setdefault("revision", deal.revision)
@@ -104,7 +144,7 @@ def change_ask(ask: Ask) -> Operation:
         subject=Subject(type="deal", id=deal.pk),
     )
     operation = order_propose(order=order, actor=ask.user)
-    _ask(deal, operation)
+    change_put(deal, operation)
     return operation
 
 
@@ -132,23 +172,32 @@ def _deal(ask: Ask, media_buy_id: str) -> Deal:
     return deal
 
 
-def _check(deal: Deal, wire: requests.UpdateMediaBuy) -> None:
+def change_check(deal: Deal, wire: requests.UpdateMediaBuy, own: Operation | None = None) -> None:
+    """Raises AskRefusedError with everything that no person should have to find. `own`: the operation that it
+    is about, where there is one already."""
     problems = {
         f"arguments.{name}": why for name, why in _NOT_HERE.items() if getattr(wire, name) is not None
     }
     if all(getattr(wire, name) is None for name in CHANGES):
         problems["arguments"] = "nothing is changed"
-    if wire.start_time == "asap":
-        problems["arguments.start_time"] = "name the moment: a person approves it, and until then time passes"
-    elif (wire.start_time or deal.start_at) >= (wire.end_time or deal.end_at):
+    elif wire.canceled and any(getattr(wire, name) is not None for name in {*CHANGES} - {"canceled"}):
+        problems["arguments.canceled"] = CANCELS_ALONE
+    problems |= dates_problems(wire.start_time, wire.end_time)
+    if wire.start_time != "asap" and (wire.start_time or deal.start_at) >= (wire.end_time or deal.end_at):
         problems["arguments.end_time"] = "the flight ends before it starts"
-    elif not is_in_reach(wire.start_time, wire.end_time):
-        problems["arguments.end_time"] = "is too far away"
     ours = set(deal.lines.values_list("package_id", flat=True)) - {""}
+    named = Counter(package.package_id for package in wire.packages or ())
     for index, package in enumerate(wire.packages or ()):
-        why = _package_problem(deal, package, ours)
+        why = _package_problem(deal, package, ours) or (
+            "is named more than once" if named[package.package_id] > 1 else ""
+        )
         if why:
             problems[f"arguments.packages.{index}"] = why
+    if not problems:
+        told = wire.model_dump(mode="json", exclude_none=True)
+        those = (*changes_on_their_way(deal, own), told)
+        why = change_crossing(deal, *those) or change_outside(deal, *those)
+        problems = {"arguments": why} if why else {}
     if problems:
         raise AskRefusedError(problems)
 
@@ -156,72 +205,201 @@ def _check(deal: Deal, wire: requests.UpdateMediaBuy) -> None:
 def _package_problem(deal: Deal, package: requests.PackageUpdate, ours: set[str]) -> str:
     if package.package_id not in ours:
         return "is no package of this media buy"
-    budget = package.budget
-    if budget is not None and not 0 < budget < _MOST:
-        return f"its budget must be above 0 and below {_MOST}"
-    if budget is not None and budget != money.floor_to_unit(budget, deal.currency):
-        return f"its budget is finer than the smallest unit of {deal.currency}"
+    if package.canceled is not None:
+        return NO_SINGLE_PACKAGES
+    if package.budget is not None and (why := budget_problem(package.budget, deal.currency)):
+        return why
     if package.start_time and package.end_time and package.start_time >= package.end_time:
         return "it ends before it starts"
-    if not is_in_reach(package.start_time, package.end_time):
-        return "its flight is too far away"
-    return ""
+    return reach_problem(package)
 
 
-def _ask(deal: Deal, operation: Operation) -> Approval:
-    told = _budgets(operation)
-    gross = sum((told.get(line.package_id, line.budget) for line in deal.lines.all()), Decimal(0))
-    question = deal_question(
+def change_put(deal: Deal, operation: Operation) -> Approval:
+    """Put a change that is held to people."""
+    return approval_open(question=change_question(deal, operation), requested_by=operation.requested_by)
+
+
+def change_passed_put(deal: Deal, operation: Operation) -> None:
+    """Put to people a change that was taken off the way because its dates have passed. Where they are asked
+    about another one it is given up, and who asked for it is told."""
+    asked = change_put(deal, operation)
+    if asked.evidence["operation_id"] != str(operation.pk):
+        _give_up(operation, f"Its dates have passed, and {asked.reference} waits: ask after that")
+
+
+def change_question(deal: Deal, operation: Operation, shown: object = None) -> Question:
+    """Whether a change is sent, as it would be asked now: what is sent, and what the seller holds. `shown`:
+    the new start that people were offered, where its dates have passed."""
+    ends = cancels(operation)
+    changes = (*changes_on_their_way(deal, operation), operation.request)
+    gross = counted(deal, amount_after(deal, *changes))
+    return deal_question(
         deal,
         kind=CHANGE,
-        title=f"{_verb(operation)} {deal.reference} with {deal.seller}",
+        title=f"{'Cancel' if ends else 'Change'} {deal.reference} with {deal.seller}",
         evidence={
             **deal_evidence(deal),
             "media_buy_id": deal.media_buy_id,
             "operation": operation.reference,
             "operation_id": str(operation.pk),
-            "change": as_text(operation.request),
-            "gross_after": str(gross),
+            "sent": request_shown(operation.request),
+            "revision": deal.revision,
+            "seller_holds": [held_there(line) for line in deal.lines.all() if line.package_id],
+            "gross_after": "0" if ends else gross_shown(deal, gross),
+            **(cancellation_evidence(deal, operation.request) if ends else {}),
+            **_offered(deal, operation, shown),
         },
         policy="Every change, one approver",
         amount=gross,
-        approved=deal_total(deal),
+        approved=deal_amounts(deal).approved,
+        flight=flight_after(deal, *changes),
     )
-    return approval_open(question=question, requested_by=operation.requested_by)
 
 
-def _verb(operation: Operation) -> str:
-    return "Cancel" if operation.request.get("canceled") is True else "Change"
+def _question_again(approval: Approval) -> Question:
+    operations = Operation.objects.filter(pk=approval.evidence["operation_id"])
+    operation = operations.get(subject_id=approval.subject_id)
+    return change_question(_deal_of(approval), operation, approval.evidence.get("new_start"))
 
 
-def _budgets(operation: Operation) -> dict[str, Decimal]:
-    packages = {p["package_id"]: decimal_of(p.get("budget")) for p in operation.request.get("packages", ())}
-    return {package_id: budget for package_id, budget in packages.items() if budget is not None}
+def _offered(deal: Deal, operation: Operation, shown: object) -> dict[str, Any]:
+    """What people are offered in the place of dates that have passed; empty while they are ahead."""
+    why = change_passed(deal, operation.request)
+    if not why:
+        return {}
+    start = new_start(deal, shown)
+    redated = json.dumps(dates_of(change_redated(operation.request, start, deal.zone)), sort_keys=True)
+    return exact({"passed": why, "new_start": start, "new_dates": redated})
+
+
+def _effects_for(approval: Approval) -> dict[str, str]:
+    """A cancellation says what it costs and frees, and why it is asked for; a change whose dates have passed,
+    that others are taken."""
+    if "passed" in approval.evidence:
+        return {"approve": "Asks for approval again, with the new dates; nothing is sent yet."}
+    if "cancellation" not in approval.evidence:
+        return {}
+    return {"approve": cancellation_words(approval.evidence)}
 
 
 def _decided(approval: Approval, outcome: Outcome) -> None:
     operation = _operation(approval)
     if operation is None:
         return
-    if outcome.answer == "approved":
+    why = outcome.comment or outcome.answer
+    if outcome.answer == "approved" and "passed" in approval.evidence:
+        _change_anew(approval, operation)
+    elif outcome.answer == "approved":
+        deal = _deal_of(approval)
+        room_take(deal, **change_comes_to(deal, operation.request, operation))
         order_release(operation=operation)
-    else:
-        operation_withdraw(operation=operation, actor=SYSTEM, reason=outcome.comment or outcome.answer)
+        order_let_go(operation=operation)  # where it was held again after its release
+    elif operation.status == OperationStatus.REQUESTED:
+        operation_withdraw(operation=operation, actor=outcome.actor, reason=why, rights=(DECIDE,))
+    else:  # it was let go, and taken off the way again before it reached the seller
+        order_withdraw(operation=operation, reason=why, actor=outcome.actor)
+
+
+def _change_anew(approval: Approval, operation: Operation) -> None:
+    """The change with the new dates in the place of those that have passed, in the name of who asked for it.
+    Raises DecisionRefusedError."""
+    user, deal = actor_user(operation.requested_by), _deal_of(approval)
+    start = new_start(deal, approval.evidence["new_start"])
+    if user is None:
+        raise DecisionRefusedError("impossible", "Who asked for it is gone: reject it, and ask anew.")
+    arguments = change_redated(as_asked(operation), start, deal.zone)
+    order_withdraw(
+        operation=operation, reason=f"Its dates have passed: asked anew by {approval.reference}", actor=SYSTEM
+    )
+    account = str(deal.account_id) if deal.account_id else ""
+    arguments.pop("revision", None)  # as it is now
+    wanted = Ask(
+        user=user, task=operation.task_type, seller=deal.seller, account=account, arguments=arguments
+    )
+    try:
+        change_ask(wanted)
+    except (AskRefusedError, AskConflictError, OperationRefusedError) as error:
+        raise DecisionRefusedError("impossible", f"It cannot be asked for anew: {error}") from error
 
 
 def _version(approval: Approval) -> int | None:
-    """The deal's; None where the deal is over or the change was withdrawn."""
-    if _operation(approval) is None:
-        return None
+    """The deal's, held still until the decision's commit; None where the deal is over or the change was
+    withdrawn."""
     deals = Deal.objects.filter(pk=approval.subject_id, status__in=CHANGEABLE)
+    if not deals.select_for_update(no_key=True).exists() or _operation(approval) is None:
+        return None
     return deals.values_list("version", flat=True).first()
 
 
 def _ask_again(approval: Approval) -> None:
     operation = _operation(approval)
-    deal = Deal.objects.select_related("seller", "team", "account", "advertiser").get(pk=approval.subject_id)
     if operation is not None:
-        _ask(deal, operation)
+        deal = _deal_of(approval)
+        change_put(deal, _for_now(deal, operation))
+
+
+def is_left_behind(deal: Deal, operation: Operation) -> bool:
+    """Whether the seller has left the revision that a change of a live media buy names, and no other change
+    waits for people."""
+    named = operation.request.get("revision")
+    own = operation.request.get("media_buy_id") == deal.media_buy_id and deal.status in CHANGEABLE
+    return own and named is not None and named != deal.revision and not _open(deal).exists()
+
+
+def change_ask_again(deal: Deal, operation: Operation, approved: Approval | None) -> None:
+    """Put a change to people (once more) that was about to leave, and is not what they approved. The caller
+    holds the deal and the operation."""
+    if deal.status not in CHANGEABLE:
+        _give_up(operation, "The media buy cannot be changed any more")
+        return
+    if approved is None and not is_change(operation):
+        # It follows from another decision, and that is asked about anew.
+        _give_up(operation, f"{deal.seller} has moved on since it was decided")
+        return
+    other = _open(deal).first()
+    if other is not None:
+        _give_up(operation, f"{deal.seller} has moved on, and {other.reference} waits: ask after that")
+        return
+    Operation.objects.filter(pk=operation.pk).update(send_at=None)
+    question = change_question(deal, _for_now(deal, operation))
+    approval_open(question=replace(question, instead_of=approved), requested_by=operation.requested_by)
+
+
+def _give_up(operation: Operation, why: str) -> None:
+    if operation.status == OperationStatus.REQUESTED:
+        operation_withdraw(operation=operation, actor=SYSTEM, reason=why, tell=True)
+    else:  # tried, and nothing came of it
+        not_sent_again(operation, why)
+
+
+def _for_now(deal: Deal, operation: Operation) -> Operation:
+    """The held change as it is to be sent now: where it names a revision that the seller has left, or an
+    account that is called otherwise since, another in its place, for a frozen request is never rewritten."""
+    frozen = {name: value for name, value in operation.request.items() if name not in TECHNICAL}
+    now = {"revision": deal.revision, "account": deal.account.reference if deal.account else None}
+    wanted = {**frozen, **{name: value for name, value in now.items() if value}}
+    if wanted == frozen:
+        return operation
+    order = Order(
+        kind=STOP if wanted.get("canceled") else CHANGE_BUY,
+        purpose=f"deal:{deal.pk}:change:{ids.new_id()}",
+        seller=deal.seller,
+        arguments=wanted,
+        team=deal.team,
+        account=deal.account,
+        subject=Subject(type="deal", id=deal.pk),
+    )
+    try:
+        anew = order_propose(order=order, actor=operation.requested_by)
+    except OperationRefusedError:
+        return operation  # its seller is off: as it stands it would be refused there, by its revision
+    _give_up(operation, f"{deal.seller} has moved on: asked anew as {anew.reference}")
+    return anew
+
+
+def _deal_of(approval: Approval) -> Deal:
+    rows = Deal.objects.select_related("seller", "team", "account", "advertiser")
+    return rows.get(pk=approval.subject_id)
 
 
 def _closed(approval: Approval) -> None:
@@ -231,7 +409,10 @@ def _closed(approval: Approval) -> None:
     operation, deal = _operation(approval), Deal.objects.get(pk=approval.subject_id)
     if operation is not None and not _open(deal).exists():
         operation_withdraw(
-            operation=operation, actor=SYSTEM, reason="The media buy cannot be changed any more"
+            operation=operation,
+            actor=approval_ended_by(approval),
+            reason="The media buy cannot be changed any more",
+            rights=MOVE_DEALS,
         )
 
 
@@ -244,56 +425,13 @@ def _open(deal: Deal) -> Any:
 def _operation(approval: Approval) -> Operation | None:
     """The operation the question is about, while it is held."""
     held = Operation.objects.filter(
-        pk=approval.evidence["operation_id"], status=OperationStatus.REQUESTED, send_at__isnull=True
+        pk=approval.evidence["operation_id"],
+        subject_id=approval.subject_id,
+        send_at__isnull=True,
     )
-    return held.first()
+    return held.filter(unsent()).first()
 
 
 def is_change(operation: Operation) -> bool:
     """Whether it is a change of a media buy that somebody asked for."""
     return operation.purpose.startswith(f"deal:{operation.subject_id}:change:")
-
-
-def _settled(operation: Operation) -> None:
-    """A change that was done in time is taken; a late one is a person's (orders/late.py)."""
-    if is_change(operation) and operation.status == OperationStatus.COMPLETED and not operation.overdue_at:
-        change_take(operation)
-
-
-def change_take(operation: Operation) -> None:
-    """What was changed as approved is from now on what was approved; then the seller's word is compared."""
-    changed: Any = operation.subject_id
-    deal = Deal.objects.select_for_update(of=("self",), no_key=True).get(pk=changed)
-    _apply(deal, operation.request)
-    change_compare(deal, operation)
-
-
-def change_compare(deal: Deal, operation: Operation) -> None:
-    """Bring the mirror up to date with what a change came to."""
-    result = operation.result or {}
-    told = {**result, "packages": result.get("affected_packages")}
-    deal_refresh(deal_id=deal.pk, buy=told, asked_at=operation.settled_at or clock.now())
-
-
-def _apply(deal: Deal, change: Mapping[str, Any]) -> None:
-    start, end = parse_time(change.get("start_time")), parse_time(change.get("end_time"))
-    packages = {package["package_id"]: package for package in change.get("packages", ())}
-    lines = list(deal.lines.all())
-    for line in lines:
-        line.start_at = _moved(line.start_at, deal.start_at, start)
-        line.end_at = _moved(line.end_at, deal.end_at, end)
-        _apply_package(line, packages.get(line.package_id, {}))
-    DealLine.objects.bulk_update(lines, ["budget", "start_at", "end_at", "targeting"])
-    Deal.objects.filter(pk=deal.pk).update(start_at=start or deal.start_at, end_at=end or deal.end_at)
-
-
-def _moved(own: datetime, whole: datetime, to: datetime | None) -> datetime:
-    """A line that ran with the whole media buy still does."""
-    return to if to is not None and own == whole else own
-
-
-def _apply_package(line: DealLine, package: Mapping[str, Any]) -> None:
-    line.budget = decimal_of(package.get("budget")) or line.budget
-    line.start_at = parse_time(package.get("start_time")) or line.start_at
-    line.end_at = parse_time(package.get("end_time")) or line.end_at
-    line.targeting = package.get("targeting_overlay", line.targeting)

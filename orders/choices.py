@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orders.acts import can_be_cancelled, can_be_read, can_be_withdrawn, may_call_off, may_read
-from orders.models import Deal, DealLine
+from orders.models import LIVE, Deal, DealLine
 from orders.models import DealStatus as S
 from orders.presenters import stated_terms
+from orders.ways import NO_WAY, Way, ground_of, ways
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import terms, text
 from tasks_app.desk.states import face
@@ -86,27 +87,30 @@ def deal_choices(
     questions: Sequence[Approval],
     purchase: Operation | None = None,
 ) -> list[Choice]:
-    """Every status a declared edge leads to from here, and what brings it about."""
-    edges = deal.declared().edges
+    """Every status a declared edge leads to from here, and what brings it about; `questions`: the open ones
+    about the deal, the most urgent first."""
+    found = ways(ground_of(deal, questions))
+    links = {one.kind: link_to(Approval, one.pk) for one in reversed(questions)}
+    out = link_to(Operation, purchase.pk) if deal.status == S.BOOKING and purchase is not None else ""
     return [
         Choice(
             glyph=face(to).glyph,
             text=to,
-            note=_way(deal, to, lines, questions) or edges[deal.status, to],
-            link=_where(deal, to, questions, purchase),
+            note=_note(deal, S(to), lines, found),
+            link=(links.get(found[S(to)].asked) or out) if S(to) in found else "",
         )
         for to in deal.declared().targets(deal.status)
     ]
 
 
-def _where(deal: Deal, to: str, questions: Sequence[Approval], purchase: Operation | None) -> str:
-    """The approval where people bring it about, or the operation that is waited for."""
-    decided = deal.status == S.ACCEPTED and to == S.BOOKING
-    if questions and (decided or to in (S.ACCEPTED, S.EXPIRED, S.CANCELLED, S.FAILED)):
-        return link_to(Approval, questions[0].pk)
-    if deal.status == S.BOOKING and purchase is not None:
-        return link_to(Operation, purchase.pk)
-    return ""
+def _note(deal: Deal, to: S, lines: Sequence[DealLine], found: Mapping[S, Way]) -> str:
+    if to not in found:
+        return NO_WAY
+    if deal.status == S.BOOKED and to == S.DELIVERING:
+        return f"{found[to].words}; the flight starts {text.day(deal.start_at, deal.zone)}"
+    if deal.status in LIVE and to == S.CANCELLED and can_be_cancelled(deal):
+        return f"{found[to].words}, or has cancelled it as asked. {_cost(deal, lines)}"
+    return found[to].words
 
 
 def _cost(deal: Deal, lines: Sequence[DealLine]) -> str:
@@ -119,32 +123,3 @@ def _policy(deal: Deal, lines: Sequence[DealLine]) -> str:
         terms.cancellation(stated_terms(line).get("cancellation_policy"), deal.currency) for line in lines
     )
     return "" if stated == text.DASH else stated
-
-
-def _way(deal: Deal, to: str, lines: Sequence[DealLine], questions: Sequence[Approval]) -> str:
-    if deal.status == S.ACCEPTED and to == S.BOOKING and questions:
-        return f"When an approver lets it through: {questions[0].title}"
-    due = f" by {text.moment_short(questions[0].due_at)}" if questions else ""
-    start = text.day(deal.start_at, deal.zone)
-    policy = _policy(deal, lines)
-    stated = f": {policy}" if policy else ""
-    return {
-        (S.QUOTED, S.ACCEPTED): f"When an approver approves it{due}",
-        (S.QUOTED, S.CANCELLED): f"When an approver rejects it{due}, or a buyer withdraws it",
-        (S.QUOTED, S.EXPIRED): f"When nobody decides{due}",
-        (S.NEGOTIATING, S.ACCEPTED): f"When an approver approves it{due}",
-        (S.NEGOTIATING, S.CANCELLED): f"When an approver rejects it{due}, or a buyer withdraws it",
-        (S.NEGOTIATING, S.EXPIRED): f"When nobody decides{due}",
-        (S.ACCEPTED, S.BOOKING): "By itself: create_media_buy is sent once the account is active",
-        (S.ACCEPTED, S.CANCELLED): "When it cannot be sent, such as without an active account",
-        (S.BOOKING, S.BOOKED): "By itself, when the seller confirms",
-        (S.BOOKING, S.FAILED): "When the seller rejects or fails it, or nobody waits any longer",
-        (S.BOOKING, S.CANCELLED): "When the seller answers that the task was cancelled",
-        (S.BOOKED, S.DELIVERING): f"By itself, when the seller says active; the flight starts {start}",
-        (S.BOOKED, S.CANCELLED): f"When the seller has cancelled as asked{stated}",
-        (S.BOOKED, S.PARTIALLY_CANCELED): "When the seller has cancelled single packages",
-        (S.DELIVERING, S.COMPLETED): "By itself, when the seller’s delivery figures are final",
-        (S.DELIVERING, S.CANCELLED): f"When the seller has cancelled as asked{stated}",
-        (S.DELIVERING, S.MAKEGOOD_PENDING): "When it delivers too little and a makegood is asked for",
-        (S.DELIVERING, S.FAILED): "When the seller ends it without delivering",
-    }.get((S(deal.status), S(to)), "")

@@ -8,37 +8,73 @@ from __future__ import annotations
 
 from typing import Any
 
+from orders.amounts import TOTAL
 from orders.booking import deal_adopt
-from orders.models import CONFIRMED, Deal, DealStatus
-from orders.seller_state import deal_refresh
+from orders.confirmation import MAX_IDENTITY
+from orders.doubt import cancels, record_of
+from orders.following import OVER, bought_by, holder_of, named_to, twice
+from orders.matching import packages_of
+from orders.models import CONFIRMED, LIVE, Deal, DealStatus
+from orders.seller_state import deal_take
 from orders.services import deal_cancel_at_seller, deal_locked
+from tasks_app import clock
+from tasks_app.adcp.values import identity_of
 from tasks_app.approvals.kinds import Outcome
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.conflicts import Taker, taker_register
-from tasks_app.operations.models import SETTLED
+from tasks_app.operations.conflicts import Taker, conflict_learnt, taker_register
+from tasks_app.operations.models import SETTLED, Channel, Operation
 from tasks_app.operations.services import OperationRefusedError
 
-_OVER = (DealStatus.FAILED, DealStatus.CANCELLED, DealStatus.EXPIRED)
 _ENDS = ("failed", "rejected", "canceled")
 
 
 def register() -> None:
     """Called when the application starts."""
-    taker_register("deal", Taker(why_not=_why_not, words=_words, keep=_keep, take=_take))
+    taker_register("deal", Taker(claims=_claims, why_not=_why_not, words=_words, keep=_keep, take=_take))
+
+
+def buys_another(deal: Deal, purchase: Operation) -> bool:
+    """Whether a purchase is answered with another media buy than the one its deal has been booked as."""
+    return deal.status in CONFIRMED and bought_by(purchase) not in ("", deal.media_buy_id)
+
+
+def another_bought(deal: Deal, purchase: Operation) -> None:
+    """The seller's list has named one media buy of a purchase, its late result names another: both may run,
+    and people say which one is kept. The caller holds the deal."""
+    known = {"media_buy_id": deal.media_buy_id, "media_buy_status": deal.media_buy_status}
+    conflict_learnt(
+        operation=purchase,
+        known=known,
+        note=f"{deal.reference} is booked as {deal.media_buy_id}, now told {bought_by(purchase)}",
+        at=deal.as_of or purchase.settled_at or clock.now(),
+        channel=Channel.RECONCILE,
+    )
 
 
 def second_buy(conflict: Conflict) -> str:
     """The media buy that the second claims was made; empty where it names none."""
     value = conflict.second.get("value")
-    named = value.get("media_buy_id") if isinstance(value, dict) else None
-    return named if _completed(conflict) and isinstance(named, str) and len(named) <= 255 else ""
+    named = value.get("media_buy_id") if isinstance(value, dict) and _completed(conflict) else None
+    return identity_of(named, longest=MAX_IDENTITY) or ""
 
 
 def _completed(conflict: Conflict) -> bool:
     return bool(conflict.second.get("status") == "completed")
+
+
+def _claims(conflict: Conflict) -> str:
+    """The media buy that only the second tells of, and that no deal holds."""
+    return _strayed(conflict, Deal.objects.get(pk=_subject(conflict)))
+
+
+def _strayed(conflict: Conflict, deal: Deal) -> str:
+    """The media buy that only the second tells of, and that no deal holds; empty where there is none."""
+    named = second_buy(conflict)
+    is_known = named == deal.media_buy_id or _is_its_own(conflict, named)
+    return "" if is_known or holder_of(deal, named) is not None else named
 
 
 def _why_not(conflict: Conflict) -> str:
@@ -51,7 +87,7 @@ def _why_not(conflict: Conflict) -> str:
         return "It is about a change, not a purchase: what the seller holds is read from it again."
     if conflict.operation.status != "completed":
         return "Neither bought anything: nothing would change."
-    return "" if _end_of(deal) else f"{deal.reference} is {deal.status}: it cannot be called off."
+    return "" if end_of(deal) else f"{deal.reference} is {deal.status}: it cannot be called off."
 
 
 def _why_not_bought(conflict: Conflict, deal: Deal) -> str:
@@ -59,17 +95,30 @@ def _why_not_bought(conflict: Conflict, deal: Deal) -> str:
     if not named:
         return "What came second names no media buy."
     if deal.media_buy_id == named:
-        return ""
+        return _why_not_terms(conflict, deal)
     if conflict.operation.task_type != "create_media_buy":
         return "What came second is about another media buy."
-    if deal.status not in (*_OVER, *CONFIRMED):
+    if deal.status not in (*OVER, *CONFIRMED):
         return f"{deal.reference} is {deal.status}: decide about it first."
     holder = Deal.objects.filter(seller=deal.seller, media_buy_id=named).first()
-    return f"{named} is the media buy of {holder.reference} already." if holder else ""
+    if holder is not None:
+        return f"{named} is the media buy of {named_to(deal, holder)} already."
+    return twice(deal, named)
 
 
-def _end_of(deal: Deal) -> str:
-    """Where a deal goes that the seller does not hold: cancelled, from makegood_pending failed (model.md)."""
+def _why_not_terms(conflict: Conflict, deal: Deal) -> str:
+    """Of the media buy that the deal holds."""
+    if cancels(conflict.operation):
+        return "It is about a cancellation: what the seller holds is read from it again."
+    if deal.status not in CONFIRMED:
+        return f"{deal.reference} is {deal.status}: there is nothing left to be compared with it."
+    told = record_of(conflict.second["value"])
+    stated = packages_of(told) or told.get(TOTAL) is not None
+    return "" if stated or deal.status in LIVE else "What came second states no terms to be compared."
+
+
+def end_of(deal: Deal) -> str:
+    """Where a deal goes that the seller does not hold: cancelled, or failed where no edge leads there."""
     targets = deal.declared().targets(deal.status)
     return next((to for to in (DealStatus.CANCELLED, DealStatus.FAILED) if to in targets), "")
 
@@ -82,7 +131,7 @@ def _words(conflict: Conflict) -> tuple[str, str]:
     if not named:
         return (
             f"{deal.reference} stays {deal.status}.",
-            f"{deal.reference} becomes {_end_of(deal) or deal.status}; its money returns to the budget.",
+            f"{deal.reference} becomes {end_of(deal) or deal.status}; its money returns to the budget.",
         )
     if named == own:
         return (
@@ -91,9 +140,19 @@ def _words(conflict: Conflict) -> tuple[str, str]:
         )
     cancelled = f" {own} is cancelled at the seller." if deal.status in CONFIRMED and own else ""
     return (
-        f"{deal.reference} stays {deal.status}; the seller is asked to cancel {named}.",
+        f"{deal.reference} stays {deal.status}; {_kept_words(conflict, deal)}.",
         f"{named} is kept as a new deal that follows {deal.reference}.{cancelled}",
     )
+
+
+def _kept_words(conflict: Conflict, deal: Deal) -> str:
+    """What keeping the first does with the media buy that the second names."""
+    named = second_buy(conflict)
+    holder = holder_of(deal, named)
+    if holder is not None:
+        return f"{named} is the media buy of {named_to(deal, holder)}"
+    strayed = _strayed(conflict, deal)
+    return f"the seller is asked to cancel {strayed}" if strayed else f"{named} is decided about by itself"
 
 
 def _keep(conflict: Conflict, approval: Approval, outcome: Outcome) -> None:
@@ -102,10 +161,9 @@ def _keep(conflict: Conflict, approval: Approval, outcome: Outcome) -> None:
     if conflict.operation.status not in SETTLED:
         return
     deal = deal_locked(_subject(conflict))
-    named = second_buy(conflict)
-    of_others = Deal.objects.filter(seller=deal.seller, media_buy_id=named).exists()
-    if named and named != deal.media_buy_id and not of_others and not _is_its_own(conflict, named):
-        _cancel(deal, outcome, named)
+    strayed = _strayed(conflict, deal)
+    if strayed:
+        _cancel(deal, outcome, strayed)
 
 
 def _is_its_own(conflict: Conflict, named: str) -> bool:
@@ -120,7 +178,7 @@ def _take(conflict: Conflict, approval: Approval, outcome: Outcome) -> None:
     if not named:
         transition(
             deal,
-            _end_of(deal),
+            end_of(deal),
             actor=outcome.actor,
             reason=f"{deal.seller} says {conflict.second['status']}: {outcome.comment}"[:500],
             metadata={"approval": approval.reference, "conflict": conflict.reference},
@@ -128,7 +186,7 @@ def _take(conflict: Conflict, approval: Approval, outcome: Outcome) -> None:
         return
     value: dict[str, Any] = conflict.second["value"]
     if named == deal.media_buy_id:
-        deal_refresh(deal_id=deal.pk, buy=value, asked_at=conflict.at)
+        deal_take(deal_id=deal.pk, buy=record_of(value), told_at=conflict.at)
         return
     deal_adopt(lost=deal, operation=conflict.operation, actor=outcome.actor, approval=approval, result=value)
     if deal.status in CONFIRMED and deal.media_buy_id:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
-from orders.models import Deal, DealLine
-from orders.services import deal_total
+from orders.amounts import approved_shown, deal_amounts, line_budget, unstated
+from orders.models import Deal, DealLine, DealStatus
+from tasks_app import clock, money
+from tasks_app.adcp.values import parse_time
 from tasks_app.approvals.plain import as_text
+from tasks_app.desk import terms, text
 from tasks_app.lifecycle.transitions import exact
+from tasks_app.money import decimal_of
+
+NO_FEE = "none"
 
 
 def deal_evidence(deal: Deal) -> dict[str, Any]:
     """The deal as JSON with exact values: money, account, flight, lines, terms, reasons."""
-    account = deal.account
+    account, silent = deal.account, unstated(deal)
     return exact(
         {
             "deal": deal.reference,
             "seller": deal.seller.name,
             "advertiser": deal.advertiser.name,
-            "gross": deal_total(deal),
+            "brand_domain": deal.advertiser.brand_domain,
+            "gross": approved_shown(deal),
             "currency": deal.currency,
             "account": str(account) if account else "",
             "account_status": account.status if account else "none",
@@ -28,14 +37,74 @@ def deal_evidence(deal: Deal) -> dict[str, Any]:
             "start": deal.start_at,
             "end": deal.end_at,
             "zone": deal.zone,
-            "lines": [_line(line) for line in deal.lines.all()],
+            "lines": [_line(deal, line) for line in deal.lines.all()],
             "terms": as_text(deal.terms),
             "reasons": as_text(deal.reasons),
+            **({"seller_amounts": silent} if silent else {}),
         }
     )
 
 
-def _line(line: DealLine) -> dict[str, Any]:
+def held_there(line: DealLine) -> dict[str, Any]:
+    """One package as its seller holds it."""
+    return {
+        "package_id": line.package_id,
+        "budget": line.confirmed_budget,
+        "start": line.confirmed_start_at,
+        "end": line.confirmed_end_at,
+        "targeting": as_text(line.confirmed_targeting),
+    }
+
+
+def cancellation_evidence(deal: Deal, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The requester's reason, and what cancelling the whole media buy (update_media_buy's arguments) comes
+    to, as JSON: the fee as its seller stated it with the offer (empty where it stated none), and what is
+    freed."""
+    reason = str(request.get("cancellation_reason") or "")
+    fees = dict.fromkeys(fee for line in deal.lines.all() if (fee := _fee(deal, line)))
+    told = exact(
+        {
+            "fee": "; ".join(fees),
+            "stated_at": deal.created_at,
+            "frees": money.floor_to_unit(deal_amounts(deal).committed, deal.currency),
+            "runs": deal.status != DealStatus.BOOKED,
+            "reason": reason,
+        }
+    )
+    return {"reason": reason, "cancellation": told}
+
+
+def cancellation_words(evidence: Mapping[str, Any]) -> str:
+    """Cancels the whole buy; fee as stated on Thu 12 Nov: none; frees USD 35,200. Reason: …"""
+    told, currency = evidence["cancellation"], str(evidence["currency"])
+    day = text.day(parse_time(told["stated_at"]), str(evidence["zone"]))
+    fee = f"fee as stated on {day}: {told['fee']}" if told["fee"] else "fee: not stated by the seller"
+    frees = decimal_of(told["frees"]) or Decimal(0)
+    whole = 0 if frees == frees.to_integral_value() else None
+    due = {"what has run": told["runs"], "the fee": _is_due(told["fee"])}
+    less = [part for part, is_due in due.items() if is_due]
+    freed = f"{currency}{text.SPACE}{text.amount(frees, currency, whole)}"
+    freed += f", less {' and '.join(less)}" if less else ""
+    reason = str(told["reason"]).strip()
+    ended = reason if reason.endswith((".", "!", "?", "…")) else f"{reason}."
+    return f"Cancels the whole buy; {fee}; frees {freed}.{f' Reason: {ended}' if reason else ''}"
+
+
+def _fee(deal: Deal, line: DealLine) -> str:
+    """One package's fee, by whether notice is still given in time."""
+    policy = line.terms.get("cancellation_policy") if isinstance(line.terms, dict) else None
+    fee = terms.cancellation_fee(policy, deal.currency)
+    last = terms.last_free(policy, line.confirmed_start_at or line.start_at, deal.zone)
+    if last is None or last <= clock.now():
+        return fee
+    return f"{NO_FEE} until {text.moment(last, deal.zone)}, then {fee}"
+
+
+def _is_due(fee: str) -> bool:
+    return any(part and not part.startswith(NO_FEE) for part in fee.split("; "))
+
+
+def _line(deal: Deal, line: DealLine) -> dict[str, Any]:
     return {
         "channel": line.channel,
         "product": line.product_name,
@@ -48,7 +117,7 @@ def _line(line: DealLine) -> dict[str, Any]:
         "guaranteed": line.guaranteed,
         "units": line.units,
         "minimum": line.minimum,
-        "budget": line.budget,
+        "budget": line_budget(deal, line),
         "targeting": as_text(line.targeting),
         "forecast": as_text(line.forecast),
         "terms": as_text(line.terms),

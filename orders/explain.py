@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from orders.models import LIVE, UNSETTLED, Deal, DealStatus
+from orders.amounts import unstated
+from orders.models import LIVE, UNSETTLED, Deal, DealMirror, DealStatus
+from orders.questions import DEAL
+from orders.selectors import questions_open
+from orders.ways import Ground, Way, ground_of, people, text_or, ways
 from tasks_app import clock
-from tasks_app.approvals.explain import Pending, question_about, question_answers
+from tasks_app.approvals.explain import (
+    Pending,
+    people_asked,
+    question_answers,
+    question_mover,
+    question_pending,
+)
 from tasks_app.desk import text
 from tasks_app.desk.explain import (
     NOBODY,
@@ -19,45 +29,55 @@ from tasks_app.desk.explain import (
     page_link,
     stands,
 )
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.operations.corrections import anew_words, correction_refusal, refusal_words, refusals_about
+from tasks_app.operations.explain import corrects
 from tasks_app.operations.models import Operation
-from tasks_app.people.roles import CANCEL_DEAL, STEER_OPERATION
+from tasks_app.people.roles import DECIDE, TURN_KILL_SWITCH
 from tasks_app.people.scope import visible
+from tasks_app.sellers.explain import lets_go_movers
 
 S = DealStatus
 _ENDED = {
     S.COMPLETED: "Nothing: it was delivered.",
-    S.FAILED: "Nothing: it could not be had.",
+    S.FAILED: "Nothing: it came to nothing.",
     S.CANCELLED: "Nothing: it was called off.",
     S.EXPIRED: "Nothing: nobody decided in time, and nothing was bought.",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stand:
-    """A deal's facts. `question`: the open approval about it or its operation; `operation`: the reference of
-    what is out with the seller, due at `operation_due`; `read_at`: when its media buy is read next;
-    `differs`: what was booked is not what was approved."""
+class Stand(Ground):
+    """A deal's facts. `question`: the most urgent open one about it; `operation`: the reference of what is
+    out with the seller, due at `operation_due`; `zone`: of its flight's days; `read_at`: when its media buy
+    is read next; `differs`: what was booked is not what was approved; `said`: why it ended as it did, in its
+    seller's words; `correctable`: the reference of its purchase, where it may be corrected; `contradicts`:
+    how its seller contradicts what it said of its state before; `lets_go`: who lets its account go, where
+    somebody here switched it off."""
 
-    status: str
-    seller: str = "The seller"
     question: Pending | None = None
     operation: str = ""
     operation_due: datetime | None = None
     start_at: datetime | None = None
     end_at: datetime | None = None
+    zone: str = ""
     read_at: datetime | None = None
     differs: bool = False
+    unstated: str = ""
+    said: str = ""
+    correctable: str = ""
+    contradicts: str = ""
+    lets_go: tuple[Mover, ...] = ()
 
 
 def deal_answers(stand: Stand) -> Answers:
     """The answers for every status of a deal. Raises KeyError for another."""
     status = S(stand.status)
-    if stand.question is None:
+    if stand.question is None or stand.stopped:
         return _STATES[status](stand)
     asked = question_answers(stand.question)
     if status in _ENDED:  # what its seller did too late, or said besides
-        about = f"{stand.question.reference}, “{stand.question.title}”"
-        return replace(asked, waiting=f"{_ENDED[status]} But people are asked: {about}.")
+        return replace(asked, waiting=f"{_over(stand).waiting} {people_asked(stand.question)}")
     found = _STATES[status](replace(stand, differs=False))  # the question's own words say what stays
     if status in LIVE:  # it runs on whatever people decide
         return replace(
@@ -72,26 +92,75 @@ def deal_answers(stand: Stand) -> Answers:
 
 def _undecided(stand: Stand) -> Answers:
     by = " between us and the seller" if stand.status == S.NEGOTIATING else ""
+    if stand.asked or S.ACCEPTED not in ways(stand):
+        return Answers(
+            waiting=f"Nothing is under way about it{by}: nobody is asked, and no job of ours will ask.",
+            movers=people(stand),
+            otherwise=f"Nothing is bought. {NOBODY}",
+        )
     return Answers(
         waiting=f"It waits to be put to people; nothing is bought{by}.",
+        movers=(Mover(who=stand.job, does="puts it to people"), *people(stand)),
+        otherwise="It is put to people by itself; undecided, it then expires unbought.",
+    )
+
+
+def _stopped(stand: Stand) -> Answers:
+    out = f" ({stand.operation})" if stand.operation else ""
+    return Answers(
+        waiting=f"{stand.stopped}. It is approved; its purchase{out} is not sent to {stand.seller}.",
         movers=(
-            Mover(who="Its campaign’s job, or whoever asked for it", does="puts it to people"),
-            _cancels(),
+            Mover(right=TURN_KILL_SWITCH, does="let the kill switch go; then it is sent by itself"),
+            question_mover(stand.question)
+            if stand.question
+            else Mover(right=DECIDE, does="two of them together: let this one pass"),
+            *people(stand),
         ),
-        otherwise="Nothing is bought; it expires unbought.",
+        otherwise="Nothing leaves while it is stopped.",
     )
 
 
 def _accepted(stand: Stand) -> Answers:
+    if not stand.job:
+        return Answers(
+            waiting="It is approved, and no job of ours buys it.",
+            movers=(_nobody("has a job here that would buy it"),),
+            otherwise=f"Nothing is bought. {NOBODY}",
+        )
+    if stand.account_refused:
+        return Answers(
+            waiting=f"It is approved and cannot be bought: {stand.account_refused}.",
+            movers=(Mover(who=stand.job, does="ends without sending anything"), *people(stand)),
+            otherwise="It is cancelled when its job goes on.",
+        )
+    if stand.stopped:
+        return _stopped(stand)
+    if stand.account_awaited:
+        return Answers(
+            waiting=f"It is approved and waits for its account: {stand.account_awaited}.",
+            movers=(*_opens_account(stand), *people(stand)),
+            otherwise="The account is read again now and then; the purchase is sent once it is active.",
+        )
+    worker = () if stand.asked else (Mover(who="A worker", does="sends the purchase"),)
     return Answers(
         waiting=f"It is approved and waits for its purchase to be sent to {stand.seller}.",
-        movers=(Mover(who="A worker", does="sends the purchase"), _cancels()),
+        movers=(*worker, *people(stand)),
         otherwise="A worker sends it by itself, unless a gate (kill switch, ceiling, seller) is closed.",
     )
 
 
+def _opens_account(stand: Stand) -> tuple[Mover, ...]:
+    return stand.lets_go or (Mover(who=stand.seller, does="makes the account active"),)
+
+
 def _booking(stand: Stand) -> Answers:
+    if stand.purchase not in ("unsent", "out"):
+        return _booking_without(stand)
+    if stand.stopped:
+        return _stopped(stand)
     out = f" ({stand.operation})" if stand.operation else ""
+    if stand.purchase == "unsent":
+        return _unsent(stand, out)
     due = (
         f"At {text.moment(stand.operation_due)} the purchase is overdue: nothing is undone, and people "
         "decide whether to wait on."
@@ -100,59 +169,105 @@ def _booking(stand: Stand) -> Answers:
     )
     return Answers(
         waiting=f"{stand.seller} has the purchase{out} and has not confirmed it.",
-        movers=(
-            Mover(who=stand.seller, does="confirms or refuses"),
-            Mover(right=STEER_OPERATION, does="ask the seller now, or stop waiting"),
-        ),
+        movers=(Mover(who=stand.seller, does="confirms or refuses"), *people(stand)),
         otherwise=due,
         deadline=stand.operation_due,
     )
 
 
-def _booked(stand: Stand) -> Answers:
-    first = f" on {text.moment(stand.start_at)}" if stand.start_at else ""
+def _unsent(stand: Stand, out: str) -> Answers:
+    """Its purchase has not left: it is sent next, or people are asked first."""
+    if DEAL in stand.asked:
+        return Answers(
+            waiting=f"It is approved; its purchase{out} has not left: it is not what was approved any more.",
+            movers=people(stand),
+            otherwise="Nothing is bought before people have approved it as it is now.",
+        )
+    at = f"At {text.moment(stand.operation_due)}" if stand.operation_due else "Past its deadline"
+    worker = () if stand.asked else (Mover(who="A worker", does="sends the purchase"),)
     return Answers(
-        waiting=f"{stand.seller} has confirmed it; it waits for its flight to begin{first}.",
-        movers=(Mover(who=stand.seller, does="starts delivery"), _cancels()),
-        otherwise=f"Delivery starts as booked.{_flag(stand)}{_read(stand)}",
-        deadline=stand.start_at,
+        waiting=f"It is approved; its purchase{out} is to be sent to {stand.seller}, and has not left.",
+        movers=(*worker, *people(stand)),
+        otherwise=f"{at} it fails, if it could not be sent: nothing is bought then.",
+        deadline=stand.operation_due,
     )
 
 
-def _partly(stand: Stand) -> Answers:
+def _booking_without(stand: Stand) -> Answers:
+    """In booking, and no purchase of ours is out: bought late, or begun elsewhere."""
+    if not ways(stand):
+        return Answers(
+            waiting="Its purchase was never sent from here, and the seller named no media buy.",
+            movers=(_nobody("can hear of it here"),),
+            otherwise=NOBODY,
+        )
+    what = "what becomes of it" if stand.purchase else "that it came to nothing"
     return Answers(
-        waiting=f"A part of it was cancelled; the rest is with {stand.seller}.",
-        movers=(Mover(who=stand.seller, does="delivers the rest"), _cancels()),
-        otherwise=f"What is left of it is delivered.{_flag(stand)}{_read(stand)}",
-        deadline=stand.end_at,
+        waiting=f"No purchase of ours is out; {stand.seller} may still say {what}.",
+        movers=(Mover(who=stand.seller, does=f"says {what}"),),
+        otherwise=NOBODY,
     )
 
 
-def _delivering(stand: Stand) -> Answers:
-    until = f" until {text.moment(stand.end_at)}" if stand.end_at else ""
+def _live(stand: Stand) -> Answers:
+    """With the seller. What it leads to is what the seller's word, or people, can bring about."""
+    to = ways(stand)
+    silent = "".join(f" {said}." for said in (stand.unstated, stand.contradicts) if said)
+    if not (stand.held or stand.job):
+        return Answers(
+            waiting=f"{_LIVE[S(stand.status)]} {stand.seller} named no media buy, so none is read.{silent}",
+            movers=(_nobody("can hear of it here"),),
+            otherwise=f"It stays as it is.{_flag(stand)}",
+        )
+    starts = (
+        f" It is booked to begin {text.moment_there(stand.start_at, stand.zone)}." if _begins(stand) else ""
+    )
+    ends = (
+        f" It is booked until {text.moment_there(stand.end_at, stand.zone)}."
+        if stand.end_at and not starts
+        else ""
+    )
+    next_word = f"It waits for what {stand.seller} says of it next."
     return Answers(
-        waiting=f"{stand.seller} delivers it{until}; then it waits for final figures.",
-        movers=(Mover(who=stand.seller, does="delivers, and calls its figures final"), _cancels()),
-        otherwise=f"It is completed when the seller’s figures are final.{_flag(stand)}{_read(stand)}",
-        deadline=stand.end_at,
+        waiting=f"{_LIVE[S(stand.status)]} {next_word}{starts}{ends}{silent}",
+        movers=(*_says(stand, to), *people(stand)),
+        otherwise=f"It goes on as {stand.seller} says.{_flag(stand)}{_read(stand)}",
+        deadline=stand.start_at if stand.status == S.BOOKED else stand.end_at,
     )
 
 
-def _makegood(stand: Stand) -> Answers:
-    return Answers(
-        waiting=f"It under-delivered, and {stand.seller} was asked for a makegood.",
-        movers=(Mover(who=stand.seller, does="offers or delivers the makegood"), _cancels()),
-        otherwise=f"It stays so until the seller delivers or ends it.{_read(stand)}",
-        deadline=stand.end_at,
-    )
+def _begins(stand: Stand) -> bool:
+    return stand.status == S.BOOKED and stand.start_at is not None
+
+
+def _says(stand: Stand, to: Mapping[S, Way]) -> tuple[Mover, ...]:
+    """The seller, with what its word can make of it."""
+    return (Mover(who=stand.seller, does=text_or([_SAYS[one] for one in to if one in _SAYS])),)
+
+
+_LIVE = {
+    S.BOOKED: "It is confirmed.",
+    S.DELIVERING: "It delivers.",
+    S.MAKEGOOD_PENDING: "It under-delivered, and a makegood is due.",
+    S.PARTIALLY_CANCELED: "A part of it was cancelled.",
+}
+_SAYS = {
+    S.DELIVERING: "starts delivery",
+    S.COMPLETED: "calls its figures final",
+    S.CANCELLED: "cancels it",
+    S.FAILED: "ends it, which fails it here",
+}
 
 
 def _over(stand: Stand) -> Answers:
-    return Answers(waiting=_ENDED[S(stand.status)], otherwise=NOBODY)
+    movers = (corrects(stand.correctable),) if stand.correctable else ()
+    silent = f" {stand.unstated}." if stand.unstated else ""
+    waiting = f"{_ENDED[S(stand.status)]} {stand.said}".rstrip() + silent
+    return Answers(waiting=waiting, otherwise=NOBODY, movers=movers)
 
 
-def _cancels() -> Mover:
-    return Mover(right=CANCEL_DEAL, does="ask for it to be called off")
+def _nobody(why: str) -> Mover:
+    return Mover(who="Nobody", does=why)
 
 
 def _flag(stand: Stand) -> str:
@@ -173,10 +288,7 @@ _STATES: dict[S, Callable[[Stand], Answers]] = {
     S.NEGOTIATING: _undecided,
     S.ACCEPTED: _accepted,
     S.BOOKING: _booking,
-    S.BOOKED: _booked,
-    S.DELIVERING: _delivering,
-    S.MAKEGOOD_PENDING: _makegood,
-    S.PARTIALLY_CANCELED: _partly,
+    **dict.fromkeys(LIVE, _live),
     **dict.fromkeys(_ENDED, _over),
 }
 
@@ -206,26 +318,47 @@ def register() -> None:
 
 
 def _answers(deal: Deal) -> Answers:
-    open_ = deal.status in (*UNSETTLED, *LIVE)
-    out = _out(deal) if open_ else None
-    pairs = [("deal", deal.pk), ("operation", out.pk if out else None)]
+    out = _out(deal) if deal.status in (*UNSETTLED, *LIVE) else None
+    asked = questions_open(deal)
     mirror = getattr(deal, "mirror", None) if deal.status in LIVE else None
+    lost = refusals_about("deal", deal.pk).first() if deal.status == S.FAILED else None
+    account = deal.account if deal.status == S.ACCEPTED else None
     return deal_answers(
         Stand(
-            status=deal.status,
-            seller=deal.seller.name,
-            question=question_about(pairs),
+            **vars(ground_of(deal, asked)),
+            question=question_pending(asked),
             operation=out.reference if out else "",
             operation_due=out.deadline_at if out else None,
             start_at=deal.start_at,
             end_at=deal.end_at,
+            zone=deal.zone,
             read_at=mirror.due_at if mirror else None,
             differs=deal.differs,
+            unstated=unstated(deal),
+            correctable=lost.reference if lost is not None and not correction_refusal(lost) else "",
+            contradicts=_contradicts(mirror) if mirror else "",
+            lets_go=lets_go_movers(account) if account and account.switched_off_by else (),
+            said=deal_said(deal) if deal.status in (S.FAILED, S.CANCELLED) else "",
         )
     )
+
+
+def _contradicts(kept: DealMirror) -> str:
+    return kept.unread if kept.older_reads else kept.restarted
+
+
+def deal_said(deal: Deal) -> str:
+    """Why a deal came to nothing: what its seller said to its purchase, else the reason of its end."""
+    words = refusal_words("deal", deal.pk) if deal.status == S.FAILED else ""
+    if words:
+        lost = refusals_about("deal", deal.pk).first()
+        return f"{words} {anew_words(lost) if lost else ''}".strip()
+    ended = AuditEntry.objects.filter(entity_type="deal", entity_id=deal.pk, to_status=deal.status)
+    reason = ended.order_by("seq").values_list("reason", flat=True).first()
+    return f"{reason.strip().rstrip('.')}." if reason else ""
 
 
 def _out(deal: Deal) -> Operation | None:
     """The operation about it that is not settled, the latest."""
     about = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, settled_at__isnull=True)
-    return about.only("reference", "deadline_at").order_by("-pk").first()
+    return about.only("reference", "deadline_at", "sent_at").order_by("-pk").first()

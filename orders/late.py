@@ -9,38 +9,53 @@ import json
 from typing import Any
 
 from orders.booking import deal_adopt, deal_confirm
-from orders.changes import CHANGES, change_compare, change_take, is_change
+from orders.changed import change_compare, change_prove
+from orders.changes import is_change
+from orders.changes_left import is_nothing, wanted_of
+from orders.doubt import cancels, change_left
 from orders.evidence import deal_evidence
-from orders.models import Deal, DealStatus
-from orders.questions import LATE, LATE_CHANGE, ask_late_completion
+from orders.following import bought_by, twice, twice_words
+from orders.lifetimes import late_ask, late_idle
+from orders.models import LIVE, Deal, DealStatus
+from orders.nameless import is_nameless, nameless_refused, nameless_words
+from orders.questions import LATE, LATE_CHANGE, late_question
+from orders.rooms import BEYOND
 from orders.services import deal_cancel_at_seller, deal_locked, purchase_of
-from tasks_app.approvals.kinds import Kind, Outcome, kind_register
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
+from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import DecisionRefusedError, approval_open
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.publish import on_settled
 from tasks_app.operations.questions import operation_question
 from tasks_app.operations.services import OperationRefusedError
-from tasks_app.people.actors import SYSTEM
+
+_KEEPS = "Keeps the media buy the seller made; where its deal was given up, as a new deal that follows it"
 
 
 def register() -> None:
     """Called when the application starts."""
     on_settled(_settled)
+    on_closed(_closed)
     kind_register(
         Kind(
             name=LATE,
             label="Late completion",
             apply=_purchase_decided,
             version=_deal_version,
+            asks=_purchase_again,
             reopen=_reopen,
             effects={
-                "approve": "Keeps the media buy the seller made after its deadline; "
-                "where its deal was given up, as a new deal that follows it.",
+                "approve": f"{_KEEPS}.",
                 "reject": "Asks the seller to cancel it.",
                 "nothing": "It exists at the seller and is not ours. It is asked about again.",
             },
+            effects_for=_words,
+            sends=frozenset({"reject"}),
+            sends_unless=is_nameless,
+            spends=True,
+            outlives_job=True,
         )
     )
     kind_register(
@@ -49,21 +64,33 @@ def register() -> None:
             label="Late change",
             apply=_change_decided,
             version=_change_version,
+            asks=lambda approval: _change_question(_change(approval)),
             reopen=_reopen_change,
             effects={
-                "approve": "Takes the change as it was approved.",
+                "approve": "Takes the change as it was approved, where the seller shows it.",
                 "reject": "Keeps what was approved before; the seller's change is shown as a departure, "
                 "to be accepted or cancelled.",
                 "nothing": "The media buy is changed at the seller and not here. It is asked about again.",
             },
+            outlives_job=True,
         )
     )
 
 
+def _words(approval: Approval) -> dict[str, str]:
+    beyond = approval.evidence.get(BEYOND)
+    kept = {"approve": f"{_KEEPS}: {beyond}."} if beyond else {}
+    return {**kept, **twice_words(approval), **nameless_words(approval)}
+
+
 def change_ask(operation: Operation) -> Approval:
     """Ask people whether a change that the seller made after its deadline is still wanted."""
+    return approval_open(question=_change_question(operation), requested_by=operation.requested_by)
+
+
+def _change_question(operation: Operation) -> Question:
     deal = deal_locked(_deal_id(operation))
-    question = operation_question(
+    return operation_question(
         operation,
         kind=LATE_CHANGE,
         team=deal.team,
@@ -71,64 +98,101 @@ def change_ask(operation: Operation) -> Approval:
         evidence={
             **deal_evidence(deal),
             "media_buy_id": deal.media_buy_id,
-            "change": as_text(operation.request),
+            "change": as_text(change_left(deal, operation)),
             "answered": as_text(operation.result or {}),
-            "change_in_words": json.dumps(_changed(operation), ensure_ascii=False),
+            "change_in_words": json.dumps(_changed(operation), ensure_ascii=False, sort_keys=True),
         },
         policy="Completed after its deadline",
     )
-    return approval_open(question=question, requested_by=SYSTEM)
 
 
 def _settled(operation: Operation) -> None:
-    if is_change(operation) and operation.status == OperationStatus.COMPLETED and operation.overdue_at:
+    """A cancellation is never too late: where it was done there is nothing to ask (changed.py)."""
+    late = operation.status == OperationStatus.COMPLETED and operation.overdue_at is not None
+    if not late or not is_change(operation) or cancels(operation):
+        return
+    if _is_of_a_live_deal(operation):
+        _ask_or_compare(operation)
+
+
+def _ask_or_compare(operation: Operation) -> None:
+    """Where newer changes have decided all of it there is nothing to ask about it: what its seller does now
+    is compared."""
+    deal = deal_locked(_deal_id(operation))
+    if is_nothing(change_left(deal, operation)):
+        change_compare(deal, operation)
+    else:
         change_ask(operation)
+
+
+def _is_of_a_live_deal(operation: Operation) -> bool:
+    """Whether there is anything left to be changed: the deal is not over and holds that media buy."""
+    deal = deal_locked(_deal_id(operation))
+    return deal.status in LIVE and operation.request.get("media_buy_id") == deal.media_buy_id
+
+
+def _closed(approval: Approval) -> None:
+    """Nobody is needed for a late purchase any more: a deal that only waited for the answer is over."""
+    if approval.kind != LATE or approval.status != ApprovalStatus.VOIDED:
+        return
+    deal = deal_locked(approval.subject_id)
+    purchase = purchase_of(deal)
+    if late_idle(deal, purchase):
+        late_ask(deal, purchase)
 
 
 def _purchase_decided(approval: Approval, outcome: Outcome) -> None:
     deal = deal_locked(approval.subject_id)
     operation = purchase_of(deal)
-    if outcome.answer == "approved" and deal.status == DealStatus.BOOKING:
-        deal_confirm(deal=deal, operation=operation)
-    elif outcome.answer == "approved":
-        deal_adopt(lost=deal, operation=operation, actor=outcome.actor, approval=approval)
+    if outcome.answer == "approved":
+        _kept(deal, operation, approval, outcome)
     elif outcome.answer == "rejected":
-        _cancel(deal, operation, outcome)
+        _refused(deal, operation, approval, outcome)
     else:
-        _ask_again(deal)
+        late_ask(deal, operation)
 
 
-def _cancel(deal: Deal, operation: Operation, outcome: Outcome) -> None:
-    named = (operation.result or {}).get("media_buy_id")
+def _kept(deal: Deal, operation: Operation, approval: Approval, outcome: Outcome) -> None:
+    bought_twice = twice(deal, bought_by(operation))
+    if bought_twice:
+        raise DecisionRefusedError("impossible", bought_twice)
+    if deal.status == DealStatus.BOOKING:
+        deal_confirm(deal=deal, operation=operation)
+    else:
+        deal_adopt(lost=deal, operation=operation, actor=outcome.actor, approval=approval)
+
+
+def _refused(deal: Deal, operation: Operation, approval: Approval, outcome: Outcome) -> None:
+    named = bought_by(operation)
+    if not named:
+        nameless_refused(deal, approval, outcome)
+        return
     try:
-        deal_cancel_at_seller(
-            deal=deal,
-            actor=outcome.actor,
-            reason=outcome.comment,
-            media_buy_id=named if isinstance(named, str) else "",
-        )
+        deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=outcome.comment, media_buy_id=named)
     except OperationRefusedError as error:
         raise DecisionRefusedError("impossible", f"It cannot be cancelled: {error}") from error
 
 
-def _ask_again(deal: Deal) -> Approval:
-    return ask_late_completion(deal, purchase_of(deal))
+def _purchase_again(approval: Approval) -> Question:
+    deal = deal_locked(approval.subject_id)
+    return late_question(deal, purchase_of(deal))
 
 
 def _reopen(approval: Approval) -> None:
-    _ask_again(deal_locked(approval.subject_id))
+    deal = deal_locked(approval.subject_id)
+    late_ask(deal, purchase_of(deal))
 
 
 def _deal_version(approval: Approval) -> int | None:
-    """The deal's version, held still until the decision's commit."""
-    deals = Deal.objects.filter(pk=approval.subject_id).select_for_update(no_key=True)
-    return deals.values_list("version", flat=True).first()
+    """The deal's; None where the purchase is nobody's to decide about any more."""
+    deal = deal_locked(approval.subject_id)
+    return None if late_idle(deal, purchase_of(deal)) else deal.version
 
 
 def _change_decided(approval: Approval, outcome: Outcome) -> None:
-    operation = Operation.objects.get(pk=approval.subject_id)
+    operation = _change(approval)
     if outcome.answer == "approved":
-        change_take(operation)
+        change_prove(operation)
     elif outcome.answer == "rejected":
         change_compare(deal_locked(_deal_id(operation)), operation)
     else:
@@ -136,17 +200,24 @@ def _change_decided(approval: Approval, outcome: Outcome) -> None:
 
 
 def _reopen_change(approval: Approval) -> None:
-    change_ask(Operation.objects.get(pk=approval.subject_id))
+    change_ask(_change(approval))
+
+
+def _change(approval: Approval) -> Operation:
+    return Operation.objects.get(pk=approval.subject_id)
 
 
 def _change_version(approval: Approval) -> int | None:
-    found = Operation.objects.filter(pk=approval.subject_id)
-    return found.values_list("version", flat=True).first()
+    operation = _change(approval)
+    if not _is_of_a_live_deal(operation):
+        return None
+    left = change_left(deal_locked(_deal_id(operation)), operation)
+    return None if is_nothing(left) else operation.version
 
 
 def _changed(operation: Operation) -> dict[str, Any]:
-    """What the change asks for, without what every request carries."""
-    return {name: operation.request[name] for name in CHANGES if name in operation.request}
+    """What the change asks for by now, and no newer one has decided."""
+    return wanted_of(change_left(deal_locked(_deal_id(operation)), operation))
 
 
 def _deal_id(operation: Operation) -> Any:

@@ -1,7 +1,9 @@
-"""Reading media buys from their sellers again when they are due: many in one question per seller and account.
+"""Reading media buys from their sellers again when they are due: many in one question per seller, account
+and owner.
 
-A pass costs what is due. Rows are claimed with a lease, so any number of workers may run; a killed one's are
-due again. No transaction is open while a seller is waited for; a hanging seller delays only itself.
+A question names one advertiser's media buys, of one team: the words that refuse it are shown on each of their
+pages. A pass costs what is due. Rows are claimed with a lease, so any number of workers may run; a killed
+one's are due again. No transaction is open while a seller is waited for; a hanging seller delays only itself.
 Source: AdCP media-buy/get-media-buys, media-buy/get-media-buy-delivery "Final vs provisional numbers".
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,16 +21,24 @@ import structlog
 from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
 from django.db import close_old_connections, connection, transaction
+from django.db.models import QuerySet
 
+from orders.changed import change_look_again
 from orders.confirmation import mirror, stated_at
 from orders.mirror_times import next_attempt
 from orders.models import LIVE, Deal, DealMirror
+from orders.not_shown import deals_in_doubt
 from orders.reconcile import ALL_STATUSES, TOOL
 from orders.seller_state import Freshness, deal_follow, is_older
 from tasks_app import clock
+from tasks_app.adcp.values import boolean_of, identity_of
+from tasks_app.database_clock import database_in, database_now
 from tasks_app.operations.line import Line, UnreadableError, within
 from tasks_app.operations.reading import left_alone, reading_line_to
+from tasks_app.operations.sharing import rows_in_shares
 from tasks_app.sellers.models import Seller
+from tasks_app.troubles.rows import connection_lost, each_row, held_back, put_back, together
+from tasks_app.troubles.works import work_on
 from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
@@ -37,6 +47,7 @@ _DELIVERY_TOOL = "get_media_buy_delivery"
 _IDS_AT_ONCE = 50  # media buys named in one question
 _CLAIM = 1000
 _SLICE_S = 20  # a task of the queue takes no more rows after so long; the next one does
+_WORK = work_on("mirrors_read", "deal")
 _CLAIM_LOCK = 0xF117_D41B
 # Beyond its limit a claim is kept so long, so that what was heard in the last moment is still written.
 _MARGIN = timedelta(seconds=30)
@@ -53,7 +64,7 @@ class _Due:
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """The media buys of one account, as one question (the ids) or a few."""
+    """The media buys of one account and owner, as one question (the ids) or a few."""
 
     account: dict[str, Any] | None
     due: list[_Due]
@@ -113,11 +124,13 @@ async def _pass() -> int:
     return sum(len(batch.due) for errand in errands for batch in errand.batches)
 
 
-def _claimable() -> Any:
+def _claimable() -> QuerySet[DealMirror]:
     """Due with an active seller that answers and that nobody is asking."""
     now = clock.now()
-    asked = DealMirror.objects.filter(lease_until__gte=now)
+    asked = DealMirror.objects.filter(lease_until__gte=database_now())
     due = DealMirror.objects.filter(due_at__lte=now, deal__seller__active=True)
+    due = due.exclude(deal__media_buy_id="")  # asked for without a name it would spoil the others' question
+    due = due.exclude(pk__in=held_back(_WORK))
     due = due.exclude(deal__seller__in=Seller.objects.filter(left_alone()))
     return due.exclude(deal__seller__in=asked.values("deal__seller"))
 
@@ -127,40 +140,65 @@ def _claim() -> list[_Errand]:
     """Take what is due; one claims at a time, for a moment."""
     with connection.cursor() as cursor:
         cursor.execute("select pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
-    due = _claimable().select_related("deal__account", "deal__seller")
-    rows = list(due.order_by("due_at")[:_CLAIM])
-    lease = clock.now() + timedelta(seconds=settings.MIRROR_LIMIT_S) + _MARGIN
-    DealMirror.objects.filter(pk__in=[row.pk for row in rows]).update(lease_until=lease)
-    return _errands(row.deal for row in rows)
+    shared = rows_in_shares(_claimable(), seller="deal__seller", since="due_at", limit=_CLAIM)
+    rows = {row.pk: row for row in shared.select_related("deal__account", "deal__seller")}
+    lease = database_in(settings.MIRROR_LIMIT_S + _MARGIN.total_seconds())
+
+    def take(ids: Sequence[uuid.UUID]) -> list[_Errand]:
+        DealMirror.objects.filter(pk__in=ids).update(lease_until=lease)
+        return _errands(rows[pk].deal for pk in ids)
+
+    return together(_WORK, rows, take)
 
 
 def _errands(deals: Iterable[Deal]) -> list[_Errand]:
-    by_seller: dict[Seller, dict[str, _Batch]] = {}
+    """One for each seller."""
+    by_seller: dict[uuid.UUID, list[Deal]] = {}
     for deal in deals:
-        batches = by_seller.setdefault(deal.seller, {})
+        by_seller.setdefault(deal.seller_id, []).append(deal)
+    return [_errand(due) for due in by_seller.values()]
+
+
+def _errand(deals: Sequence[Deal]) -> _Errand:
+    """Of one seller's."""
+    batches: dict[tuple[uuid.UUID | None, ...], _Batch] = {}
+    for deal in deals:
         reference = deal.account.reference if deal.account else None
-        batch = batches.setdefault(str(deal.account_id), _Batch(account=reference, due=[]))
+        owner = (deal.account_id, deal.team_id, deal.advertiser_id)
+        batch = batches.setdefault(owner, _Batch(account=reference, due=[]))
         batch.due.append(_Due(deal_id=deal.pk, media_buy_id=deal.media_buy_id))
-    return [
-        _Errand(
-            seller=seller.slug,
-            can_ask=TOOL in seller.tools,
-            tells_delivery=_DELIVERY_TOOL in seller.tools,
-            line=reading_line_to(seller),
-            batches=list(batches.values()),
-        )
-        for seller, batches in by_seller.items()
-    ]
+    seller = deals[0].seller
+    return _Errand(
+        seller=seller.slug,
+        can_ask=seller.offers(TOOL),
+        tells_delivery=seller.offers(_DELIVERY_TOOL),
+        line=reading_line_to(seller),
+        batches=list(batches.values()),
+    )
 
 
 async def _run(errand: _Errand) -> None:
-    """Ask one seller, account by account; what is heard is written before the next question."""
+    """Ask one seller, batch by batch; what is heard is written before the next question."""
     until = time.monotonic() + settings.MIRROR_LIMIT_S
     for batch in errand.batches:
         for first in range(0, len(batch.due), _IDS_AT_ONCE):
-            due = batch.due[first : first + _IDS_AT_ONCE]
-            told = await _heard(errand, batch.account, due, until)
-            await sync_to_async(_write_all)(told, errand.seller)
+            await _read(errand, batch.account, batch.due[first : first + _IDS_AT_ONCE], until)
+
+
+async def _read(errand: _Errand, account: dict[str, Any] | None, due: list[_Due], until: float) -> None:
+    """Hear of them and write it. Where that raises, each is asked for by itself: one whose record cannot be
+    handled is put back, and stops neither the others nor other sellers'."""
+    try:
+        told = await _heard(errand, account, due, until)
+    except Exception as error:  # whatever it was, everything else is read all the same
+        if len(due) == 1:
+            await sync_to_async(_put_back)(due[0], error)
+            return
+        log.warning("not_read_together", seller=errand.seller, media_buys=len(due), error=str(error))
+        for one in due:
+            await _read(errand, account, [one], until)
+        return
+    await sync_to_async(_write_all)(told, errand.seller)
 
 
 async def _heard(
@@ -191,8 +229,14 @@ async def _buys_and_finals(
 ) -> tuple[dict[str, Buy], dict[str, bool]]:
     buys = await _ask(errand.line, account, due)
     ended = [id_ for id_, buy in buys.items() if mirror(buy).get("media_buy_status") == "completed"]
-    asks = ended and errand.tells_delivery
-    return buys, await _finals(errand.line, account, ended) if asks else {}
+    if not (ended and errand.tells_delivery):
+        return buys, {}
+    try:
+        return buys, await _finals(errand.line, account, ended)
+    except UnreadableError as error:
+        if not error.answered:
+            raise
+        return buys, {}  # its delivery figures are refused, not what was booked
 
 
 async def _ask(line: Line, account: dict[str, Any] | None, due: list[_Due]) -> dict[str, Buy]:
@@ -217,8 +261,8 @@ async def _listed(line: Line, account: dict[str, Any] | None, wanted: list[str])
     found: dict[str, Buy] = {}
     async for rows in line.rows(TOOL, arguments, listed="media_buys"):
         for buy in rows:
-            media_buy_id = buy.get("media_buy_id")
-            if media_buy_id not in wanted:
+            media_buy_id = identity_of(buy.get("media_buy_id"))
+            if media_buy_id is None or media_buy_id not in wanted:
                 continue  # nobody asked for it
             earlier = found.get(media_buy_id)
             if earlier is None or not is_older(_freshness(buy), _freshness(earlier)):
@@ -238,27 +282,41 @@ async def _finals(line: Line, account: dict[str, Any] | None, wanted: list[str])
     found: dict[str, bool] = {}
     async for rows in line.rows(_DELIVERY_TOOL, arguments, listed="media_buy_deliveries"):
         for row in rows:
-            media_buy_id = row.get("media_buy_id")
-            if isinstance(media_buy_id, str) and media_buy_id in wanted:
+            media_buy_id = identity_of(row.get("media_buy_id"))
+            if media_buy_id is not None and media_buy_id in wanted:
                 found[media_buy_id] = _row_is_final(row)
     return found
 
 
 def _row_is_final(row: Mapping[str, Any]) -> bool:
-    if isinstance(row.get("is_final"), bool):
-        return bool(row["is_final"])
+    stated = boolean_of(row.get("is_final"))
+    if stated is not None:
+        return stated
     packages = row.get("by_package")
     if not isinstance(packages, list) or not packages:
         return False
-    return all(isinstance(package, dict) and package.get("is_final") is True for package in packages)
+    return all(isinstance(package, dict) and boolean_of(package.get("is_final")) for package in packages)
+
+
+def _put_back(due: _Due, error: Exception) -> None:
+    if connection_lost():
+        raise error
+    put_back(_WORK, due.deal_id, error)
+    DealMirror.objects.filter(pk=due.deal_id).update(lease_until=None)
 
 
 def _write_all(told: list[_Told], seller: str) -> None:
-    for one in told:
-        try:
-            _write(one)
-        except Exception:  # one media buy's trouble stops no other; it is due again when its lease ends
-            log.exception("mirror_failed", seller=seller, deal=str(one.due.deal_id))
+    in_doubt = deals_in_doubt(one.due.deal_id for one in told)
+    by_deal = {one.due.deal_id: one for one in told}
+
+    def write(deal_id: uuid.UUID) -> int:
+        one = by_deal[deal_id]
+        _write(one)
+        if one.buy is not None and deal_id in in_doubt:
+            change_look_again(deal_id=deal_id, buy=one.buy, asked_at=one.asked_at)
+        return 1
+
+    each_row(_WORK, by_deal, write, commits=True)
 
 
 def _write(told: _Told) -> None:

@@ -5,6 +5,7 @@ Each number is a setting; settings.POLL_SCALE shortens all of them, as it does p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -16,9 +17,10 @@ _AFTER_AN_EDGE = timedelta(minutes=1)
 _MOST_DOUBLINGS = 4
 
 
-def mirror_begin(deal: Deal) -> None:
+def mirror_begin(deal: Deal, *, stated_at: datetime | None, as_stated: Mapping[str, str]) -> None:
     """Follow a media buy that was just confirmed, or found: its first reading is due soon.
 
+    `stated_at`: the seller's own time of what it confirmed; `as_stated`: what nobody can read in it.
     Called in a transaction that holds the deal's lock.
     """
     now = clock.now()
@@ -30,7 +32,8 @@ def mirror_begin(deal: Deal) -> None:
             "failures": 0,
             "unread": "",
             "asked_at": now,
-            "stated_at": None,
+            "stated_at": stated_at,
+            "as_stated": dict(as_stated),
         },
     )
 

@@ -1,4 +1,4 @@
-"""Deals: one media buy with one seller, a line per package (model.md "Upper storeys")."""
+"""Deals: one media buy with one seller, a line per package."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class Deal(Stateful):
     account = models.ForeignKey(Account, null=True, on_delete=models.PROTECT)
     # The campaign it was recommended for: an upper storey, so no foreign key.
     campaign_id = models.UUIDField(null=True, db_index=True)
-    # The deal that was given up and whose late (or contradicted) purchase this one keeps.
+    # The deal in whose place this one is: it came to nothing, and its order was corrected, or its late,
+    # contradicted or unknown media buy is kept.
     follows = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="followers")
     requested_by = models.CharField(max_length=80)
     currency = models.CharField(max_length=3)
@@ -69,10 +70,17 @@ class Deal(Stateful):
     valid_actions = models.JSONField(default=list)
     confirmed_at = models.DateTimeField(null=True)
     creative_deadline = models.DateTimeField(null=True)
+    confirmed_gross = models.DecimalField(max_digits=18, decimal_places=4, null=True)  # see orders/amounts.py
     as_of = models.DateTimeField(null=True)
-    # Differences between approved and confirmed, until a person has decided on them.
+    # What departs from what counts as approved, until a person has decided on it.
     differences = models.JSONField(default=list)
     differs = models.BooleanField(default=False)
+    # What people accepted otherwise than it was ordered, and what the deal comes to by that; null: as
+    # ordered, 0: nobody has approved anything of it yet (orders/accepted.py).
+    accepted = models.JSONField(default=list)
+    accepted_gross = models.DecimalField(max_digits=18, decimal_places=4, null=True)
+    # The transaction it came in, in PostgreSQL's word: its lines come in the same (migrations/0014_…).
+    born_in = models.CharField(max_length=48, default="", editable=False)
 
     class Meta:
         ordering = ["-id"]
@@ -202,7 +210,7 @@ class DealLine(models.Model):
         ordering = ["deal", "position"]
         constraints = [
             models.UniqueConstraint(fields=["deal", "position"], name="line_position_once"),
-            models.CheckConstraint(condition=models.Q(budget__gt=0), name="line_budget_positive"),
+            models.CheckConstraint(condition=models.Q(budget__gte=0), name="line_budget_not_negative"),
         ]
         indexes = [
             # Found by the seller's name for it (search.py).
@@ -224,11 +232,26 @@ class DealMirror(models.Model):
     deal = models.OneToOneField(Deal, primary_key=True, on_delete=models.PROTECT, related_name="mirror")
     due_at = models.DateTimeField(null=True)  # null: over, nothing more is asked
     lease_until = models.DateTimeField(null=True)
-    failures = models.PositiveSmallIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
     unread = models.TextField(blank=True)  # why the latest reading told nothing
+    # Moments and a revision that the seller states of the media buy and nobody can read, by their AdCP names,
+    # as stated.
+    as_stated = models.JSONField(default=dict)
     asked_at = models.DateTimeField(null=True)
     stated_at = models.DateTimeField(null=True)
     read_at = models.DateTimeField(null=True)
+    # Completed changes (ids) that only news older than ours shows, and about which people are asked in turn.
+    shown_late = models.JSONField(default=list)
+    # Those (ids) that another record than their answer or read back showed: they count.
+    shown = models.JSONField(default=list)
+    # What the seller shows already of changes on their way, as differences that nobody is asked about.
+    awaited = models.JSONField(default=list)
+    # Readings in a row, asked for after the newest answer, that tell of a state before it: how many, when the
+    # latest was asked for, and its revision.
+    older_reads = models.PositiveSmallIntegerField(default=0)
+    older_asked_at = models.DateTimeField(null=True)
+    older_revision = models.PositiveIntegerField(null=True)
+    restarted = models.TextField(blank=True)  # that its seller was believed to have begun anew, in words
     # Whether the seller calls its delivery figures final; null: not asked, or it does not say.
     final = models.BooleanField(null=True)
 

@@ -1,17 +1,20 @@
-"""Products as sellers offered them, read from get_products: stated facts only, nothing guessed.
+"""Products as sellers offered them, read from get_products: stated facts, and what follows from them.
 
-Source: AdCP core/product, core/pricing-option, core/delivery-forecast.
+Channels are optional; where a product states none they are read from its properties or formats, within what
+was asked for, and marked as inferred. Source: AdCP core/product, core/pricing-option, core/delivery-forecast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from tasks_app.adcp.envelopes import parse_time
+from tasks_app.adcp.values import parse_time
+from tasks_app.desk import text
 from tasks_app.money import decimal_of
 from tasks_app.sellers.models import Seller
 
@@ -19,16 +22,55 @@ _UNITS_PER_RATE = {"cpm": 1000, "vcpm": 1000}
 _MAX_UNITS = Decimal(10) ** 18
 _MAX_ID = 255
 _MAX_LISTED = 50
+# Amounts of a pricing option, by their AdCP names.
+_MINIMUM, _GUIDANCE = "min_spend_per_package", "price_guidance"
+_PRICES = ("fixed_price", "floor_price", _GUIDANCE)
+
+
+# The channels that a kind of property, and the beginning of a format's name, can be.
+_OF_PROPERTIES: Mapping[str, tuple[str, ...]] = {
+    "website": ("display", "olv"),
+    "mobile_app": ("display", "olv"),
+    "desktop_app": ("display", "olv"),
+    "ctv_app": ("ctv",),
+    "dooh": ("dooh",),
+    "podcast": ("podcast",),
+    "radio": ("radio",),
+    "linear_tv": ("linear_tv",),
+    "streaming_audio": ("streaming_audio",),
+    "ai_assistant": ("sponsored_intelligence",),
+}
+_OF_FORMATS: Mapping[str, tuple[str, ...]] = {
+    "video": ("olv", "ctv", "linear_tv"),
+    "audio": ("streaming_audio", "podcast", "radio"),
+    "dooh": ("dooh",),
+    "display": ("display",),
+    "image": ("display",),
+    "html": ("display",),
+    "native": ("display",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """One product of an answer that cannot be offered at all, and why."""
+
+    seller: Seller
+    product: str
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """One product under one of its pricing options. `rate` is the fixed price, or the bid we would make."""
+    """One product under one of its pricing options. `rate` is the fixed price (None where nobody can read it,
+    and nothing is bid then either), or the bid we would make; `inferred_from` says where the channels come
+    from that the seller did not state."""
 
     seller: Seller
     product: Mapping[str, Any]
     option: Mapping[str, Any]
     channels: tuple[str, ...]
+    inferred_from: str
     model: str
     currency: str
     rate: Decimal | None
@@ -45,6 +87,20 @@ class Offer:
         return str(self.product.get("name") or self.product_id)
 
     @property
+    def terms(self) -> dict[str, Any]:
+        """What the seller states besides the price, and amounts of the option that nobody can read."""
+        unread = {
+            name: said for name, value in _amounts(self.option).items() if (said := _unread_amount(value))
+        }
+        return {**terms_of(self.product, self.expires_at), **({"as_stated": unread} if unread else {})}
+
+    @property
+    def price_unread(self) -> str:
+        """The price as it is stated, where there is one that nobody can read; else empty."""
+        amounts = _amounts(self.option)
+        return next((said for name in _PRICES if (said := _unread_amount(amounts.get(name)))), "")
+
+    @property
     def guaranteed(self) -> bool:
         return self.product.get("delivery_type") == "guaranteed"
 
@@ -57,15 +113,74 @@ class Offer:
         return bought.quantize(Decimal("0.1")) if bought < _MAX_UNITS else None
 
 
-def offers(seller: Seller, products: object, ceilings: Mapping[str, Decimal]) -> Iterator[Offer]:
-    """Every product and pricing option of an answer that can be read, and ordered by its ids, at all."""
+def offers(
+    seller: Seller, products: object, ceilings: Mapping[str, Decimal], *, asked: Sequence[str] = ()
+) -> Iterator[Offer]:
+    """Every product and pricing option of an answer that can be read, and ordered by its ids, at all.
+    `asked`: the channels that the request was limited to."""
     for product in products if isinstance(products, list) else []:
-        if not isinstance(product, dict) or not _is_id(product.get("product_id")):
-            continue
-        options = product.get("pricing_options")
-        for option in options if isinstance(options, list) else []:
-            if isinstance(option, dict) and _is_id(option.get("pricing_option_id")):
-                yield _offer(seller, product, option, ceilings)
+        options = _options(product)
+        channels = _channels(product, asked) if options else ((), "")  # once for all of them
+        for option in options:
+            yield _offer(seller, product, option, ceilings, channels)
+
+
+def left_out(seller: Seller, products: object) -> Iterator[LeftOut]:
+    """The products of an answer that `offers` cannot read, each with the reason."""
+    for product in products if isinstance(products, list) else []:
+        if not _options(product):
+            named = product.get("product_id") if isinstance(product, dict) else None
+            why = "has no pricing option with a usable id" if _is_id(named) else "has no usable product_id"
+            yield LeftOut(seller=seller, product=str(named or "a product")[:_MAX_ID], why=why)
+
+
+def channels_asked(request: Mapping[str, Any]) -> tuple[str, ...]:
+    """The channels that a get_products request was limited to; empty for all."""
+    filters = request.get("filters")
+    return _texts(filters.get("channels")) if isinstance(filters, dict) else ()
+
+
+def _options(product: object) -> list[Mapping[str, Any]]:
+    if not isinstance(product, dict) or not _is_id(product.get("product_id")):
+        return []
+    return [one for one in _dicts(product.get("pricing_options")) if _is_id(one.get("pricing_option_id"))]
+
+
+def _channels(product: Mapping[str, Any], asked: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """The product's channels, and where they were read from when it states none."""
+    stated = _texts(product.get("channels"))
+    if stated:
+        return stated, ""
+    for found, source in ((_of_properties(product), "its properties"), (_of_formats(product), "its formats")):
+        if found:
+            return tuple(one for one in asked if one in found) or tuple(sorted(found)), source
+    return tuple(asked), "what was asked for" if asked else ""
+
+
+def _of_properties(product: Mapping[str, Any]) -> set[str]:
+    found: set[str] = set()
+    for name in ("publisher_properties", "properties"):
+        for one in _dicts(product.get(name)):
+            found.update(
+                _texts(one.get("supported_channels")) or _OF_PROPERTIES.get(str(one.get("property_type")), ())
+            )
+    return found
+
+
+def _of_formats(product: Mapping[str, Any]) -> set[str]:
+    named = [one.get("format_kind") for one in _dicts(product.get("format_options"))]
+    named += [one.get("id") for one in _dicts(product.get("format_ids"))]
+    named += _texts(product.get("format_ids"))
+    beginnings = {re.split(r"[^a-z]", str(name).lower())[0] for name in named if name}
+    return {channel for one in beginnings for channel in _OF_FORMATS.get(one, ())}
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _is_id(value: object) -> bool:
@@ -73,24 +188,43 @@ def _is_id(value: object) -> bool:
 
 
 def _offer(
-    seller: Seller, product: Mapping[str, Any], option: Mapping[str, Any], ceilings: Mapping[str, Decimal]
+    seller: Seller,
+    product: Mapping[str, Any],
+    option: Mapping[str, Any],
+    ceilings: Mapping[str, Decimal],
+    read: tuple[tuple[str, ...], str],
 ) -> Offer:
     model = str(option.get("pricing_model", ""))
-    fixed = decimal_of(option.get("fixed_price"))
-    minimum = decimal_of(option.get("min_spend_per_package"))
-    channels = product.get("channels")
+    is_fixed = option.get("fixed_price") is not None
+    minimum = decimal_of(option.get(_MINIMUM))
+    channels, inferred_from = read
     return Offer(
         seller=seller,
         product=product,
         option=option,
-        channels=tuple(c for c in channels if isinstance(c, str)) if isinstance(channels, list) else (),
+        channels=channels,
+        inferred_from=inferred_from,
         model=model,
         currency=str(option.get("currency", "")),
-        rate=fixed if fixed is not None else _bid(option, ceilings.get(model)),
-        is_fixed=fixed is not None,
+        rate=decimal_of(option["fixed_price"]) if is_fixed else _bid(option, ceilings.get(model)),
+        is_fixed=is_fixed,
         minimum=minimum if minimum is not None and minimum > 0 else None,
         expires_at=parse_time(product.get("expires_at")),
     )
+
+
+def _amounts(option: Mapping[str, Any]) -> dict[str, Any]:
+    """What the option states in money, by its AdCP names."""
+    guidance = option.get("price_guidance")
+    median = guidance.get("p50") if isinstance(guidance, dict) else guidance
+    return {
+        **{name: option.get(name) for name in ("fixed_price", "floor_price", _MINIMUM)},
+        _GUIDANCE: median,
+    }
+
+
+def _unread_amount(value: object) -> str:
+    return "" if value is None or decimal_of(value) is not None else text.stated(value)
 
 
 def _bid(option: Mapping[str, Any], ceiling: Decimal | None) -> Decimal | None:
@@ -115,11 +249,13 @@ def forecast_of(product: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def terms_of(product: Mapping[str, Any], expires_at: datetime | None) -> dict[str, Any]:
-    """Cancellation, measurement and hold as the seller states them, and what approval policies judge by."""
+    """Cancellation, measurement and hold as the seller states them, also a hold until what is no moment, and
+    what approval policies judge by."""
     names = ("cancellation_policy", "measurement_terms", "delivery_measurement", "creative_policy")
     terms = {name: product[name] for name in names if isinstance(product.get(name), dict)}
-    if expires_at is not None:
-        terms["hold_expires_at"] = expires_at.isoformat()
+    until = expires_at.isoformat() if expires_at is not None else text.stated(product.get("expires_at"))
+    if until:
+        terms["hold_expires_at"] = until
     return {**terms, **_judged_by(product)}
 
 
@@ -127,8 +263,7 @@ def _judged_by(product: Mapping[str, Any]) -> dict[str, Any]:
     """Policies the seller enforces, regulated categories of what is bundled into the product, and what about
     it is not done by itself; only what is stated. Source: AdCP core/product (`enforced_policies`,
     `included_signals`, `material_submission`, `allowed_actions`)."""
-    signals = product.get("included_signals")
-    bundled = [one for one in signals if isinstance(one, dict)] if isinstance(signals, list) else []
+    bundled = _dicts(product.get("included_signals"))
     stated = {
         "enforced_policies": _ids(product.get("enforced_policies")),
         "policy_categories": sorted({c for one in bundled for c in _ids(one.get("policy_categories"))}),
@@ -144,5 +279,4 @@ def _ids(value: object) -> list[str]:
 
 def _changes_need_approval(actions: object) -> bool:
     """Whether some action on what is bought is had in no other way than by the seller's approval."""
-    listed = [one for one in actions if isinstance(one, dict)] if isinstance(actions, list) else []
-    return any(one.get("modes") == ["requires_approval"] for one in listed)
+    return any(one.get("modes") == ["requires_approval"] for one in _dicts(actions))

@@ -1,65 +1,102 @@
-"""What the end of an operation does to its deal: once, in the commit that publishes the operation."""
+"""What the end of a purchase does to its deal: once, in the commit that publishes the operation."""
 
 from __future__ import annotations
 
 import uuid
-from typing import Any
+
+from django.db.models import Q
 
 from orders import questions
 from orders.booking import confirmed_by, deal_confirm
-from orders.confirmation import mirror
-from orders.conflicts import second_buy
-from orders.models import LIVE, Deal, DealStatus
-from orders.services import deal_locked, deal_withdraw_held, purchase_of
-from tasks_app.jobs.models import Job, JobStatus
-from tasks_app.jobs.over import on_job_ended
+from orders.calling_off import deals_call_off
+from orders.conflicts import another_bought, buys_another
+from orders.following import OVER, bought_by, twice
+from orders.lifetimes import ended_as_anothers, late_ask
+from orders.models import CONFIRMED, Deal, DealStatus
+from orders.seller_state import deal_refresh
+from orders.services import deal_locked
+from tasks_app import clock
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.jobs.models import Job
+from tasks_app.jobs.over import job_ender, on_job_ended, step_skipper
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.notifications.services import About, notify
-from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.conflicts import conflict_reopen
+from tasks_app.operations.converge import on_late_result
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.publish import on_settled
-from tasks_app.people.actors import SYSTEM
+from tasks_app.people.roles import STEER_JOB, SUBMIT_CAMPAIGN
+
+_ENDS_JOBS = (STEER_JOB, SUBMIT_CAMPAIGN)  # a job, or the campaign that it is of
 
 
 def register() -> None:
     """Called when the application starts."""
     on_settled(_settled)
-    on_job_ended(_booking_ended, recipe="book_deal")
+    on_late_result(_learnt)
+    on_job_ended(booking_ended, recipe="book_deal")
 
 
-def _booking_ended(job: Job) -> None:
-    """Nothing was sent for a deal whose booking failed: the approved deal is called off, with the reason."""
-    if job.status == JobStatus.COMPLETED:
-        return
-    deal = deal_locked(uuid.UUID(job.inputs["deal_id"]))
-    if deal.status == DealStatus.ACCEPTED:
-        transition(deal, DealStatus.CANCELLED, actor=SYSTEM, reason=job.error[:500])
-        deal_withdraw_held(deal=deal, reason=job.error[:500])
+def booking_ended(job: Job) -> None:
+    """A deal whose booking is over without having been sent is called off, with the reason, and so is what
+    people are asked about it: nobody else books it."""
+    reason = job.error or f"{job.reference} has ended without buying it"
+    deal = uuid.UUID(job.inputs["deal_id"])
+    actor = step_skipper(job, "buy") or job_ender(job)
+    deals_call_off([deal], reason=reason, actor=actor, rights=_ENDS_JOBS)
 
 
 def _settled(operation: Operation) -> None:
-    if operation.subject_type != "deal" or operation.subject_id is None:
+    if _is_purchase(operation) and operation.subject_id is not None:
+        _purchase_ended(deal_locked(operation.subject_id), operation)
+
+
+def _learnt(operation: Operation) -> None:
+    """What was bought is named after the purchase's end was published: the deal that holds it, or that keeps
+    it in its place, learns it. Where that one was refused meanwhile, or holds another, people say what
+    becomes of it."""
+    named = (operation.result or {}).get("media_buy_id")
+    if not _is_purchase(operation) or operation.subject_id is None or not named:
+        return
+    whose = Q(pk=operation.subject_id) | Q(follows=operation.subject_id)
+    nameless = Deal.objects.filter(whose, status__in=CONFIRMED, media_buy_id="").order_by("pk").first()
+    if nameless is not None:
+        deal_refresh(deal_id=nameless.pk, buy=operation.result or {}, asked_at=clock.now(), whole=True)
         return
     deal = deal_locked(operation.subject_id)
-    if operation.task_type == "create_media_buy":
-        _purchase_ended(deal, operation)
-    elif operation.task_type == "update_media_buy" and operation.status == O.COMPLETED:
-        _change_done(deal, operation)
-    elif operation.request.get("canceled") is True:
-        _still_there(deal, operation)
+    asked = Approval.objects.filter(kind=questions.LATE, subject_id=deal.pk, status=ApprovalStatus.OPEN)
+    if operation.status != O.COMPLETED:
+        return
+    if buys_another(deal, operation):
+        another_bought(deal, operation)
+    elif deal.status in OVER and not asked.exists():
+        late_ask(deal, operation)
+
+
+def _is_purchase(operation: Operation) -> bool:
+    return operation.subject_type == "deal" and operation.task_type == "create_media_buy"
 
 
 def _purchase_ended(deal: Deal, operation: Operation) -> None:
-    if operation.status == O.COMPLETED and (operation.overdue_at or deal.status != DealStatus.BOOKING):
-        questions.ask_late_completion(deal, operation)
+    if operation.attempts == 0:
+        questions.withdraw_booking_question(deal, "Its purchase was withdrawn")
+    is_late = operation.overdue_at is not None or deal.status != DealStatus.BOOKING
+    if operation.status == O.COMPLETED and is_late:
+        late_ask(deal, operation)
     elif deal.status != DealStatus.BOOKING:
         return
-    elif operation.status == O.COMPLETED:
-        deal_confirm(deal=deal, operation=operation)
-    else:
+    elif operation.status != O.COMPLETED:
         _purchase_lost(deal, operation)
+    elif not ended_as_anothers(deal, operation):
+        _bought(deal, operation)
+
+
+def _bought(deal: Deal, operation: Operation) -> None:
+    """Where what runs in its place was adopted meanwhile, and this is another media buy, there are two:
+    people say which one is kept."""
+    if twice(deal, bought_by(operation)):
+        late_ask(deal, operation)
+    else:
+        deal_confirm(deal=deal, operation=operation)
 
 
 def _purchase_lost(deal: Deal, operation: Operation) -> None:
@@ -74,61 +111,3 @@ def _purchase_lost(deal: Deal, operation: Operation) -> None:
         reason=f"{deal.seller}: {why}"[:500],
         metadata={"operation": operation.reference, "operation_status": operation.status},
     )
-
-
-def _is_anothers(deal: Deal, operation: Operation) -> bool:
-    """Whether it cancels a media buy that is not the one the deal holds."""
-    return bool(deal.media_buy_id) and operation.request.get("media_buy_id") != deal.media_buy_id
-
-
-def _still_there(deal: Deal, operation: Operation) -> None:
-    """The seller has not cancelled what we asked it to cancel: the question is open again."""
-    if _is_anothers(deal, operation):
-        _not_cancelled(deal, operation)
-    elif deal.status in LIVE and deal.differences:
-        Deal.objects.filter(pk=deal.pk).update(differs=True)
-        questions.ask_booked_differently(deal)
-    elif deal.status in (DealStatus.BOOKING, DealStatus.FAILED):
-        questions.ask_late_completion(deal, purchase_of(deal))
-    elif deal.status != DealStatus.CANCELLED:
-        _not_cancelled(deal, operation)
-
-
-def _not_cancelled(deal: Deal, operation: Operation) -> None:
-    """A media buy that nobody wants stays at the seller, and costs money until somebody there ends it."""
-    named = operation.request.get("media_buy_id")
-    notify(
-        kind="buy_not_cancelled",
-        title=f"{deal.seller} has not cancelled {named}",
-        body=f"Write to the seller. {deal.reference}, {operation.reference}: "
-        f"{operation.message or operation.status}",
-        level="alarm",
-        about=About(type="deal", id=deal.pk),
-        team=deal.team,
-        key=f"buy_not_cancelled:{operation.pk}",
-    )
-    contradicted = Conflict.objects.filter(operation__subject_id=deal.pk, resolved_at__isnull=False)
-    for conflict in contradicted:
-        if named in (second_buy(conflict), deal.media_buy_id):
-            conflict_reopen(conflict_id=conflict.pk, why=f"{named} was not cancelled")
-
-
-def _change_done(deal: Deal, operation: Operation) -> None:
-    result: dict[str, Any] = operation.result or {}
-    told = mirror(result)
-    told.pop("media_buy_id", None)
-    if operation.request.get("canceled") is True and _is_anothers(deal, operation):
-        return
-    if operation.request.get("canceled") is True and DealStatus.CANCELLED in deal.declared().targets(
-        deal.status
-    ):
-        transition(
-            deal,
-            DealStatus.CANCELLED,
-            actor=confirmed_by(operation),
-            reason="The seller cancelled it as asked",
-            metadata={"operation": operation.reference},
-            changes={**told, "differs": False},
-        )
-        return
-    Deal.objects.filter(pk=deal.pk).update(**told)

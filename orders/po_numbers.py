@@ -1,21 +1,26 @@
-"""A purchase-order number used again for the same seller and account.
+"""A purchase-order number used again for the same seller and account, or one that looks the same.
 
 The very same order asked for again is answered with the first one; another one is a person's to allow, since
-one purchase order may cover many orders. Orders that came to nothing do not count. Source: document 000
-("Idempotency").
+one purchase order may cover many orders. Orders that came to nothing, or whose deal was given up or cancelled
+since, do not count, unless a later deal holds what they bought. Source: document 000 ("Idempotency").
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from orders.models import Deal
+from django.db.models import Exists, OuterRef
+
+from orders.models import Deal, DealStatus
+from tasks_app.alike import alike_digest
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.sellers.models import Account
 
 _NOTHING = (OperationStatus.FAILED, OperationStatus.REJECTED, OperationStatus.CANCELED)
+_OVER = (DealStatus.FAILED, DealStatus.CANCELLED, DealStatus.EXPIRED)
 # What is ours, or about the call: two orders that differ in nothing else are the same.
 _OURS = frozenset(
     {"adcp_version", "adcp_major_version", "idempotency_key", "push_notification_config", "context"}
@@ -23,19 +28,27 @@ _OURS = frozenset(
 
 
 def orders_under(*, account: Account, po_number: str) -> list[Operation]:
-    """The purchases under a purchase-order number with one account, the oldest first; the account is held
-    until the caller's commit, so that of two at once the later sees the earlier."""
+    """The purchases that stand under a purchase-order number with one account, or under one that people could
+    not tell from it, the oldest first; the account is held until the caller's commit, so that of two at once
+    the later sees the earlier."""
     Account.objects.select_for_update(no_key=True).get(pk=account.pk)
-    known = Operation.objects.filter(
-        account=account, task_type="create_media_buy", request__po_number=po_number
-    )
-    return list(known.exclude(status__in=_NOTHING).select_related("seller", "account").order_by("id"))
+    known = Operation.objects.filter(account=account, po_alike=alike_digest(po_number))
+    found = list(known.select_related("seller", "account").order_by("id"))
+    deals = {one.subject_id for one in found if one.subject_type == "deal" and one.subject_id}
+    over, held = _over(deals), _held(deals)
+    return [
+        one
+        for one in found
+        if (one.subject_id in held if one.status in _NOTHING else one.subject_id not in over)
+    ]
 
 
 def the_same_order(operations: Sequence[Operation], sent: Mapping[str, Any]) -> Operation | None:
-    """The purchase among `operations` whose request is `sent`, apart from what is ours; None: another."""
+    """The purchase among `operations` whose request is `sent`, apart from what is ours; None: another, or one
+    that came to nothing by its seller's answer, and yet a deal holds what it bought."""
     wanted = _essence(sent)
-    return next((one for one in operations if _essence(one.request) == wanted), None)
+    alive = (one for one in operations if one.status not in _NOTHING)
+    return next((one for one in alive if _essence(one.request) == wanted), None)
 
 
 def others_of(deal: Deal, purchase: Operation) -> list[Operation]:
@@ -44,6 +57,25 @@ def others_of(deal: Deal, purchase: Operation) -> list[Operation]:
         return []
     found = orders_under(account=purchase.account, po_number=purchase.request["po_number"])
     return [one for one in found if one.subject_id != deal.pk]
+
+
+def _over(deals: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Those of `deals` that ended without media and whose purchase no later deal keeps."""
+    ended = set(Deal.objects.filter(pk__in=deals, status__in=_OVER).values_list("pk", flat=True))
+    if not ended:
+        return ended
+    followers = dict(Deal.objects.filter(follows__in=ended).values_list("pk", "follows_id"))
+    kept = followers.keys() - _over(followers.keys())
+    return ended - {followers[pk] for pk in kept}
+
+
+def _held(deals: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Those of `deals` whose media buy a later deal holds, one that bought nothing itself."""
+    own = Operation.objects.filter(
+        task_type="create_media_buy", subject_type="deal", subject_id=OuterRef("pk")
+    )
+    followers = Deal.objects.filter(~Exists(own), follows__in=deals).exclude(status__in=_OVER)
+    return {pk for pk in followers.values_list("follows_id", flat=True) if pk is not None}
 
 
 def _essence(request: Mapping[str, Any]) -> str:

@@ -7,11 +7,13 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import QuerySet, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import QuerySet
 
+from orders.amounts import UNAPPROVED, gross, is_unapproved
+from orders.coming import coming_by
+from orders.flights import Flight as Whole
 from orders.models import CONFIRMED, LIVE, UNDECIDED, UNSETTLED, Deal, DealStatus
-from tasks_app.adcp.envelopes import parse_time
+from tasks_app.adcp.values import parse_time
 from tasks_app.approvals.policies import Facts
 from tasks_app.approvals.policy_models import PolicyRule
 from tasks_app.approvals.splitting import Flight, Neighbour
@@ -22,25 +24,37 @@ _REACH = timedelta(days=366)
 _ORDERED = (*CONFIRMED, DealStatus.ACCEPTED, DealStatus.BOOKING)
 
 
-def deal_facts(deal: Deal, rules: frozenset[PolicyRule], *, approved: Decimal | None = None) -> Facts:
+def deal_facts(
+    deal: Deal,
+    rules: frozenset[PolicyRule],
+    *,
+    approved: Decimal | None = None,
+    flight: Whole | None = None,
+) -> Facts:
     """The deal as policies of `rules` see it. `approved`: what was approved before, where the question
-    changes that. Other deals are looked at only where a rule judges by them."""
+    changes that; `flight`: the one it would have then. Other deals are looked at only where a rule judges by
+    them."""
+    whole = flight or Whole(start=deal.start_at, end=deal.end_at)
+    runs = Flight(start=whole.start, end=whole.end)
     return Facts(
         approved=approved,
         first_order=PolicyRule.FIRST_ORDER in rules and _is_first(deal),
         categories=frozenset(_categories(deal)),
         manual=tuple(_manual(deal)),
-        flight=Flight(start=deal.start_at, end=deal.end_at),
-        neighbours=tuple(_neighbours(deal)) if PolicyRule.SPLITTING in rules else (),
+        flight=runs,
+        neighbours=tuple(_neighbours(deal, runs)) if PolicyRule.SPLITTING in rules else (),
         hold_until=parse_time(deal.terms.get("hold_expires_at")) if deal.status in UNDECIDED else None,
         hours=hours_of(deal.seller.business_hours),
     )
 
 
 def _is_first(deal: Deal) -> bool:
-    """Whether the team has ordered nothing from this seller yet, this deal itself included."""
+    """Whether the team has ordered nothing from this seller yet, but for the deal itself until it is booked;
+    what was adopted counts once it is approved."""
+    if deal.status in CONFIRMED and not is_unapproved(deal):
+        return False
     ordered = Deal.objects.filter(team=deal.team_id, seller=deal.seller_id, status__in=_ORDERED)
-    return not ordered.exists()
+    return not ordered.exclude(pk=deal.pk).exclude(differences__contains=[{"field": UNAPPROVED}]).exists()
 
 
 def _categories(deal: Deal) -> Iterator[str]:
@@ -69,24 +83,25 @@ def _why_manual(guaranteed: bool, is_fixed: bool, terms: Mapping[str, Any]) -> I
         yield "is changed only with the seller’s approval"
 
 
-def _neighbours(deal: Deal) -> Iterator[Neighbour]:
-    """Open and booked deals of the same advertiser with the same seller, near this one's flight."""
+def _neighbours(deal: Deal, flight: Flight) -> Iterator[Neighbour]:
+    """Open and booked deals of the same advertiser with the same seller, near its flight, with what
+    changes on their way bring."""
     same: QuerySet[Deal] = Deal.objects.filter(
         advertiser=deal.advertiser_id,
         seller=deal.seller_id,
         status__in=(*UNSETTLED, *LIVE),
-        start_at__lte=deal.end_at + _REACH,
-        end_at__gte=deal.start_at - _REACH,
+        start_at__lte=flight.end + _REACH,
+        end_at__gte=flight.start - _REACH,
     ).exclude(pk=deal.pk)
-    gross = Sum(Coalesce("lines__confirmed_budget", "lines__budget"))
-    rows = same.order_by("start_at", "id").annotate(gross=gross)
-    for reference, start, end, total, currency in rows.values_list(
-        "reference", "start_at", "end_at", "gross", "currency"
+    rows = same.order_by("start_at", "id").annotate(gross=gross())
+    coming = coming_by(same)
+    for pk, reference, start, end, total, currency in rows.values_list(
+        "pk", "reference", "start_at", "end_at", "gross", "currency"
     ):
         yield Neighbour(
             reference=reference,
             flight=Flight(start=start, end=end),
-            amount=total or Decimal(0),
+            amount=(total or Decimal(0)) + coming.get(pk, Decimal(0)),
             currency=currency,
         )
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from orders.confirmation import TOTAL, differences
+from orders.accepted import departures_known
+from orders.amounts import BUDGET, PACKAGE, TOTAL, departs_by, is_unapproved, line_amounts, unstated
+from orders.confirmation import differences
+from orders.departures import BEYOND, CURRENCY, MANY, STATED
 from orders.models import CONFIRMED, UNDECIDED, Deal, DealLine, DealMirror, DealStatus
 from orders.questions import DIFFERENT
 from orders.selectors import DealRows, deal_names
+from tasks_app import days
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.desk import terms, text
 from tasks_app.desk.items import joined, lowered, plural
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
+from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.presenters import operation_next
@@ -28,10 +33,11 @@ _OWN_GLYPHS = {S.FAILED: "failed", S.CANCELLED: "stopped", S.EXPIRED: "stopped"}
 
 @dataclass(frozen=True, kw_only=True)
 class LineRow:
-    """One package: what was approved beside what the seller confirmed. `departures` are whole sentences,
-    `budget_change` the money ("−3,500.00, −5.7 %"); amounts in the deal's currency."""
+    """One package: what was approved, or accepted since, beside what the seller confirmed. `other` are whole
+    sentences, `budget_change` the money ("−3,500.00, −5.7 %"); amounts in the deal's currency."""
 
     line: DealLine
+    approved: Decimal
     rate: str
     basis: str
     units: str
@@ -78,6 +84,11 @@ class DealGroup:
         return self.deal.status in UNDECIDED
 
     @property
+    def unapproved(self) -> bool:
+        """Adopted, and nobody has approved it yet."""
+        return is_unapproved(self.deal)
+
+    @property
     def unconfirmed(self) -> str:
         """What stands where the seller has confirmed no amount."""
         if self.deal.media_buy_id:
@@ -91,7 +102,8 @@ def deal_group(deal: Deal, rows: DealRows, decisions: Mapping[uuid.UUID, Sequenc
     purchase = rows.purchase(deal)
     found = tuple(_line_row(deal, line, purchase) for line in lines)
     gross = rows.gross.get(deal.pk)
-    asked = _asked_about(deal, rows) if any(row.differs for row in found) else None
+    departs = bool(deal.accepted) or is_unapproved(deal) or any(row.differs for row in found)
+    asked = _asked_about(deal, rows) if departs else None
     return DealGroup(
         deal=deal,
         link=link_to(Deal, deal.pk),
@@ -129,31 +141,57 @@ def change_words(approved: Decimal, confirmed: Decimal, currency: str) -> str:
 
 def departure_sentences(group: DealGroup) -> list[str]:
     """Every departure in words, for the banner."""
-    many = len(group.rows) > 1
-    said = []
+    deal, many = group.deal, len(group.rows) > 1
+    said = ["nobody has approved it yet"] if group.unapproved else []
     for row in group.rows:
         where = f"{row.line.product_name}: " if many else ""
-        if row.budget_change:
-            confirmed = text.amount(row.line.confirmed_budget, group.deal.currency)
-            approved = text.amount(row.line.budget, group.deal.currency)
-            said.append(f"{where}budget {confirmed} for {approved} ({row.budget_change.partition(', ')[2]})")
+        if row.budget_change and row.line.confirmed_budget is not None:
+            said.append(f"{where}{_budget_words(row.approved, row.line.confirmed_budget, deal.currency)}")
         said += [f"{where}{other}" for other in row.other]
-    for found in group.deal.differences:
-        if found["field"] == TOTAL:
-            amounts = [text.amount(found[side], group.deal.currency) for side in ("confirmed", "approved")]
+    for found in deal.differences or deal.accepted:
+        if found["field"] == BUDGET and not deal.differences:
+            where = f"{found['product']}: " if many else ""
+            before, after = (decimal_of(found[side]) or Decimal(0) for side in ("approved", "confirmed"))
+            said.append(f"{where}{_budget_words(before, after, deal.currency)}")
+        elif found["field"] == TOTAL:
+            amounts = [_amount_stated(found[side], deal.currency) for side in ("confirmed", "approved")]
             said.append(f"in all {' for '.join(amounts)}")
+        elif found["field"] == CURRENCY:
+            said.append(f"in {found['confirmed']}, not {found['approved']}")
+        elif found["field"] == PACKAGE:
+            amount = _amount_stated(found["confirmed"], deal.currency)
+            which = f"{found['product']} packages" if MANY in found else f"package {found['product']}"
+            said.append(f"{which} for {amount}, which nobody ordered")
+        elif found["field"] == BEYOND:
+            said.append(f"packages {found['confirmed']}")
+        elif found["line"] == 0 and found["field"] in STATED:
+            said.append(f"{found['field'].replace('_', ' ')} {found['confirmed']}, not {found['approved']}")
     return said
 
 
-def departure_words(lines: Sequence[DealLine], deal: Deal) -> str:
-    """with 3,500.00 less and a later start; empty where it was booked as approved."""
+def _budget_words(approved: Decimal, confirmed: Decimal, currency: str) -> str:
+    amounts = f"{text.amount(confirmed, currency)} for {text.amount(approved, currency)}"
+    return f"budget {amounts} ({change_words(approved, confirmed, currency).partition(', ')[2]})"
+
+
+def _amount_stated(value: str, currency: str) -> str:
+    return text.stated(value) if decimal_of(value) is None else text.amount(value, currency)
+
+
+def group_change(group: DealGroup) -> str:
+    """The deal's whole departure in money, empty where there is none, or nothing was approved."""
+    if group.confirmed is None or group.unapproved:
+        return ""
+    return change_words(group.approved, group.confirmed, group.deal.currency)
+
+
+def departure_words(lines: Sequence[DealLine], deal: Deal, ordered: Decimal) -> str:
+    """with 3,500.00 less and a later start; empty where it was booked as approved. `ordered`: what all its
+    packages come to, those among `lines` or not."""
     fields = {found["field"] for found in differences(deal, lines)}
-    changed = sum(
-        (line.confirmed_budget - line.budget for line in lines if line.confirmed_budget is not None),
-        Decimal(0),
-    )
+    changed = departs_by(deal, ordered)
     said = []
-    if "budget" in fields:
+    if changed:
         said.append(f"{text.amount(abs(changed), deal.currency)} {'more' if changed > 0 else 'less'}")
     if "start" in fields:
         late = any(line.confirmed_start_at and line.confirmed_start_at > line.start_at for line in lines)
@@ -167,28 +205,51 @@ def departure_words(lines: Sequence[DealLine], deal: Deal) -> str:
 
 def mirror_facts(deal: Deal) -> list[tuple[str, str]]:
     """What the seller says of the media buy, as facts: label and words."""
-    account = deal.account
+    account, unread = deal.account, unread_of(deal)
     facts = [
-        ("Creatives due", text.moment(deal.creative_deadline) if deal.creative_deadline else ""),
+        ("Creatives due", creatives_due(deal, unread)),
         ("May do", ", ".join(str(action) for action in deal.valid_actions)),
         ("Account", f"{account}, {account.get_status_display()}" if account else "none yet"),
+        ("Amounts", unstated(deal)),
         ("Invoiced to", _invoiced(deal)),
         ("Wire", f"{deal.seller.get_protocol_display()}, webhooks {deal.seller.get_webhook_mode_display()}"),
-        *_reading_facts(deal),
+        *_reading_facts(deal, getattr(deal, "mirror", None)),
+        ("Confirmed", _as_stated(unread, "confirmed_at")),
+        ("State as of", _as_stated(unread, "status_as_of")),
+        ("Revision", _as_stated(unread, "revision")),
         ("Adopted", str(deal.reasons.get("adopted", ""))),
         ("In place of", str(deal.reasons.get("replaces", ""))),
     ]
     return [(label, words) for label, words in facts if words]
 
 
-def _reading_facts(deal: Deal) -> list[tuple[str, str]]:
+def unread_of(deal: Deal) -> dict[str, str]:
+    """What the seller states of a deal's media buy and nobody can read, by its AdCP names, as stated."""
+    kept: DealMirror | None = getattr(deal, "mirror", None)
+    return dict(kept.as_stated) if kept else {}
+
+
+def creatives_due(deal: Deal, unread: Mapping[str, str]) -> str:
+    """Until when creatives are due, as stated where nobody can read it; empty where nothing is stated.
+    `unread`: what nobody can read of its media buy."""
+    said, before = _as_stated(unread, "creative_deadline"), deal.creative_deadline
+    if said and before:
+        return f"{said}, before that {text.moment(before)}"
+    return said or (text.moment(before) if before else "")
+
+
+def _as_stated(unread: Mapping[str, str], name: str) -> str:
+    return f"as stated: {unread[name]}" if name in unread else ""
+
+
+def _reading_facts(deal: Deal, kept: DealMirror | None) -> list[tuple[str, str]]:
     """When the media buy is read again, and why the latest reading told nothing."""
-    kept = DealMirror.objects.filter(pk=deal.pk).first()
     if kept is None:
         return []
     final = {True: "final", False: "not final yet", None: ""}[kept.final]
     return [
         ("Delivery", final if deal.media_buy_status == "completed" else ""),
+        ("Began anew", kept.restarted),
         ("Not read", f"{kept.unread} ({plural(kept.failures, 'time')})" if kept.failures else kept.unread),
         ("Read again", text.moment(kept.due_at) if kept.due_at else ""),
     ]
@@ -224,9 +285,12 @@ def _asked_about(deal: Deal, rows: DealRows) -> Approval | None:
 
 def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow:
     fields = {found["field"] for found in differences(deal, [line])}
-    glyph, word = _line_state(deal, bool(fields), purchase)
+    approved = line_amounts(deal, line).approved
+    departs = any(found["line"] == line.position for found in deal.differences)
+    glyph, word = _line_state(deal, departs, purchase)
     return LineRow(
         line=line,
+        approved=approved,
         rate=_rate(line.rate, deal.currency),
         basis=terms.rate_basis(line.pricing_model, line.is_fixed),
         units=_units(line),
@@ -234,8 +298,8 @@ def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow
         word=word,
         flight=_flight(line.start_at, line.end_at, deal.zone),
         flight_confirmed=_confirmed_flight(deal, line),
-        budget_change=change_words(line.budget, line.confirmed_budget, deal.currency)
-        if "budget" in fields and line.confirmed_budget is not None
+        budget_change=change_words(approved, line.confirmed_budget, deal.currency)
+        if line.confirmed_budget is not None and not is_unapproved(deal)
         else "",
         other=tuple(_departures(deal, line, fields)),
     )
@@ -265,6 +329,9 @@ def _departures(deal: Deal, line: DealLine, fields: Collection[str]) -> Iterable
     if "targeting" in fields:
         confirmed = terms.targeting(line.confirmed_targeting) or "none"
         yield f"targeting {confirmed}, not {terms.targeting(line.targeting)}"
+    for found in departures_known(deal).values():
+        if found["line"] == line.position and found["field"] in STATED:
+            yield f"{found['field'].replace('_', ' ')} {found['confirmed']}, not {found['approved']}"
 
 
 def _notes(deal: Deal, rows: DealRows, purchase: Operation | None) -> Iterable[str]:
@@ -273,6 +340,8 @@ def _notes(deal: Deal, rows: DealRows, purchase: Operation | None) -> Iterable[s
     said = seller_note(deal)
     if said:
         yield said
+    if unstated(deal):
+        yield "states no amounts"
     if deal.status in _OWN_GLYPHS and purchase is not None and purchase.message:
         yield purchase.message[:200]
     for question in rows.open_questions(deal)[:1]:
@@ -295,12 +364,15 @@ def _first_day(start: datetime | None, zone: str) -> str:
 
 
 def _last_day(end: datetime | None, zone: str) -> str:
-    return text.DASH if end is None else _short_day(end - timedelta(microseconds=1), zone)
+    return text.DASH if end is None else _short(days.last_day(end, zone))
 
 
 def _short_day(at: datetime, zone: str) -> str:
-    local = at.astimezone(text.zone_of(zone))
-    return f"{local.day}{text.SPACE}{local:%b}"
+    return _short(days.day_of(at, zone))
+
+
+def _short(day: date) -> str:
+    return f"{day.day}{text.SPACE}{day:%b}"
 
 
 def _units(line: DealLine) -> str:

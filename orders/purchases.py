@@ -6,64 +6,67 @@ Nothing is sent before the decision. What will be sent then is frozen now, and s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from orders.amounts import deal_amounts
 from orders.ask import (
     Ask,
-    AskRefusedError,
     account_of,
     advertisers_of,
     arguments_read,
-    is_in_reach,
+    names_account,
+    only_advertiser,
     refuse,
 )
 from orders.evidence import as_text
 from orders.models import Deal, DealLine
-from orders.offers import Offer, forecast_of, offers, terms_of
+from orders.offers import Offer, forecast_of
 from orders.po_numbers import orders_under, the_same_order
 from orders.questions import ask_deal, ask_po_number
+from orders.request_rules import line_before, offered, purchase_check, purchase_currency
+from orders.rooms import NOTHING, room_problem
 from orders.services import DealDraft, LineDraft, deal_quote, purchase_purpose
-from tasks_app import clock, money
+from tasks_app import clock
 from tasks_app.adcp import requests
-from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.operations.models import Operation
 from tasks_app.operations.ordering import PLACE, Order, order_propose
 from tasks_app.operations.services import Subject
 from tasks_app.people.scope import visible
+from tasks_app.sellers.accounts import account_standing
 from tasks_app.sellers.models import Account
 
 # Stand where the operation's own key, and the account that is found, will.
 _STAND_INS: dict[str, Any] = {"idempotency_key": "0" * 16, "account": {"account_id": "0"}}
-_MOST = Decimal(10) ** 12  # what a budget may come to, and a rate's columns can hold
 _MOST_UNITS = Decimal(10) ** 18
 _OFFERED = "as the seller last offered it"
 _UNHEARD_OF = "never offered to us: the integrator's word alone"
-_LONGEST_ID = 255
-_ANSWERS = 5  # so many of the seller's latest answers are looked through for a product
-_OTHER_FORMS = {
-    "proposal_id": "is not bought here: name the packages with their budgets",
-    "budget_allocation": "is not supported here: give every package its budget",
-}
 
 
-def purchase_ask(ask: Ask) -> Operation:
-    """The deal (`quoted`), the held operation and the approval, in the caller's transaction.
+def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None) -> Operation:
+    """The deal (`quoted`), the held operation and the approval, in the caller's transaction. `in_place_of`:
+    the deal that came to nothing, whose purchase is asked for anew.
 
     The very same order under the same purchase-order number answers the one there is; another one under a
     number that was used asks people about the number first. Raises AskRefusedError and OperationRefusedError.
     """
     wire = arguments_read(requests.CreateMediaBuy, {**_STAND_INS, **ask.arguments})
-    account = _account(ask)
-    known = [_offer(ask, package) for package in wire.packages or ()]
-    currency = _currency(wire, known)
-    _check(wire, known, currency)
+    account = _account(ask, in_place_of)
+    if in_place_of is not None and account.advertiser != in_place_of.advertiser:
+        refuse("arguments.brand.domain", f"is another advertiser than that of {in_place_of.reference}")
+    mine = visible(Operation.objects.all(), ask.user)
+    known = [offered(mine, ask.seller, package) for package in wire.packages or ()]
+    currency = purchase_currency(wire, known, in_place_of)
+    purchase_check(wire, _sold(wire, known, in_place_of), currency)
     earlier = orders_under(account=account, po_number=wire.po_number) if wire.po_number else []
     same = the_same_order(earlier, _essence_of(account, wire))
     if same is not None:
         return same
-    deal = _deal(ask, account, wire, known, currency, start=_start(wire))
+    deal = _deal(ask, account, wire, known, currency, start=_start(wire), lost=in_place_of)
+    no_room = room_problem(deal, deal_amounts(deal).approved, before=NOTHING)
+    if no_room:
+        refuse("arguments.packages", no_room)
     order = Order(
         kind=PLACE,
         purpose=purchase_purpose(deal),  # the booking finds it by this, and releases it
@@ -81,103 +84,33 @@ def purchase_ask(ask: Ask) -> Operation:
     return operation
 
 
-def _account(ask: Ask) -> Account:
-    advertisers = advertisers_of(ask)
+def _account(ask: Ask, lost: Deal | None) -> Account:
+    found = advertisers_of(ask)
+    advertisers = [one for one in found if lost and one == lost.advertiser] or found
     if not advertisers:
         refuse("arguments.brand.domain", "is the brand of none of your teams' advertisers")
+    if not names_account(ask):
+        only_advertiser(advertisers)
     account = account_of(ask, advertisers=advertisers)
     if account.status != Account.Status.ACTIVE:
-        refuse("account", f"the account with {ask.seller} is {account.status}")
+        refuse("account", account_standing(account))
     return account
 
 
-def _offer(ask: Ask, package: requests.PackageRequest) -> Offer | None:
-    """The product as the seller last offered it to the caller's teams; None where it never did."""
-    answered = visible(
-        Operation.objects.filter(
-            seller=ask.seller, task_type="get_products", status=OperationStatus.COMPLETED
-        ),
-        ask.user,
-    )
-    for result in answered.order_by("-id").values_list("result", flat=True)[:_ANSWERS]:
-        for offer in offers(ask.seller, (result or {}).get("products"), {}):
-            if (offer.product_id, offer.option["pricing_option_id"]) == (
-                package.product_id,
-                package.pricing_option_id,
-            ):
-                return offer if package.bid_price is None else replace(offer, rate=package.bid_price)
-    return None
-
-
-def _currency(wire: requests.CreateMediaBuy, known: Sequence[Offer | None]) -> str:
-    """The one currency of the buy: as the products are sold in, or as total_budget says."""
-    said = {offer.currency for offer in known if offer is not None}
-    if wire.total_budget is not None:
-        said.add(wire.total_budget.currency)
-    if len(said) > 1:
-        refuse("arguments.packages", f"one media buy has one currency, these have {', '.join(sorted(said))}")
-    currency = next(iter(said), "")
-    if not money.is_currency(currency):
-        refuse(
-            "arguments.total_budget",
-            "say the amount and currency: these products are not known from get_products",
-        )
-    return currency
-
-
-def _check(wire: requests.CreateMediaBuy, known: Sequence[Offer | None], currency: str) -> None:
-    """Raises AskRefusedError with everything that no person should have to find."""
-    problems = {
-        f"arguments.{name}": why for name, why in _OTHER_FORMS.items() if getattr(wire, name) is not None
-    }
-    for index, (package, offer) in enumerate(zip(wire.packages or (), known, strict=True)):
-        why = _offer_problem(package, offer) or _package_problem(package, currency)
-        if why:
-            problems[f"arguments.packages.{index}"] = why
-    if not is_in_reach(wire.end_time):
-        problems["arguments.end_time"] = "is too far away"
-    total = sum((package.budget or Decimal(0) for package in wire.packages or ()), Decimal(0))
-    if total > _MOST:
-        problems["arguments.packages"] = f"come to more than {_MOST}"
-    if wire.total_budget is not None and wire.total_budget.amount != total:
-        problems["arguments.total_budget.amount"] = f"is not the sum of the packages' budgets, {total}"
-    if problems:
-        raise AskRefusedError(problems)
+def _sold(
+    wire: requests.CreateMediaBuy, known: Sequence[Offer | None], lost: Deal | None
+) -> list[Offer | DealLine | None]:
+    """Each package's product as it is offered, else as it was put to people."""
+    packages = zip(wire.packages or (), known, strict=True)
+    return [offer or (line_before(package, lost) if lost else None) for package, offer in packages]
 
 
 def _start(wire: requests.CreateMediaBuy) -> datetime:
-    """The first moment of the flight. Raises AskRefusedError."""
-    if wire.start_time == "asap":
-        refuse("arguments.start_time", "name the moment: a person approves it, and until then time passes")
-    if wire.start_time <= clock.now():
+    """The first moment of the flight, which is named. Raises AskRefusedError."""
+    start = wire.start_time
+    if isinstance(start, str) or start <= clock.now():
         refuse("arguments.start_time", "has passed")
-    return wire.start_time
-
-
-def _package_problem(package: requests.PackageRequest, currency: str) -> str:
-    budget = package.budget or Decimal(0)
-    if budget <= 0:
-        return "its budget must be above 0"
-    if budget != money.floor_to_unit(budget, currency):
-        return f"its budget is finer than the smallest unit of {currency}"
-    if package.start_time and package.end_time and package.start_time >= package.end_time:
-        return "it ends before it starts"
-    if not is_in_reach(package.start_time, package.end_time):
-        return "its flight is too far away"
-    return ""
-
-
-def _offer_problem(package: requests.PackageRequest, offer: Offer | None) -> str:
-    if max(len(package.product_id), len(package.pricing_option_id)) > _LONGEST_ID:
-        return f"its ids may have {_LONGEST_ID} characters"
-    rate = offer.rate if offer else package.bid_price
-    if rate is not None and not 0 < rate < _MOST:
-        return f"its rate of {rate} cannot be bought at"
-    if offer is not None and offer.minimum is not None and (package.budget or 0) < offer.minimum:
-        return f"its budget is below the seller's minimum of {offer.minimum}"
-    if offer is not None and offer.expires_at is not None and offer.expires_at <= clock.now():
-        return "the offer has expired: ask get_products again"
-    return ""
+    return start
 
 
 def _deal(
@@ -188,10 +121,11 @@ def _deal(
     currency: str,
     *,
     start: datetime,
+    lost: Deal | None,
 ) -> Deal:
     packages = wire.packages or []
     holds = [offer.expires_at for offer in known if offer is not None and offer.expires_at is not None]
-    deal = deal_quote(
+    return deal_quote(
         draft=DealDraft(
             team=account.advertiser.team,
             advertiser=account.advertiser,
@@ -200,24 +134,47 @@ def _deal(
             currency=currency,
             start_at=start,
             end_at=wire.end_time,
-            zone=str(account.reference.get("timezone") or "UTC"),
-            lines=[_line(package, offer) for package, offer in zip(packages, known, strict=True)],
+            zone=lost.zone if lost else str(account.reference.get("timezone") or "UTC"),
+            lines=[_line(package, offer, lost) for package, offer in zip(packages, known, strict=True)],
             terms={"hold_expires_at": min(holds).isoformat()} if holds else {},
             reasons={
                 "lines": [_reason(package, offer) for package, offer in zip(packages, known, strict=True)],
                 "passed_over": [],
                 "asked_for": as_text(dict(ask.arguments)),
+                **({"replaces": lost.reference} if lost else {}),
             },
+            campaign_id=lost.campaign_id if lost else None,
+            follows=lost,
         ),
         actor=ask.user,
         requested_by=ask.user,
-        reason="Asked for through the API",
+        reason=f"{lost.reference}, corrected" if lost else "Asked for through the API",
     )
-    _own_flights(deal, packages)
-    return deal
 
 
-def _line(package: requests.PackageRequest, offer: Offer | None) -> LineDraft:
+def _line(package: requests.PackageRequest, offer: Offer | None, lost: Deal | None = None) -> LineDraft:
+    before = line_before(package, lost) if lost and offer is None else None
+    return _line_again(package, before) if before else _line_anew(package, offer)
+
+
+def _line_again(package: requests.PackageRequest, before: DealLine) -> LineDraft:
+    """As it was put forward, with what was corrected."""
+    budget, rate = package.budget or Decimal(0), package.bid_price or before.rate
+    taken = ("channel", "product_id", "product_name", "pricing_option_id", "pricing_model")
+    kept = ("guaranteed", "ceiling", "minimum", "forecast", "terms")
+    return LineDraft(
+        **{name: getattr(before, name) for name in (*taken, *kept)},
+        is_fixed=before.is_fixed and package.bid_price is None,
+        rate=rate,
+        budget=budget,
+        units=before.units * budget / before.budget if before.units and rate == before.rate else None,
+        targeting=package.targeting_overlay or {},
+        start_at=package.start_time,
+        end_at=package.end_time,
+    )
+
+
+def _line_anew(package: requests.PackageRequest, offer: Offer | None) -> LineDraft:
     budget = package.budget or Decimal(0)
     return LineDraft(
         channel=_channel(offer),
@@ -234,7 +191,9 @@ def _line(package: requests.PackageRequest, offer: Offer | None) -> LineDraft:
         units=_units(offer, budget),
         targeting=package.targeting_overlay or {},
         forecast=forecast_of(offer.product) if offer else {},
-        terms=terms_of(offer.product, offer.expires_at) if offer else {},
+        terms=offer.terms if offer else {},
+        start_at=package.start_time,
+        end_at=package.end_time,
     )
 
 
@@ -258,15 +217,6 @@ def _reason(package: requests.PackageRequest, offer: Offer | None) -> dict[str, 
         "forecast_source": stated or "none stated",
         "facts": _OFFERED if offer else _UNHEARD_OF,
     }
-
-
-def _own_flights(deal: Deal, packages: Sequence[requests.PackageRequest]) -> None:
-    """A package may run in a part of the media buy's flight."""
-    lines = list(deal.lines.all())
-    for line, package in zip(lines, packages, strict=True):
-        line.start_at = package.start_time or line.start_at
-        line.end_at = package.end_time or line.end_at
-    DealLine.objects.bulk_update(lines, ["start_at", "end_at"])
 
 
 def _essence_of(account: Account, wire: requests.CreateMediaBuy) -> dict[str, Any]:

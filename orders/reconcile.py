@@ -3,7 +3,7 @@
 Reading changes nothing, as in `tasks_app.operations.reconcile`. Without ids get_media_buys tells of active
 buys only: the account, all seven statuses and the cursor are given. It also lists what was bought without us;
 what carries our `context` and is no deal's is the loudest alarm. Source: AdCP media-buy/get-media-buys
-"Scope of Results"; adcp.md "Traps seen live".
+"Scope of Results".
 """
 
 from __future__ import annotations
@@ -21,25 +21,40 @@ from asgiref.sync import async_to_sync
 from orders.models import LIVE, Deal, DealLine, DealStatus
 from orders.seller_state import deal_follow
 from tasks_app import clock
+from tasks_app.adcp.account_keys import account_stated
 from tasks_app.adcp.requests import MediaBuyStatus
-from tasks_app.operations.comparison import Finding, Reader, Reading, Settled, Verdict, unnamed_of
+from tasks_app.adcp.types import BUY_GONE
+from tasks_app.adcp.values import identity_of
+from tasks_app.operations.comparison import (
+    Finding,
+    Reader,
+    Reading,
+    Settled,
+    Verdict,
+    refused_of,
+    unnamed_of,
+    unread_of,
+)
 from tasks_app.operations.line import (
     Line,
+    Teams,
     UnreadableError,
     accounts_by_reference,
+    refused_one,
+    teams_of_accounts,
     within,
 )
 from tasks_app.operations.models import OPEN, Operation, OperationStatus
 from tasks_app.operations.reading import reading_line_to
 from tasks_app.operations.services import Subject
+from tasks_app.sellers.accounts import names_another
 from tasks_app.sellers.models import Account, Seller
 
 MEDIA_BUY = "media_buy"
 TOOL = "get_media_buys"
 ALL_STATUSES = sorted(get_args(MediaBuyStatus))
-_OVER_THERE = ("rejected", "canceled")
-_ENDED_THERE = (*_OVER_THERE, "completed")
-_GIVEN_UP = (DealStatus.FAILED, DealStatus.CANCELLED, DealStatus.EXPIRED)
+_ENDED_THERE = (*BUY_GONE, "completed")
+_ENDED_HERE = (DealStatus.FAILED, DealStatus.CANCELLED, DealStatus.EXPIRED, DealStatus.COMPLETED)
 _BUYING = (DealStatus.ACCEPTED, DealStatus.BOOKING)
 # Of media buys that are no deal's, so many are kept in one run; a seller may list a decade of them.
 _MOST_KEPT = 1000
@@ -74,18 +89,19 @@ def media_buy_settle(_seller: Seller, finding: Finding) -> Settled | None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What to ask one seller: `booked` is media_buy_id to account reference, `ours` every media_buy_id that a
-    deal of ours has."""
+    """What to ask one seller: `booked` is media_buy_id to account reference, `teams` to the team whose it is,
+    `ours` every media_buy_id that a deal of ours has."""
 
     seller: Seller
     line: Line
     accounts: list[tuple[dict[str, Any], list[Account]]]
     booked: dict[str, dict[str, Any] | None]
+    teams: dict[str, uuid.UUID]
     ours: frozenset[str]
 
     @property
     def can_ask(self) -> bool:
-        return TOOL in self.seller.tools
+        return self.seller.offers(TOOL)
 
 
 @dataclass(kw_only=True)
@@ -94,23 +110,24 @@ class _Heard:
 
     buys: dict[str, Buy] = field(default_factory=dict)
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
+    refused: dict[str, Teams] = field(default_factory=dict)
+    unread_ids: set[str] = field(default_factory=set)
     unknown: int = 0
     passed_over: int = 0
-    unread: str = ""
+    unread: UnreadableError | None = None
 
 
 def _plan(seller: Seller) -> _Plan:
     named = Deal.objects.filter(seller=seller).exclude(media_buy_id="")
-    live = named.filter(status__in=LIVE)
+    live = list(named.filter(status__in=LIVE).select_related("account"))
     return _Plan(
         seller=seller,
         line=reading_line_to(seller),
         accounts=[
             (json.loads(reference), owners) for reference, owners in accounts_by_reference(seller).items()
         ],
-        booked={
-            d.media_buy_id: d.account.reference if d.account else None for d in live.select_related("account")
-        },
+        booked={d.media_buy_id: d.account.reference if d.account else None for d in live},
+        teams={d.media_buy_id: d.team_id for d in live},
         ours=frozenset(named.values_list("media_buy_id", flat=True)),
     )
 
@@ -125,23 +142,33 @@ async def _hear(plan: _Plan, limit_s: float) -> _Heard:
         if plan.can_ask:
             await within(limit_s, _ask(plan, heard))
     except UnreadableError as error:
-        heard.unread = str(error)
+        heard.unread = error
     return heard
 
 
 async def _ask(plan: _Plan, heard: _Heard) -> None:
+    """An account, or a media buy, that the seller refuses to tell of leaves the others readable."""
     for reference, owners in plan.accounts:
-        await _listed(plan, heard, {"account": reference}, owners)
+        try:
+            await _listed(plan, heard, {"account": reference}, owners)
+        except UnreadableError as error:
+            last, teams = len(heard.refused) + 1 == len(plan.accounts), teams_of_accounts(owners)
+            refused_one(error, heard.refused, account=reference, teams=teams, last=last)
     for media_buy_id in [one for one in plan.booked if one not in heard.buys]:
-        await _looked_up(plan, heard, media_buy_id)
+        try:
+            await _looked_up(plan, heard, media_buy_id)
+        except UnreadableError as error:
+            account, teams = plan.booked[media_buy_id], {plan.teams[media_buy_id]}
+            refused_one(error, heard.refused, account=account, teams=teams, last=False)
+            heard.unread_ids.add(media_buy_id)
 
 
 async def _listed(plan: _Plan, heard: _Heard, narrowed: dict[str, Any], owners: list[Account]) -> None:
     asked = {"status_filter": ALL_STATUSES, **narrowed}
     async for buys in plan.line.rows(TOOL, asked, listed="media_buys"):
         for buy in buys:
-            media_buy_id = buy.get("media_buy_id")
-            if isinstance(media_buy_id, str) and media_buy_id:
+            media_buy_id = identity_of(buy.get("media_buy_id"))
+            if media_buy_id is not None:
                 _keep(plan, heard, media_buy_id, buy)
                 if media_buy_id in heard.buys:
                     heard.listed_for.setdefault(media_buy_id, []).extend(owners)
@@ -177,12 +204,15 @@ async def _looked_up(plan: _Plan, heard: _Heard, media_buy_id: str) -> None:
 
 
 def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
-    reading = Reading(seller=plan.seller, unread=heard.unread)
     if heard.unread:
-        return reading
-    reading.notes, reading.complete = list(_notes(plan, heard)), not heard.passed_over
+        return unread_of(plan.seller, heard.unread, heard.refused)
+    reading = Reading(seller=plan.seller)
+    reading.notes, reading.complete = list(_notes(plan, heard)), not (heard.passed_over or heard.refused)
     nameless = Deal.objects.filter(seller=plan.seller, status__in=LIVE, media_buy_id="")
-    reading.unnamed = unnamed_of(nameless, state="booked", name="media_buy_id")
+    reading.unnamed = [
+        *refused_of(heard.refused),
+        *unnamed_of(nameless, state="booked", name="media_buy_id"),
+    ]
     if not plan.can_ask:
         return reading
     wanted = [*plan.booked, *heard.buys]
@@ -196,7 +226,8 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
             reading.findings.append(
                 _unknown_here(plan.seller, buy_id, buy, deals.get(buy_id), heard.listed_for[buy_id], started)
             )
-    gone = [ours[buy_id] for buy_id in plan.booked if buy_id not in heard.buys and buy_id in ours]
+    told_of = {*heard.buys, *heard.unread_ids}
+    gone = [ours[buy_id] for buy_id in plan.booked if buy_id not in told_of and buy_id in ours]
     reading.findings += [_missing(deal, started) for deal in gone]
     return reading
 
@@ -213,9 +244,9 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
 def _bought(deal: Deal, buy: Buy, started: datetime) -> Finding:
     there = _status(buy)
     verdict = Verdict.IN_STEP
-    if deal.status in LIVE and there in _OVER_THERE:
+    if deal.status in LIVE and there in BUY_GONE:
         verdict = Verdict.BEHIND
-    elif deal.status in _GIVEN_UP and there not in _ENDED_THERE:
+    elif deal.status in _ENDED_HERE and there not in _ENDED_THERE:
         verdict = Verdict.AHEAD
     return Finding(
         verdict=verdict if deal.status_since < started else Verdict.IN_STEP,
@@ -255,18 +286,28 @@ def _unknown_here(
     started: datetime,
 ) -> Finding:
     """A media buy that is none of our deals': made without us, on its way to us, or lost by us."""
-    account = owners[0] if len({owner.pk for owner in owners}) == 1 else None
+    own = [owner for owner in owners if not names_another(buy, owner)]
+    account = own[0] if len({owner.pk for owner in own}) == 1 else None
     whose: dict[str, Any] = {
         "team_id": account.advertiser.team_id if account else None,
         "account_id": account.pk if account else None,
     }
     there, told = _status(buy), _told(buy)
+    elsewhere = names_another(buy, owners[0]) if owners and not own else ""
     if named is None:
-        return Finding(verdict=Verdict.EXTERNAL, theirs=media_buy_id, status_there=there, told=told, **whose)
+        return Finding(
+            verdict=Verdict.EXTERNAL,
+            theirs=media_buy_id,
+            status_there=there,
+            note=elsewhere,
+            told=told,
+            **whose,
+        )
     deal_id, deal = named
     if deal is None or deal.seller_id != seller.pk:
         # Another seller's word has no weight for a deal, and its reader may be of another team.
-        note = f"it names the deal {deal_id}, which does not exist with {seller.name}"
+        missing = f"it names the deal {deal_id}, which does not exist with {seller.name}"
+        note = "; ".join(filter(None, [missing, elsewhere]))
         return Finding(
             verdict=Verdict.BOUGHT_UNKNOWN,
             theirs=media_buy_id,
@@ -275,22 +316,23 @@ def _unknown_here(
             told=told,
             **whose,
         )
-    verdict, note = _judge(media_buy_id, deal, there)
+    verdict, judged = _judge(media_buy_id, deal, there)
+    note = "; ".join(filter(None, [judged, names_another(buy, deal.account) if deal.account else ""]))
     return Finding(
         verdict=verdict,
         theirs=media_buy_id,
         status_there=there,
         note=note,
         told=told,
-        asked_at=started if verdict == Verdict.BEHIND and there in _OVER_THERE else None,
+        asked_at=started if verdict == Verdict.BEHIND and there in BUY_GONE else None,
         **_ours(deal),
     )
 
 
 def _judge(media_buy_id: str, deal: Deal, there: str) -> tuple[Verdict, str]:
-    if there in _OVER_THERE and deal.status == DealStatus.BOOKING:
+    if there in BUY_GONE and deal.status == DealStatus.BOOKING:
         return Verdict.BEHIND, "came to nothing at the seller"
-    if there in _OVER_THERE and deal.status not in LIVE:
+    if there in BUY_GONE and deal.status not in LIVE:
         return Verdict.IN_STEP, "came to nothing on either side"
     if deal.media_buy_id and deal.media_buy_id != media_buy_id:
         return Verdict.BOUGHT_UNKNOWN, f"bought twice: the deal is booked as {deal.media_buy_id}"
@@ -315,7 +357,8 @@ def _told(buy: Buy) -> Buy:
     if len(json.dumps(buy, default=str)) <= _MOST_KEPT_BYTES:
         return buy
     names = ("media_buy_id", "status", "media_buy_status", "revision", "currency", "total_budget")
-    return {name: buy[name] for name in names if isinstance(buy.get(name), str | int | float)}
+    kept = {name: buy[name] for name in names if isinstance(buy.get(name), str | int | float)}
+    return {**kept, "account": account_stated(buy)}
 
 
 def _deals_named(buys: dict[str, Buy]) -> dict[str, tuple[uuid.UUID, Deal | None]]:
@@ -328,7 +371,8 @@ def _deals_named(buys: dict[str, Buy]) -> dict[str, tuple[uuid.UUID, Deal | None
         known = deal_id or next((by_line[line_id] for line_id in line_ids if line_id in by_line), None)
         if known is not None:
             named[buy_id] = known
-    deals = Deal.objects.in_bulk(list(set(named.values()))) if named else {}
+    rows = Deal.objects.select_related("account__advertiser")
+    deals = rows.in_bulk(list(set(named.values()))) if named else {}
     return {buy_id: (deal_id, deals.get(deal_id)) for buy_id, deal_id in named.items()}
 
 

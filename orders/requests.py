@@ -15,8 +15,10 @@ from orders.ask import (
     advertisers_of,
     arguments_read,
     names_account,
+    only_advertiser,
     ours_refused,
     refuse,
+    team_meant,
 )
 from orders.changes import change_ask
 from orders.models import RequestKey
@@ -27,10 +29,10 @@ from tasks_app.commands.services import IdempotencyKeyConflictError
 from tasks_app.operations import dispatch
 from tasks_app.operations.models import Operation
 from tasks_app.operations.reads import read_ensure
-from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import actor_key
-from tasks_app.people.models import Advertiser, Team, User
+from tasks_app.people.models import User
 from tasks_app.people.roles import SEND_OPERATION
+from tasks_app.people.scope import team_named
 from tasks_app.sellers.models import Seller
 
 # get_task_status is not among them: a task's state is its operation's own, and is observed there.
@@ -50,7 +52,6 @@ _MUTATIONS: dict[str, Callable[[Ask], Operation]] = {
     "update_media_buy": change_ask,
 }
 TASKS = (*READ_TASKS, *_MUTATIONS)
-_CAPABILITIES = "get_adcp_capabilities"  # what every seller answers, named or not
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -59,9 +60,17 @@ class AskForbiddenError(Exception):
 
 
 def operation_ask(
-    *, user: User, task: str, seller: str, arguments: Mapping[str, Any], account: str = "", key: str = ""
+    *,
+    user: User,
+    task: str,
+    seller: str,
+    arguments: Mapping[str, Any],
+    account: str = "",
+    team: str = "",
+    key: str = "",
 ) -> Operation:
-    """One task with one seller (by slug), asked for through the API.
+    """One task with one seller (by slug), asked for through the API; `team` (by id or name) says whose it is
+    where neither the account nor the brand does.
 
     A read is durable, then sent at once, and answered with what the seller said; where it has said nothing
     yet, the sweep goes on. A mutation makes its operation, held, and the approval it waits for, in one
@@ -72,7 +81,9 @@ def operation_ask(
     """
     if not user.is_active or not user.has_perm(SEND_OPERATION):
         raise AskForbiddenError("You have no right to ask for operations.")
-    ask = _ask(user, task, seller, arguments, account, key)
+    if key and not _KEY.fullmatch(key):
+        refuse("Idempotency-Key", "has 1 to 255 printable characters without spaces")
+    ask = _ask(user, task, seller, arguments, account, team)
     known = _known(ask, key)
     if known is not None:
         return known
@@ -90,18 +101,19 @@ def operation_ask(
     return operation
 
 
-def _ask(user: User, task: str, seller: str, arguments: Mapping[str, Any], account: str, key: str) -> Ask:
+def _ask(user: User, task: str, seller: str, arguments: Mapping[str, Any], account: str, team: str) -> Ask:
     if task not in TASKS:
         refuse("task", f"is none of {', '.join(TASKS)}")
     found = Seller.objects.filter(slug=seller).first()
     if found is None:
         refuse("seller", "there is no such seller")
-    if found.tools and task not in found.tools and task != _CAPABILITIES:
+    if not found.offers(task):
         refuse("task", f"{found} does not offer it")
-    if key and not _KEY.fullmatch(key):
-        refuse("Idempotency-Key", "has 1 to 255 printable characters without spaces")
     ours_refused(arguments)
-    return Ask(user=user, task=task, seller=found, arguments=arguments, account=account)
+    named = team_named(user, team) if team else None
+    if team and named is None:
+        refuse("team", "is none of your teams")
+    return Ask(user=user, task=task, seller=found, arguments=arguments, account=account, team=named)
 
 
 def _known(ask: Ask, key: str) -> Operation | None:
@@ -134,25 +146,17 @@ def _read(ask: Ask) -> Operation:
     wire = arguments_read(READ_TASKS[ask.task], ask.arguments)
     account = account_of(ask) if ask.task in _BY_ACCOUNT or names_account(ask) else None
     known = {"account": account.reference} if account else {}
-    brands = [] if account else advertisers_of(ask)
+    advertiser = account.advertiser if account else only_advertiser(advertisers_of(ask))
     return read_ensure(
         purpose=f"api:{ids.new_id()}",
         task_type=ask.task,
         seller=ask.seller,
         arguments={**wire.model_dump(mode="json", exclude_none=True), **known},
         actor=ask.user,
-        team=account.advertiser.team if account else _team(ask, brands),
-        advertiser_id=brands[0].pk if brands else None,
+        team=advertiser.team if advertiser else team_meant(ask),
+        advertiser_id=advertiser.pk if advertiser else None,
         account=account,
     )
-
-
-def _team(ask: Ask, brands: list[Advertiser]) -> Team:
-    """Whose operation it is where no account says it: the brand's team, else the caller's first."""
-    team = brands[0].team if brands else ask.user.teams.order_by("name").first()
-    if team is None:
-        raise OperationRefusedError("You belong to no team: ask an administrator.")
-    return team
 
 
 def _send(call: dispatch.Call) -> None:

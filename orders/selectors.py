@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import (
@@ -18,6 +19,7 @@ from django.db.models import (
     OuterRef,
     Q,
     QuerySet,
+    Subquery,
     Sum,
     UUIDField,
     Value,
@@ -27,25 +29,52 @@ from django.db.models import (
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, RowNumber
 
+from orders.amounts import (
+    approved,
+    approved_of,
+    confirmed,
+    confirmed_of,
+    gross,
+    ordered_beside,
+    with_answered,
+)
 from orders.models import UNSETTLED, Deal, DealLine
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.commands.models import Command
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
+from tasks_app.sellers.models import SECRET_COLUMNS
 
-_SECRETS = ("seller__token", "seller__webhook_secret", "seller__capabilities", "seller__tools")
+_SECRETS = tuple(f"seller__{name}" for name in (*SECRET_COLUMNS, "capabilities", "tools"))
 _HEAVY = ("request_text", "webhook_token", "request", "result", "error")
 LINES_SHOWN = 200  # of one deal
 _KIN_SHOWN = 10
+# The approvals about deals, about their operations, about their commands, about what contradicts them.
+_ASKED_OF = """
+select id from tasks_app_approval where subject_type = 'deal' and subject_id = any(%s)
+union all
+select a.id from tasks_app_operation o join tasks_app_approval a
+    on a.subject_type = 'operation' and a.subject_id = o.id
+ where o.subject_type = 'deal' and o.subject_id = any(%s)
+union all
+select a.id from tasks_app_command c join tasks_app_approval a
+    on a.subject_type = 'command' and a.subject_id = c.id
+ where c.subject_type = 'deal' and c.subject_id = any(%s)
+union all
+select a.id from tasks_app_operation o join tasks_app_conflict c on c.operation_id = o.id
+    join tasks_app_approval a on a.subject_type = 'conflict' and a.subject_id = c.id
+ where o.subject_type = 'deal' and o.subject_id = any(%s)
+"""
 OPERATIONS_SHOWN, APPROVALS_SHOWN = 60, 60  # of all deals that are read together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gross:
-    """All packages of one deal together, in its currency; `confirmed` is None where nothing is,
-    `confirmed_of` what was approved of the confirmed ones."""
+    """All packages of one deal together, in its currency: as `ordered`, and as `approved` now; `confirmed` is
+    None where nothing is, `confirmed_of` what was approved of the confirmed ones."""
 
     packages: int
+    ordered: Decimal
     approved: Decimal
     confirmed: Decimal | None
     confirmed_of: Decimal
@@ -101,14 +130,14 @@ def deals_with_rows(deals: QuerySet[Deal], *, most: int | None = None, lines: in
     `most`: of more deals than that those that differ or are open are taken first; `lines`: so many of each,
     those that were confirmed differently first.
     """
-    rows = deals.select_related("seller", "advertiser", "account", "team").defer(*_SECRETS)
+    rows = with_answered(deals).select_related("seller", "advertiser", "account", "team").defer(*_SECRETS)
     if most is None:
         found = tuple(rows.order_by("pk"))
     else:
         found = tuple(sorted(rows.order_by(_urgency(), "pk")[:most], key=lambda deal: deal.pk))
     ids = [deal.pk for deal in found]
     operations, more = _operations(ids)
-    packages, gross = _lines(ids, lines)
+    packages, gross = _lines(found, lines)
     sent = [operation.pk for rows in operations.values() for operation in rows]
     return DealRows(
         deals=found,
@@ -122,18 +151,20 @@ def deals_with_rows(deals: QuerySet[Deal], *, most: int | None = None, lines: in
 
 def deal_sums(deals: QuerySet[Deal]) -> list[DealSums]:
     """What deals come to, by status: one query, however many."""
-    confirmed = Q(lines__confirmed_budget__isnull=False)
+    lines = DealLine.objects.filter(deal=OuterRef("pk")).order_by().values("deal")
+    counted = Coalesce(Subquery(lines.annotate(count=Count("pk")).values("count")), 0)
     rows = (
         deals.order_by()
+        .annotate(agreed=approved(), stated=confirmed(), counted=counted)
         .values("status")
         .annotate(
-            deals=Count("pk", distinct=True),
+            deals=Count("pk"),
             sellers=ArrayAgg("seller_id", distinct=True),
-            differing=Count("pk", distinct=True, filter=Q(differs=True)),
-            packages=Count("lines"),
-            approved=Coalesce(Sum("lines__budget"), Decimal(0)),
-            confirmed=Sum("lines__confirmed_budget"),
-            confirmed_of=Coalesce(Sum("lines__budget", filter=confirmed), Decimal(0)),
+            differing=Count("pk", filter=Q(differs=True)),
+            packages=Sum("counted"),
+            approved=Sum("agreed"),
+            confirmed=Sum("stated"),
+            confirmed_of=Coalesce(Sum("agreed", filter=Q(stated__isnull=False)), Decimal(0)),
         )
     )
     return [DealSums(**row) for row in rows]
@@ -170,6 +201,34 @@ def questions_counted(deals: QuerySet[Deal], kind: str) -> tuple[dict[str, int],
     return {status: count for status, count, _ in rows}, due
 
 
+def questions_open(deal: Deal) -> list[Approval]:
+    """Open approvals about a deal, its operations, its commands and their contradictions, the most urgent
+    first."""
+    return questions_of([deal.pk]).get(deal.pk, [])
+
+
+def questions_of(deals: Collection[uuid.UUID]) -> dict[uuid.UUID, list[Approval]]:
+    """The same of many deals: one query, however many they are."""
+    if not deals:
+        return {}
+    here = OuterRef("subject_id")
+    about = Case(
+        When(subject_type="operation", then=Operation.objects.filter(pk=here).values("subject_id")[:1]),
+        When(subject_type="command", then=Command.objects.filter(pk=here).values("subject_id")[:1]),
+        When(
+            subject_type="conflict", then=Conflict.objects.filter(pk=here).values("operation__subject_id")[:1]
+        ),
+        default=F("subject_id"),
+        output_field=UUIDField(),
+    )
+    wanted = RawSQL(_ASKED_OF, [list(deals)] * 4)  # noqa: S611 (our own text)
+    rows = Approval.objects.filter(pk__in=wanted, status=ApprovalStatus.OPEN).annotate(about=about)
+    found: dict[uuid.UUID, list[Approval]] = {}
+    for approval in rows.defer("evidence").select_related("team").order_by("due_at", "pk"):
+        found.setdefault(vars(approval)["about"], []).append(approval)
+    return found
+
+
 def decisions_on(approvals: Iterable[Approval]) -> dict[uuid.UUID, list[Decision]]:
     """What people decided on each, oldest first; one query."""
     found: dict[uuid.UUID, list[Decision]] = {}
@@ -181,9 +240,9 @@ def decisions_on(approvals: Iterable[Approval]) -> dict[uuid.UUID, list[Decision
 
 def deal_gross(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, object]:
     """Deal to its gross as confirmed, or as approved where nothing is confirmed."""
-    taken = Sum(Coalesce(F("confirmed_budget"), F("budget")))
-    rows = DealLine.objects.filter(deal__in=list(ids)).order_by().values_list("deal_id")
-    return dict(rows.annotate(gross=taken))
+    return dict(
+        Deal.objects.filter(pk__in=list(ids)).order_by().annotate(gross=gross()).values_list("pk", "gross")
+    )
 
 
 def deal_kin(deal: Deal) -> list[Deal]:
@@ -208,7 +267,7 @@ def _urgency() -> Case:
 
 
 def _lines(
-    deals: Collection[uuid.UUID], most: int
+    deals: Collection[Deal], most: int
 ) -> tuple[dict[uuid.UUID, list[DealLine]], dict[uuid.UUID, Gross]]:
     """The packages that are shown, and what all of them come to, by deal; one query."""
     if not deals:
@@ -217,23 +276,30 @@ def _lines(
     differs = Case(When(departs, then=Value(0)), default=Value(1), output_field=IntegerField())
     place = Window(RowNumber(), partition_by=[F("deal_id")], order_by=[differs, F("position")])
     whole = [F("deal_id")]
-    approved_of_confirmed = Case(
-        When(confirmed_budget__isnull=False, then=F("budget")), default=Value(Decimal(0))
-    )
     rows = DealLine.objects.filter(deal__in=deals).annotate(
         place=place,
         packages=Window(Count("pk"), partition_by=whole),
-        approved=Window(Sum("budget"), partition_by=whole),
-        confirmed=Window(Sum("confirmed_budget"), partition_by=whole),
-        confirmed_of=Window(Sum(approved_of_confirmed), partition_by=whole),
+        ordered=ordered_beside(),
     )
+    by_id = {deal.pk: deal for deal in deals}
     found: dict[uuid.UUID, list[DealLine]] = {}
     gross: dict[uuid.UUID, Gross] = {}
     for line in rows.filter(place__lte=most).order_by("deal_id", "position"):
         found.setdefault(line.deal_id, []).append(line)
-        told = {name: vars(line)[name] for name in ("packages", "approved", "confirmed", "confirmed_of")}
-        gross[line.deal_id] = Gross(**told)
+        gross[line.deal_id] = _gross(by_id[line.deal_id], vars(line))
     return found, gross
+
+
+def _gross(deal: Deal, summed: Mapping[str, Any]) -> Gross:
+    told = confirmed_of(deal)
+    agreed = approved_of(deal, summed["ordered"])
+    return Gross(
+        packages=summed["packages"],
+        ordered=summed["ordered"],
+        approved=agreed,
+        confirmed=told,
+        confirmed_of=Decimal(0) if told is None else agreed,
+    )
 
 
 def _operations(deals: Collection[uuid.UUID]) -> tuple[dict[uuid.UUID, list[Operation]], bool]:

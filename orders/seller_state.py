@@ -1,8 +1,10 @@
 """What the seller says of a media buy, and what follows from it for the deal.
 
-An older snapshot never overwrites a newer one. The buy's own status (get_media_buys) moves the deal; what the
-reply to a task says of the buy is shown only. Source: model.md "Upper storeys"; AdCP enums/media-buy-status,
-media-buy/get-media-buys.
+An older snapshot never overwrites a newer one; what a seller keeps saying of an older state whenever it is
+read is believed in the end: it was restored from a backup, or had misspoken. The buy's own status
+(get_media_buys) moves the deal; what the reply to a task says of the buy is shown only. That it is over
+before its flight begins moves nothing: people are asked about it, as about any departure. Source: AdCP
+enums/media-buy-status, media-buy/get-media-buys.
 """
 
 from __future__ import annotations
@@ -17,15 +19,14 @@ from django.conf import settings
 from django.db import transaction
 
 from orders.booking import compare, own
-from orders.confirmation import mirror, stated_at
+from orders.confirmation import is_ended_early, mirror, stated_at, values_unread
+from orders.lifetimes import late_gone
 from orders.mirror_times import next_reading
-from orders.models import LIVE, Deal, DealMirror, DealStatus
-from orders.questions import DIFFERENT
+from orders.models import CONFIRMED, LIVE, Deal, DealMirror, DealStatus
 from orders.services import deal_locked
 from tasks_app import clock
-from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import approval_void
-from tasks_app.lifecycle.transitions import transition
+from tasks_app.desk import text
+from tasks_app.lifecycle.transitions import note, transition
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
 
@@ -48,7 +49,10 @@ _WAYS: dict[str, dict[DealStatus, tuple[DealStatus, ...]]] = {
     "rejected": {S.BOOKING: (S.FAILED,), **{frm: (to,) for frm, to in _OVER.items()}},
     "canceled": {S.BOOKING: (S.CANCELLED,), **{frm: (to,) for frm, to in _OVER.items()}},
 }
+SELLERS_WORDS = tuple(_WAYS)
+_FRESHNESS = ("asked_at", "stated_at", "older_reads", "older_asked_at", "older_revision")
 _MAX_REASON = 400
+_BELIEVED = 3  # so many readings in a row, each asked for after the last, outweigh what was told before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,31 +97,87 @@ def deal_follow(
 
 
 @transaction.atomic
-def deal_refresh(*, deal_id: uuid.UUID, buy: Mapping[str, Any], asked_at: datetime) -> Deal:
-    """Take what the reply to a task says of a media buy: mirrored and compared; it moves nothing."""
-    return _take(deal_locked(deal_id), buy, asked_at, None, moves=False)
+def deal_refresh(
+    *, deal_id: uuid.UUID, buy: Mapping[str, Any], asked_at: datetime, whole: bool = False
+) -> Deal:
+    """Take what the reply to a task says of a media buy: mirrored and compared; it moves nothing. `whole`: it
+    tells of every package, as the answer to a purchase does."""
+    return _take(deal_locked(deal_id), buy, asked_at, None, moves=False, whole=whole)
 
 
-def _take(deal: Deal, buy: Mapping[str, Any], asked_at: datetime, final: bool | None, *, moves: bool) -> Deal:
+@transaction.atomic
+def deal_take(*, deal_id: uuid.UUID, buy: Mapping[str, Any], told_at: datetime) -> Deal:
+    """Take what a person says holds of a media buy, whatever was read since: it is compared with what was
+    approved; the mirror's columns follow the newest, which is read at once."""
+    deal = deal_refresh(deal_id=deal_id, buy=buy, asked_at=told_at)
+    if deal.status in CONFIRMED:
+        compare(deal, buy, whole=False)
+    if deal.status in LIVE:
+        DealMirror.objects.filter(pk=deal.pk).update(due_at=clock.now())
+    return deal
+
+
+def columns_if_newest(deal: Deal, buy: Mapping[str, Any], *, asked_at: datetime) -> dict[str, Any]:
+    """The mirror's columns out of what is told of the media buy of a locked deal, for who writes them with a
+    change of status; empty where something newer is known."""
+    if is_outdated(deal, buy, asked_at=asked_at):
+        return {}
+    told, kept = mirror(buy, asked_at=asked_at), DealMirror.objects.get(deal=deal)
+    _applied(kept, _freshness(told, buy, asked_at))
+    kept.as_stated = values_unread(kept.as_stated, buy)
+    kept.save(update_fields=[*_FRESHNESS, "as_stated"])
+    return {name: value for name, value in told.items() if name != "media_buy_id"}
+
+
+def is_outdated(deal: Deal, buy: Mapping[str, Any], *, asked_at: datetime) -> bool:
+    """Whether something newer is known of a locked deal's media buy than what is told of it."""
+    kept, _ = DealMirror.objects.get_or_create(deal=deal)
+    return is_older(_freshness(mirror(buy), buy, asked_at), _known(deal, kept))
+
+
+def _freshness(told: Mapping[str, Any], buy: Mapping[str, Any], asked_at: datetime) -> Freshness:
+    return Freshness(revision=told.get("revision"), stated_at=stated_at(buy), asked_at=asked_at)
+
+
+def _known(deal: Deal, kept: DealMirror) -> Freshness:
+    return Freshness(revision=deal.revision, stated_at=kept.stated_at, asked_at=kept.asked_at)
+
+
+def _take(
+    deal: Deal,
+    buy: Mapping[str, Any],
+    asked_at: datetime,
+    final: bool | None,
+    *,
+    moves: bool,
+    whole: bool = True,
+) -> Deal:
     kept, _ = DealMirror.objects.get_or_create(deal=deal)
     told = own(deal, mirror(buy, asked_at=asked_at))
     if deal.media_buy_id and buy.get("media_buy_id") not in (None, deal.media_buy_id):
         return deal  # of another media buy
-    fresh = Freshness(revision=told.get("revision"), stated_at=stated_at(buy), asked_at=asked_at)
-    known = Freshness(revision=deal.revision, stated_at=kept.stated_at, asked_at=kept.asked_at)
-    if is_older(fresh, known):
-        _note_older(deal, kept, fresh)
-        return deal
+    fresh = _freshness(told, buy, asked_at)
+    if is_older(fresh, _known(deal, kept)):
+        if not (moves and _is_believed(kept, fresh)):
+            _note_older(deal, kept, fresh, reading=moves)
+            return deal
+        _begin_anew(deal, kept, fresh)
+    elif fresh.revision not in (None, deal.revision):
+        kept.restarted = ""
     moved = told.get("revision") != deal.revision or told.get("media_buy_status") != deal.media_buy_status
     kept.final = final if final is not None else kept.final
-    steps = (
-        way(deal.status, str(told.get("media_buy_status", "")), final=_is_final(deal, kept)) if moves else ()
-    )
+    kept.as_stated = values_unread(kept.as_stated, buy)
+    steps = _steps(deal, kept, str(told.get("media_buy_status", ""))) if moves else ()
     _write(deal, buy, told, steps)
-    if deal.status in LIVE:
-        compare(deal, buy)
     _read(deal, kept, fresh, moved=moved or bool(steps))
+    if deal.status in CONFIRMED:  # one that this record completes too
+        compare(deal, buy, whole=whole)
     return deal
+
+
+def _steps(deal: Deal, kept: DealMirror, said: str) -> tuple[DealStatus, ...]:
+    """Where the seller's word leads the deal now; nowhere where it cannot be true."""
+    return () if is_ended_early(deal, said) else way(deal.status, said, final=_is_final(deal, kept))
 
 
 def _write(deal: Deal, buy: Mapping[str, Any], told: dict[str, Any], steps: tuple[DealStatus, ...]) -> None:
@@ -126,6 +186,7 @@ def _write(deal: Deal, buy: Mapping[str, Any], told: dict[str, Any], steps: tupl
         Deal.objects.filter(pk=deal.pk).update(**told)
         for name, value in told.items():
             setattr(deal, name, value)
+        late_gone(deal)
         return
     over = steps[-1] in (S.CANCELLED, S.FAILED)
     reason = reason_of(deal, buy) if over else f"{deal.seller} says {told['media_buy_status']}"
@@ -138,8 +199,6 @@ def _write(deal: Deal, buy: Mapping[str, Any], told: dict[str, Any], steps: tupl
             metadata={"media_buy_status": told["media_buy_status"], "revision": told.get("revision")},
             changes={**told, **({"differs": False} if over else {})} if number == 0 else None,
         )
-    if over:
-        _withdraw_questions(deal, reason)
     _tell(deal, reason)
 
 
@@ -157,43 +216,89 @@ def reason_of(deal: Deal, buy: Mapping[str, Any]) -> str:
 
 def _is_final(deal: Deal, kept: DealMirror) -> bool:
     """Final delivery: the seller's word; without one after so many days, or from one that reports none."""
-    if kept.final or "get_media_buy_delivery" not in deal.seller.tools:
+    if kept.final or not deal.seller.offers("get_media_buy_delivery"):
         return True
     return deal.end_at + timedelta(days=settings.FINAL_DELIVERY_DAYS) <= clock.now()
 
 
 def _read(deal: Deal, kept: DealMirror, fresh: Freshness, *, moved: bool) -> None:
     now = clock.now()
-    kept.asked_at, kept.stated_at, kept.read_at = fresh.asked_at, fresh.stated_at or kept.stated_at, now
-    kept.failures, kept.unread, kept.lease_until = 0, "", None
+    _applied(kept, fresh)
+    kept.read_at, kept.failures, kept.unread, kept.lease_until = now, 0, "", None
     kept.due_at = next_reading(deal, moved=moved, now=now) if deal.status in LIVE else None
     kept.save()
 
 
-def _note_older(deal: Deal, kept: DealMirror, fresh: Freshness) -> None:
-    """An answer asked for later and older all the same: the seller contradicts itself, which is shown."""
-    if fresh.asked_at is None or kept.asked_at is None or fresh.asked_at <= kept.asked_at:
+def _applied(kept: DealMirror, fresh: Freshness) -> None:
+    """From now on it is the newest."""
+    kept.asked_at, kept.stated_at = fresh.asked_at, fresh.stated_at or kept.stated_at
+    kept.older_reads, kept.older_asked_at, kept.older_revision = 0, None, None
+
+
+def _note_older(deal: Deal, kept: DealMirror, fresh: Freshness, *, reading: bool) -> None:
+    """An answer asked for later and older all the same: the seller contradicts itself, which is shown.
+    `reading`: it was read from the seller by ourselves, which counts."""
+    asked_later = _is_asked_later(fresh, kept.asked_at)
+    if asked_later:
+        _note_contradiction(deal, kept, fresh, reading=reading)
+    if not (asked_later or reading):
         return
-    kept.unread = (
-        f"The seller answered with revision {fresh.revision or 'none'}, older than revision "
-        f"{deal.revision or 'none'} that it told before: what it told before is kept"
-    )
+    # Asked before by this host's clock, and read all the same: it is not due at once again.
     kept.lease_until = None
-    kept.due_at = next_reading(deal, moved=False, now=clock.now()) if deal.status in LIVE else None
+    kept.due_at = next_reading(deal, moved=reading, now=clock.now()) if deal.status in LIVE else None
     kept.save()
 
 
-def _withdraw_questions(deal: Deal, reason: str) -> None:
-    """Whether what was booked will do is no question once the seller has ended it."""
-    asked = Approval.objects.filter(
-        kind__in=(DIFFERENT, "deal_change"),
-        subject_type="deal",
-        subject_id=deal.pk,
-        status=ApprovalStatus.OPEN,
+def _note_contradiction(deal: Deal, kept: DealMirror, fresh: Freshness, *, reading: bool) -> None:
+    reads = _older_reads(kept, fresh) if reading else 0
+    if reads:
+        kept.older_reads = reads
+        kept.older_asked_at, kept.older_revision = fresh.asked_at, fresh.revision
+    kept.unread = (
+        f"The seller answered with {_of(fresh)}, older than {_of(_known(deal, kept))} that it told before: "
+        f"what it told before is kept until {_BELIEVED} readings in a row say so, {kept.older_reads} so far"
     )
-    # Who is deciding at this moment finds the deal over, and the question gone.
-    for approval in asked.select_for_update(no_key=True, skip_locked=True):
-        approval_void(approval=approval, reason=f"The media buy is over: {reason}"[:_MAX_REASON])
+
+
+def _is_asked_later(fresh: Freshness, than: datetime | None) -> bool:
+    return fresh.asked_at is not None and (than is None or fresh.asked_at > than)
+
+
+def _is_believed(kept: DealMirror, fresh: Freshness) -> bool:
+    return _older_reads(kept, fresh) >= _BELIEVED
+
+
+def _older_reads(kept: DealMirror, fresh: Freshness) -> int:
+    """How many readings in a row, with this one, told of a state before the one that is known. 0 for one that
+    was overtaken: asked for before what is known, or before the latest of them; one that is older than the
+    latest of them begins a row of its own."""
+    if not (_is_asked_later(fresh, kept.asked_at) and _is_asked_later(fresh, kept.older_asked_at)):
+        return 0
+    before, now = kept.older_revision, fresh.revision
+    falls = before is not None and now is not None and now < before
+    return 1 if falls else kept.older_reads + 1
+
+
+def _begin_anew(deal: Deal, kept: DealMirror, fresh: Freshness) -> None:
+    """What the seller said before counts no more: its state began anew, and is compared like any."""
+    known = _known(deal, kept)
+    kept.restarted = (
+        f"{deal.seller} tells of {_of(fresh)} after {_of(known)}, in {_BELIEVED} readings in a row: "
+        "what it says now is believed"
+    )
+    kept.stated_at = None
+    note(
+        deal,
+        actor=f"agent:{deal.seller.slug}",
+        reason=kept.restarted[:_MAX_REASON],
+        metadata={"revision": fresh.revision, "known": known.revision},
+    )
+
+
+def _of(fresh: Freshness) -> str:
+    """How new a snapshot says that it is, in words."""
+    revision = f"revision {'none' if fresh.revision is None else fresh.revision}"
+    return f"{revision} as of {text.moment_kept(fresh.stated_at)}" if fresh.stated_at else revision
 
 
 _LEVELS = {

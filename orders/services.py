@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -12,11 +12,14 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from orders.flights import deal_passed
 from orders.models import Deal, DealLine, DealStatus
-from tasks_app import ids
+from tasks_app import clock, ids
 from tasks_app.adcp import requests
+from tasks_app.lifecycle.errors import StaleVersionError
+from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.lifecycle.references import next_reference
-from tasks_app.lifecycle.transitions import Who, create, transition
+from tasks_app.lifecycle.transitions import Who, create, exact, recorded, transition
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.ordering import (
     PLACE,
@@ -29,14 +32,20 @@ from tasks_app.operations.ordering import (
 from tasks_app.operations.services import OperationRefusedError, Subject, operation_withdraw
 from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import Advertiser, Team
+from tasks_app.people.roles import CANCEL_DEAL, DECIDE, STEER_JOB, STEER_OPERATION, SUBMIT_CAMPAIGN
 from tasks_app.sellers.models import Account, Seller
+from tasks_app.tracing import trace_id
 
+# Who moves a deal does it by one of these: they decide, call off, end its job or campaign, or steer.
+MOVE_DEALS = (DECIDE, CANCEL_DEAL, STEER_JOB, SUBMIT_CAMPAIGN, STEER_OPERATION)
 _UNSENT = OperationStatus.REQUESTED
+_APPROVED = ("budget", "units", "start_at", "end_at", "targeting")  # of a line, by people
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineDraft:
-    """One package to be bought: money in the deal's currency, `rate` per the pricing model's unit."""
+    """One package to be bought: money in the deal's currency, `rate` per the pricing model's unit. Its
+    flight, where it has one of its own, lies within the deal's."""
 
     channel: str
     product_id: str
@@ -53,11 +62,14 @@ class LineDraft:
     targeting: dict[str, Any] = field(default_factory=dict)
     forecast: dict[str, Any] = field(default_factory=dict)
     terms: dict[str, Any] = field(default_factory=dict)
+    start_at: datetime | None = None
+    end_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DealDraft:
-    """One media buy to be put forward. The flight is [start_at, end_at) in `zone`."""
+    """One media buy to be put forward. The flight is [start_at, end_at) in `zone`; `follows`: the deal that
+    came to nothing and in whose place it is."""
 
     team: Team
     advertiser: Advertiser
@@ -71,6 +83,7 @@ class DealDraft:
     terms: dict[str, Any]
     reasons: dict[str, Any]
     campaign_id: uuid.UUID | None = None
+    follows: Deal | None = None
 
 
 @transaction.atomic
@@ -84,6 +97,7 @@ def deal_quote(*, draft: DealDraft, actor: Who, requested_by: Who, reason: str) 
         seller=draft.seller,
         account=draft.account,
         campaign_id=draft.campaign_id,
+        follows=draft.follows,
         requested_by=actor_key(requested_by),
         currency=draft.currency,
         start_at=draft.start_at,
@@ -94,10 +108,14 @@ def deal_quote(*, draft: DealDraft, actor: Who, requested_by: Who, reason: str) 
     )
     create(deal, actor=actor, reason=reason)
     DealLine.objects.bulk_create(
-        DealLine(deal=deal, position=position, start_at=draft.start_at, end_at=draft.end_at, **vars(line))
+        DealLine(deal=deal, position=position, **{**vars(line), **_flight(line, draft)})
         for position, line in enumerate(draft.lines, start=1)
     )
     return deal
+
+
+def _flight(line: LineDraft, draft: DealDraft) -> dict[str, datetime]:
+    return {"start_at": line.start_at or draft.start_at, "end_at": line.end_at or draft.end_at}
 
 
 def deal_locked(deal_id: uuid.UUID) -> Deal:
@@ -107,6 +125,44 @@ def deal_locked(deal_id: uuid.UUID) -> Deal:
         .select_related("seller", "team", "account", "advertiser")
         .get(pk=deal_id)
     )
+
+
+def deal_amended(
+    deal: Deal,
+    *,
+    actor: Who,
+    reason: str,
+    lines: Iterable[DealLine] = (),
+    gone: Iterable[DealLine] = (),
+    changes: Mapping[str, Any] | None = None,
+) -> None:
+    """Write what is approved of a deal from now on: of its `lines` (budget, units, dates, targeting), without
+    those `gone`, and the deal's own `changes`, with an entry of its trail that tells both. In the transaction
+    that holds the deal. Raises StaleVersionError."""
+    told = [
+        {"id": str(line.pk), **{name: exact(getattr(line, name), floats=True) for name in _APPROVED}}
+        for line in lines
+    ]
+    row = prepared_row(
+        "select fd_deal_amend(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        [
+            deal.pk,
+            deal.version,
+            recorded(told, floats=True),
+            [line.pk for line in gone],
+            actor_key(actor),
+            reason,
+            recorded(dict(changes)) if changes else None,
+            trace_id(),
+            clock.frozen(),
+        ],
+    )
+    if row is None or row[0] is None:
+        why = "it was changed by somebody else meanwhile"
+        raise StaleVersionError(deal.entity, deal.pk, deal.status, deal.status, why)
+    deal.version += 1
+    for name, value in (changes or {}).items():
+        setattr(deal, name, value)
 
 
 @transaction.atomic
@@ -124,6 +180,9 @@ def deal_book(*, deal: Deal) -> Operation:
         if proposed is None or (deal.status != DealStatus.BOOKING and proposed.status == _UNSENT):
             raise OperationRefusedError(f"{deal.reference} is {deal.status}, not accepted")
         return proposed
+    passed = deal_passed(deal)
+    if passed:
+        raise OperationRefusedError(f"{passed}: {deal.reference} is not bought as it was")
     if proposed is None:
         operation = order_run(order=_purchase(deal), actor=SYSTEM, awaited=True)
     else:
@@ -180,20 +239,31 @@ def _purchase(deal: Deal) -> Order:
         kind=PLACE,
         purpose=purchase_purpose(deal),
         seller=deal.seller,
-        arguments=_create_media_buy(deal),
+        arguments=purchase_arguments(deal),
         team=deal.team,
         account=deal.account,
         subject=Subject(type="deal", id=deal.pk),
     )
 
 
-def deal_withdraw_held(*, deal: Deal, reason: str) -> None:
-    """Withdraw what an integrator asked for and nobody has sent: it never will be."""
+def deal_withdraw_held(
+    *, deal: Deal, reason: str, actor: Who, rights: Sequence[str], tell: bool = False
+) -> None:
+    """Withdraw what was asked for and nobody has sent: it never will be. `actor`: whose act that follows
+    from, by one of `rights`; `tell`: somebody waits for its end."""
     held = Operation.objects.filter(
         subject_type="deal", subject_id=deal.pk, status=OperationStatus.REQUESTED, send_at__isnull=True
     )
     for operation in held.select_for_update(no_key=True):
-        operation_withdraw(operation=operation, actor=SYSTEM, reason=reason)
+        operation_withdraw(operation=operation, actor=actor, reason=reason, rights=rights, tell=tell)
+
+
+def purchase_held(deal: Deal) -> Operation | None:
+    """The purchase of a deal while nothing of it has left and it is not to be sent."""
+    held = Operation.objects.select_related("seller").filter(
+        purpose=purchase_purpose(deal), status=OperationStatus.REQUESTED, send_at__isnull=True
+    )
+    return held.first()
 
 
 def purchase_of(deal: Deal) -> Operation:
@@ -203,13 +273,8 @@ def purchase_of(deal: Deal) -> Operation:
     )
 
 
-def deal_total(deal: Deal) -> Decimal:
-    """Gross of all lines, in the deal's currency."""
-    return sum((line.budget for line in deal.lines.all()), Decimal(0))
-
-
-def _create_media_buy(deal: Deal) -> dict[str, Any]:
-    """The purchase as AdCP's create_media_buy arguments; validated by `requests.CreateMediaBuy`."""
+def purchase_arguments(deal: Deal) -> dict[str, Any]:
+    """The purchase as AdCP's create_media_buy arguments. Raises pydantic's ValidationError."""
     wire = requests.CreateMediaBuy(
         idempotency_key="0" * 16,  # replaced by the operation's own
         account=_account(deal),

@@ -7,9 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tasks_app import clock
+from tasks_app.approvals.counting import given_on
+from tasks_app.approvals.lapsing import nothing_words, waits_on
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
-from tasks_app.approvals.presenters import effects_of, glyph_of, label_of
+from tasks_app.approvals.presenters import glyph_of, label_of
 from tasks_app.approvals.selectors import may_decide
+from tasks_app.commands.kill_switch import Stops, stops_shown
 from tasks_app.desk import text
 from tasks_app.desk.items import lowered
 from tasks_app.lifecycle.names import link_to
@@ -17,6 +20,7 @@ from tasks_app.operations.estimates import Estimate
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.presenters import operation_next
+from tasks_app.operations.selectors import is_held
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
@@ -104,25 +108,27 @@ def _asked_line(approval: Approval, decisions: Collection[Decision], names: Mapp
 def question_wait(approval: Approval, who: User, decisions: Collection[Decision] = ()) -> Waiting:
     """A question that waits for people."""
     late = approval.due_at <= clock.now()
-    given = sum(decision.verdict == Decision.Verdict.APPROVE for decision in decisions)
-    many = f"{approval.quorum - given} of the approvers" if approval.quorum > 1 else "an approver"
+    left = approval.quorum - given_on(approval) if approval.quorum > 1 else 1
+    many = f"{left} of the approvers" if approval.quorum > 1 else "an approver"
     amount = text.amount(approval.amount, approval.currency) if approval.amount else ""
     return Waiting(
         glyph="overdue" if late else glyph_of(approval),
         text=f"{_decider(approval, who, decisions)}: {approval.title}",
         link=link_to(Approval, approval.pk),
-        whom=f"{many} of {approval.team}",
+        whom=f"{many} of {approval.team}" if approval.team else many,
         since=f"since {text.moment_short(approval.created_at)}",
-        until=f"until {text.moment_short(approval.due_at)}",
-        otherwise=effects_of(approval).get("nothing", ""),
+        until=f"{'due' if waits_on(approval) else 'until'} {text.moment_short(approval.due_at)}",
+        otherwise=nothing_words(approval),
         beside=f"{approval.currency}{text.SPACE}{amount}" if amount else "",
         late=late,
     )
 
 
-def operation_wait(operation: Operation, who: User, estimate: Estimate | None = None) -> Waiting:
-    """An operation that has not settled."""
-    following, seller = operation_next(operation), operation.seller.name
+def operation_wait(
+    operation: Operation, who: User, estimate: Estimate | None = None, stopped: Stops | None = None
+) -> Waiting:
+    """An operation that has not settled. `stopped`: where nothing is sent, read where it is not given."""
+    following, seller = operation_next(operation, stopped=stopped), operation.seller.name
     words, whom, beside = f"{seller} answers {operation.task_type}", seller, ""
     otherwise = following.otherwise
     if operation.status == O.INPUT_REQUIRED:
@@ -132,7 +138,8 @@ def operation_wait(operation: Operation, who: User, estimate: Estimate | None = 
     elif operation.status in (O.AUTH_REQUIRED, O.TIMED_OUT):
         words, whom = f"{seller}: {lowered(following.what)}", "Ad Ops"
     elif following.glyph == "person":
-        words, whom = f"{operation.task_type} to {seller}: {lowered(following.what)}", "an approver"
+        words = f"{operation.task_type} to {seller}: {lowered(following.what)}"
+        whom = "who may let the kill switch go" if following.stopped else "an approver"
     else:
         beside = "; ".join(
             part for part in (_usual(estimate), f"{lowered(following.what)} {following.when}".strip()) if part
@@ -161,21 +168,18 @@ def waits_of(
     decisions: Decisions = _NOBODY,
 ) -> list[Waiting]:
     """Everything that is waited for: what is late first, then people by deadline, then sellers. An operation
-    that people are asked about is told by the question."""
+    that people are asked about, or that leaves when they have decided, is told by the question."""
     asked = sorted((a for a in approvals if a.status == ApprovalStatus.OPEN), key=lambda a: a.due_at)
     about = {approval.subject_id for approval in asked}
     found = [question_wait(approval, who, decisions.get(approval.pk, ())) for approval in asked]
+    unsettled = [operation for operation in operations if operation.settled_at is None]
+    stopped = stops_shown() if unsettled else None
     found += [
-        operation_wait(operation, who, estimates.get(operation.seller_id))
-        for operation in operations
-        if operation.settled_at is None and operation.pk not in about and not (asked and _is_held(operation))
+        operation_wait(operation, who, estimates.get(operation.seller_id), stopped)
+        for operation in unsettled
+        if operation.pk not in about and not (asked and is_held(operation))
     ]
     return sorted(found, key=lambda one: (not one.late, not one.for_person))
-
-
-def _is_held(operation: Operation) -> bool:
-    """It leaves when people have decided: what they are asked says so."""
-    return operation.status == O.REQUESTED and operation.send_at is None
 
 
 def _decider(approval: Approval, who: User, decisions: Collection[Decision]) -> str:

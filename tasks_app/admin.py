@@ -15,6 +15,7 @@ from tasks_app.operations import admin as operations
 from tasks_app.operations import conflict_admin as conflicts
 from tasks_app.reconciliation import admin as reconciliation
 from tasks_app.sellers import admin as sellers
+from tasks_app.troubles import admin as troubles
 from tasks_app.webhooks import admin as webhooks
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "schedules",
     "sellers",
     "team_webhooks",
+    "troubles",
     "webhooks",
 ]

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+# Moments that anybody can mean: beyond them a zone or a day more leaves the calendar.
+EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2199, 12, 31, tzinfo=UTC)
+
 
 def _system() -> datetime:
     return datetime.now(UTC)

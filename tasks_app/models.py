@@ -1,6 +1,6 @@
 """One Django app, one migration history: the rooms' models, imported here."""
 
-from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.models import Approval, Decision, QuestionReview
 from tasks_app.approvals.policy_models import ApprovalEscalation, ApprovalPolicy, ExchangeRate
 from tasks_app.approvals.records import (
     ApprovalNote,
@@ -12,6 +12,7 @@ from tasks_app.approvals.records import (
 from tasks_app.commands.models import Command, CommandDecision, KillSwitch, OutgoingMessage
 from tasks_app.desk.saved import SavedFilter
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
+from tasks_app.field_keys import FieldKey
 from tasks_app.jobs.clusters import WorkerCluster
 from tasks_app.jobs.models import Edge, Job, Step, WorkflowEvent
 from tasks_app.jobs.outside_event import EventWait, OutsideEvent
@@ -28,10 +29,12 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Observation, Operation
+from tasks_app.operations.pulse import SweepOutage, SweepPulse
 from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
 from tasks_app.people.security_models import LoginSession, RecoveryCode, SecondFactor, SecurityEvent
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
-from tasks_app.sellers.models import Account, Seller, SellerBreaker
+from tasks_app.sellers.models import Account, Seller, SellerBreaker, TrustChange
+from tasks_app.troubles.models import RowTrouble
 from tasks_app.webhooks.models import SellerKey, SellerRevocations, SenderTally, WebhookDelivery
 
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "EventSubscription",
     "EventWait",
     "ExchangeRate",
+    "FieldKey",
     "Import",
     "Job",
     "KillSwitch",
@@ -75,9 +79,11 @@ __all__ = [
     "OutboxEvent",
     "OutgoingMessage",
     "OutsideEvent",
+    "QuestionReview",
     "ReconciliationFinding",
     "ReconciliationRun",
     "RecoveryCode",
+    "RowTrouble",
     "SavedFilter",
     "Schedule",
     "ScheduleEntry",
@@ -89,9 +95,12 @@ __all__ = [
     "SellerRevocations",
     "SenderTally",
     "Step",
+    "SweepOutage",
+    "SweepPulse",
     "Team",
     "TeamWebhook",
     "TeamWebhookSent",
+    "TrustChange",
     "User",
     "WebhookDelivery",
     "WorkerCluster",

@@ -1,7 +1,9 @@
-"""What is collected depends on no clock: it stands still meanwhile, and values that show it are refused.
+"""What is collected depends on no clock and no chance: the clock stands still meanwhile, and what shows it,
+or was drawn, is refused.
 
 A value made at collection (a parameter, a constant of a test's module) is as old as the suite has run when
-its test comes; one that tells the present moment fails where the suite is slow, and only there.
+its test comes; one that tells the present moment fails where the suite is slow, and only there. And processes
+that share the tests out must collect the same names.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ COLLECTED_AT = datetime(1985, 11, 5, 0, 53, 20, tzinfo=UTC)
 _ABOUT = timedelta(days=365)
 _WRITTEN = re.compile(r"\b198[456]-\d\d-\d\d")
 _DEPTH = 6
+_RANDOM_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _FOUND = pytest.StashKey[list[str]]()
 
 
@@ -31,6 +34,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Raises pytest.UsageError naming tests that a random UUID names: give such a parameter an ``id``."""
+    drawn = [item.nodeid for item in items if _RANDOM_UUID.search(item.nodeid)]
+    if drawn:
+        raise pytest.UsageError(f"named by a random UUID, another one in each process: {', '.join(drawn)}")
     of_modules: dict[int, list[str]] = {}
     for item in items:
         module = getattr(item, "module", None)
@@ -68,7 +75,7 @@ def _is_near(value: date | float | str | bytes) -> bool:
         case bytes():
             return bool(_WRITTEN.search(value.decode("latin-1")))
         case _:
-            at, about = COLLECTED_AT.timestamp(), _ABOUT.total_seconds()
+            at, about = int(COLLECTED_AT.timestamp()), int(_ABOUT.total_seconds())
             return any(abs(value - at * unit) < about * unit for unit in (1, 1_000, 1_000_000_000))
 
 

@@ -10,14 +10,21 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import connections
+from django.db.backends.signals import connection_created
 from django.test import override_settings
+from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
-from tests.database import Database, TestServer, migrate_as_owner, opened_server, point_django_at
-from tests.support import forget_sellers
+from tests.database import HOUSE, Database, TestServer, migrate_as_owner, opened_server, point_django_at
+from tests.owning import owning_follow
+from tests.support import forget_sellers, know_no_rules
 
 pytest_plugins = ["tests.collecting", "tests.leftovers", "tests.outcomes"]
+
+# How long an example takes tells of the machine: none has a deadline, and slow drawing is no failure.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +41,7 @@ def template_database(
     template = database_server.create()
     with django_db_blocker.unblock():
         migrate_as_owner(template)
+    connection_created.connect(owning_follow)
     return template
 
 
@@ -43,6 +51,7 @@ def django_db_setup(
 ) -> Iterator[Database]:
     """Instead of pytest-django's: ``db`` works on a copy of the template, as the application's role."""
     database = database_server.create(template=template_database)
+    database_server.unhurry(database)
     with pytest.MonkeyPatch.context() as patch:
         _use(database, patch)
         yield database
@@ -51,15 +60,24 @@ def django_db_setup(
 
 
 @pytest.fixture(autouse=True)
-def _no_sellers_remembered() -> None:
-    """Each test has its own."""
+def _nothing_remembered() -> None:
+    """Each test has its own sellers, and no rules but those it attaches."""
     forget_sellers()
+    know_no_rules()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_second_factor() -> Iterator[None]:
     """Sign-ins of tests are whole; what asks for the second factor says who needs it."""
     with override_settings(SECOND_FACTOR_ROLES=[]):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _house() -> Iterator[None]:
+    """Who buys: processes of a test are told by their environment (`Database.env`)."""
+    name, domain = HOUSE.values()
+    with override_settings(ORGANISATION_NAME=name, ORGANISATION_DOMAIN=domain):
         yield
 
 
@@ -98,5 +116,5 @@ def processes() -> Iterator[ProcessGroup]:
 def _use(database: Database, patch: pytest.MonkeyPatch) -> None:
     for name, value in database.env.items():
         patch.setenv(name, value)
-    patch.delenv("FLIGHTDECK_DB_ROLE", raising=False)
+    patch.delenv("FLIGHTDECK_DB_LOGIN", raising=False)
     point_django_at(database.urls.app)

@@ -23,9 +23,16 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config import postgres
 from config.postgres import roles
+from tests.owning import as_the_product, owning_install
 
 PREFIX = "flightdeck-test-"
 _SETTLED_S = 300
+# Who buys in tests, as sellers are told.
+HOUSE = {
+    "FLIGHTDECK_ORGANISATION": "Halden & Marsh",
+    "FLIGHTDECK_ORGANISATION_DOMAIN": "haldenmarsh.example",
+}
+_OF_A_TRANSACTION = {"transaction_timeout", "idle_in_transaction_session_timeout"}
 # The session's data are thrown away: nothing needs to survive a power cut.
 THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
@@ -39,7 +46,7 @@ class Database:
 
     @property
     def env(self) -> dict[str, str]:
-        return {**self.urls.environment(), "FLIGHTDECK_SECOND_FACTOR_ROLES": ""}
+        return {**self.urls.environment(), **HOUSE, "FLIGHTDECK_SECOND_FACTOR_ROLES": ""}
 
 
 class TestServer:
@@ -68,6 +75,15 @@ class TestServer:
                 roles.grant_inside(admin)
         app, owner = (self._url(role, name) for role in (postgres.APP_ROLE, postgres.OWNER_ROLE))
         return Database(name=name, urls=postgres.DatabaseUrls(app=app, owner=owner))
+
+    def unhurry(self, database: Database) -> None:
+        """Let transactions in `database` take as long as they do: a test of ``db`` is one, on a machine that
+        may be busy with others."""
+        role, where = sql.Identifier(postgres.APP_ROLE), sql.Identifier(database.name)
+        unlimited = sql.SQL("alter role {} in database {} set {} = 0")
+        with self.connect_admin() as admin:
+            for name in {*roles.app_settings(admin)} & _OF_A_TRANSACTION:
+                admin.execute(unlimited.format(role, where, sql.Identifier(name)))
 
     def drop(self, name: str) -> None:
         with self.connect_admin() as admin:
@@ -163,5 +179,7 @@ def point_django_at(url: str) -> None:
 def migrate_as_owner(database: Database) -> None:
     """Run all migrations in this process, connected as the role that owns the schema."""
     point_django_at(database.urls.owner)
-    call_command("migrate", verbosity=0, interactive=False)
+    with as_the_product():
+        call_command("migrate", verbosity=0, interactive=False)
+    owning_install(database.urls.owner)
     connections["default"].close()

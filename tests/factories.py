@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -13,6 +13,7 @@ from orders.models import Deal
 from orders.questions import ask_deal
 from orders.services import DealDraft, LineDraft, deal_quote
 from tasks_app import clock
+from tasks_app.approvals.intents import UNDO_FOR, intents_decide
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
 from tasks_app.people.actors import actor_ensure
@@ -97,7 +98,7 @@ def make_line(**fields: Any) -> LineDraft:
 def make_deal(
     *lines: LineDraft,
     seller: Seller | None = None,
-    account: bool = True,
+    account: bool | Account = True,
     requested_by: str = "system",
     **fields: Any,
 ) -> Deal:
@@ -109,7 +110,7 @@ def make_deal(
         "team": advertiser.team,
         "advertiser": advertiser,
         "seller": seller,
-        "account": make_account(advertiser, seller) if account else None,
+        "account": make_account(advertiser, seller) if account is True else account or None,
         "currency": "USD",
         "start_at": start,
         "end_at": start + timedelta(days=28),
@@ -121,6 +122,12 @@ def make_deal(
     return deal_quote(
         draft=DealDraft(**{**defaults, **fields}), actor="system", requested_by=requested_by, reason="A test"
     )
+
+
+def decided_later(by: timedelta = UNDO_FOR) -> int:
+    """What the sweep decides so much later of what was said on several questions; answers how many."""
+    with clock.injected(lambda: datetime.now(UTC) + by):
+        return intents_decide()
 
 
 def approve_deal(deal: Deal, *, approver: User | None = None) -> Approval:

@@ -71,8 +71,8 @@ class FaultySeller:
     """The process as a context manager. `mode` and `channel` as of `Shop`; `folder` keeps its books."""
 
     def __init__(self, folder: Path, *, mode: str = "completed", channel: str = "display") -> None:
-        self.token = secrets.token_urlsafe(24)
-        self._control = secrets.token_urlsafe(24)
+        self.token = secrets.token_hex(24)
+        self._control = secrets.token_hex(24)
         self._state = folder / f"faulty-{uuid.uuid4().hex[:8]}.json"
         self._arguments = ["--mode", mode, "--channel", channel, "--state", str(self._state)]
         self._process: subprocess.Popen[str] | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -23,9 +24,46 @@ def wait_until(
     return answer
 
 
+def metrics_page() -> Any:
+    """`/metrics` as Prometheus gets it, made anew."""
+    from django.test import Client, override_settings
+
+    from tasks_app import metrics
+
+    metrics.page.forget()
+    with override_settings(METRICS_TOKEN="of-prometheus"):
+        return Client().get("/metrics", headers={"authorization": "Bearer of-prometheus"})
+
+
+def rows_read(*tables: str) -> int:
+    """How many rows of these tables this transaction has read so far, by a scan of one or of an index."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables"
+            " where relname = any(%s)",
+            [list(tables)],
+        )
+        return int(cursor.fetchone()[0])
+
+
 def forget_sellers() -> None:
     """Webhooks remember sellers and their allowances for a second, by name: another database has others."""
-    from tasks_app.webhooks import rates, senders
+    from tasks_app.webhooks import rates, refusals, senders
 
     senders._known.clear()
     rates._shares.clear()
+    rates._refused.starts = datetime.min.replace(tzinfo=UTC)
+    rates._proven.clear()
+    rates._looks = rates.Allowance(each=rates.LOOKS_EACH, in_all=rates.LOOKS_IN_ALL)
+    rates._judgements = rates.Allowance(each=rates.JUDGED_EACH, in_all=rates.JUDGED_IN_ALL)
+    refusals.unwritten = refusals._Unwritten()
+
+
+def know_no_rules() -> None:
+    """Attached rules are read every two seconds: a test that counts statements would count that in some runs.
+    From `rule_add` and `rules_reload` on they are read as ever."""
+    from tasks_app.lifecycle import guards
+
+    guards._rules, guards._rules_until = {}, float("inf")

@@ -10,11 +10,12 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q, QuerySet
 
-from bench.chaos.plan import SELLERS, Script
+from bench.chaos.plan import FLOODED, SELLERS, SLOTS, Script
 from bench.chaos.stage import Stage
 from orders.models import Deal, DealLine
 from orders.questions import DEAL, ask_deal
@@ -25,21 +26,33 @@ from tasks_app.approvals.policy_applying import policies_latest
 from tasks_app.approvals.policy_models import PolicyRule
 from tasks_app.approvals.policy_services import draft_of, policy_change
 from tasks_app.approvals.services import approval_decide
+from tasks_app.commands.kill_switch import kill_switch_set, stops
+from tasks_app.commands.models import Command
 from tasks_app.jobs.models import JOB_OPEN, Job
-from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.people.actors import actor_ensure
+from tasks_app.operations.models import PENDING, SETTLED, Operation, OperationStatus
+from tasks_app.people.actors import SYSTEM, actor_ensure
 from tasks_app.people.models import Advertiser, Team, User
+from tasks_app.people.rights import rights_recorded
+from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account
-from tasks_app.sellers.services import account_record, seller_add
+from tasks_app.sellers.services import seller_add, seller_timing_change
+from tasks_app.webhooks.models import WebhookDelivery
 
-SLOTS = 16
 BUDGET = Decimal(1000)
 _AT_ONCE = 8
+# A slow machine cuts off calls beside those that are planned: none is made again only after many minutes.
+_TIMING = {"call_cap_s": 15, "unclear_cap_s": 15}
+_SELDOM = timedelta(hours=1)  # the flooded seller's tasks are looked at when the run says so
+_DAY = timedelta(hours=25)  # and an hour: longer than the time that a purchase has to be sent
 
 
 def purchases() -> Q:
     """The operations that the run is about."""
     return Q(task_type="create_media_buy", subject_type="deal")
+
+
+def _unsent() -> QuerySet[Operation]:
+    return Operation.objects.filter(purchases(), status=OperationStatus.REQUESTED, sent_at__isnull=True)
 
 
 class Desk:
@@ -54,11 +67,9 @@ class Desk:
     def prepare(self, stage: Stage) -> None:
         """People, sellers and accounts. Raises DiscoveryError."""
         team = Team.objects.create(name="Chaos")
-        self.approver = User.objects.create(username="maya", first_name="Maya", last_name="Lindgren")
-        self.approver.groups.add(Group.objects.get(name="Approver"))
-        self.approver.teams.add(team)
-        actor_ensure(user=self.approver)
-        _split_orders_pass(team)
+        administrator = _person(team, "Administrator", username="ada", first_name="Ada", last_name="Okafor")
+        self.approver = _person(team, "Approver", username="maya", first_name="Maya", last_name="Lindgren")
+        _split_orders_pass(administrator)
         self._advertiser = Advertiser.objects.create(
             team=team, name="Lindqvist", brand_domain="lindqvist.com"
         )
@@ -71,8 +82,10 @@ class Desk:
                 webhooks=signed,
                 jwks_url=stage.jwks_url(name) if signed == "rfc9421" else "",
                 allow_private=True,
-                slots=SLOTS,
+                slots=SLOTS[name],
             )
+            own = {"submitted_s": _SELDOM.total_seconds() / settings.POLL_SCALE} if name == FLOODED else {}
+            seller_timing_change(seller=seller, timing={**_TIMING, **own}, actor=administrator)
             answer = {"account_id": f"acc-{name}", "status": "active"}
             self._accounts[name] = account_record(advertiser=self._advertiser, seller=seller, answer=answer)
 
@@ -91,6 +104,17 @@ class Desk:
                 expected_digest=approval.evidence_digest,
             )
 
+    def flood(self) -> int:
+        """Once the flooded seller has all of its tasks, look at each now; again at one that a kill has left
+        for later. Answers how many."""
+        mine = Operation.objects.filter(purchases(), seller__name=FLOODED)
+        at_work = mine.filter(status__in=PENDING)
+        wanted = sum(script.seller == FLOODED for script in self._scripts)
+        if at_work.count() + mine.filter(status__in=SETTLED).count() < wanted:
+            return 0
+        now = clock.now()
+        return at_work.filter(next_poll_at__gt=now + _SELDOM / 2).update(next_poll_at=now)
+
     def done(self) -> int:
         """Purchases that are over, or overdue and with a person."""
         over = Q(published_at__isnull=False) | Q(status=OperationStatus.TIMED_OUT)
@@ -106,6 +130,34 @@ class Desk:
         waiting.filter(settled_at__isnull=True, deadline_at__gt=now).exclude(
             status=OperationStatus.TIMED_OUT
         ).update(deadline_at=now)
+
+    def stop(self, *, on: bool) -> None:
+        """Turn the kill switch of all teams, once, also when the answer to it was lost."""
+        if (stops().everywhere is not None) == on:
+            return
+        with transaction.atomic():
+            kill_switch_set(on=on, reason="A day off" if on else "Back again", actor=SYSTEM)
+
+    def held(self) -> int:
+        """Approved purchases that wait for the switch at their gate, and never left."""
+        waiting = Command.objects.filter(waiting_since__isnull=False, refused_at__isnull=True)
+        return _unsent().filter(purpose__in=waiting.values("key")).count()
+
+    def all_stand(self) -> bool:
+        """Whether every purchase was sent, or waits for the switch: no more of them can be held."""
+        left = Operation.objects.filter(purchases(), sent_at__isnull=False).count()
+        return left + self.held() >= len(self._scripts)
+
+    @transaction.atomic
+    def day_passes(self) -> int:
+        """What never left was kept for a day: its deadline and its turn have passed, its job's own time, the
+        horizon of deliveries whose task nobody knows yet. Answers how many purchases the switch holds."""
+        jobs = Job.objects.filter(status__in=JOB_OPEN, subject_id__in=_unsent().values("subject_id"))
+        jobs.update(expires_at=F("expires_at") - _DAY)
+        early = WebhookDelivery.objects.filter(verdict=WebhookDelivery.Verdict.EARLY)
+        early.update(bound_until=F("bound_until") - _DAY)
+        _unsent().update(deadline_at=F("deadline_at") - _DAY, turn_at=F("turn_at") - _DAY)
+        return self.held()
 
     def at_rest(self, done: int) -> bool:
         """Nothing moves any more but by a person or a seller."""
@@ -154,11 +206,18 @@ class Desk:
         return deal_quote(draft=draft, actor="system", requested_by="system", reason="The chaos run")
 
 
-def _split_orders_pass(team: Team) -> None:
+def _person(team: Team, role: str, **columns: str) -> User:
+    user = User(**columns)
+    with rights_recorded(user, by=SYSTEM):
+        user.save()
+        user.groups.add(Group.objects.get(name=role))
+        user.teams.add(team)
+    actor_ensure(user=user)
+    return user
+
+
+def _split_orders_pass(administrator: User) -> None:
     """Thousands of small deals of one advertiser are what this run is made of: one approver each."""
-    administrator = User.objects.create(username="ada", first_name="Ada", last_name="Okafor")
-    administrator.groups.add(Group.objects.get(name="Administrator"))
-    administrator.teams.add(team)
     row = policies_latest().get(rule=PolicyRule.SPLITTING)
     policy_change(
         key=row.key,

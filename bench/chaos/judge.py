@@ -7,7 +7,7 @@ import json
 import re
 import sqlite3
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -19,9 +19,11 @@ from django.core.management import CommandError, call_command
 from bench.chaos.drive import BUDGET, purchases
 from bench.chaos.plan import Script
 from orders.models import Deal, DealStatus
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.selectors import approvals_waiting_for
 from tasks_app.jobs.models import JOB_ENDED, Job, Step, StepStatus
 from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import SETTLED, Operation, OperationStatus
 from tasks_app.people.models import User
 
@@ -34,7 +36,7 @@ _REFERENCE = re.compile(r"(?:OP|DEAL)-\d{4}-\d+")
 class Purchase:
     """One purchase as both sides know it. `confirmed`: what the deal's lines say was booked, in its currency.
     `person`: whom it waits for, in words. `times`: how often the deal was booked, the operation settled, the
-    step that bought completed, by the trail."""
+    step that bought completed, by the trail. `asked_at_once`: open questions about one kind of conflict."""
 
     script: Script
     deals: list[Deal] = field(default_factory=list)
@@ -44,6 +46,7 @@ class Purchase:
     confirmed: Decimal = Decimal(0)
     person: str = ""
     times: dict[str, int] = field(default_factory=dict)
+    asked_at_once: int = 0
 
     @property
     def settled(self) -> bool:
@@ -64,6 +67,8 @@ class Purchase:
         found = [f"{len(self.bought)} buys at the seller"] if len(self.bought) > 1 else []
         found += [f"{len(rows)} {name}" for name, rows in self._single().items() if len(rows) > 1]
         found += [f"{what} {times} times" for what, times in self.times.items() if times > 1]
+        if self.asked_at_once > 1:
+            found.append(f"{self.asked_at_once} open questions about one contradiction")
         if self.lost:
             found.append("neither settled nor with a person")
         if self.settled and not self.person:
@@ -116,6 +121,7 @@ def gather(scripts: Sequence[Script], books: Mapping[str, Path], *, approver: Us
         for row in seller_rows(path, "select * from buys"):
             found[row["number"]].bought.append(dict(row))
     _count(by_deal.values())
+    _count_questions(by_deal.values())
     _with_people(by_deal.values(), approver)
     return list(found.values())
 
@@ -202,11 +208,23 @@ def _count(found: Iterable[Purchase]) -> None:
         }
 
 
+def _count_questions(found: Iterable[Purchase]) -> None:
+    """The most open questions about conflicts of one kind that an operation has."""
+    open_ones = Approval.objects.filter(
+        kind="conflict", subject_type="conflict", status=ApprovalStatus.OPEN
+    ).values("subject_id")
+    asked = Counter(Conflict.objects.filter(pk__in=open_ones).values_list("operation_id", "kind"))
+    for purchase in found:
+        of_it = {operation.pk for operation in purchase.operations}
+        purchase.asked_at_once = max((n for (pk, _), n in asked.items() if pk in of_it), default=0)
+
+
 def _with_people(found: Iterable[Purchase], approver: User) -> None:
     """Whom each waits for: an open question that the approver can decide on."""
     asked: dict[Any, str] = {}
     for approval in approvals_waiting_for(approver):
-        words = f"{approval.kind}, {approver}"
+        what = approval.evidence.get("what")
+        words = f"{approval.kind}{f' ({what})' if what else ''}, {approver}"
         asked[approval.subject_id] = words
         asked |= dict.fromkeys(_REFERENCE.findall(json.dumps(approval.evidence)), words)
     for purchase in found:

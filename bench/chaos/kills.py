@@ -73,7 +73,7 @@ class Killer:
         if kind == "supervisor":
             return [product]
         if kind == "web":
-            return [process for process in product.children() if _runs(process, "uvicorn")]
+            return [process for process in product.children() if _runs(process, "config.web")]
         if kind == "worker":
             mains = [
                 p for p in (*product.children(), psutil.Process(group.pid("more"))) if _runs(p, "worker")

@@ -5,8 +5,9 @@ How many purchases meet which trouble is fixed (`SHARES`); the seed shuffles the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from random import Random
 
 # The sellers: transport and how they sign their webhooks ("none": they are polled only).
@@ -15,17 +16,37 @@ SELLERS: dict[str, tuple[str, str]] = {
     "signal": ("mcp", "rfc9421"),
     "quiet": ("mcp", "none"),
     "relay": ("a2a", "hmac"),
+    "throng": ("mcp", "none"),
+    "torrent": ("mcp", "none"),
 }
+# Takes few calls at a time and answers slowly: what waits for it must hold up nobody else's. Its purchases
+# come several at once, so that it is full.
+CROWDED = "throng"
+# Takes more calls than one sweep makes at once, and tells slowly how a task stands, over and over: it would
+# fill each batch by itself. Its tasks are looked at from one moment on, when it has all of them.
+FLOODED = "torrent"
+# How many calls one sweep has out at once (FLIGHTDECK_SWEEP_BATCH), and how many of them are one seller's at
+# most: an eighth, rounded down, is left for the others.
+BATCH = 16
+SHARE = BATCH - BATCH // 8
+SLOTS = {**dict.fromkeys(SELLERS, 16), CROWDED: 2, FLOODED: 64}
+_CROWD = 8
+_FLOOD, _FLOOD_OF = 30, 4  # so many purchases, in a short run a fourth
+_ANY = tuple(name for name in SELLERS if name not in (CROWDED, FLOODED))
+SIGNED = "signal"  # the one whose keys are hard to get
 TELLING = tuple(name for name, (_, signed) in SELLERS.items() if signed != "none")
 NEVER = float("inf")
 # Beyond the buyer's patience with one call: it has hung up when the answer comes.
 LATE_S = 6.0
 
-# Troubles of the call itself. The second kind comes after the seller has acted.
-UNDONE = ("drop_before", "http_503_before", "busy")
+# Troubles of the call itself. `DONE` comes after the seller has acted.
+LOST = ("drop_before", "http_503_before", "busy")
+UNDONE = (*LOST, "in_flight")
 DONE = ("drop", "truncated", "html", "http_500")
 POLL_TROUBLE = ("http_500", "html", "drop", "truncated", "stale", "odd", "missing")
 POST_TROUBLE = ("bad_signature", "cut", "not_json")
+_EVERY_TIME = 100
+FLOOD = "flood at one seller"
 # Kinds that no seller ever brings to an end: only their deadline does.
 ENDLESS = ("bought, never says so", "never takes the call", "never ends", "asks and waits")
 ODD = ("pending_manual", "requires_approval", "approved")
@@ -92,7 +113,23 @@ def _answer_lost(rng: Random, s: Script) -> Script:
 
 def _call_lost(rng: Random, s: Script) -> Script:
     s = s if rng.random() < 0.5 else _pending(rng, s)
-    return replace(s, call=tuple(rng.choice(UNDONE) for _ in range(rng.randint(1, 2))))
+    return replace(s, call=tuple(rng.choice(LOST) for _ in range(rng.randint(1, 2))))
+
+
+def _in_flight(rng: Random, s: Script) -> Script:
+    return replace(s, call=("drop", *("in_flight",) * rng.randint(2, 5)))
+
+
+def _crowd(rng: Random, s: Script) -> Script:
+    return replace(_pending(rng, s), seller=CROWDED, call=("delayed",), poll=("delayed",) * _EVERY_TIME)
+
+
+def _flood(rng: Random, s: Script) -> Script:
+    return replace(_pending(rng, s), seller=FLOODED, poll=("working",) * 3)
+
+
+def _keys_unknown(rng: Random, s: Script) -> Script:
+    return replace(_pending(rng, s), seller=SIGNED, post=("unknown_key",) * rng.randint(1, 2))
 
 
 def _answer_late(rng: Random, s: Script) -> Script:
@@ -136,7 +173,7 @@ def _contradicts(rng: Random, s: Script) -> Script:
 
 
 def _renames(rng: Random, s: Script) -> Script:
-    return replace(_pending(rng, s), seller="quiet", pace_s=4.0, poll=("rename",), parked=True)
+    return replace(_pending(rng, s), seller="quiet", pace_s=4.0, poll=("rename",) * 8, parked=True)
 
 
 def _mute(rng: Random, s: Script) -> Script:
@@ -160,25 +197,28 @@ def _pending(rng: Random, s: Script) -> Script:
     return replace(s, first="submitted", pace_s=round(rng.uniform(0.2, 4.0), 2))
 
 
-# Out of a thousand purchases, in words that stand in the report.
+# Out of a thousand purchases (those of the flood apart), in words that stand in the report.
 SHARES: dict[str, tuple[int, Callable[[Random, Script], Script]]] = {
     "bought at once": (80, _plain),
-    "takes its time": (130, _slow),
+    "takes its time": (70, _slow),
     "computes": (60, _computes),
     "refuses": (80, _refused),
     "unheard-of status": (50, _odd_word),
     "answer lost or garbled": (150, _answer_lost),
-    "call lost or refused": (90, _call_lost),
+    "call lost or refused": (70, _call_lost),
+    "still in flight": (20, _in_flight),
+    "crowd at one seller": (40, _crowd),
     "answer late": (50, _answer_late),
     "news doubled": (60, _news_doubled),
     "news lost": (40, _news_lost),
     "news corrupted": (40, _news_broken),
+    "keys hard to get": (20, _keys_unknown),
     "news out of order": (35, _news_reordered),
     "news before the answer": (30, _news_early),
     "polls broken": (40, _polls_broken),
     "reads broken": (15, _reads_broken),
     "contradicts itself": (20, _contradicts),
-    "changes the task's id": (5, _renames),
+    "renames the task each time": (5, _renames),
     "bought, never says so": (10, _mute),
     "never takes the call": (5, _deaf),
     "never ends": (5, _stuck),
@@ -187,17 +227,26 @@ SHARES: dict[str, tuple[int, Callable[[Random, Script], Script]]] = {
 
 
 def plan(*, seed: int, operations: int) -> list[Script]:
-    """The scripts of purchases 1 to `operations`."""
+    """The scripts of purchases 1 to `operations`; the first ones are the flood."""
     rng = Random(f"{seed}:{operations}")  # noqa: S311 - a plan, no secret
-    kinds = _kinds(operations)
-    rng.shuffle(kinds)
+    flood = min(_FLOOD, operations // _FLOOD_OF)
+    groups = list(_groups(_kinds(operations - flood)))
+    rng.shuffle(groups)
+    kinds = chain([FLOOD] * flood, *groups)
     return [_script(seed, number, kind) for number, kind in enumerate(kinds, start=1)]
+
+
+def _groups(kinds: Sequence[str]) -> Iterator[list[str]]:
+    """Each by itself, but what crowds at one seller."""
+    crowd = [kind for kind in kinds if SHARES[kind][1] is _crowd]
+    yield from ([kind] for kind in kinds if SHARES[kind][1] is not _crowd)
+    yield from (crowd[start : start + _CROWD] for start in range(0, len(crowd), _CROWD))
 
 
 def _script(seed: int, number: int, kind: str) -> Script:
     rng = Random(f"{seed}:{number}:{kind}")  # noqa: S311 - a plan, no secret
-    script = Script(number=number, kind=kind, seller=rng.choice(tuple(SELLERS)))
-    return SHARES[kind][1](rng, script)
+    script = Script(number=number, kind=kind, seller=rng.choice(_ANY))
+    return _flood(rng, script) if kind == FLOOD else SHARES[kind][1](rng, script)
 
 
 def _kinds(operations: int) -> list[str]:

@@ -9,15 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from bench.chaos.judge import Purchase, names_of, seller_rows
+from bench.chaos.load import Load
+from bench.chaos.plan import CROWDED
 from tasks_app.operations.models import Operation
 
 MOST_WITH_PEOPLE = 0.10
 FEWEST_KILLS = 3
+_FEWEST_HELD = 10
 _TRAILS, _FEW = 20, 5
+_TOLD_OF_LOAD = ("share", "beside", "repeats", "too_soon", "told_later", "kept_waiting", "taken")
+
+
+def fewest_held(operations: int) -> int:
+    """So many purchases of a run the kill switch holds at least: ten, in a very short run its twentieth."""
+    return min(_FEWEST_HELD, operations // 20)
 
 
 def summary(
-    found: Sequence[Purchase], rows: Sequence[Mapping[str, str]], kills: Counter[str], *, seed: int
+    found: Sequence[Purchase],
+    rows: Sequence[Mapping[str, str]],
+    kills: Counter[str],
+    load: Load,
+    *,
+    seed: int,
 ) -> dict[str, Any]:
     """The last line."""
     return {
@@ -29,11 +43,14 @@ def summary(
         "lost": sum(purchase.lost for purchase in found),
         "differences": len(rows),
         "kills": kills.total(),
+        "held": load.held,
+        "crowd_at_once": load.at_once[CROWDED],
+        **{name: getattr(load, name) for name in _TOLD_OF_LOAD},
         "seed": seed,
     }
 
 
-def broken(told: Mapping[str, Any], found: Sequence[Purchase], *, trail_holds: bool) -> list[str]:
+def broken(told: Mapping[str, Any], found: Sequence[Purchase], load: Load, *, trail_holds: bool) -> list[str]:
     """Every invariant that does not hold, in words."""
     wrong = [f"{told[name]} {name}" for name in ("bought_twice", "lost", "differences") if told[name]]
     unsound = sum(bool(purchase.problems()) for purchase in found)
@@ -43,6 +60,9 @@ def broken(told: Mapping[str, Any], found: Sequence[Purchase], *, trail_holds: b
         wrong.append(f"{told['waiting_on_person']} of {told['operations']} are parked with people")
     if told["kills"] < FEWEST_KILLS:
         wrong.append(f"only {told['kills']} kills")
+    if load.held < fewest_held(len(found)):
+        wrong.append(f"the kill switch held only {load.held}: what it stops was not tested")
+    wrong += load.problems([purchase.script for purchase in found])
     if not trail_holds:
         wrong.append("verify_audit: the trail does not hold")
     return wrong

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from enum import Enum
 
 from django.db import InterfaceError, OperationalError, connections
 
-from bench.chaos import judge, report
+from bench.chaos import judge, load, report
 from bench.chaos.drive import Desk
 from bench.chaos.kills import Killer
 from bench.chaos.plan import SELLERS, Script
@@ -20,6 +21,7 @@ _PATIENCE_S = 180  # without any purchase getting done
 _TICK_S = 0.2
 _TOLD_EVERY_S = 15
 _WINDOW = 120
+_STOPPED_S = 6.0  # how long the kill switch is on before a day passes, and after
 _DEADLINES_FROM = 0.4  # of all purchases: so many are done when the first deadlines come
 _READ_AGAIN = 10
 
@@ -37,11 +39,13 @@ def play(stage: Stage, scripts: Sequence[Script], *, seed: int, rounds: int) -> 
     def gather() -> list[judge.Purchase]:
         return judge.gather(scripts, books, approver=desk.approver)
 
-    _Watch(stage, desk, killer, len(scripts), gather).until_rest()
+    watch = _Watch(stage, desk, killer, len(scripts), gather)
+    watch.until_rest()
     found = gather()
+    borne = load.load(books, held=watch.held)  # before anything is read beside the run
     rows = _differences(stage, found)
-    told = report.summary(found, rows, killer.kills, seed=seed)
-    wrong = report.broken(told, found, trail_holds=judge.trail_holds())
+    told = report.summary(found, rows, killer.kills, borne, seed=seed)
+    wrong = report.broken(told, found, borne, trail_holds=judge.trail_holds())
     for line in (*report.trails(found, rows, books), "", *report.table(found)):
         print(line)
     print("killed: " + ", ".join(f"{n} {kind}" for kind, n in sorted(killer.kills.items())))
@@ -51,6 +55,12 @@ def play(stage: Stage, scripts: Sequence[Script], *, seed: int, rounds: int) -> 
         print(f"BROKEN: {words}")
     print(json.dumps(told), flush=True)
     return 1 if wrong else 0
+
+
+class _Stop(Enum):
+    """How far the stop is. `LATE`: the sweep looks at what is held and past its time."""
+
+    BEFORE, ON, LATE, OVER = range(4)
 
 
 class _Watch:
@@ -69,6 +79,11 @@ class _Watch:
         self._began = self._moved_at = time.monotonic()
         self._tell_at = 0.0
         self._done = 0
+        self._stop, self._stopped_at = _Stop.BEFORE, 0.0
+        self.held = 0  # purchases that the switch held when a day had passed
+        # In the middle, or while there is still something to hold.
+        self._wanted = report.fewest_held(operations)
+        self._stop_from = max(0, min(operations // 2, operations - _WINDOW - self._wanted))
 
     def until_rest(self) -> None:
         while time.monotonic() < min(self._began + LIMIT_S, self._moved_at + _PATIENCE_S):
@@ -88,8 +103,33 @@ class _Watch:
         self._desk.step(done)
         if done != self._done:
             self._done, self._moved_at = done, time.monotonic()
+        self._stop_for_a_day(done)
+        if self._stop in (_Stop.BEFORE, _Stop.OVER) and (looked_at := self._desk.flood()):
+            self._say(f"{looked_at} tasks of one seller are looked at")
         if done >= _DEADLINES_FROM * self._operations:
             self._desk.time_passes()
+
+    def _stop_for_a_day(self, done: int) -> None:
+        """The kill switch in the middle of the run: on, a day, off. A step that failed is made again."""
+        if self._stop is _Stop.OVER or done < self._stop_from:
+            return
+        if self._stop is _Stop.BEFORE:
+            self._desk.stop(on=True)
+            self._stop, self._stopped_at = _Stop.ON, time.monotonic()
+            self._say("the kill switch is on")
+        elif time.monotonic() < self._stopped_at + _STOPPED_S or not self._enough_held():
+            return
+        elif self._stop is _Stop.ON:
+            self.held = self._desk.day_passes()
+            self._stop, self._stopped_at = _Stop.LATE, time.monotonic()
+            self._say(f"a day passes; {self.held} purchases are held")
+        else:
+            self._desk.stop(on=False)
+            self._stop, self._moved_at = _Stop.OVER, time.monotonic()
+            self._say("the kill switch is off")
+
+    def _enough_held(self) -> bool:
+        return self._desk.held() >= self._wanted or self._desk.all_stand()
 
     def _at_rest(self) -> bool:
         """Everybody was killed who was to be, nothing moves by itself, and what follows has followed."""

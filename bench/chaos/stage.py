@@ -15,25 +15,30 @@ from pathlib import Path
 
 import requests
 
-from bench.chaos.plan import SELLERS
+from bench.chaos.plan import BATCH, SELLERS
 from bench.chaos.seller.__main__ import HOST, TOKEN_VARIABLE
 from config import postgres
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR, child_environment
 from demo.run import bindable
 
-START_S = 120
+START_S = 300
 _PORTS = range(20_000, 32_000)  # below what systems use for outgoing connections
-# The documents' times, shortened: leases and limits, so that kills are healed within seconds; polls.
+# The documents' times, shortened: leases and limits, so that kills are healed within seconds; polls. A lease
+# is longer than the call that it is for may take: no stall of a worker gives away a slot whose call is out.
 PACES = {
     "FLIGHTDECK_POLL_SCALE": "0.05",
     "FLIGHTDECK_EVENT_TICK_S": "1",
     "FLIGHTDECK_STEP_LEASE_S": "4",
-    "FLIGHTDECK_OPERATION_LEASE_S": "4",
+    "FLIGHTDECK_OPERATION_LEASE_S": "10",
     "FLIGHTDECK_CALL_TIMEOUT_S": "4",
     "FLIGHTDECK_WORKING_TIMEOUT_S": "4",
     "FLIGHTDECK_WORKERS": "1",
+    # Few, so that one seller's purchases can fill it.
+    "FLIGHTDECK_SWEEP_BATCH": str(BATCH),
     "FLIGHTDECK_LOG_LEVEL": "WARNING",
+    "FLIGHTDECK_ORGANISATION": "Halden & Marsh",
+    "FLIGHTDECK_ORGANISATION_DOMAIN": "haldenmarsh.example",
 }
 
 

@@ -4,16 +4,20 @@ On a private embedded PostgreSQL (fsync and synchronous_commit on), three interl
 own worker cluster (`manage.py worker`), audit and events on, beside DBOS, Procrastinate, plain django-q2
 (each in a database of its own on that server) and Celery on Redis, which is not durable. Everybody runs the
 same trivial step, which notes the moment; rates are taken from the first step to the last, of jobs that are
-all there before the first begins.
+all there before the first begins. How each peer is set up stands in its module.
 
 - `chain_n`: steps per second of 10-step chains with n workers; `vs_best_durable_n`, `vs_celery_n`: to theirs;
 - `wakeup_p50_ms`, `wakeup_p99_ms`: from an idle job's commit to its action's start, the cluster as delivered;
+  `wakeup_ratio`: to the p50 of a Procrastinate worker, a few of ours and of its in turn;
 - `fanout_ms`: 100 parallel steps of 10 ms with 4 workers, from the call that starts the job to its COMPLETED;
+  `fanout_ratio`: the time of the best durable engine to ours, one fan-out of either in turn, its workers one
+  step at a time, as in the chain; `fanout_aside_ratio`: the same, its workers told to do 16 at a time;
 - `linearity`: a step of one 10,000-step job to a step of a hundred 100-step ones, in time;
 - `waiting_ratio`: chain_1 beside 100,000 jobs that wait, to chain_1 without;
 - `worker_pss_mb`: proportional memory of the cluster as delivered, after work.
 
-Prints a table of min / median / max and one JSON line; machines are noisy, so read the ratios.
+Prints a table of min / median / max, the ratios with their limits, and one JSON line; machines are noisy, so
+read the ratios.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import statistics
 import sys
 import time
 
+from bench import ratios
 from bench.jobs import WAITING, cases, marks, orders, parties, stage
 from config.processes import ProcessError, interruptible
 
@@ -35,6 +40,9 @@ KEYS = (
     "vs_best_durable_4",
     "vs_celery_1",
     "vs_celery_4",
+    "wakeup_ratio",
+    "fanout_ratio",
+    "fanout_aside_ratio",
     "wakeup_p50_ms",
     "wakeup_p99_ms",
     "fanout_ms",
@@ -61,7 +69,9 @@ def main() -> int:
         return 1
     _table(figures)
     _say(f"{time.monotonic() - began:.0f} s, load {os.getloadavg()[0]:.1f}")
-    print(json.dumps({key: round(statistics.median(figures[key]), 2) for key in KEYS}))
+    told = {key: round(statistics.median(figures[key]), 2) for key in KEYS}
+    print(ratios.table(told))
+    print(json.dumps(told))
     return 0
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 VARIABLE = "BENCH_MARKS"
 _MOMENT = struct.Struct("d")
 _LOOK_AGAIN_S = 0.01
 _STILL_S = 60.0
+_WOKEN_LOOK_S = 0.0005
+_PAUSE_S = 0.02
 _handle: int | None = None
 
 
@@ -62,3 +65,21 @@ class Marks:
 def rate(moments: list[float]) -> float:
     """Steps per second between the first and the last."""
     return (len(moments) - 1) / (moments[-1] - moments[0])
+
+
+def wakeups(times: int, start: Callable[[], float], ended: Callable[[], object]) -> dict[str, list[float]]:
+    """Milliseconds to a step's first line, of single jobs, each begun when nothing else goes on: from the
+    commit and from the call. `start` makes one and answers the moment just before its commit, `ended` waits
+    for its end."""
+    seen = Marks(Path(os.environ[VARIABLE]))
+    seen.clear()
+    told: dict[str, list[float]] = {"from_commit_ms": [], "from_call_ms": []}
+    for number in range(1, times + 1):
+        called = time.time()
+        committing = start()
+        begun = seen.wait(number, look_again_s=_WOKEN_LOOK_S)[-1]
+        told["from_commit_ms"].append(1000 * (begun - committing))
+        told["from_call_ms"].append(1000 * (begun - called))
+        ended()
+        time.sleep(_PAUSE_S)
+    return told

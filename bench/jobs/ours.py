@@ -5,9 +5,7 @@ Its database is the one its environment names; the worker cluster is another pro
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.jobs import marks, orders
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 _LOOK_AGAIN_S = 0.0005
 _END_S = 60.0
-_PAUSE_S = 0.02
 
 
 def chain(jobs: int) -> None:
@@ -52,23 +49,17 @@ def fanout(items: int) -> orders.Answer:
 
 
 def wakeups(times: int) -> orders.Answer:
-    """Single jobs, each when nothing else is going on: milliseconds to the action's start, from the commit of
-    the job and from the call that makes it."""
+    """Single jobs: see `marks.wakeups`."""
     from django.db import transaction
 
-    seen = marks.Marks(Path(os.environ[marks.VARIABLE]))
-    from_commit, from_call = [], []
-    for number in range(1, times + 1):
-        called = time.time()
+    jobs: list[Job] = []
+
+    def start() -> float:
         with transaction.atomic():
-            job = _start("bench_single")
-            committing = time.time()
-        begun = seen.wait(number, look_again_s=_LOOK_AGAIN_S)[-1]
-        from_commit.append(1000 * (begun - committing))
-        from_call.append(1000 * (begun - called))
-        _wait(job)
-        time.sleep(_PAUSE_S)
-    return {"from_commit_ms": from_commit, "from_call_ms": from_call}
+            jobs.append(_start("bench_single"))
+            return time.time()
+
+    return marks.wakeups(times, start, lambda: _wait(jobs[-1]))
 
 
 def analyze() -> None:

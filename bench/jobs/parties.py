@@ -26,11 +26,20 @@ def prepare(stage: Stage) -> None:
         subprocess.run(command, check=True, cwd=BASE_DIR, env=env, stdout=stage.log, stderr=stage.log)
 
 
+@contextmanager
+def peer(stage: Stage, name: str, workers: int, *, aside: int = 1) -> Iterator[list[Teller]]:
+    """The peer with so many workers up, and who puts in what they do: DBOS's own processes share it. `aside`:
+    how much each worker does at a time, where it can be told."""
+    env = {**stage.peer_env[name], "BENCH_ASIDE": str(aside)}
+    with _RUNNING.get(name, _workers_and_putter)(stage, name, workers, env) as tellers:
+        chain_rate(stage, lambda jobs: _told(tellers, jobs), WARM)
+        yield tellers
+
+
 def peer_rate(stage: Stage, name: str, workers: int, jobs: int) -> float:
     """Steps per second of the peer's chains."""
-    with _RUNNING.get(name, _workers_and_putter)(stage, name, workers) as put:
-        chain_rate(stage, put, WARM)
-        return chain_rate(stage, put, jobs)
+    with peer(stage, name, workers) as tellers:
+        return chain_rate(stage, lambda jobs: _told(tellers, jobs), jobs)
 
 
 def chain_rate(stage: Stage, put: Put, jobs: int) -> float:
@@ -76,47 +85,46 @@ def _put(ours: Teller, jobs: int) -> None:
 
 
 @contextmanager
-def _workers_and_putter(stage: Stage, name: str, workers: int) -> Iterator[Put]:
+def _workers_and_putter(
+    stage: Stage, name: str, workers: int, peer_env: Mapping[str, str]
+) -> Iterator[list[Teller]]:
     """So many worker processes (django-q2: one cluster of so many), and who puts in."""
-    module, env = _MODULE.format(name), {**stage.peer_env[name], "BENCH_WORKERS": str(workers)}
+    module, env = _MODULE.format(name), {**peer_env, "BENCH_WORKERS": str(workers)}
     processes = 1 if name == "django_q2" else workers
     with ProcessGroup(output=stage.log) as group, ExitStack() as closing:
         for number in range(processes):
             group.start(f"{name}-{number}", [sys.executable, "-m", module, "worker"], env=env, cwd=BASE_DIR)
-        putter = closing.enter_context(Teller(module, "put", env=env, log=stage.log))
-        yield lambda jobs: _told([putter], [jobs])
+        yield [closing.enter_context(Teller(module, "put", env=env, log=stage.log))]
 
 
 @contextmanager
-def _celery(stage: Stage, name: str, workers: int) -> Iterator[Put]:
-    module, env = _MODULE.format(name), stage.peer_env[name]
+def _celery(stage: Stage, name: str, workers: int, env: Mapping[str, str]) -> Iterator[list[Teller]]:
+    module = _MODULE.format(name)
     quick = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR"]
     command = [sys.executable, "-m", "celery", "-A", module, "worker", "--concurrency", str(workers), *quick]
     with ProcessGroup(output=stage.log) as group, ExitStack() as closing:
         group.start(name, command, env=env, cwd=BASE_DIR)
-        putter = closing.enter_context(Teller(module, env=env, log=stage.log))
-        yield lambda jobs: _told([putter], [jobs])
+        yield [closing.enter_context(Teller(module, env=env, log=stage.log))]
 
 
 @contextmanager
-def _dbos(stage: Stage, name: str, workers: int) -> Iterator[Put]:
+def _dbos(stage: Stage, name: str, workers: int, env: Mapping[str, str]) -> Iterator[list[Teller]]:
     """Processes that run the workflows they are asked for, each its share."""
-    module, env = _MODULE.format(name), stage.peer_env[name]
+    module = _MODULE.format(name)
     with ExitStack() as closing:
-        tellers = [
+        yield [
             closing.enter_context(Teller(module, str(number), env=env, log=stage.log))
             for number in range(workers)
         ]
-        yield lambda jobs: _told(tellers, _shares(jobs, workers))
 
 
 def _shares(jobs: int, among: int) -> list[int]:
     return [jobs // among + (number < jobs % among) for number in range(among)]
 
 
-def _told(tellers: list[Teller], shares: list[int]) -> None:
-    for teller, jobs in zip(tellers, shares, strict=True):
-        teller.tell("chain", jobs)
+def _told(tellers: list[Teller], jobs: int) -> None:
+    for teller, share in zip(tellers, _shares(jobs, len(tellers)), strict=True):
+        teller.tell("chain", share)
     for teller in tellers:
         teller.answer()
 

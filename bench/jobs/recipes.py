@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from bench.jobs import CHAIN, LONG, WIDE
+from bench.jobs import CHAIN, LONG, NAP_S, WIDE
 from bench.jobs.marks import mark
 
 if TYPE_CHECKING:
     from tasks_app.jobs.actions import Result, Run
 
-NAP_S = 0.01
 # Set where the widest recipe is wanted: its ten thousand steps would be part of the memory of every process.
 WITH_WIDE = "BENCH_WIDE"
 

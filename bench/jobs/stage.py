@@ -1,28 +1,35 @@
-"""What the bench runs on: a private PostgreSQL with a database for each party, and a Redis."""
+"""What the bench runs on: a private PostgreSQL with a database for each party, and a Redis.
+
+A migrated database and one with jobs that wait are kept (`bench.server.kept`); a run works on copies of them.
+"""
 
 from __future__ import annotations
 
 import secrets
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import urlsplit
 
 import redis
+from psycopg import sql
 
 from bench import server
-from bench.jobs import marks
+from bench.jobs import QUICK, marks
 from config import postgres
 from config.postgres import roles
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR
 
 NAME = "bench-jobs"
-WAITING_DATABASE = "bench_waiting"
+_WAITING_DATABASE = "bench_waiting"
+# Copy of a run: what it is made from.
+_COPIES = {"run": postgres.DATABASE, "run_waiting": _WAITING_DATABASE}
 _START_S = 30.0
 
 
@@ -46,17 +53,18 @@ def opened(peers: Mapping[str, bool], *, waiting: int) -> Iterator[Stage]:
     log_path.parent.mkdir(exist_ok=True)
     with ExitStack() as closing:
         log = closing.enter_context(log_path.open("w", encoding="utf-8"))
-        on = closing.enter_context(server.opened(NAME, DJANGO_SETTINGS_MODULE="bench.jobs.settings"))
+        on = closing.enter_context(_kept(waiting))
         home = BASE_DIR / "var" / NAME
-        path = home / "marks"
-        env = {**on.env, marks.VARIABLE: str(path)}
-        # Its database is made from the migrated one, so that neither has anything before the other.
-        waiting_urls = _second_database(on.running)
-        waiting_env = {**env, **waiting_urls.environment()}
-        print(f"== making {waiting:,} jobs that wait", flush=True)
-        command = [sys.executable, "-m", "bench.jobs.waiting", str(waiting)]
-        subprocess.run(command, check=True, cwd=BASE_DIR, env=waiting_env)
-        shared = {marks.VARIABLE: str(path), "PEER_SECRET_KEY": secrets.token_urlsafe(48)}
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        closing.callback(shutil.rmtree, home, ignore_errors=True)
+        _erase(on.running, [*_COPIES, *map(_database, peers)])
+        env, waiting_env = (
+            {**on.env, **_copy(on.running, name).environment(), marks.VARIABLE: str(home / "marks")}
+            for name in _COPIES
+        )
+        closing.callback(_erase, on.running, [*_COPIES, *map(_database, peers)])
+        shared = {marks.VARIABLE: env[marks.VARIABLE], "PEER_SECRET_KEY": secrets.token_urlsafe(48)}
         broker = closing.enter_context(_redis(home / "redis", log))
         yield Stage(
             words=on.words(),
@@ -66,24 +74,48 @@ def opened(peers: Mapping[str, bool], *, waiting: int) -> Iterator[Stage]:
                 name: {**shared, **(_peer_database(on.running, name) if durable else broker)}
                 for name, durable in peers.items()
             },
-            marks=marks.Marks(path),
+            marks=marks.Marks(Path(env[marks.VARIABLE])),
             log=log,
         )
 
 
-def _second_database(running: postgres.RunningPostgres) -> postgres.DatabaseUrls:
+def _kept(waiting: int) -> AbstractContextManager[server.Server]:
+    def fill(on: server.Server) -> None:
+        # Its database is made from the migrated one, so that neither has anything before the other.
+        urls = _copy(on.running, _WAITING_DATABASE, of=postgres.DATABASE)
+        print(f"== making {waiting:,} jobs that wait", flush=True)
+        command = [sys.executable, "-m", "bench.jobs.waiting", str(waiting)]
+        subprocess.run(command, check=True, cwd=BASE_DIR, env={**on.env, **urls.environment()})
+
+    folder = Path(__file__).parent
+    fillers = [folder / "waiting.py", folder / "recipes.py"]
+    env = {"DJANGO_SETTINGS_MODULE": "bench.jobs.settings"}
+    return server.kept("jobs-quick" if QUICK else "jobs", fill=fill, fillers=fillers, size=waiting, env=env)
+
+
+def _copy(running: postgres.RunningPostgres, name: str, *, of: str = "") -> postgres.DatabaseUrls:
     with running.connect_admin() as admin:
-        roles.ensure_database(admin, WAITING_DATABASE, template=postgres.DATABASE)
-    return running.address.urls(WAITING_DATABASE)
+        roles.ensure_database(admin, name, template=of or _COPIES[name])
+    return running.address.urls(name)
+
+
+def _database(peer: str) -> str:
+    return f"bench_{peer}"
+
+
+def _erase(running: postgres.RunningPostgres, names: Iterable[str]) -> None:
+    with running.connect_admin() as admin:
+        for name in names:
+            admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
 
 def _peer_database(running: postgres.RunningPostgres, name: str) -> dict[str, str]:
     with running.connect_admin() as admin:
-        roles.ensure_database(admin, f"bench_{name}")
-    with running.connect_admin(f"bench_{name}") as admin:
+        roles.ensure_database(admin, _database(name))
+    with running.connect_admin(_database(name)) as admin:
         roles.grant_inside(admin)
     owner = urlsplit(running.urls.owner)
-    return {"PEER_DATABASE_URL": owner._replace(path=f"/bench_{name}").geturl()}
+    return {"PEER_DATABASE_URL": owner._replace(path=f"/{_database(name)}").geturl()}
 
 
 @contextmanager

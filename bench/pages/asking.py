@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import requests
 
-from bench.pages import DECISIONS, REQUESTS
+from bench.pages import DECISIONS, REQUESTS, STOCK
 from bench.pages.stage import Stage
 from bench.pages.taken import MILLISECONDS, QUERIES
 
@@ -17,30 +17,42 @@ ADMIN = "/admin"
 APPROVALS = f"{ADMIN}/tasks_app/approval/"
 CAMPAIGNS = f"{ADMIN}/campaigns/campaign/"
 FIND = f"{ADMIN}/find/"
+_STOCK = f"/{STOCK}/orders/deal/"
 _COOKIE = "sessionid"
-_WARM = 3
 
 
 @dataclass
 class Taken:
-    """Of one kind of request in one round: milliseconds at the server, most queries of one."""
+    """Of one kind of request in one round: milliseconds at the server, and those of the stock list asked
+    beside each; most queries of one."""
 
     milliseconds: list[float] = field(default_factory=list)
+    stock: list[float] = field(default_factory=list)
     queries: int = 0
     slowest: str = ""
 
-    def add(self, answer: requests.Response) -> None:
+    def add(self, answer: requests.Response, beside: requests.Response) -> None:
         took = float(answer.headers[MILLISECONDS])
         if took >= max(self.milliseconds, default=0.0):
             self.slowest = str(answer.request.path_url)
         self.milliseconds.append(took)
+        self.stock.append(float(beside.headers[MILLISECONDS]))
         self.queries = max(self.queries, int(answer.headers[QUERIES]))
 
     @property
     def p95(self) -> float:
-        """The 95th percentile, by the nearest rank."""
-        ranked = sorted(self.milliseconds)
-        return ranked[-(-95 * len(ranked) // 100) - 1]
+        return _p95(self.milliseconds)
+
+    @property
+    def ratio(self) -> float:
+        """Our 95th percentile to the stock list's."""
+        return self.p95 / _p95(self.stock)
+
+
+def _p95(milliseconds: list[float]) -> float:
+    """The 95th percentile, by the nearest rank."""
+    ranked = sorted(milliseconds)
+    return ranked[-(-95 * len(ranked) // 100) - 1]
 
 
 class Person:
@@ -85,16 +97,17 @@ def pages(stage: Stage) -> dict[str, list[tuple[str, str]]]:
 
 
 def looked(stage: Stage) -> dict[str, Taken]:
-    """One round of pages: each kind `REQUESTS` times, after a few that warm up."""
+    """One round of pages: each kind `REQUESTS` times, and the stock list after each; all of them asked once
+    before, to warm up."""
     people = {name: Person(stage, session) for name, session in stage.lived.sessions.items()}
     found: dict[str, Taken] = {}
     for kind, addresses in pages(stage).items():
         taken = found[kind] = Taken()
-        for number in range(-_WARM, REQUESTS):
+        for number in range(-len(addresses), REQUESTS):
             who, address = addresses[number % len(addresses)]
-            answer = people[who].get(address)
+            answer, beside = people[who].get(address), people["all"].get(_STOCK)
             if number >= 0:
-                taken.add(answer)
+                taken.add(answer, beside)
     return found
 
 
@@ -102,7 +115,7 @@ def decided(stage: Stage, asked: Iterable[str]) -> Taken:
     """One round of decisions, each on an approval of its own."""
     person, taken = Person(stage, stage.lived.sessions["all"]), Taken()
     for approval in asked:
-        taken.add(person.decide(approval))
+        taken.add(person.decide(approval), person.get(_STOCK))
     return taken
 
 

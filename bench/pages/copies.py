@@ -231,7 +231,7 @@ def trails_copy(admin: Any, series: Series) -> None:
 def _columns(admin: Any, table: str) -> dict[str, str]:
     found = admin.execute(
         "select attname, format_type(atttypid, atttypmod) from pg_attribute where attrelid = %s::regclass"
-        " and attnum > 0 and not attisdropped and attgenerated = ''",
+        " and attnum > 0 and not attisdropped and attgenerated = '' and attidentity <> 'a'",
         [table],
     )
     return dict(found.fetchall())

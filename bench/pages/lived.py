@@ -1,7 +1,9 @@
-"""Campaigns that were really lived: `python -m bench.pages.lived ROUNDS`, on the database of its environment.
+"""Campaigns that were really lived: `python -m bench.pages.lived models|asked ROUNDS|verify`, on the database
+of its environment.
 
 The product's own workers' code runs them here, in this process, and what sellers say is observed as if it had
-come by reply; nobody is asked over the network. Of each sort one is what `copies` multiplies. Prints one line
+come by reply; nobody is asked over the network. `models` are there once, one of each sort is what `copies`
+multiplies; `asked` are those whose questions a run decides on, and the sessions that do so. Prints one line
 of JSON: see `Lived`.
 """
 
@@ -13,13 +15,14 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bench.pages import DECISIONS, SELLERS
+from bench.pages import OPEN, SELLERS
+from bench.sellers import account_made, seller_made
 
 if TYPE_CHECKING:
     from campaigns.models import Campaign
     from orders.models import Deal
     from tasks_app.operations.models import Operation
-    from tasks_app.people.models import Team, User
+    from tasks_app.people.models import Advertiser, Team, User
 
 PASSWORD = "a-password-for-the-bench-only"  # noqa: S105
 CHANNELS = (
@@ -35,6 +38,7 @@ CHANNELS = (
     "social",
 )
 _TOOLS = ["get_products", "create_media_buy", "get_media_buys", "get_task_status", "update_media_buy"]
+_TEAMS, _APPROVERS = ("North", "South"), 3
 _REJECTED = 2  # of a campaign that is over
 _LOOKED_AT = 50
 
@@ -52,21 +56,23 @@ class Lived:
     quoted: list[str] = field(default_factory=list)
 
 
-def live(rounds: int) -> Lived:
-    """So many decisions' worth of open campaigns, some under way, some over."""
-    world = _World()
-    lived = Lived()
-    for sort, count in (("over", 4), ("booking", 3), ("open", 1 - (-rounds * DECISIONS // SELLERS))):
+def models() -> Lived:
+    """Some under way, some over, and one that waits for its decisions."""
+    world, lived = _World.made(), Lived()
+    for sort, count in (("over", 4), ("booking", 3), ("open", 1)):
         for number in range(count):
             before = _rows()
-            campaign = world.campaign(sort)
+            world.live(sort, lived)
             if number == 0:
                 lived.models[sort] = _made_since(before)
-            elif sort == "open":
-                lived.asked += world.asked(campaign)
-            lived.campaigns.append(str(campaign.pk))
-            lived.quoted += world.quotable(campaign)
-    # The first open campaign is copied and left as it is.
+    return lived
+
+
+def asked(rounds: int) -> Lived:
+    """So many rounds' decisions' worth of campaigns that wait for them, and who looks and decides."""
+    world, lived = _World(), Lived()
+    for _ in range(rounds * OPEN):
+        lived.asked += world.asked(world.live("open", lived))
     lived.sessions = {"all": world.session(world.viewer), "few": world.session(world.elsewhere)}
     return lived
 
@@ -90,38 +96,43 @@ class _World:
     """Who is there before anything happens: two teams, their people, an advertiser each, the sellers."""
 
     def __init__(self) -> None:
-        from tasks_app.people.models import Advertiser, Team
-        from tasks_app.sellers.models import Account, Seller
+        from tasks_app.people.models import Advertiser, Team, User
 
-        teams = [Team.objects.create(name=name) for name in ("North", "South")]
+        teams = [Team.objects.get(name=name) for name in _TEAMS]
         self.teams = dict(zip(("open", "booking"), teams, strict=True)) | {"over": teams[0]}
-        self.buyers = {team.pk: _person(f"buyer-{team.name}", "Buyer", [team]) for team in teams}
-        self.approvers = [_person(f"approver-{n}", "Approver", teams) for n in range(3)]
-        self.viewer = _person("viewer", "Approver", teams)
-        self.elsewhere = _person("elsewhere", "Approver", teams[1:])
-        self.advertisers = {
-            team.pk: Advertiser.objects.create(
+        people = {user.username: user for user in User.objects.filter(is_service=False)}
+        self.buyers = {team.pk: people[f"buyer-{team.name}"] for team in teams}
+        self.approvers = [people[f"approver-{n}"] for n in range(_APPROVERS)]
+        self.viewer, self.elsewhere = people["viewer"], people["elsewhere"]
+        self.advertisers = {team.pk: Advertiser.objects.get(team=team) for team in teams}
+
+    @classmethod
+    def made(cls) -> _World:
+        """On a database where nothing is yet."""
+        from tasks_app.people.models import Advertiser, Team
+
+        teams = [Team.objects.create(name=name) for name in _TEAMS]
+        for team in teams:
+            _person(f"buyer-{team.name}", "Buyer", [team])
+        for username in ("viewer", *(f"approver-{n}" for n in range(_APPROVERS))):
+            _person(username, "Approver", teams)
+        _person("elsewhere", "Approver", teams[1:])
+        advertisers = [
+            Advertiser.objects.create(
                 team=team, name=f"Client of {team.name}", brand_domain=f"{team.name.lower()}.example"
             )
             for team in teams
-        }
+        ]
         for number in range(SELLERS):
-            seller = Seller.objects.create(
-                name=f"Seller {number}",
-                slug=f"seller-{number}",
-                url=f"http://127.0.0.1:9/{number}",
-                protocol="mcp",
-                allow_private=True,
-                adcp_version="3.2",
-                idempotency_ttl_s=86_400,
-                tools=_TOOLS,
-                slots=100,
-            )
-            for advertiser in self.advertisers.values():
-                reference = {"account_id": f"acc-{number}-{advertiser.pk}"}
-                Account.objects.create(
-                    advertiser=advertiser, seller=seller, reference=reference, status="active"
-                )
+            _seller(number, advertisers)
+        return cls()
+
+    def live(self, sort: str, lived: Lived) -> Campaign:
+        """One more of that sort, run as far as it goes, and noted."""
+        campaign = self.campaign(sort)
+        lived.campaigns.append(str(campaign.pk))
+        lived.quoted += self.quotable(campaign)
+        return campaign
 
     def campaign(self, sort: str) -> Campaign:
         """One of that sort, run as far as it goes."""
@@ -159,7 +170,7 @@ class _World:
         from tasks_app.people.second_factor import DONE, STATE
 
         client = Client()
-        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+        client.force_login(user, backend="tasks_app.people.holders.RoleBackend")
         session = client.session
         session[STATE] = DONE
         session.save()
@@ -176,7 +187,11 @@ class _World:
                 if Approval.objects.get(pk=asked).status == "open":
                     approval = Approval.objects.get(pk=asked)
                     approval_decide(
-                        approval_id=approval.pk, user=approver, verdict=verdict, comment="As planned."
+                        approval_id=approval.pk,
+                        user=approver,
+                        verdict=verdict,
+                        comment="As planned.",
+                        expected_digest=approval.evidence_digest,
                     )
 
     def _brief(self, team: Team) -> dict[str, Any]:
@@ -196,15 +211,34 @@ class _World:
         }
 
 
+def _seller(number: int, advertisers: list[Advertiser]) -> None:
+    """With an account of each advertiser."""
+    seller = seller_made(
+        name=f"Seller {number}",
+        slug=f"seller-{number}",
+        url=f"http://127.0.0.1:9/{number}",
+        adcp_version="3.2",
+        idempotency_ttl_s=86_400,
+        tools=_TOOLS,
+        slots=100,
+    )
+    for advertiser in advertisers:
+        account_made(advertiser, seller, f"acc-{number}-{advertiser.pk}")
+
+
 def _person(username: str, role: str, teams: list[Team]) -> User:
     from django.contrib.auth.models import Group
 
-    from tasks_app.people.actors import actor_ensure
+    from tasks_app.people.actors import SYSTEM, actor_ensure
     from tasks_app.people.models import User
+    from tasks_app.people.rights import rights_recorded
 
-    user = User.objects.create_user(username, password=PASSWORD, is_staff=True)
-    user.groups.set([Group.objects.get(name=role)])
-    user.teams.set(teams)
+    user = User(username=username, is_staff=True)
+    with rights_recorded(user, by=SYSTEM):
+        user.set_password(PASSWORD)
+        user.save()
+        user.groups.set([Group.objects.get(name=role)])
+        user.teams.set(teams)
     actor_ensure(user=user)
     return user
 
@@ -226,7 +260,8 @@ def _answered(operations: Any, sort: str) -> int:
 
     asked = list(operations.select_related("seller"))
     for operation in asked:
-        if claim_one(operation_id=operation.pk) is None:
+        call = claim_one(operation_id=operation.pk)
+        if call is None:
             raise SystemExit(f"{operation.task_type} cannot be sent")
         waits = sort == "booking" and operation.task_type == "create_media_buy"
         seen = Seen(
@@ -235,7 +270,7 @@ def _answered(operations: Any, sort: str) -> int:
             payload=None if waits else _ANSWERS[operation.task_type](operation),
             task_id=f"task-{operation.pk}" if waits else None,
         )
-        observe(operation_id=operation.pk, seen=seen, channel="reply")
+        observe(operation_id=operation.pk, seen=seen, channel="reply", answered=call.lease)
         publish(operation_id=operation.pk)
     return len(asked)
 
@@ -325,8 +360,9 @@ def main() -> int:
     django.setup()
     if sys.argv[1] == "verify":
         verify()
-    else:
-        print(json.dumps(asdict(live(int(sys.argv[1])))))
+        return 0
+    lived = models() if sys.argv[1] == "models" else asked(int(sys.argv[2]))
+    print(json.dumps(asdict(lived)))
     return 0
 
 

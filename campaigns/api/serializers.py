@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from campaigns.brief import Booking
 from campaigns.decisions import Decided
 from campaigns.models import Allocation, Campaign
 from campaigns.services import campaign_job
 from orders.api.selectors import deals_of
 from orders.api.serializers import DealSerializer
-from orders.questions import DEAL, DIFFERENT, LATE
+from orders.questions import DEAL, DIFFERENT, FLIGHT, LATE
 from tasks_app.api.base import StrictSerializer
-from tasks_app.api.serializers import BudgetSerializer, JobRefSerializer, VerdictSerializer, budgets_of
+from tasks_app.api.serializers import (
+    AskedNowSerializer,
+    BudgetSerializer,
+    JobRefSerializer,
+    ShownSerializer,
+    VerdictSerializer,
+)
 from tasks_app.approvals.models import ApprovalStatus
+
+KINDS_DECIDED = (DEAL, DIFFERENT, LATE, FLIGHT)
 
 
 class ProblemSerializer(serializers.Serializer[dict[str, str]]):
@@ -66,12 +74,21 @@ class AllocationSerializer(serializers.ModelSerializer[Allocation]):
 class CampaignDetailSerializer(CampaignSerializer):
     """A campaign with its brief, allocations, deals, job, and how each deal ended."""
 
+    booking = serializers.ChoiceField(choices=get_args(Booking), read_only=True)
     allocations = AllocationSerializer(many=True, read_only=True)
     deals = serializers.SerializerMethodField()
     job = serializers.SerializerMethodField()
 
     class Meta(CampaignSerializer.Meta):
-        fields = [*CampaignSerializer.Meta.fields, "brief", "allocations", "deals", "outcome", "job"]
+        fields = [
+            *CampaignSerializer.Meta.fields,
+            "brief",
+            "booking",
+            "allocations",
+            "deals",
+            "outcome",
+            "job",
+        ]
 
     @extend_schema_field(DealSerializer(many=True))
     def get_deals(self, campaign: Campaign) -> Any:
@@ -92,21 +109,30 @@ class PartSerializer(StrictSerializer):
 
 
 class DecideAllSerializer(VerdictSerializer):
-    """One verdict for every open approval of one kind about the campaign's deals; or, to approve, `parts`:
-    those named are approved and the rest rejected."""
+    """One verdict for every open approval of one kind about the campaign's deals, each of `approvals` with
+    the digest of what was read of it; one that is not among them is refused. Or, to approve, `parts`: those
+    named are approved and the rest rejected, all of them or none."""
 
+    approvals = serializers.ListField(child=ShownSerializer(), max_length=500)
     parts = serializers.ListField(child=PartSerializer(), required=False, allow_empty=False, max_length=500)
-    kind = serializers.ChoiceField(choices=[DEAL, DIFFERENT, LATE], default=DEAL)
+    kind = serializers.ChoiceField(choices=KINDS_DECIDED, default=DEAL)
 
-    def validate_parts(self, value: list[dict[str, Any]]) -> dict[UUID, dict[int, Decimal]]:
-        parts = {one["approval"]: budgets_of(one.get("budgets", [])) for one in value}
+    def validate_approvals(self, value: list[dict[str, Any]]) -> dict[UUID, str]:
+        shown = {one["id"]: one["evidence_digest"] for one in value}
+        if len(shown) != len(value):
+            raise serializers.ValidationError("Name each approval once.")
+        return shown
+
+    def validate_parts(self, value: list[dict[str, Any]]) -> dict[UUID, list[dict[str, Any]]]:
+        parts = {one["approval"]: one.get("budgets", []) for one in value}
         if len(parts) != len(value):
             raise serializers.ValidationError("Name each approval once.")
         return parts
 
 
 class DecidedSerializer(serializers.Serializer[Decided]):
-    """What became of one approval; `refused` says why it was not decided."""
+    """What became of one approval; `refused` says why it was not decided, `shown` what is asked now, where it
+    was decided on something else."""
 
     approval_id = serializers.UUIDField(source="approval.pk")
     reference = serializers.CharField(source="approval.reference")
@@ -116,9 +142,20 @@ class DecidedSerializer(serializers.Serializer[Decided]):
     decided = serializers.SerializerMethodField()
     refused = serializers.CharField()
     code = serializers.CharField()
+    shown = AskedNowSerializer(source="now", allow_null=True)
 
     def get_decided(self, decided: Decided) -> bool:
         return not decided.refused
+
+
+class PartsRefusedSerializer(serializers.Serializer[dict[str, Any]]):
+    """The problem: why, and what became of each; none was decided."""
+
+    type = serializers.CharField()
+    status = serializers.IntegerField()
+    title = serializers.CharField()
+    code = serializers.CharField()
+    results = DecidedSerializer(many=True)
 
 
 class DecidedAllSerializer(serializers.Serializer[dict[str, Any]]):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.decorators import action
-from rest_framework.exceptions import ParseError, PermissionDenied
+from rest_framework.exceptions import ParseError, PermissionDenied, ValidationError
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
@@ -18,16 +19,24 @@ from rest_framework.reverse import reverse
 from campaigns.api.parsers import JSONBriefParser, YAMLBriefParser
 from campaigns.api.selectors import campaigns_of
 from campaigns.api.serializers import (
+    KINDS_DECIDED,
     CampaignDetailSerializer,
     CampaignSerializer,
     DecideAllSerializer,
     DecidedAllSerializer,
+    DecidedSerializer,
+    PartsRefusedSerializer,
 )
 from campaigns.brief import Brief
-from campaigns.decisions import campaign_decide
+from campaigns.decisions import NOT_DECIDED, Decided, campaign_asked, campaign_decide
 from campaigns.models import Campaign, CampaignStatus
-from campaigns.services import SubmissionRefusedError, campaign_submit
+from campaigns.services import BriefRefusedError, SubmissionRefusedError, campaign_submit
+from orders.questions import DEAL
 from tasks_app.api.base import RoomViewSet
+from tasks_app.api.problems import problem
+from tasks_app.api.serializers import budgets_of
+from tasks_app.api.unread import UNREAD_400, decision_body
+from tasks_app.approvals.models import Approval
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE, SUBMIT_CAMPAIGN
 
@@ -84,7 +93,9 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
                 CampaignSerializer,
                 "A wrong brief is kept too: `validation_failed`, with every problem by field",
             ),
-            400: OpenApiResponse(description="No brief at all: nothing is kept"),
+            400: OpenApiResponse(
+                description="No brief at all, or none that says whose of your teams it is: nothing is kept"
+            ),
             413: OpenApiResponse(description="Larger than a brief may be"),
         },
     )
@@ -96,17 +107,46 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
             campaign = campaign_submit(user=self.viewer, raw=cast("dict[str, Any]", request.data))
         except SubmissionRefusedError as error:
             raise PermissionDenied(str(error)) from error
+        except BriefRefusedError as error:
+            raise ValidationError({one["field"]: [one["problem"]] for one in error.problems}) from error
         where = reverse("campaign-detail", kwargs={"id": campaign.pk}, request=request)
         return Response(CampaignSerializer(campaign).data, status=201, headers={"Location": where})
 
     @extend_schema(
-        summary="One word on all that waits", request=DecideAllSerializer, responses=DecidedAllSerializer
+        summary="One word on all that waits",
+        request=DecideAllSerializer,
+        responses={
+            200: DecidedAllSerializer,
+            400: UNREAD_400,
+            409: OpenApiResponse(PartsRefusedSerializer, "One of the parts was refused: none was decided"),
+        },
     )
     @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
     def decide(self, request: Request, **_: Any) -> Response:
-        """Every open recommendation (or approval of another `kind`) is decided one by one, and reported."""
-        said = self.read_body(DecideAllSerializer)
-        done = campaign_decide(campaign=self.get_object(), user=self.viewer, **said)
+        """Every open recommendation (or approval of another `kind`) is decided one by one, on what was read
+        of it, and reported; `parts` of one whole all together, or none of them."""
+        campaign = self.get_object()
+        said = decision_body(self, DecideAllSerializer, lambda: self._asked(campaign))
+        if "parts" in said:
+            currencies = {one.pk: one.currency for one in self._asked(campaign)}
+            said["parts"] = {
+                approval: budgets_of(lines, currencies.get(approval, ""))
+                for approval, lines in said["parts"].items()
+            }
+        done = campaign_decide(campaign=campaign, user=self.viewer, shown=said.pop("approvals"), **said)
         refused = sum(1 for one in done if one.refused)
+        if refused and "parts" in said:
+            results = [DecidedSerializer(one).data for one in done]
+            return problem(409, _first(done), code="parts_refused", results=results)
         report = {"decided": len(done) - refused, "refused": refused, "results": done}
         return Response(DecidedAllSerializer(report).data)
+
+    def _asked(self, campaign: Campaign) -> list[Approval]:
+        """What is asked now, of the kind that the body names."""
+        kind = self.request.data.get("kind", DEAL) if isinstance(self.request.data, dict) else DEAL
+        return campaign_asked(campaign, kind if kind in KINDS_DECIDED else DEAL)
+
+
+def _first(done: Sequence[Decided]) -> str:
+    """Why the first that was refused for itself was."""
+    return next(one.refused for one in done if one.refused and one.code != NOT_DECIDED)

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from campaigns.calendar.models import CalendarFeed
 from tasks_app import clock
+from tasks_app.people.access import Access, AccessKind, access_register
 from tasks_app.people.models import User
 from tasks_app.people.security import Kind, security_record
 
@@ -21,6 +22,16 @@ _READ_EVERY = timedelta(hours=1)  # how exactly the latest reading is known
 
 class FeedRefusedError(Exception):
     """No address is made for this person; the text says why."""
+
+
+def register() -> None:
+    """Called when the application starts."""
+    access_register("calendar", AccessKind(found=_found, revoke=lambda user: int(feed_revoke(user=user))))
+
+
+def _found(user: User) -> list[Access]:
+    feed = feed_of(user)
+    return [Access(what="Calendar address", made_at=feed.made_at)] if feed else []
 
 
 def may_read(user: User) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from campaigns.calendar.entries import Calendar, Entry, Lane
-from tasks_app import clock
+from tasks_app import clock, days
+from tasks_app.approvals.spending import Stake
 from tasks_app.desk import text
+from tasks_app.desk.items import raised
 
 if TYPE_CHECKING:
     from icalendar import Event
@@ -37,14 +39,13 @@ def calendar_bytes(calendar: Calendar) -> bytes:
 
 def _flights(lanes: Iterable[Lane]) -> Iterable[dict[str, Any]]:
     for lane in lanes:
-        deal, zone = lane.deal, text.zone_of(lane.deal.zone)
-        last = (deal.end_at - timedelta(microseconds=1)).astimezone(zone).date()
+        deal = lane.deal
         yield {
             "uid": f"flight-{deal.pk}",
-            "dtstart": deal.start_at.astimezone(zone).date(),
-            "dtend": last + timedelta(days=1),
+            "dtstart": days.day_of(deal.start_at, deal.zone),
+            "dtend": days.last_day(deal.end_at, deal.zone) + timedelta(days=1),
             "summary": f"Flight: {lane.name}, {deal.seller.name}",
-            "description": _words(lane.owner, text.amount(lane.amount, deal.currency), deal.currency, ""),
+            "description": _words(lane.owner, _stake_words(lane.stake), ""),
             "url": lane.link,
         }
 
@@ -53,13 +54,12 @@ def _dates(entries: Iterable[Entry]) -> Iterable[dict[str, Any]]:
     for entry in entries:
         if entry.kind in ("start", "end"):
             continue  # the flight itself
-        amount = "" if entry.amount is None else text.amount(entry.amount, entry.currency)
         named = ", ".join(part for part in (entry.part, entry.seller) if part)
         yield {
             "uid": entry.uid,
-            "dtstart": entry.at.astimezone(UTC),
+            "dtstart": days.utc(entry.at),
             "summary": f"{entry.what}: {named}" if named and entry.kind != "approval" else entry.what,
-            "description": _words(entry.owner, amount, entry.currency, entry.note),
+            "description": _words(entry.owner, _stake_words(entry.stake), entry.note),
             "categories": [entry.label],
             "url": entry.link,
         }
@@ -70,7 +70,7 @@ def _event(told: dict[str, Any]) -> Event:
 
     event = Event()
     event.add("uid", f"{told['uid']}@{urlsplit(settings.PUBLIC_URL).hostname or 'flightdeck'}")
-    event.add("dtstamp", clock.now().astimezone(UTC))
+    event.add("dtstamp", clock.now())
     event.add("transp", "TRANSPARENT")
     event.add("url", f"{settings.PUBLIC_URL}{told['url']}")
     for name in sorted(told.keys() - {"uid", "url"}):
@@ -78,6 +78,12 @@ def _event(told: dict[str, Any]) -> Event:
     return event
 
 
-def _words(owner: str, amount: str, currency: str, note: str) -> str:
-    stake = f"At stake: {currency} {amount}" if amount else ""
-    return "\n".join(part for part in (f"Owner: {owner}", stake, note[:1].upper() + note[1:]) if part)
+def _stake_words(stake: Stake) -> str:
+    if stake.shown is None:
+        return ""
+    told = f"{stake.currency} {text.amount(stake.shown, stake.currency)}"
+    return f"{'At stake' if stake.frees is None else 'Frees'}: {told}"
+
+
+def _words(owner: str, stake: str, note: str) -> str:
+    return "\n".join(part for part in (f"Owner: {owner}", stake, raised(note)) if part)

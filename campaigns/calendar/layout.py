@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from django.utils import timezone
-
 from campaigns.calendar.entries import Calendar, Entry, Lane
-from tasks_app import clock
+from tasks_app import days
+from tasks_app.desk import text
 
 DAYS = 28
 _WEEK = 7
@@ -54,34 +53,25 @@ def monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
-def today() -> date:
-    """The viewer's."""
-    return timezone.localtime(clock.now()).date()
+def percent(at: datetime, first: date, *, zone: str = "") -> float:
+    """How far into the four weeks from `first` a moment is, in percent by the clocks of `zone` (the viewer's
+    without one); may be outside 0 to 100."""
+    begin = datetime(first.year, first.month, first.day)  # noqa: DTZ001 (compared with a wall clock)
+    return (days.wall(at, zone) - begin) / timedelta(days=DAYS) * 100
 
 
-def start_of(day: date) -> datetime:
-    """Its midnight in the viewer's zone."""
-    return datetime(day.year, day.month, day.day, tzinfo=timezone.get_current_timezone())
-
-
-def percent(at: datetime, first: date, days: int = DAYS) -> float:
-    """How far into `days` from `first` a moment is, in percent by wall clock; may be outside 0 to 100."""
-    wall = timezone.localtime(at).replace(tzinfo=None)
-    return (wall - datetime(first.year, first.month, first.day)) / timedelta(days=days) * 100  # noqa: DTZ001
-
-
-def days_of(first: date, days: int = DAYS) -> list[Day]:
+def days_of(first: date, count: int = DAYS) -> list[Day]:
     """The days of the head."""
-    width = 100 / days
+    width, today = 100 / count, days.today()
     return [
         Day(
             day=(day := first + timedelta(days=index)),
             x=f"{index * width:.4f}",
             width=f"{width:.4f}",
             weekend=day.weekday() >= 5,
-            today=day == today(),
+            today=day == today,
         )
-        for index in range(days)
+        for index in range(count)
     ]
 
 
@@ -92,13 +82,14 @@ def drawn(calendar: Calendar, first: date) -> list[Drawn]:
 
 
 def _drawn(lane: Lane, first: date) -> Drawn:
-    start, end = percent(lane.deal.start_at, first), percent(lane.deal.end_at, first)
+    deal = lane.deal
+    start, end = (percent(at, first, zone=deal.zone) for at in (deal.start_at, deal.end_at))
     inside = start < 100 and end > 0
     left, right = max(start, 0.0), min(end, 100.0)
     marks = tuple(
         Mark(entry=entry, x=f"{at:.4f}", said=_said(entry))
         for entry in sorted(lane.entries, key=lambda entry: entry.at)
-        if entry.kind not in ("start", "end") and 0 <= (at := percent(entry.at, first)) < 100
+        if entry.kind not in ("start", "end") and 0 <= (at := percent(entry.at, first, zone=entry.zone)) < 100
     )
     return Drawn(
         lane=lane,
@@ -115,15 +106,14 @@ _LOOKS = {"firm": "booked", "soft": "out with the seller", "ask": "not approved 
 
 
 def _said(entry: Entry) -> str:
-    local = timezone.localtime(entry.at)
-    return f"{entry.label} {local.day} {local:%b} {local:%H:%M}"
+    return f"{entry.label} {text.weekday(entry.day)}, {entry.hour}"
 
 
 def by_day(entries: Iterable[Entry]) -> dict[date, list[Entry]]:
-    """Entries under the viewer's day, in the order they have."""
+    """Entries under their day, in the order they have."""
     found: dict[date, list[Entry]] = {}
     for entry in entries:
-        found.setdefault(timezone.localtime(entry.at).date(), []).append(entry)
+        found.setdefault(entry.day, []).append(entry)
     return found
 
 
@@ -152,5 +142,5 @@ def weeks_of(entries: Iterable[Entry], month: date) -> list[list[tuple[Day, list
 
 def next_days(entries: Sequence[Entry], count: int = 4) -> list[tuple[date, list[Entry]]]:
     """The first days from today on with something to see to."""
-    coming = by_day(entry for entry in entries if timezone.localtime(entry.at).date() >= today())
+    coming = by_day(entry for entry in entries if entry.day >= days.today())
     return sorted(coming.items())[:count]

@@ -22,10 +22,10 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_safe
 
 from campaigns.calendar import layout
-from campaigns.calendar.entries import KINDS, Calendar, Wanted, calendar_of
+from campaigns.calendar.entries import KINDS, Calendar, Lane, Wanted, calendar_of
 from campaigns.calendar.feeds import FeedRefusedError, feed_make, feed_of, feed_revoke, feed_user, may_read
 from campaigns.calendar.ical import calendar_bytes
-from tasks_app import clock
+from tasks_app import clock, days
 from tasks_app.desk import text
 from tasks_app.desk.items import plural
 from tasks_app.desk.page import viewer
@@ -47,10 +47,11 @@ def calendar_view(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     view = request.GET.get("view", "weeks")
     view = view if view in VIEWS else "weeks"
-    first, days = _span(view, _day(request.GET.get("from", "")))
+    first, count = _span(view, _day(request.GET.get("from", "")))
     chosen = _chosen(request)
-    since, until = layout.start_of(first), layout.start_of(first + timedelta(days=days))
+    since, until = days.start_of(first), days.start_of(first + timedelta(days=count))
     calendar = calendar_of(who, Wanted(since=since, until=until, **chosen))
+    seen = _seen(view, calendar, first)
     shown = {name: "1" if value is True else str(value) for name, value in chosen.items() if value}
     return TemplateResponse(
         request,
@@ -60,7 +61,7 @@ def calendar_view(request: HttpRequest) -> HttpResponse:
             "title": "Commitments",
             "view": view,
             "views": _segments(view, shown, request.GET.get("from", "")),
-            "span": _span_words(view, first, days),
+            "span": _span_words(view, first, count),
             "earlier": _address(view, shown, _step(view, first, -1)),
             "later": _address(view, shown, _step(view, first, 1)),
             "now": _address(view, shown, None),
@@ -71,14 +72,22 @@ def calendar_view(request: HttpRequest) -> HttpResponse:
             .order_by("name")
             .values_list("pk", "name")[:_CHOICES],
             "advertisers": visible(Advertiser.objects.all(), who).values_list("pk", "name")[:_CHOICES],
-            "stake": text.amounts((lane.deal.currency, lane.amount) for lane in calendar.lanes),
+            "stake": text.amounts((lane.deal.currency, lane.amount) for lane in seen),
             "coming": next((one for one in calendar.entries if not one.passed), None),
             "more": calendar.more,
-            "deals": plural(len(calendar.lanes), "deal"),
-            "anything": bool(calendar.lanes or calendar.entries),
+            "deals": plural(len(seen), "deal"),
+            "anything": bool(seen or calendar.entries),
             **_VIEWED[view](calendar, first),
         },
     )
+
+
+def _seen(view: str, calendar: Calendar, first: date) -> list[Lane]:
+    """The deals that the view shows: as lanes, or by their dates."""
+    if view == "weeks":
+        return [one.lane for one in layout.drawn(calendar, first)]
+    dated = {entry.deal for entry in calendar.entries}
+    return [lane for lane in calendar.lanes if lane.deal.pk in dated]
 
 
 def _weeks(calendar: Calendar, first: date) -> dict[str, Any]:
@@ -157,7 +166,7 @@ def feed_read(request: HttpRequest, secret: str) -> HttpResponse:
     if who is None:
         return HttpResponseNotFound("There is no calendar at this address.\n", content_type="text/plain")
     now = clock.now()
-    with timezone.override(text.zone_of(who.time_zone)):
+    with timezone.override(days.zone_of(who.time_zone)):
         wanted = Wanted(since=now - _FEED_BACK, until=now + _FEED_AHEAD, limit=_FEED_DEALS)
         body = calendar_bytes(calendar_of(who, wanted))
     answer = HttpResponse(body, content_type="text/calendar; charset=utf-8")
@@ -171,7 +180,7 @@ def _day(stated: str) -> date:
         day = date.fromisoformat(stated)
         if _YEARS[0] <= day.year < _YEARS[1]:
             return day
-    return layout.today()
+    return days.today()
 
 
 def _span(view: str, day: date) -> tuple[date, int]:
@@ -180,11 +189,11 @@ def _span(view: str, day: date) -> tuple[date, int]:
     return layout.monday(day), layout.DAYS
 
 
-def _span_words(view: str, first: date, days: int) -> str:
+def _span_words(view: str, first: date, count: int) -> str:
     if view == "month":
         middle = first + timedelta(days=15)
         return f"{middle:%B} {middle.year}"
-    last = first + timedelta(days=days - 1)
+    last = first + timedelta(days=count - 1)
     return f"{first.day} {first:%b} {text.DASH} {last.day} {last:%b} {last.year}"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from campaigns.brief import Channel
 from campaigns.legacy.history import Histories, deal_status, status_of, unknown_statuses
@@ -22,6 +22,8 @@ _GUARANTEED = ("PG", "UPFRONT")
 # The source's price models; none said means a price per thousand (its `price` column is a CPM).
 _MODELS = {"": "cpm", "CPM": "cpm", "CPP": "cpp", "FLAT": "flat_rate"}
 _LARGEST = Decimal(10) ** 13
+_NO_AMOUNT = "price and volume, or a cost, that come to an amount are not there"
+_Read = TypeVar("_Read")
 
 
 def deal_rows(source: Source, owner: Owner, histories: Histories) -> PlannedRows:
@@ -83,6 +85,7 @@ class _Reading:
         currency = read(self._currency)
         advertiser = read(lambda: self._advertiser(legacy_id or ""))
         read(lambda: required(values, "product_id"))
+        lines = read(lambda: self._lines(legacy_id, currency)) if legacy_id and currency else None
         if self.problems.found or not (
             legacy_id and status and created_at and seller and span and currency and advertiser
         ):
@@ -90,7 +93,6 @@ class _Reading:
             unknown = told if status is None and isinstance(told, str) else None
             return self.problems.refuse(self.row, unknown_status=unknown)
         history = self.histories.get(("deals", legacy_id), [])
-        lines = self._lines(legacy_id, currency)
         self._note_history(unknown_statuses(history, lifecycle("deal")))
         legacy = kept(values)
         provenance = {"source": self.owner.source, "table": "deals", "id": legacy_id, "row": legacy}
@@ -112,7 +114,7 @@ class _Reading:
                 "terms": {"imported": provenance},
             },
             history=history,
-            lines=tuple({**line, "start_at": span[0], "end_at": span[1]} for line in lines),
+            lines=tuple({**line, "start_at": span[0], "end_at": span[1]} for line in lines or ()),
             seller=seller,
             notes=tuple(self.notes),
         )
@@ -137,7 +139,11 @@ class _Reading:
             self.notes.append(f"its history has statuses that are unknown here: {', '.join(unknown)}")
 
     def _lines(self, legacy_id: str, currency: str) -> list[dict[str, Any]]:
-        """A line per booking record, else one of the deal's own price and volume, else none, with a note."""
+        """A line per booking record, else one of the deal's own price and volume, else none, with a note.
+
+        Raises UnmappableError for a record of something booked that cannot become one: the deal would stand
+        for less.
+        """
         booked = self.bookings.get(legacy_id, [])
         found: list[dict[str, Any]] = []
         for told in (
@@ -161,13 +167,15 @@ class _Reading:
             yield None, str(error)
 
     def _booked(self, booking: Values, currency: str) -> tuple[dict[str, Any] | None, str]:
-        try:
-            line = self._line(self._channel(text(booking, "channel") or text(self.values, "media_type")))
-            units, cost = number(booking, "impressions"), number(booking, "cost")
-            told = {**line, "units": units, "package_id": text(booking, "line_id")}
-            return self._bounded({**told, "terms": {"imported": kept(booking)}}, cost, currency)
-        except UnmappableError as error:
-            return None, f"booking record: {error}"
+        units, cost = (_of_a_booking(booking, number, name) for name in ("impressions", "cost"))
+        if not cost:
+            return None, f"booking record: {_NO_AMOUNT}"
+        if cost >= _LARGEST:
+            raise UnmappableError("booking_records.cost", f"is {cost:g}, which nobody booked")
+        channel, package = (_of_a_booking(booking, text, name) for name in ("channel", "line_id"))
+        line = self._line(self._channel(channel or text(self.values, "media_type")))
+        told = {**line, "units": units, "package_id": package, "terms": {"imported": kept(booking)}}
+        return self._bounded(told, cost, currency)
 
     def _line(self, channel: str) -> dict[str, Any]:
         values = self.values
@@ -198,8 +206,16 @@ class _Reading:
     ) -> tuple[dict[str, Any] | None, str]:
         budget = None if gross is None or gross >= _LARGEST else money.floor_to_unit(gross, currency)
         if not budget:
-            return None, "price and volume, or a cost, that come to an amount are not there"
+            return None, _NO_AMOUNT
         return {**line, "budget": budget}, ""
+
+
+def _of_a_booking(booking: Values, read: Callable[[Values, str], _Read], name: str) -> _Read:
+    """A column of a booking record, which a problem with it names."""
+    try:
+        return read(booking, name)
+    except UnmappableError as error:
+        raise UnmappableError(f"booking_records.{error.field}", error.problem) from None
 
 
 def _gross(line: dict[str, Any], volume: Decimal | None) -> Decimal | None:

@@ -10,7 +10,7 @@ from tasks_app.people.models import Advertiser, Team, User
 
 
 class UnknownAdvertiserError(ValueError):
-    """The team has no advertiser of that name."""
+    """The team has no advertiser of that name, or several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +35,20 @@ class Owner:
 
 def advertisers_named(team: Team, said: Iterable[str]) -> dict[str, Advertiser]:
     """The team's advertisers by name and brand domain, and as said: `NAME`, for rows that name none, or
-    `LEGACY=NAME`. Raises UnknownAdvertiserError."""
-    own = list(team.advertisers.all())
-    found = {one.brand_domain.casefold(): one for one in own} | {one.name.casefold(): one for one in own}
+    `LEGACY=NAME`. What several are called stands for none. Raises UnknownAdvertiserError."""
+    called: dict[str, set[Advertiser]] = {}
+    for one in team.advertisers.all():
+        for name in (one.brand_domain, one.name):
+            called.setdefault(name.casefold(), set()).add(one)
+    found = {name: next(iter(ones)) for name, ones in called.items() if len(ones) == 1}
     named = dict(found)
     for told in said:
         legacy, equals, name = told.rpartition("=")
         advertiser = found.get(name.strip().casefold())
+        several = called.get(name.strip().casefold(), set())
+        if len(several) > 1:
+            names = ", ".join(sorted(one.name for one in several))
+            raise UnknownAdvertiserError(f"{name.strip()!r} is several advertisers of {team}: {names}")
         if advertiser is None or (equals and not legacy.strip()):
             raise UnknownAdvertiserError(f"{team} has no advertiser {name.strip()!r}")
         named[legacy.strip()] = advertiser

@@ -8,12 +8,15 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
-from django.utils.text import slugify
 
 from campaigns.legacy.values import UnmappableError, Values, required, text
-from tasks_app.people.models import Actor
+from tasks_app.lifecycle.transitions import Who
 from tasks_app.sellers.models import Seller
+from tasks_app.sellers.names import is_name, seller_alike
+from tasks_app.sellers.services import seller_import
 
+_NAME_CHARS = 120
+_NAMED_IN = (("seller_org", 10_000), ("seller_domain", 255))
 _URL = URLValidator(schemes=["http", "https"])
 
 
@@ -35,29 +38,25 @@ def seller_facts(values: Values) -> SellerFacts:
         raise UnmappableError("seller_url", "is no http or https address") from None
     if parts.username is not None or parts.password is not None:
         raise UnmappableError("seller_url", "holds credentials")
-    name = text(values, "seller_org", limit=10_000) or text(values, "seller_domain") or str(parts.hostname)
-    return SellerFacts(url=url, name=name[:120])
+    called = (text(values, column, limit=limit)[:_NAME_CHARS] for column, limit in _NAMED_IN)
+    return SellerFacts(url=url, name=next(filter(is_name, called), str(parts.hostname)[:_NAME_CHARS]))
 
 
-def seller_ensure(facts: SellerFacts) -> tuple[Seller, bool]:
+def seller_ensure(facts: SellerFacts, actor: Who) -> tuple[Seller, bool]:
     """The seller at that address, and whether it is new. A new one is neither asked nor booked with until an
-    administrator has added it (`add_seller`), which also finds out its protocol: the source tells none."""
+    administrator has added it (`add_seller`, which also says its protocol: the source tells none) and
+    switched it on."""
     bare = facts.url.rstrip("/")
     known = Seller.objects.filter(url__in=(facts.url, bare, f"{bare}/")).order_by("created_at", "pk").first()
     if known is not None:
         return known, False
-    seller = Seller.objects.create(
-        slug=_free_slug(facts), name=facts.name, url=facts.url, protocol=Seller.Protocol.MCP, active=False
-    )
-    Actor.objects.get_or_create(
-        key=f"agent:{seller.slug}", defaults={"kind": Actor.Kind.AGENT, "name": seller.name}
-    )
-    return seller, True
+    return seller_import(name=_name_apart(facts), url=facts.url, actor=actor), True
 
 
-def _free_slug(facts: SellerFacts) -> str:
+def _name_apart(facts: SellerFacts) -> str:
+    """As the source calls it; where another seller's name looks the same, with its host behind, and its
+    address where that does not tell them apart."""
     host = str(urlsplit(facts.url).hostname)
-    plain = slugify(facts.name.replace(".", "-")) or slugify(host.replace(".", "-")) or "seller"
-    if not Seller.objects.filter(slug=plain[:60]).exists():
-        return plain[:60]
-    return f"{plain[:51]}-{hashlib.sha256(facts.url.encode()).hexdigest()[:8]}"
+    behind = (f" ({host[:60]})", f" ({hashlib.sha256(facts.url.encode()).hexdigest()[:16]})")
+    names = (facts.name, *(f"{facts.name[: _NAME_CHARS - len(more)]}{more}" for more in behind))
+    return next(name for name in names if not seller_alike(name))

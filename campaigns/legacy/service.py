@@ -184,7 +184,7 @@ def _stored(plan: Plan, owner: Owner, import_row: Import, reference: str) -> tup
     """The entity, its lines, and the slug of its seller where that is new."""
     model, new_seller, more = _KINDS[plan.table][0], "", dict(plan.fields)
     if plan.seller is not None:
-        more["seller"], made = seller_ensure(plan.seller)
+        more["seller"], made = seller_ensure(plan.seller, import_row.actor)
         new_seller = more["seller"].slug if made else ""
         _bought_once(more["seller"].pk, plan.fields["media_buy_id"])
     entity = model(
@@ -202,8 +202,8 @@ def _stored(plan: Plan, owner: Owner, import_row: Import, reference: str) -> tup
         import_row=import_row,
         history=plan.history,
         reason=f"Imported from {owner.source}",
+        parts=[DealLine(deal_id=plan.pk, **line) for line in plan.lines],
     )
-    DealLine.objects.bulk_create(DealLine(deal_id=plan.pk, **line) for line in plan.lines)
     return recorded, new_seller
 
 

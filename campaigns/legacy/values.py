@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from tasks_app import clock, money
+from tasks_app import clock, days, money
 from tasks_app.lifecycle.transitions import exact
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2199, 12, 31, tzinfo=UTC)
 Values = Mapping[str, Any]
 _MOST = Decimal(10) ** 12 - 1
 
@@ -64,7 +62,7 @@ def number(values: Values, name: str) -> Decimal | None:
 
 def moment(values: Values, name: str) -> datetime:
     """A column's moment, UTC (the reference writes UTC). Raises UnmappableError."""
-    found = _moment(name, required(values, name), ZoneInfo("UTC")).astimezone(UTC)
+    found = _moment(name, required(values, name), "UTC")
     if found > clock.now() + timedelta(days=1):
         raise UnmappableError(name, "lies in the future")
     return found
@@ -72,11 +70,10 @@ def moment(values: Values, name: str) -> datetime:
 
 def flight(values: Values, start: str, end: str, zone: str) -> tuple[datetime, datetime]:
     """A flight as [start, end); a day given as its end is the last one of it. Raises UnmappableError."""
-    where = ZoneInfo(zone)
     first, last = required(values, start), required(values, end)
-    begins, ends = _moment(start, first, where), _moment(end, last, where)
+    begins, ends = _moment(start, first, zone), _moment(end, last, zone)
     if _DAY.fullmatch(last):
-        ends = _midnight(ends.date() + timedelta(days=1), where)
+        ends = days.end_of(days.day_of(ends, zone), zone)
     if ends <= begins:
         raise UnmappableError(end, f"the flight ends on {last}, not after it starts on {first}")
     return begins, ends
@@ -100,23 +97,19 @@ def kept(values: Values) -> dict[str, Any]:
     }
 
 
-def _moment(name: str, told: str, zone: ZoneInfo) -> datetime:
+def _moment(name: str, told: str, zone: str) -> datetime:
     try:
         found = (
-            _midnight(date.fromisoformat(told), zone)
+            days.start_of(date.fromisoformat(told), zone)
             if _DAY.fullmatch(told)
             else datetime.fromisoformat(told)
         )
-        found = found if found.tzinfo else found.replace(tzinfo=zone)
+        found = found if found.tzinfo else found.replace(tzinfo=days.zone_of(zone))
     except ValueError:
         raise UnmappableError(name, f"{told[:40]!r} is no ISO 8601 date or time") from None
-    if not _EARLIEST <= found <= _LATEST:
+    if not clock.EARLIEST <= found <= clock.LATEST:
         raise UnmappableError(name, f"{told[:40]!r} is not between 2000 and 2199")
     return found
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return datetime.combine(day, time.min, zone)
 
 
 def _kind(value: object) -> str:

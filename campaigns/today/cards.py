@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from django.db.models import F, Sum
-from django.db.models.functions import Coalesce
 from django.urls import reverse
 
 from campaigns.models import ENDED, Campaign
+from orders.amounts import approved, gross, is_unapproved
 from orders.models import Deal
 from tasks_app import clock, ids
 from tasks_app.approvals.models import Decision
+from tasks_app.approvals.spending import Stake, stake_of
 from tasks_app.approvals.waiting import Waiting, waiting_for
 from tasks_app.desk import text
 from tasks_app.desk.items import Item
@@ -26,13 +26,25 @@ from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.selectors import conflicts_of, operations_open
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
-from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.people.scope import visible
 
 SHOWN, MOST = 6, 100
 _RECENT = timedelta(days=7)
 _JOBS_OF = timedelta(days=37)  # a job that failed in the last week was begun since
 _NOTE = 160
+_FLYING = (
+    "reference",
+    "status",
+    "status_since",
+    "created_at",
+    "task_type",
+    "subject_type",
+    "subject_id",
+    "sent_at",
+    "deadline_at",
+    "message",
+    "seller__name",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +68,13 @@ class Out:
 
 @dataclass(frozen=True, kw_only=True)
 class Departure:
-    """A deal booked otherwise than approved: both totals, and which fields differ."""
+    """A deal booked otherwise than approved: both totals, and which fields differ. `approved`: None where
+    nobody has approved it yet."""
 
     deal: Deal
     link: str
     fields: str
-    approved: Decimal
+    approved: Decimal | None
     confirmed: Decimal
 
 
@@ -71,16 +84,23 @@ def many(count: int) -> str:
 
 
 def others_waiting(who: User) -> list[Waiting]:
-    """What is no approval and waits on the viewer."""
-    if not who.has_perm(STEER_OPERATION):
-        return []
-    return [one for one in waiting_for(who, limit=SHOWN) if one.mine]
+    """What is no approval and waits on the viewer: what the queue shows under Mine."""
+    return waiting_for(who, mine=True, limit=MOST)
 
 
-def decisions_latest(who: User) -> list[Decision]:
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """A person's decision, and the money of what they decided about."""
+
+    decision: Decision
+    stake: Stake
+
+
+def decisions_latest(who: User) -> list[Decided]:
     """The latest decisions of people, newest first."""
     rows = visible(Decision.objects.all(), who, team="approval__team").select_related("approval")
-    return list(rows.defer("approval__evidence").order_by("-pk")[:SHOWN])
+    latest = rows.order_by("-pk")[:SHOWN]
+    return [Decided(decision=one, stake=stake_of(one.approval)) for one in latest]
 
 
 def campaigns_of(who: User) -> list[Campaign]:
@@ -91,8 +111,10 @@ def campaigns_of(who: User) -> list[Campaign]:
 
 
 def in_flight(who: User) -> list[Operation]:
-    """What is out with sellers and changes something; the earliest deadline first."""
-    return list(operations_open(who).exclude(status=O.REQUESTED).exclude(task_type__in=READS)[:MOST])
+    """What is out with sellers and changes something; the earliest deadline first. With what cards say alone:
+    an operation has fifty columns."""
+    rows = operations_open(who).exclude(status=O.REQUESTED).exclude(task_type__in=READS)
+    return list(rows.defer(None).only(*_FLYING)[:MOST])
 
 
 def flying_rows(operations: Sequence[Operation]) -> list[Flying]:
@@ -113,21 +135,20 @@ def deals_out(who: User, operations: Iterable[Operation]) -> dict[uuid.UUID, Out
     wanted = {o.subject_id for o in operations if o.subject_type == "deal" and o.subject_id}
     if not wanted:
         return {}
-    rows = visible(Deal.objects.filter(pk__in=wanted), who).annotate(gross=Sum("lines__budget"))
+    rows = visible(Deal.objects.filter(pk__in=wanted), who).annotate(gross=gross())
     found = rows.values_list("pk", "reference", "advertiser__name", "currency", "gross")
     return {
-        pk: Out(name=f"{advertiser}, {reference}", currency=currency, gross=gross or Decimal(0))
-        for pk, reference, advertiser, currency, gross in found
+        pk: Out(name=f"{advertiser}, {reference}", currency=currency, gross=amount)
+        for pk, reference, advertiser, currency, amount in found
     }
 
 
 def departures(who: User) -> list[Departure]:
     """Deals that sellers booked otherwise than approved, until a person has decided; in one query."""
-    told = Coalesce(F("lines__confirmed_budget"), F("lines__budget"))
     rows = (
         visible(Deal.objects.filter(differs=True), who)
         .order_by("-pk")
-        .annotate(approved=Sum("lines__budget"), told=Sum(told))
+        .annotate(approved=approved(), told=gross())
     )
     deals = rows.only("reference", "currency", "differences", "seller__name", "advertiser__name")
     return [
@@ -135,8 +156,8 @@ def departures(who: User) -> list[Departure]:
             deal=deal,
             link=link_to(Deal, deal.pk),
             fields=_fields(deal),
-            approved=deal.approved or Decimal(0),
-            confirmed=deal.told or Decimal(0),
+            approved=None if is_unapproved(deal) else deal.approved,
+            confirmed=deal.told,
         )
         for deal in deals.select_related("seller", "advertiser")[:MOST]
     ]

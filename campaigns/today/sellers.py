@@ -63,10 +63,10 @@ def sellers_shown(who: User) -> tuple[list[SellerLine], list[Settled]]:
     trouble = _open(who)
     ranked = sorted(sellers, key=lambda pk: _rank(trouble.get(pk, {}), sellers[pk]))[:_SHOWN]
     settled = _settled(who, ranked)
-    found = [
-        _line(pk, sellers[pk], trouble.get(pk, {}), [one for one in settled if one.seller == pk])
-        for pk in ranked
-    ]
+    of_each: dict[uuid.UUID, list[Settled]] = {pk: [] for pk in ranked}
+    for one in settled:
+        of_each[one.seller].append(one)
+    found = [_line(pk, sellers[pk], trouble.get(pk, {}), of_each[pk]) for pk in ranked]
     return found, settled
 
 

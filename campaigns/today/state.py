@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from tasks_app.commands.kill_switch import stops
+from tasks_app.commands.kill_switch import stops_shown
 from tasks_app.desk.items import Item, plural
 from tasks_app.events.selectors import deliveries_visible
 from tasks_app.people.models import User
@@ -39,7 +39,7 @@ def state_of(who: User) -> State:
 
 
 def _switch() -> Item:
-    found = stops()
+    found = stops_shown()
     link = reverse("admin:tasks_app_killswitch_changelist")
     if found.everywhere is not None:
         return Item(glyph="failed", text="The kill switch is on", note=found.everywhere, link=link)

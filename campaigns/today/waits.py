@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from django.db.models import QuerySet
 
 from campaigns.today.cards import MOST, SHOWN, many
-from tasks_app.approvals import presenters, selectors
-from tasks_app.approvals.around import places_of
+from tasks_app.approvals import presenters, selectors, spending
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.waiting import Waiting
 from tasks_app.desk import text
 from tasks_app.people.models import User
 
-_BRIEF = ("created_at", "due_at", "amount", "currency", "subject_type", "subject_id")
+_BRIEF = ("created_at", "due_at", "kind", "amount", "currency")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:
-    """Of at most 100 approvals and what else waits: `rows`, the most urgent; `stake`, (currency, sum) pairs;
+    """Of at most 100 approvals and what else waits: `rows`, the most urgent; `stake`, what approving all
+    of them spends, as (currency, sum) pairs;
     `asked`, `due`: since when, and until when where there is a deadline; `decisions`: all are approvals."""
 
     rows: tuple[presenters.Row, ...]
@@ -46,26 +45,14 @@ class Waits:
 
 def waits_of(found: QuerySet[Approval], others: Sequence[Waiting], who: User) -> Waits:
     """`found`: the most urgent first. Lines are made of those alone that are shown: evidence is large."""
-    brief = list(found.only(*_BRIEF)[:MOST])
+    brief = list(spending.with_spending(found).only(*_BRIEF)[:MOST])
     shown = selectors.approvals_shown(found, SHOWN) if brief else []
     rows = presenters.queue_of(shown, others, who, named=False)
     beside = [row for row in rows if row.approval is None]
     return Waits(
         rows=tuple(rows[:SHOWN]),
-        stake=text.amounts([*_amounts(brief, who), *((row.currency, row.amount) for row in beside)]),
+        stake=text.amounts(spending.spent_by(brief)),
         asked=tuple(one.created_at for one in brief) + tuple(row.asked_at for row in beside),
         due=tuple(one.due_at for one in brief) + tuple(row.due_at for row in beside if row.due_at),
         decisions=not beside,
     )
-
-
-def _amounts(brief: Collection[Approval], who: User) -> list[tuple[str, Any]]:
-    """A question that names no amount is about what its subject is worth."""
-    silent = [one for one in brief if one.amount is None]
-    places = places_of(silent, who) if silent else {}
-    told = [(one.currency, one.amount) for one in brief if one.amount is not None]
-    return told + [
-        (one.currency or place.currency, place.amount)
-        for one in silent
-        if (place := places.get(one.subject_id)) is not None
-    ]

@@ -13,9 +13,11 @@ from urllib.parse import quote
 
 DATABASE = "flightdeck"
 OWNER_ROLE = "flightdeck_owner"
-APP_ROLE = "flightdeck_app"
+# Named here alone: the embedded server, migrations and rights take it from here (settings.DB_ROLE).
+APP_ROLE = os.environ.get("FLIGHTDECK_DB_ROLE", "").strip() or "flightdeck_app"
 SUPERUSER = "postgres"
 PORT = 5432  # names the socket file only: the embedded server listens on no network address
+EMBEDDED = "FLIGHTDECK_EMBEDDED"  # set by the supervisor for its processes
 ROOT_HOME = Path("/var/lib/flightdeck")
 
 
@@ -23,15 +25,18 @@ ROOT_HOME = Path("/var/lib/flightdeck")
 class DatabaseUrls:
     """The two ways into one database: ``app`` runs the product, ``owner`` migrates.
 
-    Both are ``postgresql://`` URLs and may hold a password, so neither is in the repr.
+    Both are ``postgresql://`` URLs and may hold a password, so neither is in the repr. ``embedded``: of the
+    embedded server, which serves one machine, to try things out.
     """
 
     app: str = field(repr=False)
     owner: str = field(repr=False)
+    embedded: bool = False
 
     def environment(self) -> dict[str, str]:
         """The variables that settings and child processes read."""
-        return {"DATABASE_URL": self.app, "MIGRATE_DATABASE_URL": self.owner}
+        embedded = "1" if self.embedded else "0"
+        return {"DATABASE_URL": self.app, "MIGRATE_DATABASE_URL": self.owner, EMBEDDED: embedded}
 
 
 @dataclass(frozen=True)
@@ -48,19 +53,22 @@ class Address:
         return f"postgresql://{login}@:{PORT}/{quote(database, safe='')}?host={quote(self.socket_dir)}"
 
     def urls(self, database: str = DATABASE) -> DatabaseUrls:
-        return DatabaseUrls(app=self.url(APP_ROLE, database), owner=self.url(OWNER_ROLE, database))
+        app, owner = (self.url(role, database) for role in (APP_ROLE, OWNER_ROLE))
+        return DatabaseUrls(app=app, owner=owner, embedded=True)
 
 
 def database_urls(base_dir: Path, environ: Mapping[str, str]) -> DatabaseUrls:
     """The URLs that settings use.
 
-    With ``DATABASE_URL`` set: that, and ``MIGRATE_DATABASE_URL`` (or the same again) for the owner.
+    With ``DATABASE_URL`` set: that, and ``MIGRATE_DATABASE_URL`` for the owner (or the same again, which
+    stops every start outside debug: tasks_app.installation).
     Without: the embedded server's, or, before its first start, the place where its socket would be,
     so that importing settings always works and a connection attempt names that socket.
     """
     app = environ.get("DATABASE_URL", "").strip()
     if app:
-        return DatabaseUrls(app=app, owner=environ.get("MIGRATE_DATABASE_URL", "").strip() or app)
+        owner = environ.get("MIGRATE_DATABASE_URL", "").strip() or app
+        return DatabaseUrls(app=app, owner=owner, embedded=environ.get(EMBEDDED, "") == "1")
     data = data_dir(base_dir)
     address = read_address(data) or Address(socket_dir=str(data), passwords={})
     return address.urls()

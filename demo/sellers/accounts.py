@@ -31,7 +31,6 @@ def account_open(books: Books, house: House, *, domain: str, operator: str, bill
             "payment_terms": house.payment_terms,
             "timezone": house.timezone,
             "account_scope": "operator_brand",
-            "sandbox": True,
         }
     )
     return "created"

@@ -27,7 +27,8 @@ RULES: tuple[Rule, ...] = ("at_once", "review", "clearance", "question", "refuse
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """One pricing option. Money in units of `currency`; `fixed` or `floor`, never both."""
+    """One pricing option. Money in units of `currency`; `fixed` or `floor`, never both; `impressions` are
+    what a flat rate is expected to bring."""
 
     option_id: str
     model: str
@@ -36,6 +37,7 @@ class Price:
     floor: float | None = None
     min_spend: float
     demographic: str | None = None
+    impressions: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +256,15 @@ COBALT = House(
             channel="linear_tv",
             domain="cobaltbaytv.example",
             guaranteed=True,
-            prices=(Price(option_id="lateshow-flat", model="flat_rate", fixed=24000, min_spend=24000),),
+            prices=(
+                Price(
+                    option_id="lateshow-flat",
+                    model="flat_rate",
+                    fixed=24000,
+                    min_spend=24000,
+                    impressions=900_000,
+                ),
+            ),
             countries=("US",),
             rule="refuse",
             formats=_SPOT,

@@ -100,9 +100,10 @@ def _cancellation(product: Product) -> dict[str, Any]:
 
 
 def _forecast(product: Product) -> dict[str, Any]:
-    """A spend curve from the first price's minimum upwards, in that price's currency."""
+    """A spend curve from the first price's minimum upwards, in its currency; of a flat rate one point."""
     price = product.prices[0]
-    points = [_point(price, round(price.min_spend * step, 2)) for step in _CURVE]
+    curve = _CURVE if price.model != "flat_rate" else (1.0,)
+    points = [_point(price, round(price.min_spend * step, 2)) for step in curve]
     forecast: dict[str, Any] = {
         "points": points,
         "method": "guaranteed" if product.guaranteed else "modeled",
@@ -120,7 +121,7 @@ def _forecast(product: Product) -> dict[str, Any]:
 
 
 def _point(price: Price, budget: float) -> dict[str, Any]:
-    units = units_for(price, budget)
+    units = price.impressions or units_for(price, budget)
     metric = _METRIC.get(price.model, "impressions")
     spread = {"low": round(units * 0.9), "mid": round(units), "high": round(units * 1.1)}
     return {"budget": budget, "metrics": {metric: spread, "spend": {"mid": budget}}}

@@ -108,8 +108,7 @@ class Post:
         prepared = PreparedWebhook(url=row["url"], idempotency_key=row["idempotency_key"], body=row["body"])
         try:
             result = await sender.send_prepared(prepared)
-        except Exception as failure:
-            # Whatever a receiver's address leads to must not stop the post of the others.
+        except Exception as failure:  # whatever a receiver's address leads to, the others have their post
             return type(failure).__name__
         return "delivered" if result.ok else f"HTTP {result.status_code}"
 

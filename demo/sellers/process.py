@@ -98,8 +98,7 @@ async def _take_steps(desk: Desk) -> None:
     while True:
         try:
             worked = desk.take_step()
-        except Exception:
-            # The step is put off, the clock goes on for the others.
+        except Exception:  # whatever it was, the desk has put the step off: the others' go on
             traceback.print_exc()
             worked = True
         if not worked:

@@ -9,15 +9,18 @@ from uuid import UUID
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
+from orders.amounts import with_answered
 from orders.changes import CHANGE
 from orders.models import Deal
-from orders.questions import DEAL, PO_NUMBER
+from orders.presenters import unread_of
+from orders.questions import DEAL, FLIGHT, PO_NUMBER
 from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
 _QUESTION = {"create_media_buy": DEAL, "update_media_buy": CHANGE}
+_OF_A_PURCHASE = (PO_NUMBER, FLIGHT)  # asked before, or in the place of, the deal itself
 # Never read for the API: our credentials, and the bytes that hold them.
 _HIDDEN = ("request_text", "webhook_token", "seller__token", "seller__webhook_secret")
 _LARGE = ("request", "result")
@@ -25,8 +28,11 @@ _LARGE = ("request", "result")
 
 def deals_of(viewer: User) -> QuerySet[Deal]:
     """Deals of the viewer's teams with their lines."""
-    related = Deal.objects.select_related("seller", "advertiser", "account").prefetch_related("lines")
-    return visible(related.defer("seller__token", "seller__webhook_secret", "seller__capabilities"), viewer)
+    related = Deal.objects.select_related("seller", "advertiser", "account", "mirror").prefetch_related(
+        "lines"
+    )
+    rows = related.defer("seller__token", "seller__webhook_secret", "seller__capabilities")
+    return visible(with_answered(rows), viewer)
 
 
 def operations_of(viewer: User, *, whole: bool) -> QuerySet[Operation]:
@@ -39,11 +45,13 @@ def operations_of(viewer: User, *, whole: bool) -> QuerySet[Operation]:
 
 @dataclass(frozen=True, kw_only=True)
 class Behind:
-    """What stands behind an operation: the approval it waited for, and its deal's creative deadline."""
+    """What stands behind an operation: the approval it waited for, and its deal's creative deadline;
+    `creative_deadline_as_stated` where nobody can read what the seller stated last."""
 
     approval_id: UUID | None = None
     deal_id: UUID | None = None
     creative_deadline: datetime | None = None
+    creative_deadline_as_stated: str = ""
 
 
 def behind(operations: Sequence[Operation]) -> dict[UUID, Behind]:
@@ -51,27 +59,28 @@ def behind(operations: Sequence[Operation]) -> dict[UUID, Behind]:
     of_deals = {o.pk: o.subject_id for o in operations if o.subject_type == "deal" and o.subject_id}
     if not of_deals:
         return {}
-    deadlines = dict(Deal.objects.filter(pk__in=of_deals.values()).values_list("pk", "creative_deadline"))
+    deals = Deal.objects.filter(pk__in=of_deals.values()).select_related("mirror")
+    about = {deal.pk: deal for deal in deals.only("creative_deadline", "mirror__as_stated")}
+    kinds = (*_QUESTION.values(), *_OF_A_PURCHASE)
     asked = (
-        Approval.objects.filter(
-            subject_type="deal", subject_id__in=of_deals.values(), kind__in=(*_QUESTION.values(), PO_NUMBER)
-        )
+        Approval.objects.filter(subject_type="deal", subject_id__in=of_deals.values(), kind__in=kinds)
         .order_by("id")
         .values_list("kind", "subject_id", "evidence__operation_id", "id")
     )
     # The latest of each: one that was voided and asked anew has a successor.
     latest = {
-        (DEAL if kind == PO_NUMBER else kind, named, deal_id): approval_id
+        (DEAL if kind in _OF_A_PURCHASE else kind, named, deal_id): approval_id
         for kind, deal_id, named, approval_id in asked
     }
     return {
         o.pk: Behind(
             approval_id=latest.get((*_question(o), of_deals[o.pk])),
             deal_id=of_deals[o.pk],
-            creative_deadline=deadlines.get(of_deals[o.pk]),
+            creative_deadline=about[of_deals[o.pk]].creative_deadline,
+            creative_deadline_as_stated=unread_of(about[of_deals[o.pk]]).get("creative_deadline", ""),
         )
         for o in operations
-        if o.pk in of_deals
+        if of_deals.get(o.pk) in about
     }
 
 

@@ -8,10 +8,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from orders.amounts import approved_shown
 from orders.api.selectors import Behind
 from orders.models import Deal, DealLine
+from orders.presenters import unread_of
 from orders.requests import TASKS
-from orders.services import deal_total
 from tasks_app.api.base import StrictSerializer
 from tasks_app.api.selectors import trail_of
 from tasks_app.api.serializers import AuditEntrySerializer, trail_data
@@ -53,11 +54,16 @@ class LineSerializer(serializers.ModelSerializer[DealLine]):
 
 
 class DealSerializer(serializers.ModelSerializer[Deal]):
-    """One media buy with one seller, with the seller's own word (`media_buy_…`) beside our status."""
+    """One media buy with one seller, with the seller's own word (`media_buy_…`) beside our status.
+
+    `as_stated`: what the seller states of the media buy and nobody can read (a moment, a revision), by its
+    AdCP name; a field of that name then tells what was read before, if anything.
+    """
 
     seller = serializers.SlugField(source="seller.slug", read_only=True)
     advertiser = serializers.CharField(source="advertiser.name", read_only=True)
     gross = serializers.SerializerMethodField()
+    as_stated = serializers.SerializerMethodField()
 
     class Meta:
         model = Deal
@@ -72,6 +78,7 @@ class DealSerializer(serializers.ModelSerializer[Deal]):
             "requested_by",
             "currency",
             "gross",
+            "confirmed_gross",
             "start_at",
             "end_at",
             "zone",
@@ -82,19 +89,26 @@ class DealSerializer(serializers.ModelSerializer[Deal]):
             "confirmed_at",
             "creative_deadline",
             "as_of",
+            "as_stated",
             "differs",
             "created_at",
         ]
 
-    @extend_schema_field(serializers.DecimalField(max_digits=18, decimal_places=4))
-    def get_gross(self, deal: Deal) -> str:
-        return str(deal_total(deal).quantize(Decimal("0.0001")))
+    @extend_schema_field(serializers.DecimalField(max_digits=18, decimal_places=4, allow_null=True))
+    def get_gross(self, deal: Deal) -> str | None:
+        approved = approved_shown(deal)
+        return None if approved is None else str(approved.quantize(Decimal("0.0001")))
+
+    @extend_schema_field(serializers.DictField(child=serializers.CharField()))
+    def get_as_stated(self, deal: Deal) -> dict[str, str]:
+        return unread_of(deal)
 
 
 class DealDetailSerializer(DealSerializer):
-    """A deal with its lines, what differs from what was approved, why it was put forward, and its trail.
+    """A deal with its lines, what differs from what was approved, what people `accepted` otherwise than it
+    was ordered, why it was put forward, and its trail.
 
-    `follows`: the deal given up whose purchase this one keeps; `followed_by`: those that keep this one's.
+    `follows`: the deal in whose place this one is; `followed_by`: those in this one's place.
     """
 
     account = serializers.SerializerMethodField()
@@ -110,6 +124,7 @@ class DealDetailSerializer(DealSerializer):
             "followed_by",
             "lines",
             "differences",
+            "accepted",
             "terms",
             "reasons",
             "audit",
@@ -144,7 +159,8 @@ class ObservationSerializer(serializers.ModelSerializer[Observation]):
 
 
 class OperationSerializer(serializers.ModelSerializer[Operation]):
-    """One AdCP task with one seller."""
+    """One AdCP task with one seller. `creative_deadline_as_stated`: what the seller stated of its deal last,
+    where nobody can read a moment from it."""
 
     operation_id = serializers.UUIDField(source="id", read_only=True)
     seller = serializers.SlugField(source="seller.slug", read_only=True)
@@ -152,6 +168,7 @@ class OperationSerializer(serializers.ModelSerializer[Operation]):
     approval_id = serializers.SerializerMethodField()
     deal_id = serializers.SerializerMethodField()
     creative_deadline = serializers.SerializerMethodField()
+    creative_deadline_as_stated = serializers.SerializerMethodField()
 
     class Meta:
         model = Operation
@@ -169,6 +186,7 @@ class OperationSerializer(serializers.ModelSerializer[Operation]):
             "approval_id",
             "deal_id",
             "creative_deadline",
+            "creative_deadline_as_stated",
             "attempts",
             "polls",
             "sent_at",
@@ -197,6 +215,10 @@ class OperationSerializer(serializers.ModelSerializer[Operation]):
         moment = self._behind(operation).creative_deadline
         return serializers.DateTimeField().to_representation(moment) if moment else None
 
+    @extend_schema_field(serializers.CharField())
+    def get_creative_deadline_as_stated(self, operation: Operation) -> str:
+        return self._behind(operation).creative_deadline_as_stated
+
 
 class OperationDetailSerializer(OperationSerializer):
     """An operation with its arguments (our credentials hidden), its result, and all that was seen of it."""
@@ -209,9 +231,11 @@ class OperationDetailSerializer(OperationSerializer):
 
 class AskSerializer(StrictSerializer):
     """A task for a seller: `arguments` as AdCP has them, `account` (our id or the seller's) where there are
-    several."""
+    several; `team` (of the caller's, by id or name) where neither the account nor the brand says whose it
+    is."""
 
     task = serializers.CharField(max_length=60, help_text=f"One of: {', '.join(TASKS)}")
     seller = serializers.CharField(max_length=60, help_text="The seller's slug")
     account = serializers.CharField(max_length=255, required=False, default="")
+    team = serializers.CharField(max_length=255, required=False, default="")
     arguments = serializers.DictField(required=False, default=dict)

@@ -48,6 +48,8 @@ def is_public(address: IPAddress) -> bool:
         return False
     if address.version == 4 and address in _CGNAT:
         return False
+    if isinstance(address, ipaddress.IPv6Address) and address.is_site_local:
+        return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
@@ -87,7 +89,7 @@ def check_url(url: str, *, allow_private: bool) -> tuple[str, int]:
     if parts.scheme not in ("https", "http"):
         raise AddressError("the URL is neither https nor http")
     if parts.scheme == "http" and not allow_private:
-        raise AddressError("the URL is not https")
+        raise AddressError("the URL is not https, and this seller has no leave for plain http")
     if parts.username is not None or parts.password is not None:
         raise AddressError("the URL holds credentials")
     if not host or "%" in host:
@@ -116,6 +118,17 @@ async def resolve(
     if not addresses:
         raise NameNotFoundError(f"the name {host} does not resolve")
     for address in addresses:
-        if not is_permitted(ipaddress.ip_address(address), allow_private=allow_private):
-            raise AddressError("the host's address is private or reserved")
+        found = ipaddress.ip_address(address)
+        if not is_permitted(found, allow_private=allow_private):
+            raise AddressError(_why_not(found, allow_private=allow_private))
     return addresses[:MAX_ADDRESSES]
+
+
+def _why_not(address: IPAddress, *, allow_private: bool) -> str:
+    """Whether leave for private addresses would help, or nothing would."""
+    private = any(address in block for block in _PRIVATE if block.version == address.version)
+    if not private or address == _METADATA_V6:
+        return "the host's address is reserved: nobody is ever called there"
+    if not allow_private:
+        return "the host's address is private, and this seller has no leave for a private address"
+    return "the host's address is private and in none of the networks of FLIGHTDECK_PRIVATE_NETWORKS"

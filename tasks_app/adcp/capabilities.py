@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .types import Capabilities, DiscoveryError
+from .types import Capabilities, DiscoveryError, Seen
+from .values import identity_of, whole_of
 
+# AdCP allows no more; beyond it nothing is promised that we count on.
+_LONGEST_TTL_S = 7 * 86_400
+VERSION_UNSUPPORTED = "VERSION_UNSUPPORTED"
 # What we speak, best first.
 OUR_VERSIONS = ("3.2", "3.1", "3.0")
 
@@ -29,6 +33,16 @@ def negotiate(payload: Mapping[str, Any]) -> str:
     raise DiscoveryError(f"the seller speaks {spoken}; Flightdeck speaks {', '.join(OUR_VERSIONS)}")
 
 
+def version_named(seen: Seen) -> str | None:
+    """The best release that both sides speak, of those that a refusal of our version names; None for anything
+    else (error-details/version-unsupported)."""
+    details = seen.error.details if seen.error and seen.error.code == VERSION_UNSUPPORTED else None
+    try:
+        return negotiate({"adcp": details}) if isinstance(details, Mapping) else None
+    except DiscoveryError:
+        return None
+
+
 def listed_versions(payload: Mapping[str, Any]) -> tuple[str, ...]:
     """The versions a seller lists; ("3.0",) for one that only declares major version 3."""
     adcp = _mapping(payload.get("adcp"))
@@ -36,7 +50,8 @@ def listed_versions(payload: Mapping[str, Any]) -> tuple[str, ...]:
     if listed:
         return listed
     majors = adcp.get("major_versions")
-    return ("3.0",) if isinstance(majors, list) and 3 in majors else ()
+    spoken = {identity_of(one) for one in majors} if isinstance(majors, list) else set()
+    return ("3.0",) if "3" in spoken else ()
 
 
 def read_capabilities(
@@ -84,8 +99,8 @@ def _idempotency_ttl(adcp: Mapping[str, Any]) -> int | None:
     declared = _mapping(adcp.get("idempotency"))
     if declared.get("supported") is False:
         return None
-    ttl = declared.get("replay_ttl_seconds")
-    return ttl if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else None
+    ttl = whole_of(declared.get("replay_ttl_seconds"))
+    return min(ttl, _LONGEST_TTL_S) if ttl is not None and ttl > 0 else None
 
 
 def _brand_json_url(identity: Mapping[str, Any]) -> str | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import get_args
 
 from .types import Recovery, WireError
 
 MAX_CODE_CHARS = 64
 MAX_ERROR_BYTES = 4096
+_MAX_WORDS_CHARS = 2000
+_WORDS = ("message", "error_message", "reason", "detail", "description", "error")
 MIN_RETRY_AFTER_S = 1
 MAX_RETRY_AFTER_S = 3600
 
@@ -27,6 +30,7 @@ HTTP_ERROR = "X_FLIGHTDECK_HTTP_ERROR"  # details.http_status
 REDIRECTED = "X_FLIGHTDECK_REDIRECTED"  # details.location; never followed
 RPC_ERROR = "X_FLIGHTDECK_RPC_ERROR"  # details.rpc_code; a JSON-RPC error without an AdCP error in it
 TOOL_ERROR = "X_FLIGHTDECK_TOOL_ERROR"  # the tool failed and said so in plain text only
+UNCODED = "X_FLIGHTDECK_UNCODED"  # the seller said why a task failed, under no code
 NO_DATA = "X_FLIGHTDECK_NO_DATA"  # an answer without AdCP data in it
 WRAPPED_RESULT = "X_FLIGHTDECK_WRAPPED_RESULT"  # A2A data wrapped in {response: ...}: a bug of the seller
 INPUT_ASKED_ON_MCP = "X_FLIGHTDECK_INPUT_ASKED_ON_MCP"  # MCP elicitation, which AdCP does not use
@@ -91,12 +95,12 @@ def recovery_for(code: str, given: object = None) -> Recovery:
 
 
 def clamp_retry_after(value: object) -> float | None:
-    """Seconds to wait, within 1..3600; None for anything that is no finite number."""
+    """Whole seconds to wait, rounded up, within 1..3600; None for anything that is no finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return float(min(max(value, MIN_RETRY_AFTER_S), MAX_RETRY_AFTER_S))
+    return float(min(max(math.ceil(value), MIN_RETRY_AFTER_S), MAX_RETRY_AFTER_S))
 
 
 def is_valid_error(candidate: object) -> bool:
@@ -134,6 +138,38 @@ def read_errors(candidates: object) -> tuple[WireError, ...]:
     if not isinstance(candidates, list):
         return ()
     return tuple(error for error in map(read_error, candidates) if error is not None)
+
+
+def told_error(told: object) -> WireError | None:
+    """Why a task ended badly, in whatever shape the seller said it: an AdCP error, words alone, an object
+    without a code or beyond its size, a list of any of these (its first); None where nothing is said."""
+    if isinstance(told, list):
+        return next((error for error in map(told_error, told) if error is not None), None)
+    if isinstance(told, str):
+        words = told.strip()[:_MAX_WORDS_CHARS]
+        return WireError(code=UNCODED, message=words) if words else None
+    if not isinstance(told, dict) or not told:
+        return None
+    found = read_error(told)
+    if found is None:
+        return _described(told)
+    return found if found.message else replace(found, message=_words_of(told))
+
+
+def _words_of(told: dict[str, object]) -> str:
+    texts = (_text(told.get(name)) for name in _WORDS)
+    return next((text for text in texts if text), "")
+
+
+def _described(told: dict[str, object]) -> WireError:
+    said = _words_of(told) or json.dumps(told, ensure_ascii=False, default=str)
+    code = _text(told.get("code")) or ""
+    field = _text(told.get("field"))
+    return WireError(
+        code=code if 0 < len(code) <= MAX_CODE_CHARS else UNCODED,
+        message=said[:_MAX_WORDS_CHARS],
+        field=field[:_MAX_WORDS_CHARS] if field else None,
+    )
 
 
 def _text(value: object) -> str | None:

@@ -26,14 +26,22 @@ class WrapperError(ValueError):
     """A2A data wrapped by the seller's framework in `{response: {...}}`: refused, never unwrapped."""
 
 
-def mcp_data(result: object) -> Json | None:
-    """The AdCP response in an MCP tool result, or None (an error result, or plain text)."""
-    if not isinstance(result, dict) or result.get("isError"):
+def mcp_object(result: object) -> Json | None:
+    """Whatever object an MCP tool result carries, an error's too; None where there is only text."""
+    if not isinstance(result, dict):
         return None
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
-        return None if _is_error_only(structured) else structured
-    return next((found for found in _json_texts(result) if not _is_error_only(found)), None)
+        return structured
+    found = list(_json_texts(result))
+    return next((one for one in found if not _is_error_only(one)), next(iter(found), None))
+
+
+def mcp_data(result: object) -> Json | None:
+    """The AdCP response in an MCP tool result, or None (an error result, or plain text)."""
+    found = mcp_object(result)
+    failed = not isinstance(result, dict) or result.get("isError")
+    return None if failed or found is None or _is_error_only(found) else found
 
 
 def mcp_error(response: object) -> Json | None:
@@ -58,14 +66,6 @@ def rpc_adcp_error(rpc_error: Json) -> Json | None:
     """The AdCP error in `data` of a JSON-RPC error object."""
     data = rpc_error.get("data")
     return _valid(data.get("adcp_error")) if isinstance(data, dict) else None
-
-
-def mcp_error_data(result: object) -> Json | None:
-    """Whatever object an MCP result with `isError` carries (it may hold `errors[]` and `context`)."""
-    if not isinstance(result, dict) or not result.get("isError"):
-        return None
-    structured = result.get("structuredContent")
-    return structured if isinstance(structured, dict) else next(_json_texts(result), None)
 
 
 def mcp_text(result: object) -> str | None:

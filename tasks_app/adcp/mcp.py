@@ -21,6 +21,7 @@ from mcp_types import CallToolResult, PaginatedRequestParams
 
 from . import errors, http
 from .envelopes import seen_mcp
+from .meaning import About
 from .outcome import seen_failure
 from .types import Endpoint, Seen, WireError
 
@@ -52,10 +53,17 @@ class _Heard:
 
 
 async def call_tool(
-    endpoint: Endpoint, tool: str, arguments: Mapping[str, Any], *, secrets: Sequence[str]
+    endpoint: Endpoint,
+    tool: str,
+    arguments: Mapping[str, Any],
+    *,
+    secrets: Sequence[str],
+    about: About = "call",
+    task_type: str = "",
 ) -> Seen:
-    """Call one tool; whatever comes back, or does not, as a Seen. `endpoint.timeout_s` bounds everything."""
-    ledger, heard = http.Ledger(credentialed=bool(endpoint.token)), _Heard()
+    """Call one tool; whatever comes back, or does not, as a Seen: of the task called, or, `about` a poll, of
+    the task asked for, of `task_type`. `endpoint.timeout_s` bounds everything."""
+    ledger, heard = http.Ledger(credentialed=bool(endpoint.secrets)), _Heard()
 
     async def talk(session: ClientSession) -> None:
         ledger.sending_task = True
@@ -67,7 +75,7 @@ async def call_tool(
 
     timed_out, reason = await _converse(endpoint, ledger, heard, talk)
     if heard.result is not None:
-        return seen_mcp(heard.result, secrets=secrets)
+        return seen_mcp(heard.result, secrets=secrets, about=about, task_type=task_type)
     if heard.asked_for_input:
         error = WireError(
             code=errors.INPUT_ASKED_ON_MCP, message="the seller asked for input by MCP's own means"
@@ -78,7 +86,7 @@ async def call_tool(
 
 async def list_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, Seen | None]:
     """The names of all tools, the server's own name, and the failure as a Seen (None when all went well)."""
-    ledger, heard = http.Ledger(sending_task=True, credentialed=bool(endpoint.token)), _Heard()
+    ledger, heard = http.Ledger(sending_task=True, credentialed=bool(endpoint.secrets)), _Heard()
 
     async def talk(session: ClientSession) -> None:
         cursor: str | None = None
@@ -93,7 +101,7 @@ async def list_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, Seen | No
     timed_out, reason = await _converse(endpoint, ledger, heard, talk)
     failure = None
     if not heard.tools_complete:
-        failure = seen_failure(ledger, timed_out=timed_out, reason=reason, secrets=_own_secrets(endpoint))
+        failure = seen_failure(ledger, timed_out=timed_out, reason=reason, secrets=endpoint.secrets)
     return frozenset(heard.tools), heard.agent_name, failure
 
 
@@ -120,19 +128,14 @@ async def _session(endpoint: Endpoint, ledger: http.Ledger) -> AsyncIterator[Cli
         # The library opens a second stream for what a server may say unasked: nothing of AdCP comes so.
         closed_methods=frozenset({"GET"}),
     )
-    headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
     async with (
-        http.client(http.httpx2, policy, ledger, headers=headers) as http_client,
+        http.client(http.httpx2, policy, ledger, headers=endpoint.sent_headers) as http_client,
         streamable_http_client(
             endpoint.url, http_client=http_client, max_sse_event_size=endpoint.max_bytes
         ) as streams,
         _PlainSession(*streams) as session,
     ):
         yield session
-
-
-def _own_secrets(endpoint: Endpoint) -> tuple[str, ...]:
-    return (endpoint.token,) if endpoint.token else ()
 
 
 def _words(error: BaseException) -> str:

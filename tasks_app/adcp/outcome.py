@@ -17,10 +17,12 @@ from . import errors
 from .envelopes import seen_rpc_error
 from .http import BEFORE_SENDING, KEPT_BYTES, Exchange, Ledger
 from .hygiene import clean
+from .plain_words import refusal_in_words, refusal_status
 from .strict_json import MalformedBody, parse_object
 from .types import Recovery, Seen, WireError
 
 _EXCERPT_CHARS = 2000
+_BAD_REQUEST = (400, 422)  # refused as it was asked, before anything was done
 
 
 def seen_failure(ledger: Ledger, *, timed_out: bool, reason: str, secrets: Sequence[str]) -> Seen:
@@ -65,8 +67,9 @@ def _refused(exchange: Exchange, ledger: Ledger, secrets: Sequence[str]) -> Seen
     """An HTTP status that is no success; a JSON-RPC error in its body speaks first."""
     status = exchange.http_status or 0
     server_error = _rpc_error(exchange)
+    busy = _busy(exchange)
     if server_error is not None and status not in (401, 403):
-        return _with_reach(seen_rpc_error(server_error, secrets=secrets), ledger)
+        return _with_reach(seen_rpc_error(server_error, secrets=secrets, told=busy), ledger)
     raw = _raw(exchange, secrets)
     if status in (401, 403):
         code, why = _unauthorised(status, ledger)
@@ -80,6 +83,17 @@ def _refused(exchange: Exchange, ledger: Ledger, secrets: Sequence[str]) -> Seen
             raw=raw,
             request_left=ledger.request_left,
         )
+    refusal = refusal_in_words(_words(raw)) if status in _BAD_REQUEST else None
+    if refusal is not None:
+        return Seen(
+            kind="answer",
+            status=refusal_status(refusal),
+            raw_status=f"http {status}",
+            error=refusal,
+            message=refusal.message,
+            raw=raw,
+            request_left=ledger.request_left,
+        )
     if status < 400:
         error = WireError(
             code=errors.REDIRECTED,
@@ -87,15 +101,8 @@ def _refused(exchange: Exchange, ledger: Ledger, secrets: Sequence[str]) -> Seen
             recovery="terminal",
             details={"location": clean(exchange.location, secrets)},
         )
-    elif status in (429, 503):
-        code = "RATE_LIMITED" if status == 429 else "SERVICE_UNAVAILABLE"
-        error = WireError(
-            code=code,
-            message=f"the seller answered HTTP {status}",
-            recovery="transient",
-            retry_after=_retry_after(exchange.retry_after),
-            details={"http_status": status},
-        )
+    elif busy is not None:
+        error = busy
     else:
         error = WireError(
             code=errors.HTTP_ERROR,
@@ -111,6 +118,33 @@ def _refused(exchange: Exchange, ledger: Ledger, secrets: Sequence[str]) -> Seen
         raw=raw,
         request_left=ledger.request_left,
     )
+
+
+def _busy(exchange: Exchange) -> WireError | None:
+    """What HTTP itself says of a seller that has no time for us, and when it will have."""
+    status = exchange.http_status
+    if status not in (429, 503):
+        return None
+    return WireError(
+        code="RATE_LIMITED" if status == 429 else "SERVICE_UNAVAILABLE",
+        message=f"the seller answered HTTP {status}",
+        recovery="transient",
+        retry_after=_retry_after(exchange.retry_after),
+        details={"http_status": status},
+    )
+
+
+def _words(raw: dict[str, Any]) -> str:
+    """What a body says in plain words: its text, or that of the JSON in it; nothing of a web page."""
+    text = str(raw["beginning"]).strip()
+    if text.startswith("<"):
+        return ""
+    try:
+        body = parse_object(text.encode())
+    except MalformedBody:
+        return text
+    said = (body.get(name) for name in ("detail", "message", "error_description", "error"))
+    return next((one for one in said if isinstance(one, str) and one), "")
 
 
 def _unauthorised(status: int, ledger: Ledger) -> tuple[str, str]:
@@ -171,14 +205,13 @@ def _raw(exchange: Exchange, secrets: Sequence[str]) -> dict[str, Any]:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """`Retry-After` in seconds, or as a date."""
-    if value is None:
-        return None
-    if value.strip().isdecimal():
-        return errors.clamp_retry_after(int(value.strip()[:9]))
+    """`Retry-After` in seconds, or as a date; None where it is neither."""
+    told = (value or "").strip()
+    if told.isascii() and told.isdecimal():
+        return errors.clamp_retry_after(int(told[:9]))
     try:
-        at = parsedate_to_datetime(value)
-    except ValueError:
+        at = parsedate_to_datetime(told)
+    except (ValueError, OverflowError, TypeError):
         return None
     if at.tzinfo is None:
         return None

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import (
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -21,6 +22,9 @@ from pydantic import (
     field_serializer,
     model_validator,
 )
+
+from tasks_app import clock
+from tasks_app.money import decimal_of
 
 # JSON has one kind of number. A double holds 15 decimal digits: budgets in minor units up to 10**15 survive
 # exactly.
@@ -31,12 +35,22 @@ def _json_number(amount: Decimal) -> int | float:
     return int(amount) if amount == amount.to_integral_value() else float(amount)
 
 
+def _number(value: Any) -> Decimal:
+    number = decimal_of(value)
+    if number is None:
+        raise ValueError("must be a number")
+    return number
+
+
 Amount = Annotated[
     Decimal,
+    BeforeValidator(_number),
     Field(ge=0, le=_MAX_AMOUNT, allow_inf_nan=False),
     PlainSerializer(_json_number, return_type=int | float, when_used="json"),
 ]
+Moment = Annotated[AwareDatetime, Field(ge=clock.EARLIEST, lt=clock.LATEST)]
 Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
+Country = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
 Domain = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$")
 ]
@@ -70,23 +84,33 @@ class Brand(_Strict):
 
     domain: Domain
     brand_id: NonEmpty | None = None
+    countries: Annotated[list[Country], Field(min_length=1)] | None = None
+
+
+class OperatorUnit(_Strict):
+    """core/operator-unit: the operator's seat or business unit; its name is no part of what it is."""
+
+    id: Annotated[str, StringConstraints(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
 
 
 class Account(_Strict):
-    """core/account-ref: the seller's `account_id`, or the natural key `brand` and `operator`; never both."""
+    """core/account-ref: the seller's `account_id`, or the natural key: `brand` and `operator` with what
+    qualifies them; never both."""
 
     account_id: NonEmpty | None = None
     brand: Brand | None = None
     operator: Domain | None = None
+    operator_unit: OperatorUnit | None = None
     currency: Currency | None = None
     timezone: NonEmpty | None = None
     sandbox: bool | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        natural = (self.brand, self.operator, self.currency, self.timezone, self.sandbox)
+        natural = type(self).model_fields.keys() - {"account_id"}
         if self.account_id is not None:
-            if any(part is not None for part in natural):
+            if any(getattr(self, part) is not None for part in natural):
                 raise ValueError("an account is named by account_id alone, or by brand and operator")
         elif self.brand is None or self.operator is None:
             raise ValueError("an account needs account_id, or brand and operator")
@@ -127,9 +151,7 @@ class ProductFilters(_Strict):
     """core/product-filters, as far as briefs ask for it. Dates are days ("2026-09-01")."""
 
     channels: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
-    countries: (
-        Annotated[list[Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]], Field(min_length=1)] | None
-    ) = None
+    countries: Annotated[list[Country], Field(min_length=1)] | None = None
     start_date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     end_date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     delivery_type: Literal["guaranteed", "non_guaranteed"] | None = None
@@ -174,8 +196,8 @@ class PackageRequest(_Strict):
     bid_price: Amount | None = None
     impressions: Annotated[int, Field(ge=0)] | None = None
     pacing: Literal["even", "asap", "front_loaded"] | None = None
-    start_time: AwareDatetime | None = None
-    end_time: AwareDatetime | None = None
+    start_time: Moment | None = None
+    end_time: Moment | None = None
     paused: bool | None = None
     targeting_overlay: dict[str, Any] | None = None
     optimization_goals: Annotated[list[dict[str, Any]], Field(min_length=1)] | None = None
@@ -200,8 +222,8 @@ class CreateMediaBuy(_Request):
     idempotency_key: Key
     account: Account
     brand: Brand
-    start_time: AwareDatetime | Literal["asap"]
-    end_time: AwareDatetime
+    start_time: Moment | Literal["asap"]
+    end_time: Moment
     packages: Annotated[list[PackageRequest], Field(min_length=1)] | None = None
     proposal_id: NonEmpty | None = None
     total_budget: Money | None = None
@@ -245,8 +267,8 @@ class PackageUpdate(_Strict):
     package_id: NonEmpty
     budget: Amount | None = None
     pacing: Literal["even", "asap", "front_loaded"] | None = None
-    start_time: AwareDatetime | None = None
-    end_time: AwareDatetime | None = None
+    start_time: Moment | None = None
+    end_time: Moment | None = None
     paused: bool | None = None
     canceled: Literal[True] | None = None
     cancellation_reason: Annotated[str, StringConstraints(max_length=500)] | None = None
@@ -270,8 +292,8 @@ class UpdateMediaBuy(_Request):
     paused: bool | None = None
     canceled: Literal[True] | None = None
     cancellation_reason: Annotated[str, StringConstraints(max_length=500)] | None = None
-    start_time: AwareDatetime | Literal["asap"] | None = None
-    end_time: AwareDatetime | None = None
+    start_time: Moment | Literal["asap"] | None = None
+    end_time: Moment | None = None
     total_budget: Money | None = None
     packages: Annotated[list[PackageUpdate], Field(min_length=1)] | None = None
     new_packages: Annotated[list[PackageRequest], Field(min_length=1)] | None = None
@@ -308,7 +330,7 @@ class TaskFilters(_Strict):
     statuses: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
     task_types: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
     task_ids: Annotated[list[NonEmpty], Field(min_length=1, max_length=100)] | None = None
-    created_after: AwareDatetime | None = None
+    created_after: Moment | None = None
 
 
 class ListTasks(_Request):

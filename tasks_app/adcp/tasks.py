@@ -1,53 +1,113 @@
 """Asking a seller about its tasks: which tool to use, and what its replies say.
 
-Sources: AdCP L3/task-lifecycle, protocol/get-task-status, protocol/list-tasks, and their older names. Some
-sellers answer in a shape of their own (`response_data`, `associated_objects`, `error_message`); it is read
-too.
+Sources: AdCP L3/task-lifecycle, protocol/get-task-status, protocol/list-tasks, and their older names.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from . import errors
-from .envelopes import parse_time, read_progress, seen_result, task_status
+from .answers import read_answer
 from .extraction import Json
-from .types import Capabilities, Seen, WireError
+from .told import Carried
+from .types import Capabilities, Seen
+from .values import parse_time, text_of
 
 # Newest name first.
-STATUS_TOOL_NAMES = ("get_task_status", "tasks/get", "tasks_get")
+STATUS_TOOL_NAMES = ("get_task_status", "get_task", "tasks/get", "tasks_get")
 LIST_TOOL_NAMES = ("list_tasks", "tasks/list", "tasks_list")
 STATUS_TOOLS = frozenset(STATUS_TOOL_NAMES)
-# Ends that come with a result; a canceled task may have none.
-_WITH_RESULT = frozenset({"completed", "failed", "rejected"})
+CAPABILITIES_TOOL = "get_adcp_capabilities"
+# Every task of AdCP's that we ask sellers for.
+TASK_NAMES = frozenset(
+    {
+        CAPABILITIES_TOOL,
+        *("get_products", "list_creative_formats", "list_accounts", "sync_accounts"),
+        *("create_media_buy", "update_media_buy", "get_media_buys", "get_media_buy_delivery"),
+        *STATUS_TOOL_NAMES,
+        *LIST_TOOL_NAMES,
+    }
+)
+# A tool of a seller's own tells by its name what it does: how one that reads begins or ends, and what else it
+# would do besides, anywhere in it or as a word.
+_READS = (
+    *("get", "read", "show", "look", "check", "poll", "fetch", "query", "tell", "describe", "view", "find"),
+    *("inspect", "retrieve", "track", "watch"),
+)
+_IS_READ = ("status", "state", "info", "progress", "details", "/get", "_get", ".get")
+_DOES = re.compile(
+    "activate|approve|cancel|complet|create|delet|discard|finish|reject|remov|resolv|revok|submit|terminat|updat"
+)
+_DOES_AS_WORD = frozenset(
+    {
+        *("abort", "accept", "add", "answer", "book", "build", "buy", "change", "close", "confirm", "end"),
+        *("force", "kill", "mark", "patch", "pause", "post", "provide", "push", "put", "reset", "respond"),
+        *("resume", "retry", "run", "save", "send", "set", "start", "stop", "sync", "write"),
+    }
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskItem:
-    """One task in a seller's list. `context` is ours, if the seller keeps and shows it."""
+    """One task in a seller's list, and what that tells of it. `context` is ours, if the seller keeps it."""
 
     task_id: str
-    status: str
-    raw_status: str | None
-    task_type: str | None
+    seen: Seen
     protocol: str | None
     created_at: datetime | None
-    updated_at: datetime | None
-    context: dict[str, Any] | None
-    raw: dict[str, Any]
+
+    @property
+    def status(self) -> str:
+        return self.seen.status
+
+    @property
+    def raw_status(self) -> str | None:
+        return self.seen.raw_status
+
+    @property
+    def task_type(self) -> str | None:
+        return self.seen.task_type
+
+    @property
+    def context(self) -> dict[str, Any] | None:
+        return self.seen.context
 
 
 def task_status_tool(tools: Capabilities | Iterable[str]) -> str | None:
-    """The tool that tells the state of one task, by what the seller declares; None when it has none."""
-    return _pick(tools, STATUS_TOOL_NAMES)
+    """The tool that tells the state of one task, by what the seller declares; None when it has none.
+
+    A seller that has declared nothing yet is asked by the present name: its error then says so.
+    """
+    return _pick(tools, STATUS_TOOL_NAMES) or (None if _told(tools) else STATUS_TOOL_NAMES[0])
+
+
+def is_status_tool(name: str) -> bool:
+    """Whether a tool's name says that it tells of one task, and nothing besides: one of AdCP's, or a seller's
+    own, which begins as one that reads, or ends in what is read ("look_at_task", "task_state")."""
+    if name in TASK_NAMES:
+        return name in STATUS_TOOLS
+    words, plain = {word.lower() for word in _WORD.findall(name)}, name.lower()
+    reads = plain.startswith(_READS) or plain.endswith(_IS_READ)
+    return reads and not _DOES.search(plain) and not words & _DOES_AS_WORD
 
 
 def task_list_tool(tools: Capabilities | Iterable[str]) -> str | None:
     """The tool that lists tasks, by what the seller declares; None when it has none."""
     return _pick(tools, LIST_TOOL_NAMES)
+
+
+def tool_offered(tools: Capabilities | Iterable[str], tool: str) -> bool:
+    """Whether a seller may be asked with `tool`: it lists it, or what it has is not known.
+
+    It is not where nothing is listed, or nothing that bears a name of AdCP's (skills of an A2A card may have
+    titles of their own). What a seller can do may always be asked.
+    """
+    return tool in _declared(tools) or tool == CAPABILITIES_TOOL or not _told(tools)
 
 
 def task_status_arguments(task_id: str, account: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -58,115 +118,58 @@ def task_status_arguments(task_id: str, account: Mapping[str, Any] | None = None
     return arguments
 
 
-def seen_of_status_reply(seen: Seen) -> Seen:
-    """The reply of a status tool as an observation of the task it tells of, as a webhook would have brought
-    it.
-
-    A failed poll says nothing of the task: then the status is `unknown`, with the error that the poll met; so
-    is that of a task whose `error` contradicts its `result`. An end without its result is `partial`.
-    """
-    if seen.kind != "answer":
-        return seen
-    payload = seen.payload or {}
-    if seen.task_id is None:
-        return replace(seen, status="unknown", media_buy_status=None)
-    result = _result_of(payload)
-    inner = seen_result(result, seen.status)
-    summary = errors.read_error(payload.get("error"))
-    failed = seen.status in ("failed", "rejected", "canceled")
-    if failed and summary and inner.error and summary.code != inner.error.code:
-        return _contradicts_itself(seen, summary, inner.error)
-    error = inner.error or seen.error or (summary if failed else None)
-    return replace(
-        seen,
-        payload=inner.payload,
-        task_type=_text(payload.get("task_type")),
-        partial=seen.status in _WITH_RESULT and _artifact(payload) is None,
-        media_buy_status=inner.media_buy_status,
-        message=seen.message or inner.message or (error.message if error else None),
-        error=error,
-        errors=inner.errors or seen.errors,
-        context=inner.context or seen.context,
-        replayed=False,
-        progress=read_progress(payload) or inner.progress,
-        retry_after=error.retry_after if error else None,
-        at=parse_time(payload.get("updated_at")) or parse_time(payload.get("completed_at")) or seen.at,
-    )
+class NoCursorError(ValueError):
+    """A list says that there is more, and not how to get it."""
 
 
-def task_items(seen: Seen) -> tuple[TaskItem, ...]:
-    """The tasks in the reply of a list tool; items without an id are left out."""
-    listed = (seen.payload or {}).get("tasks")
-    entries = listed if isinstance(listed, list) else []
-    found = (task_item(entry) for entry in entries if isinstance(entry, dict))
-    return tuple(item for item in found if item is not None)
+def listed_of(status: str, body: Mapping[str, Any] | None, member: str) -> list[Any] | None:
+    """What an answer lists under this name; None where it is no list. A call that has not ended, or ended
+    badly, says nothing of what there is, whatever its answer carries."""
+    listed = (body or {}).get(member) if status == "completed" else None
+    return listed if isinstance(listed, list) else None
 
 
 def next_cursor(seen: Seen) -> str | None:
-    """The cursor of the next page of any list reply (`pagination.cursor` while `has_more`); None at the
-    end."""
-    pagination = (seen.payload or {}).get("pagination")
+    """The cursor of the next page of any list reply; None at the end. Raises NoCursorError."""
+    return cursor_of(seen.payload)
+
+
+def cursor_of(listed: Mapping[str, Any] | None) -> str | None:
+    """The cursor that a list names for its next page (`pagination.cursor` while `has_more`); None at the end.
+    Raises NoCursorError."""
+    pagination = (listed or {}).get("pagination")
     if not isinstance(pagination, dict) or pagination.get("has_more") is False:
         return None
     cursor = pagination.get("cursor") or pagination.get("next_cursor")
-    return cursor if isinstance(cursor, str) and cursor else None
-
-
-def _pick(tools: Capabilities | Iterable[str], names: tuple[str, ...]) -> str | None:
-    declared = tools.tools if isinstance(tools, Capabilities) else frozenset(tools)
-    return next((name for name in names if name in declared), None)
-
-
-def _contradicts_itself(seen: Seen, summary: WireError, told: WireError) -> Seen:
-    """AdCP L3/async-identity-and-convergence: `error` must agree with the error in `result`."""
-    why = f"the task's error {summary.code} contradicts its result's {told.code}"
-    error = WireError(code=errors.GARBLED, message=why)
-    return replace(seen, status="unknown", payload=None, media_buy_status=None, error=error, message=why)
-
-
-def _result_of(payload: Json) -> Json | None:
-    """The task's result, wherever the seller put it."""
-    return _artifact(payload) or _associated_buy(payload.get("associated_objects"))
-
-
-def _artifact(payload: Json) -> Json | None:
-    """The result whole, where it is told at all; empty objects say nothing."""
-    found = (payload.get(name) for name in ("result", "response_data"))
-    return next((result for result in found if isinstance(result, dict) and result), None)
-
-
-def _associated_buy(objects: object) -> Json | None:
-    for entry in objects if isinstance(objects, list) else []:
-        if not isinstance(entry, dict):
-            continue
-        kind = entry.get("type") or entry.get("object_type")
-        identity = entry.get("id") or entry.get("object_id")
-        if kind == "media_buy" and isinstance(identity, str):
-            return {"media_buy_id": identity}
+    if isinstance(cursor, str) and cursor:
+        return cursor
+    if pagination.get("has_more") or cursor:
+        raise NoCursorError("the list says that there is more, and not where it goes on")
     return None
 
 
-def task_item(entry: Json) -> TaskItem | None:
-    """One entry of a list tool's `tasks`; None without a task_id."""
-    task_id = entry.get("task_id")
-    if not isinstance(task_id, str) or not task_id:
+def _pick(tools: Capabilities | Iterable[str], names: tuple[str, ...]) -> str | None:
+    declared = _declared(tools)
+    return next((name for name in names if name in declared), None)
+
+
+def _declared(tools: Capabilities | Iterable[str]) -> frozenset[str]:
+    return tools.tools if isinstance(tools, Capabilities) else frozenset(tools)
+
+
+def _told(tools: Capabilities | Iterable[str]) -> bool:
+    """Whether what a seller declares says what it has, in AdCP's names."""
+    return bool(_declared(tools) & TASK_NAMES)
+
+
+def task_item(entry: Json, *, task_type: str = "") -> TaskItem | None:
+    """One entry of a list tool's `tasks`; None without a task_id. `task_type`: of the task, where we know."""
+    seen = read_answer(Carried(data=entry, raw=entry), about="item", task_type=task_type)
+    if seen.task_id is None:
         return None
-    status, raw_status = task_status(entry.get("status"))
-    protocol = entry.get("protocol") or entry.get("domain")
-    task_type = entry.get("task_type")
-    context = entry.get("context")
     return TaskItem(
-        task_id=task_id,
-        status=status,
-        raw_status=raw_status,
-        task_type=task_type if isinstance(task_type, str) else None,
-        protocol=protocol if isinstance(protocol, str) else None,
+        task_id=seen.task_id,
+        seen=seen,
+        protocol=text_of(entry.get("protocol") or entry.get("domain")),
         created_at=parse_time(entry.get("created_at")),
-        updated_at=parse_time(entry.get("updated_at")),
-        context=context if isinstance(context, dict) else None,
-        raw=entry,
     )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

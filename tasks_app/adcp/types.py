@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -26,7 +27,9 @@ TASK_STATUSES = frozenset(
         "unknown",
     }
 )
-TERMINAL_STATUSES = frozenset({"completed", "failed", "canceled", "rejected"})
+ENDED_BADLY = frozenset({"failed", "canceled", "rejected"})
+BUY_GONE = ("canceled", "rejected")  # of a media buy: nothing of it runs
+TERMINAL_STATUSES = ENDED_BADLY | {"completed"}
 # AdCP enums/media-buy-status; a 3.0 seller may put one where the task's status belongs.
 MEDIA_BUY_STATUSES = frozenset(
     {"pending_creatives", "pending_start", "active", "paused", "completed", "rejected", "canceled"}
@@ -44,19 +47,48 @@ class Endpoint:
     """One seller's agent and the limits under which it is called.
 
     `url` is the MCP endpoint, or the base address under which the A2A agent card is found. `token` is a
-    bearer token. `timeout_s` bounds the whole call in seconds, `max_bytes` the whole response. `adcp_version`
-    is the pinned release ("3.2") or None before negotiation. `allow_private` lets the address be private or
-    loopback.
+    bearer token, or `name:password` where `basic`. `headers` are the seller's own, `secret_headers` those
+    whose values nobody may see. `status_tool` is the seller's own name for its status tool, `reads_account`
+    whether reads of media buys and tasks name the account that they are about, None: as it takes it.
+    `timeout_s` bounds the whole call in seconds, `max_bytes` the whole response. `adcp_version` is
+    the pinned release ("3.2") or None before negotiation. `allow_private` lets the address be private or
+    loopback. `unusable` says why nothing can be sent to it; empty where it can.
     """
 
     url: str
     protocol: Protocol
     token: str | None = dataclass_field(default=None, repr=False)
+    basic: bool = False
+    headers: Mapping[str, str] = dataclass_field(default_factory=dict)
+    secret_headers: Mapping[str, str] = dataclass_field(default_factory=dict, repr=False)
+    status_tool: str | None = None
+    reads_account: bool | None = None
     allow_private: bool = False
     timeout_s: float = 30.0
     max_bytes: int = MAX_RESPONSE_BYTES
     adcp_version: str | None = None
     quirks: frozenset[str] = frozenset()
+    unusable: str = ""
+
+    @property
+    def sent_headers(self) -> dict[str, str]:
+        """The headers that every request carries: the credentials and the seller's own."""
+        own = {**self.headers, **self.secret_headers}
+        return {**own, "Authorization": self._authorization} if self.token else own
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What of it may be echoed by a seller and nobody may see."""
+        given = (self.token, self._authorization.partition(" ")[2], *self.secret_headers.values())
+        return tuple(dict.fromkeys(one for one in given if one))
+
+    @property
+    def _authorization(self) -> str:
+        if not self.token:
+            return ""
+        if self.basic:
+            return f"Basic {base64.b64encode(self.token.encode()).decode()}"
+        return f"Bearer {self.token}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +135,9 @@ class Seen:
     that belongs to it: it proves the status and nothing more.
     `raw` is what was received, as JSON, with the caller's secrets replaced. `request_left` is False when the
     request itself surely never left, also where kind is not `not_sent` (a handshake that was answered with
-    HTML). `duration_ms` is how long the call took that brought it, None where none was made.
+    HTML). `duration_ms` is how long the call took that brought it, None where none was made. `learned` are
+    quirks of the seller that this call found out, to be kept with it. `asked_at` is our clock's moment before
+    the call left that this answers, `at` the seller's own of what it tells.
     """
 
     kind: Kind
@@ -130,6 +164,9 @@ class Seen:
     raw: dict[str, Any] | str | None = None
     request_left: bool = True
     duration_ms: int | None = None
+    asked_at: datetime | None = None
+    learned: frozenset[str] = frozenset()
+    other_version: bool = False  # it came in another AdCP version than was asked in first
 
     @property
     def is_terminal(self) -> bool:
@@ -168,6 +205,15 @@ class Capabilities:
     channels: tuple[str, ...] = ()
     quirks: frozenset[str] = frozenset()
     raw: Mapping[str, Any] = dataclass_field(default_factory=dict)
+
+    @property
+    def key_origin(self) -> str | None:
+        """The origin at which the seller says that its keys for signing webhooks are; None where it does not
+        say (identity.key_origins)."""
+        identity = self.raw.get("identity")
+        origins = identity.get("key_origins") if isinstance(identity, Mapping) else None
+        told = origins.get("webhook_signing") if isinstance(origins, Mapping) else None
+        return told if isinstance(told, str) else None
 
 
 class DiscoveryError(Exception):

@@ -41,6 +41,21 @@ class RoomViewSet(GenericViewSet[M]):
     lookup_url_kwarg = "id"
     lookup_value_regex = "[A-Za-z0-9-]+"
 
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if self.action == "list":
+            self._check_filters(request)
+
+    def _check_filters(self, request: Request) -> None:
+        """A list takes its filters and the page asked for: of a misspelt one it would else show all rows.
+        Raises ValidationError."""
+        filters: Any = getattr(self, "filterset_class", None)
+        offered = {*filters.base_filters} if filters is not None else set()
+        offered |= {"cursor", "page_size"} if self.pagination_class is not None else set()
+        unknown = sorted(set(request.query_params) - offered)
+        if unknown:
+            raise ValidationError({name: ["There is no such filter."] for name in unknown})
+
     def rows(self, viewer: User) -> QuerySet[M]:
         """Every row of this room that `viewer` may see."""
         raise NotImplementedError

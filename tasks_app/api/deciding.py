@@ -18,14 +18,19 @@ from tasks_app.api.people import PersonField
 from tasks_app.api.problems import problem
 from tasks_app.api.serializers import (
     ApprovalDetailSerializer,
+    AskedNowSerializer,
     DecideSerializer,
     NoteSerializer,
+    ShownSerializer,
     VerdictSerializer,
+    budgets_of,
 )
+from tasks_app.api.unread import UNREAD_400, UnreadSerializer, decision_body, unread
 from tasks_app.approvals.claims import approval_claim, approval_reassign, approval_release
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.notes import LONGEST, VIEW, approval_comment
 from tasks_app.approvals.records import DecisionBatch
+from tasks_app.approvals.selectors import asked_now
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.approvals.together import MOST, Reported, batch_decide, batch_of, report_of
 from tasks_app.lifecycle.transitions import allowed_transitions
@@ -53,13 +58,6 @@ class CommentSerializer(StrictSerializer):
     body = serializers.CharField(max_length=LONGEST)
 
 
-class ShownSerializer(StrictSerializer):
-    """One approval, and the digest of the evidence that was read."""
-
-    id = serializers.UUIDField()
-    evidence_digest = serializers.CharField(max_length=64)
-
-
 class DecideManySerializer(VerdictSerializer):
     """One word on several approvals, each with the digest of what was read of it."""
 
@@ -68,13 +66,15 @@ class DecideManySerializer(VerdictSerializer):
 
 class ReportedSerializer(serializers.Serializer[Reported]):
     """What became of one: `code` and `message` are empty where the decision was recorded; `not_reached`: the
-    process ended before. `status`: the approval's now, empty where the viewer sees no such approval."""
+    process ended before. `status`: the approval's now, empty where the viewer sees no such approval. `shown`:
+    what is asked now, where the decision was on something else."""
 
     id = serializers.UUIDField(source="approval_id")
     reference = serializers.CharField(source="approval.reference", default="")
     status = serializers.CharField(source="approval.status", default="")
     code = serializers.CharField()
     message = serializers.CharField()
+    shown = AskedNowSerializer(source="now", allow_null=True)
 
 
 class BatchSerializer(serializers.Serializer[Any]):
@@ -87,6 +87,13 @@ class BatchSerializer(serializers.Serializer[Any]):
     results = ReportedSerializer(many=True)
 
 
+def _uuid(said: object) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(str(said))
+    except ValueError:
+        return None
+
+
 class DecidingActions(RoomViewSet[Approval]):
     """The acts, for the room of approvals."""
 
@@ -95,14 +102,21 @@ class DecidingActions(RoomViewSet[Approval]):
         request=DecideSerializer,
         responses={
             200: ApprovalDetailSerializer,
-            409: OpenApiResponse(description="Decided already, expired, or what was shown has changed"),
+            400: UNREAD_400,
+            409: OpenApiResponse(
+                UnreadSerializer,
+                "Decided already, expired, or what was shown has changed: then `shown` is what is asked now",
+            ),
         },
     )
     @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
     def decide(self, request: Request, **_: Any) -> Response:
         """Records the viewer's decision; where it settles the question, its effect in the same commit. With
-        `budgets` it is approved in part: answers the question about those amounts, which takes its place."""
-        said = self.read_body(DecideSerializer)
+        `budgets` it is approved in part: answers the question about those amounts, which takes its place.
+        `evidence_digest` says what was read: another, or none, is refused with what is asked now."""
+        said = decision_body(self, DecideSerializer, lambda: self._now([self.get_object()]))
+        lines = said.get("budgets")
+        budgets = budgets_of(lines, self.get_object().currency) if lines else None
         return self._answered(
             lambda pk: approval_decide(
                 approval_id=pk,
@@ -111,7 +125,7 @@ class DecidingActions(RoomViewSet[Approval]):
                 comment=said["comment"],
                 expected_digest=said["evidence_digest"],
                 on_behalf_of=said["on_behalf_of"],
-                budgets=said.get("budgets"),
+                budgets=budgets,
             )
         )
 
@@ -119,12 +133,13 @@ class DecidingActions(RoomViewSet[Approval]):
         operation_id="approvals_decide_many",
         summary="Decide on several",
         request=DecideManySerializer,
-        responses=BatchSerializer,
+        responses={200: BatchSerializer, 400: UNREAD_400},
     )
     @action(detail=False, methods=["post"], url_path="decide", filterset_class=None, pagination_class=None)
     def decide_many(self, request: Request, **_: Any) -> Response:
-        """Each by a decision of its own, in its own commit; what became of each is answered and kept."""
-        said = self.read_body(DecideManySerializer)
+        """Each by a decision of its own, in its own commit; what became of each is answered and kept. One
+        whose digest is not of what is asked now is refused, with what is."""
+        said = decision_body(self, DecideManySerializer, self._named)
         batch = batch_decide(
             shown={one["id"]: one["evidence_digest"] for one in said["approvals"]},
             user=self.viewer,
@@ -192,6 +207,8 @@ class DecidingActions(RoomViewSet[Approval]):
             if error.code not in _CONFLICTS:
                 raise
             now = self.get_object()
+            if error.code == "changed":
+                raise unread(error, self._now([now]), status_now=now.status) from error
             return problem(
                 409,
                 str(error),
@@ -200,6 +217,16 @@ class DecidingActions(RoomViewSet[Approval]):
                 allowed=list(allowed_transitions(now)),
             )
         return Response(ApprovalDetailSerializer(self.get_queryset().get(pk=after.pk)).data)
+
+    def _now(self, approvals: list[Approval]) -> list[Approval]:
+        return list(asked_now(approvals, self.viewer).values())
+
+    def _named(self) -> list[Approval]:
+        """What is asked now about those that the body names, however it names them."""
+        said = self.request.data.get("approvals") if isinstance(self.request.data, dict) else None
+        named = [one.get("id") for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+        ids = [pk for pk in map(_uuid, named[:MOST]) if pk]
+        return self._now(list(self.get_queryset().filter(pk__in=ids).order_by("pk")))
 
     def _report(self, batch: DecisionBatch) -> Response:
         report = report_of(batch, self.viewer)

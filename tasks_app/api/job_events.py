@@ -15,6 +15,7 @@ from tasks_app.api.streams import Going
 from tasks_app.desk.live import HEADER
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.told import MOST, RETRY, as_stream, events_page
+from tasks_app.people.access import proof_of
 
 _MOST_ID = 2**63 - 1
 
@@ -86,6 +87,7 @@ def events_answer(request: Request, job: Job) -> Response:
     page = events_page(job, after=after)
     going = Going(
         user=str(request.user.pk),
+        proof=proof_of(request._request, request.auth),
         job_id=job.pk,
         after=page.after,
         ended_at=page.ended_at,

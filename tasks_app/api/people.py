@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from tasks_app.people.models import User
+from tasks_app.people.scope import people_known
 
 
 @extend_schema_field(OpenApiTypes.STR)
@@ -19,11 +20,8 @@ class PersonField(serializers.Field[User, Any, str, Any]):
     default_error_messages = {"unknown": "There is nobody {given!r} in your teams."}
 
     def to_internal_value(self, data: Any) -> User:
-        given, viewer = str(data), self.context["viewer"]
-        people = User.objects.filter(username=given, is_active=True, is_service=False)
-        if not viewer.is_superuser:
-            people = people.filter(teams__in=viewer.teams.all())
-        person = people.first()
+        given = str(data)
+        person = people_known(self.context["viewer"]).filter(username=given).first()
         if person is None:
             self.fail("unknown", given=given[:120])
         return person

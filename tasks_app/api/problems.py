@@ -25,6 +25,20 @@ class ConflictError(APIException):
     default_code = "conflict"
 
 
+class UnreadError(APIException):
+    """A decision on something else than is asked now, or on nothing that was said to be read: refused with
+    `shown`, what is asked now."""
+
+    status_code: int = http.HTTP_409_CONFLICT
+    default_detail = "This is not what you were shown: read it again."
+    default_code = "changed"
+
+    def __init__(self, detail: str = "", *, status: int = 409, **told: Any) -> None:
+        super().__init__(detail or None)
+        self.status_code = status
+        self.told = told
+
+
 def problem(status: int, title: str, **extra: Any) -> Response:
     """An error as application/problem+json."""
     return Response(

@@ -11,14 +11,17 @@ from rest_framework import serializers
 from tasks_app.api.base import StrictSerializer
 from tasks_app.api.people import PersonField
 from tasks_app.api.selectors import Trail
+from tasks_app.approvals import spending
 from tasks_app.approvals.changes import evidence_changes
 from tasks_app.approvals.kinds import kind_of
+from tasks_app.approvals.lapsing import nothing_words
 from tasks_app.approvals.models import Approval, Decision
-from tasks_app.approvals.policy_presenters import nothing_words
+from tasks_app.approvals.presenters import effects_now
 from tasks_app.approvals.records import ApprovalNote
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.progress import WORKFLOW_STATUSES
 from tasks_app.jobs.shown import shown
+from tasks_app.money import decimal_of, typed_amount
 
 
 class AuditEntrySerializer(serializers.Serializer[dict[str, Any]]):
@@ -156,9 +159,12 @@ class ChangeSerializer(serializers.Serializer[Any]):
 
 class ApprovalSerializer(serializers.ModelSerializer[Approval]):
     """One question to people. `replaces`: the voided one in whose place it was asked. `claimed_by`: an actor
-    who has it in hand until `claimed_until`, which keeps nobody else from deciding."""
+    who has it in hand until `claimed_until`, which keeps nobody else from deciding. `amount`: what it is
+    about; `spends`, `frees`: what approving it does of that, null where nothing."""
 
     label = serializers.SerializerMethodField()  # type: ignore[assignment]  # of the kind
+    spends = serializers.SerializerMethodField()
+    frees = serializers.SerializerMethodField()
 
     class Meta:
         model = Approval
@@ -176,6 +182,8 @@ class ApprovalSerializer(serializers.ModelSerializer[Approval]):
             "policy",
             "quorum",
             "amount",
+            "spends",
+            "frees",
             "currency",
             "due_at",
             "evidence_digest",
@@ -188,6 +196,18 @@ class ApprovalSerializer(serializers.ModelSerializer[Approval]):
     @extend_schema_field(serializers.CharField())
     def get_label(self, approval: Approval) -> str:
         return kind_of(approval).label
+
+    @extend_schema_field(serializers.DecimalField(max_digits=18, decimal_places=4, allow_null=True))
+    def get_spends(self, approval: Approval) -> str | None:
+        return _exact(spending.spends(approval))
+
+    @extend_schema_field(serializers.DecimalField(max_digits=18, decimal_places=4, allow_null=True))
+    def get_frees(self, approval: Approval) -> str | None:
+        return _exact(spending.frees(approval))
+
+
+def _exact(amount: Decimal | None) -> str | None:
+    return None if amount is None else f"{amount:.4f}"
 
 
 class ApprovalDetailSerializer(ApprovalSerializer):
@@ -221,22 +241,57 @@ class ApprovalDetailSerializer(ApprovalSerializer):
 
     @extend_schema_field(serializers.DictField(child=serializers.CharField()))
     def get_effects(self, approval: Approval) -> dict[str, str]:
-        return {**kind_of(approval).effects, "nothing": nothing_words(approval)}
+        return {**effects_now(approval), "nothing": nothing_words(approval)}
+
+
+class AmountField(serializers.DecimalField):
+    """An amount of money of a known currency: a number as JSON says it, a text as people type it."""
+
+    def __init__(self, currency: str) -> None:
+        super().__init__(max_digits=18, decimal_places=4, min_value=Decimal(0))
+        self._currency = currency
+
+    def to_internal_value(self, data: Any) -> Decimal:
+        """Raises ValidationError where it is no amount, or its separators say two things."""
+        try:
+            read = typed_amount(data, self._currency) if isinstance(data, str) else decimal_of(data)
+        except ValueError as error:
+            raise serializers.ValidationError(f"{error}.") from error
+        if read is None:
+            self.fail("invalid")
+        return super().to_internal_value(read)
+
+
+@extend_schema_field(serializers.DecimalField(max_digits=18, decimal_places=4, min_value=Decimal(0)))
+class WrittenField(serializers.Field[Any, Any, Any, Any]):
+    """An amount of money as it was written: what it says is known with its currency (`budgets_of`)."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
 
 
 class BudgetSerializer(StrictSerializer):
     """One line, by its number as shown (from 1), and its budget in the approval's currency; 0: without it."""
 
     line = serializers.IntegerField(min_value=1, max_value=9999)
-    budget = serializers.DecimalField(max_digits=18, decimal_places=4, min_value=Decimal(0))
+    budget = WrittenField()
 
 
-def budgets_of(said: list[dict[str, Any]]) -> dict[int, Decimal]:
-    """Line number to budget. Raises ValidationError for a line that is named twice."""
-    budgets = {one["line"]: one["budget"] for one in said}
+def budgets_of(said: list[dict[str, Any]], currency: str) -> dict[int, Decimal]:
+    """Line number to budget, in the approval's currency. Raises ValidationError for a line that is named
+    twice, and for what is no amount or has separators that say two things."""
+    budgets = {one["line"]: _amount(one["budget"], currency) for one in said}
     if len(budgets) != len(said):
-        raise serializers.ValidationError("Name each line once.")
+        raise serializers.ValidationError({"budgets": ["Name each line once."]})
     return budgets
+
+
+def _amount(written: object, currency: str) -> Decimal:
+    try:
+        amount: Decimal = AmountField(currency).run_validation(written)
+    except serializers.ValidationError as error:
+        raise serializers.ValidationError({"budgets": error.detail}) from error
+    return amount
 
 
 class VerdictSerializer(StrictSerializer):
@@ -255,12 +310,35 @@ class VerdictSerializer(StrictSerializer):
         return {**attrs, "verdict": said.pop()}
 
 
+class ShownSerializer(StrictSerializer):
+    """One approval, and the digest of the evidence that was read."""
+
+    id = serializers.UUIDField()
+    evidence_digest = serializers.CharField(max_length=64)
+
+
+class AskedNowSerializer(serializers.ModelSerializer[Approval]):
+    """What is asked now, where a decision was on something else: its digest is what the next one says."""
+
+    class Meta:
+        model = Approval
+        fields = [
+            "id",
+            "reference",
+            "status",
+            "kind",
+            "title",
+            "amount",
+            "currency",
+            "due_at",
+            "evidence",
+            "evidence_digest",
+        ]
+
+
 class DecideSerializer(VerdictSerializer):
-    """A decision: the verdict, the digest of the evidence that was read, where the caller wants to be held to
-    it, and, to approve in part, the lines with other budgets: what is not named stays as it is."""
+    """A decision: the verdict, the digest of the evidence that was read, and, to approve in part, the lines
+    with other budgets: what is not named stays as it is."""
 
-    evidence_digest = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
+    evidence_digest = serializers.CharField(max_length=64)
     budgets = serializers.ListField(child=BudgetSerializer(), required=False, max_length=200)
-
-    def validate_budgets(self, value: list[dict[str, Any]]) -> dict[int, Decimal]:
-        return budgets_of(value)

@@ -16,10 +16,12 @@ from rest_framework.response import Response
 from tasks_app.api.base import RoomViewSet, StrictSerializer
 from tasks_app.api.problems import ConflictError
 from tasks_app.api.serializers import ReasonSerializer
+from tasks_app.approvals.models import Approval
 from tasks_app.operations import steering
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import choice_words, conflict_question, take_refusal
+from tasks_app.operations.corrections import operation_correct, question_about_subject
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.operations.steered import SteeringRefusedError
@@ -27,9 +29,11 @@ from tasks_app.operations.writing import seller_write
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 
-STEERING_RIGHTS = dict.fromkeys(("poll", "resend", "stop", "settle", "answer", "write"), STEER_OPERATION)
+STEERING_RIGHTS = dict.fromkeys(
+    ("poll", "resend", "stop", "settle", "answer", "write", "correct"), STEER_OPERATION
+)
 _REFUSED = OpenApiResponse(description="The operation’s state does not allow it; the title says why")
-_FIELDS = {"reason": "reason", "evidence": "evidence", "answer": "text"}
+_FIELDS = {"reason": "reason", "evidence": "evidence", "answer": "text", "arguments": "arguments"}
 
 
 class SettleSerializer(StrictSerializer):
@@ -55,6 +59,13 @@ class WriteSerializer(StrictSerializer):
 
     subject = serializers.CharField(max_length=200)
     body = serializers.CharField(max_length=20_000)
+
+
+class CorrectSerializer(StrictSerializer):
+    """The task's own arguments, as AdCP has them, all of them and corrected."""
+
+    arguments = serializers.DictField()
+    reason = serializers.CharField(max_length=500)
 
 
 class SteeredSerializer(serializers.Serializer[Any]):
@@ -137,6 +148,22 @@ class SteeringActions(RoomViewSet[Operation]):
         said = self.read_body(WriteSerializer)
         return self._steered(lambda pk: seller_write(operation_id=pk, user=self.viewer, **said))
 
+    @extend_schema(
+        summary="Correct and ask anew",
+        request=CorrectSerializer,
+        responses={202: SteeredSerializer, 409: _REFUSED},
+    )
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def correct(self, request: Request, **_: Any) -> Response:
+        """Of what the seller refused as correctable: a new operation under a new key, sent as it is once
+        somebody else has approved it. Answers the new one, and the approval it waits for."""
+        said = self.read_body(CorrectSerializer)
+        try:
+            new = operation_correct(operation_id=self.get_object().pk, user=self.viewer, **said)
+        except SteeringRefusedError as error:
+            raise _api_error(error) from error
+        return Response(_told(new, question_about_subject(new)), status=202)
+
     def _steered(self, act: Any) -> Response:
         operation = self.get_object()
         try:
@@ -146,8 +173,8 @@ class SteeringActions(RoomViewSet[Operation]):
         return Response(_told(self.get_object()))
 
 
-def _told(operation: Operation) -> Any:
-    question = steering.question_of(operation)
+def _told(operation: Operation, question: Approval | None = None) -> Any:
+    question = question or steering.question_of(operation)
     return SteeredSerializer(
         {
             "operation_id": operation.pk,

@@ -13,22 +13,17 @@ import json
 import re
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 from django.conf import settings
 
+from tasks_app.asgi import Asgi, Message, Receive, Scope, Send, answer
 from tasks_app.desk.live import HEADER, Followed
 from tasks_app.jobs.feed import Feed, PageWatcher, Watcher
 from tasks_app.jobs.told import END, HEARTBEAT
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
 _PATH = re.compile(r"/api/v1/jobs/[A-Za-z0-9-]+/events/|/admin/[a-z_]+/[a-z_]+/[0-9a-f-]{36}/changes/")
@@ -38,23 +33,26 @@ _TOO_MANY = {"type": "about:blank", "status": 429, "title": "Too many streams ar
 
 @dataclass(frozen=True, kw_only=True)
 class Going:
-    """How a stream goes on: whose it is, of which job, behind which event; `ended_at`: the id behind which
-    nothing new will come, None while the job has not ended; `over`: that was it."""
+    """How a stream goes on: whose it is and by which proof (people/access.py), of which job, behind which
+    event; `ended_at`: the id behind which nothing new will come, None while the job has not ended; `over`:
+    that was it."""
 
     user: str
+    proof: str
     job_id: uuid.UUID
     after: int
     ended_at: int | None
     over: bool
 
     def header(self) -> str:
-        return f"{self.user} {self.job_id} {self.after} {self.ended_at} {self.over:d}"
+        return f"{self.user} {self.proof} {self.job_id} {self.after} {self.ended_at} {self.over:d}"
 
     @classmethod
     def read(cls, text: str) -> Going:
-        user, job_id, after, ended_at, over = text.split()
+        user, proof, job_id, after, ended_at, over = text.split()
         return cls(
             user=user,
+            proof=proof,
             job_id=uuid.UUID(job_id),
             after=int(after),
             ended_at=None if ended_at == "None" else int(ended_at),
@@ -70,16 +68,16 @@ class Streams:
         self._feed = Feed()
         self._open: Counter[str] = Counter()
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_get = scope["type"] == "http" and scope["method"] == "GET"
         if not is_get or not _PATH.fullmatch(scope["path"]):
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send, self._admit)
+        answer, asked_at = _Answer(send, self._admit), asyncio.get_running_loop().time()
         try:
             await self._app(scope, receive, answer.pass_on)
             if answer.going is not None:
-                await self._go_on(answer.going, receive, send)
+                await self._go_on(answer.going, asked_at, receive, send)
         finally:
             if answer.going is not None:
                 self._release(answer.going.user)
@@ -96,14 +94,14 @@ class Streams:
         if not self._open[user]:
             del self._open[user]
 
-    async def _go_on(self, going: Going | Followed, receive: Receive, send: Send) -> None:
+    async def _go_on(self, going: Going | Followed, asked_at: float, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(_gone(receive))
         try:
             if isinstance(going, Going) and going.over:
                 await _body(send, END)
             else:
                 watcher = _watcher(going)
-                with self._feed.watching(watcher):
+                with self._feed.watching(watcher, proved_at=asked_at):
                     gone.add_done_callback(lambda _: watcher.bell.set())
                     await _follow(watcher, gone, send)
             await _body(send, b"", more=False)
@@ -115,19 +113,22 @@ class Streams:
 
 def _watcher(going: Going | Followed) -> Watcher | PageWatcher:
     if isinstance(going, Followed):
-        return PageWatcher((going.page, going.entity_id), going.sign)
-    return Watcher(going.job_id, going.after, going.ended_at)
+        return PageWatcher((going.page, going.entity_id), going.sign, proof=going.proof)
+    return Watcher(going.job_id, going.after, going.ended_at, proof=going.proof)
 
 
 async def _follow(watcher: Watcher | PageWatcher, gone: asyncio.Task[None], send: Send) -> None:
-    """Send what comes until it is over, the watcher has gone, or it has to show its right again."""
+    """Send what comes until it is over, the watcher has gone, its login has ended, or it has to show its
+    right again."""
     clock = asyncio.get_running_loop().time
     until = clock() + settings.STREAM_MOST_S
     while clock() < until:
         with suppress(TimeoutError):
             async with asyncio.timeout(settings.STREAM_HEARTBEAT_S):
                 await watcher.bell.wait()
-        if gone.done():
+        if gone.done() or watcher.shut:
+            return
+        if watcher.bell.is_set() and not watcher.is_proved:  # given long ago: they were slow to take the last
             return
         over = watcher.over
         await _body(send, watcher.take_stream() + END * over or HEARTBEAT)
@@ -178,12 +179,9 @@ class _Answer:
 
 
 async def _refuse(send: Send) -> None:
-    body = json.dumps(_TOO_MANY).encode()
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"retry-after", b"30"),
-        (b"x-content-type-options", b"nosniff"),
-    ]
-    await send({"type": "http.response.start", "status": 429, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    headers = {
+        "Content-Type": "application/problem+json",
+        "Retry-After": "30",
+        "X-Content-Type-Options": "nosniff",
+    }
+    await answer(send, 429, json.dumps(_TOO_MANY).encode(), headers)

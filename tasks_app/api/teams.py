@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from tasks_app.people.models import Team
-from tasks_app.people.scope import teams_of
+from tasks_app.people.scope import team_named, teams_of
 
 
 @extend_schema_field(OpenApiTypes.STR)
@@ -33,11 +32,7 @@ class TeamField(serializers.Field[Team, Any, str, Any]):
 
     def to_internal_value(self, data: Any) -> Team:
         given = str(data)
-        try:
-            found = teams_of(self.context["viewer"]).filter(pk=UUID(given))
-        except ValueError:
-            found = teams_of(self.context["viewer"]).filter(name=given)
-        team = found.first()
+        team = team_named(self.context["viewer"], given)
         if team is None:
             self.fail("unknown", given=given[:120])
         return team

@@ -13,14 +13,16 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
-from tasks_app.approvals import around, evidence, presenters, queue, selectors
+from tasks_app.approvals import around, evidence, presenters, queue, selectors, spending
 from tasks_app.approvals.delegation import delegations_in_force
 from tasks_app.approvals.export import approvals_export
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.parts import deciding_data
 from tasks_app.approvals.policy_presenters import policies_data
 from tasks_app.approvals.posting import DecidingPage
+from tasks_app.approvals.sent import sent_leaves
 from tasks_app.desk.export import Export
+from tasks_app.desk.items import joined
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.pages import lifecycle_data
 from tasks_app.lifecycle.selectors import entries_of
@@ -36,6 +38,7 @@ class ApprovalAdmin(DecidingPage):
 
     list_template_name = "desk/approvals.html"
     object_template = "desk/approval.html"
+    filter_keys = frozenset({"view", "kind", "late"})
     search_fields = ["reference", "title"]
 
     def get_urls(self) -> list[URLPattern]:
@@ -68,8 +71,10 @@ class ApprovalAdmin(DecidingPage):
         detail = around.detail_of(obj, who)
         together = [] if why_not else selectors.approvals_together(who, obj, detail.group)
         entries = entries_of(obj.entity, obj.pk)
-        names = actor_names({obj.requested_by, obj.claimed_by, *(entry.actor for entry in entries)} - {""})
+        acted = {entry.actor for entry in entries}
+        names = actor_names({*obj.asked_by, obj.claimed_by, *acted} - {""})
         places = {obj.subject_id: detail.place} if detail.place else around.places_of([obj], who)
+        row, *beside = presenters.rows([obj, *together], places)
         return {
             **lifecycle_data(obj, entries, names),
             **deciding_data(obj, who, decisions, held=held, names=names, may=not why_not),
@@ -79,13 +84,14 @@ class ApprovalAdmin(DecidingPage):
             "left": (left := _left(obj, detail)),
             "left_percent": left / detail.budget.total * 100 if left and detail.budget else None,
             "asked_by": names[obj.requested_by],
+            "set_off_by": joined(sorted(names[key] for key in obj.asked_by - {obj.requested_by})),
             "decisions": decisions,
             "why_not": why_not,
             "deciders": presenters.deciders_words(obj) if why_not else "",
-            "together": presenters.rows(together, {}),
+            "together": beside,
             "together_count": len(together) + 1,
-            "together_stake": presenters.currencies_of(presenters.rows([obj, *together], {})),
-            "row": presenters.rows([obj], places)[0],
+            "together_stake": presenters.spent_by([row, *beside]),
+            "row": row,
             "queue": _position(obj, who),
             "successor": selectors.approval_successor(obj) if obj.status == "voided" else None,
             "packages": evidence.packages(obj),
@@ -93,14 +99,19 @@ class ApprovalAdmin(DecidingPage):
             "requirements": evidence.requirements(obj),
             "score": evidence.score(obj),
             "passed_over": evidence.passed_over(obj),
-            "terms": evidence.stated_terms(obj, detail.creative_deadline),
+            "passed_over_more": evidence.passed_over_more(obj),
+            "terms": evidence.stated_terms(
+                obj, detail.creative_deadline, deadline_unread=detail.creative_deadline_unread
+            ),
+            "sent": sent_leaves(obj),
             "facts": evidence.other_facts(obj),
-            "effects": presenters.effects_of(obj),
+            "effects": {name.lower(): said for name, said in row.answers},
+            "still_needed": presenters.still_needed(obj),
             **policies_data(obj),
             "hold": (hold := evidence.hold_of(obj.evidence)),
             "hold_left": presenters.hold_left(hold),
             "cancel_by": evidence.cancel_words(obj.evidence),
-            "closed": presenters.closed_word(obj),
+            "closed": presenters.closed_word(obj, entries[-1].reason if entries else ""),
             "digest_short": presenters.digest_short(obj.evidence_digest),
         }
 
@@ -108,7 +119,7 @@ class ApprovalAdmin(DecidingPage):
 def _left(approval: Approval, detail: around.Detail) -> Decimal | None:
     if detail.budget is None or approval.amount is None or detail.budget.currency != approval.currency:
         return None
-    return detail.budget.left_after(approval.amount)
+    return detail.budget.left_after(spending.spent_after(approval) or Decimal(0))
 
 
 def _position(approval: Approval, who: User) -> dict[str, Any]:

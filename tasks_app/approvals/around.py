@@ -45,7 +45,8 @@ class Detail:
     """What the page of one question shows besides its evidence: where its subject belongs among them.
 
     `group`: ids of the subjects in the same campaign. `history`: (label, value) of real rows. `answer_time`:
-    the seller's median time to settle a purchase, None without any.
+    the seller's median time to settle a purchase, None without any. `creative_deadline_unread`: as the seller
+    states it, where that is no moment.
     """
 
     place: Place | None = None
@@ -54,6 +55,7 @@ class Detail:
     history: tuple[tuple[str, str], ...] = ()
     answer_time: timedelta | None = None
     creative_deadline: datetime | None = None
+    creative_deadline_unread: str = ""
 
 
 PlacesOf = Callable[[Collection[uuid.UUID], User], dict[uuid.UUID, Place]]

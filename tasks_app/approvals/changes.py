@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tasks_app.adcp.envelopes import parse_time
+from tasks_app.adcp.values import parse_time
 from tasks_app.money import decimal_of
 
 Keys = tuple[str, ...]
+_KEY_CHARS, _PATH_CHARS = 100, 300  # shown of a name, and of all that lead to a field
 _ABSENT = object()
 # What names an element of a list, so that one taken out does not make all after it look changed.
 _NAMES: tuple[Keys, ...] = (
@@ -19,12 +20,35 @@ _NAMES: tuple[Keys, ...] = (
     ("name",),
     ("id",),
 )
+# Fields that hold an amount, a rate or a count: how it is written does not matter. Everywhere else, as in
+# what names an account or a product, "01000" and "1e3" are two.
+_NUMBERS = frozenset(
+    {
+        "amount",
+        "bid_price",
+        "budget",
+        "budget_left_after",
+        "ceiling",
+        "confirmed_budget",
+        "confirmed_gross",
+        "frees",
+        "gross",
+        "gross_after",
+        "impressions",
+        "minimum",
+        "rate",
+        "total_budget",
+        "units",
+    }
+)
+_TOLD = ("approved", "confirmed")  # of a difference, which its field names
+_MOMENTS = ("start", "end", "_at", "_time", "_until", "_from", "_deadline")  # how fields of moments end
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """One field that differs: `keys` lead to it (of a list: what names the element, else its place from 1),
-    values as in the evidence (None where it was, or is, not there)."""
+    each cut at 100 characters; values as in the evidence (None where it was, or is, not there)."""
 
     keys: tuple[str, ...]
     kind: Literal["changed", "added", "removed"]
@@ -33,19 +57,21 @@ class Change:
 
     @property
     def path(self) -> str:
-        """The keys, joined by dots."""
-        return ".".join(self.keys)
+        """The keys, joined by dots; cut at 300 characters."""
+        return _cut(".".join(self.keys), _PATH_CHARS)
 
 
 def evidence_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Every field that differs, in the order of the evidence. Numbers that are equal ("10.0" and "10.00"),
-    and one moment in two zones, are the same. Nothing, exactly where the two say the same."""
+    """Every field that differs, in the order of the evidence. Amounts that are equal ("10.0" and
+    "10.00"), and one moment in two zones, are the same. Nothing, exactly where the two say the same."""
     return list(_mappings((), before, after))
 
 
 def _mappings(keys: Keys, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     for key in dict.fromkeys([*before, *after]):
-        yield from _values((*keys, str(key)), before.get(key, _ABSENT), after.get(key, _ABSENT))
+        yield from _values(
+            (*keys, _cut(str(key), _KEY_CHARS)), before.get(key, _ABSENT), after.get(key, _ABSENT)
+        )
 
 
 def _values(keys: Keys, before: Any, after: Any) -> Iterator[Change]:
@@ -53,7 +79,7 @@ def _values(keys: Keys, before: Any, after: Any) -> Iterator[Change]:
         yield from _mappings(keys, before, after)
     elif isinstance(before, list) and isinstance(after, list):
         yield from _mappings(keys, _named(before, after), _named(after, before))
-    elif not _same(before, after):
+    elif not _same(_field(keys), before, after):
         kind: Literal["changed", "added", "removed"] = (
             "added" if before is _ABSENT else "removed" if after is _ABSENT else "changed"
         )
@@ -63,6 +89,10 @@ def _values(keys: Keys, before: Any, after: Any) -> Iterator[Change]:
             before=None if before is _ABSENT else before,
             after=None if after is _ABSENT else after,
         )
+
+
+def _cut(words: str, most: int) -> str:
+    return words if len(words) <= most else f"{words[:most]}…"
 
 
 def _named(items: Sequence[Any], others: Sequence[Any]) -> dict[str, Any]:
@@ -87,13 +117,21 @@ def _keyed(items: Sequence[Any], keys: Keys) -> dict[str, Any] | None:
     return found
 
 
-def _same(before: Any, after: Any) -> bool:
+def _field(keys: Keys) -> str:
+    """The field that a value is of: of a difference, the one that differs."""
+    *_, name = keys
+    return keys[-2] if name in _TOLD and len(keys) > 1 else name
+
+
+def _same(field: str, before: Any, after: Any) -> bool:
     if type(before) is type(after) and before == after:
         return True
     if isinstance(before, bool) or isinstance(after, bool):
         return False
     first, second = decimal_of(before), decimal_of(after)
-    if first is not None:
+    if field in _NUMBERS and first is not None:
         return first == second
+    if not field.endswith(_MOMENTS):
+        return False
     moment = parse_time(before) if isinstance(before, str) else None
     return moment is not None and isinstance(after, str) and moment == parse_time(after)

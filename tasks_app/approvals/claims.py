@@ -19,7 +19,7 @@ from tasks_app.approvals.services import DecisionRefusedError, approval_locked, 
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.notifications.services import About, notify
 from tasks_app.people.actors import actor_ensure, actor_key, actor_names
-from tasks_app.people.models import User
+from tasks_app.people.models import Actor, User
 
 _REASON = 500
 Kind = ApprovalNote.Kind
@@ -52,9 +52,7 @@ def approval_release(*, approval_id: uuid.UUID, user: User) -> Approval:
         raise DecisionRefusedError("not_open", f"It is {approval.status} already.")
     if claimant_of(approval) != actor_key(user):
         raise DecisionRefusedError("claimed", "You have not claimed it.")
-    approval.claimed_by, approval.claimed_until = "", None
-    approval.save(update_fields=["claimed_by", "claimed_until"])
-    note_add(approval=approval, kind=Kind.RELEASE, actor=actor_ensure(user=user))
+    claim_drop(approval, actor_ensure(user=user))
     return approval
 
 
@@ -80,6 +78,13 @@ def approval_reassign(*, approval_id: uuid.UUID, user: User, to: User, comment: 
             key=f"approval_note:{note.pk}:{to.pk}",
         )
     return approval
+
+
+def claim_drop(approval: Approval, actor: Actor) -> None:
+    """Whoever has it gives it back; the caller holds the approval."""
+    approval.claimed_by, approval.claimed_until = "", None
+    approval.save(update_fields=["claimed_by", "claimed_until"])
+    note_add(approval=approval, kind=Kind.RELEASE, actor=actor)
 
 
 def claimant_of(approval: Approval) -> str:

@@ -26,7 +26,7 @@ from tasks_app.people.roles import DECIDE
 from tasks_app.people.scope import visible
 
 ADMINISTERS = "tasks_app.change_user"
-LONGEST = timedelta(days=366)
+LONGEST = FARTHEST = timedelta(days=366)
 Why = tuple[Literal["own_request", "already_decided", "no_delegation"], str]
 
 
@@ -113,6 +113,12 @@ def principals_of(
     return [one.delegator for one in held if not why_not_for(approval, one.delegator, decisions)]
 
 
+def own_words(approval: Approval, key: str) -> str:
+    """Why who asked for it, or set it off again, does not decide."""
+    did = "asked for this" if approval.requested_by == key else "set this off"
+    return f"You {did} yourself: somebody else decides."
+
+
 def why_not(
     approval: Approval,
     user: User,
@@ -126,7 +132,7 @@ def why_not(
     if stood_in is not None:
         return "already_decided", f"{stood_in.actor_name} has decided on this in your place already."
     for one in delegations_in_force(delegate=user) if held is None else held:
-        if actor_key(one.delegator) == approval.requested_by:
+        if actor_key(one.delegator) in approval.asked_by:
             said = f"{one.delegator} asked for this, and you stand in for them: somebody else decides."
             return "own_request", said
     return None
@@ -144,7 +150,7 @@ def why_not_in_place_of(
 def why_not_for(approval: Approval, principal: User, decisions: Collection[Decision]) -> Why | None:
     """Why nobody decides on this one in the place of `principal`: they could not themselves."""
     key = actor_key(principal)
-    if approval.requested_by == key:
+    if key in approval.asked_by:
         return "own_request", f"{principal} asked for this: nobody decides on it in their place."
     if any(key in (one.actor, one.on_behalf_of) for one in decisions):
         return "already_decided", f"{principal} has had their decision on this already."
@@ -188,6 +194,8 @@ def _check_dates(starts_at: datetime, ends_at: datetime) -> None:
         raise DelegationRefusedError("It ends before it begins.")
     if ends_at <= clock.now():
         raise DelegationRefusedError("That time is over.")
+    if starts_at > clock.now() + FARTHEST:
+        raise DelegationRefusedError("It starts within a year: one for later is made later.")
     if ends_at - starts_at > LONGEST:
         raise DelegationRefusedError(f"At most {LONGEST.days} days at a time.")
 
@@ -212,7 +220,7 @@ def _tell(held: Delegation, what: str, title: str, reason: str) -> None:
             body=". ".join(
                 part
                 for part in (
-                    f"From {text.moment(held.starts_at)} to {text.moment(held.ends_at)}",
+                    f"From {text.moment_kept(held.starts_at)} to {text.moment_kept(held.ends_at)}",
                     reason,
                 )
                 if part

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,9 +10,8 @@ from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 
-from tasks_app import clock
+from tasks_app import clock, days
 from tasks_app.approvals.delegation import (
     ADMINISTERS,
     DelegationRefusedError,
@@ -21,13 +20,14 @@ from tasks_app.approvals.delegation import (
     delegations_of,
 )
 from tasks_app.approvals.records import Delegation
+from tasks_app.desk import text
 from tasks_app.desk.page import Page, viewer
 from tasks_app.people.actors import actor_names
+from tasks_app.people.holders import users_with
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
 
 _SHOWN, _MANY = 100, 200
-_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 @admin.register(Delegation)
@@ -51,7 +51,7 @@ class DelegationAdmin(Page):
         user, now = viewer(request), clock.now()
         shown = list(self.get_queryset(request)[:_SHOWN])
         names = actor_names({one.made_by for one in shown})
-        today = timezone.localdate(now)
+        today = days.today()
         return {
             "title": "Delegations",
             "rows": [_row(one, now, names[one.made_by]) for one in shown],
@@ -93,7 +93,7 @@ def _done(request: HttpRequest) -> str:
         delegator=delegator,
         delegate=delegate,
         starts_at=_midnight(said.get("from", "")),
-        ends_at=_midnight(said.get("until", "")) + timedelta(days=1),
+        ends_at=min(_midnight(said.get("until", "")), clock.LATEST) + timedelta(days=1),
         reason=said.get("reason", ""),
     )
     return f"{made.delegate} decides for {made.delegator}."
@@ -101,7 +101,7 @@ def _done(request: HttpRequest) -> str:
 
 def _people(user: User) -> list[User]:
     """Who may decide and shares a team with the viewer; all, for whoever administers people."""
-    people = User.objects.with_perm(DECIDE, backend=_BACKEND).filter(is_service=False)
+    people = users_with(DECIDE).filter(is_service=False)
     if not user.has_perm(ADMINISTERS):
         people = people.filter(teams__in=user.teams.all())
     return list(people.distinct().order_by("first_name", "last_name", "username")[:_MANY])
@@ -118,7 +118,7 @@ def _person(user: User, named: str) -> User:
 def _midnight(day: str) -> datetime:
     """The beginning of a day in the viewer's zone."""
     try:
-        return timezone.make_aware(datetime.combine(date.fromisoformat(day), time()))
+        return days.start_of(date.fromisoformat(day))
     except ValueError:
         raise DelegationRefusedError("Say from which day until which.") from None
 
@@ -136,5 +136,11 @@ def _row(held: Delegation, now: datetime, made_by: str) -> dict[str, Any]:
         glyph, word = "stopped", "ended early" if held.ended_at else "over"
     else:
         glyph, word = ("person", "in force") if held.starts_at <= now else ("waiting", "to come")
-    last = held.ends_at - timedelta(microseconds=1)
-    return {"held": held, "glyph": glyph, "word": word, "over": over, "last": last, "made_by": made_by}
+    return {
+        "held": held,
+        "glyph": glyph,
+        "word": word,
+        "over": over,
+        "last": text.weekday(days.last_day(held.ends_at)),
+        "made_by": made_by,
+    }

@@ -3,14 +3,14 @@ by its digest; a seller's part of it is hostile input and left out where it cann
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from tasks_app import clock
-from tasks_app.adcp.envelopes import parse_time
+from tasks_app import clock, days
+from tasks_app.adcp.values import parse_time
 from tasks_app.approvals.models import Approval
 from tasks_app.desk import terms, text
 from tasks_app.money import decimal_of
@@ -21,15 +21,19 @@ _SHOWN = frozenset(
         "account",
         "account_status",
         "advertiser",
+        "budget_left_after",
         "confirmed_gross",
         "currency",
         "deal",
         "differences",
         "end",
         "gross",
+        "gross_after",
         "guaranteed",
         "invoiced_to",
         "lines",
+        "new_end",
+        "new_start",
         "payment_terms",
         "reasons",
         "seller",
@@ -39,6 +43,13 @@ _SHOWN = frozenset(
     }
 )
 _AMOUNTS = ("budget", "total_budget")
+# Amounts of a pricing option that nobody could read (orders/offers.py), by their AdCP names.
+_UNREAD = {
+    "fixed_price": "Price",
+    "floor_price": "Floor price",
+    "price_guidance": "Price guidance",
+    "min_spend_per_package": "Minimum spend",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +126,26 @@ def score(approval: Approval) -> str:
 
 
 def passed_over(approval: Approval) -> list[tuple[str, str]]:
-    """(seller and product, why) of what was not taken in the same channels."""
+    """(seller and product, why) of what was not taken in the same channels; the seller alone where it was not
+    read to its end."""
     others = _dicts(_dict(approval.evidence.get("reasons")).get("passed_over"))
-    return [(f"{o.get('seller')}, {o.get('product')}", str(o.get("why", ""))) for o in others]
+    return [
+        (", ".join(str(o[name]) for name in ("seller", "product") if o.get(name)), str(o.get("why", "")))
+        for o in others
+    ]
 
 
-def stated_terms(approval: Approval, creative_deadline: datetime | None) -> list[tuple[str, str]]:
-    """(label, value) of the terms as the seller states them."""
+def passed_over_more(approval: Approval) -> int:
+    """How many more were not taken than `passed_over` names."""
+    more = _dict(approval.evidence.get("reasons")).get("passed_over_more")
+    return more if isinstance(more, int) and more > 0 else 0
+
+
+def stated_terms(
+    approval: Approval, creative_deadline: datetime | None, *, deadline_unread: str = ""
+) -> list[tuple[str, str]]:
+    """(label, value) of the terms as the seller states them. `deadline_unread`: the deadline of creatives, as
+    stated, where that is no moment."""
     evidence, lines = approval.evidence, packages(approval)
     if not lines:
         return []
@@ -135,9 +159,14 @@ def stated_terms(approval: Approval, creative_deadline: datetime | None) -> list
     cancelled = ((c, terms.cancellation(t.get("cancellation_policy"), currency)) for c, t in stated)
     measured = ((c, terms.measurement(t.get("measurement_terms"))) for c, t in stated)
     made_good = ((c, terms.makegood(t.get("measurement_terms"))) for c, t in stated)
+    held = [(c, unread) for c, t in stated if (unread := _hold_unread(t))]
     deadline = text.moment(creative_deadline) if creative_deadline else "not stated before booking"
+    deadline = f"as stated: {text.stated(deadline_unread)}" if deadline_unread else deadline
+    unread_amounts = [(label, list(_unread(stated, name))) for name, label in _UNREAD.items()]
+    offered = text.flight(*_moments(evidence, "new_start", "new_end"), str(evidence.get("zone", "")))
     return [
         ("Flight", f"{flight_of(evidence)}, {evidence.get('zone', '')}"),
+        *([("New flight", offered)] if "new_end" in evidence else []),
         ("Account", f"{account}, {evidence.get('account_status', '')}"),
         ("Creatives due", deadline),
         ("Invoiced to", ", ".join(part for part in (who, pays) if part) or text.DASH),
@@ -145,6 +174,8 @@ def stated_terms(approval: Approval, creative_deadline: datetime | None) -> list
         ("Measurement", terms.by_channel(measured)),
         ("Targeting", terms.by_channel((line.channel, line.targeting) for line in lines)),
         ("Makegood", terms.by_channel(made_good)),
+        *([("Hold, as stated", terms.by_channel(held))] if held else []),
+        *((f"{label}, as stated", terms.by_channel(said)) for label, said in unread_amounts if said),
     ]
 
 
@@ -167,8 +198,11 @@ def commitment_of(evidence: Mapping[str, Any]) -> str:
 
 def flight_of(evidence: Mapping[str, Any]) -> str:
     """The flight with its inclusive last day, in its own zone."""
-    start, end = (parse_time(evidence.get(key)) for key in ("start", "end"))
-    return text.flight(start, end, str(evidence.get("zone", "")))
+    return text.flight(*_moments(evidence, "start", "end"), str(evidence.get("zone", "")))
+
+
+def _moments(evidence: Mapping[str, Any], start: str, end: str) -> tuple[datetime | None, datetime | None]:
+    return parse_time(evidence.get(start)), parse_time(evidence.get(end))
 
 
 def hold_of(evidence: Mapping[str, Any]) -> datetime | None:
@@ -176,24 +210,38 @@ def hold_of(evidence: Mapping[str, Any]) -> datetime | None:
     return parse_time(_dict(evidence.get("terms")).get("hold_expires_at"))
 
 
+def _unread(stated: Sequence[tuple[str, Mapping[str, Any]]], name: str) -> Iterator[tuple[str, str]]:
+    """(channel, as stated) of an amount that nobody can read."""
+    for channel, told in stated:
+        said = _dict(told.get("as_stated")).get(name)
+        if said:
+            yield channel, text.stated(said)
+
+
+def _hold_unread(told: Mapping[str, Any]) -> str:
+    """Until when the seller says that it holds the inventory, where no moment can be read from it."""
+    until = told.get("hold_expires_at")
+    return text.stated(until) if parse_time(until) is None else ""
+
+
 def cancel_by(evidence: Mapping[str, Any]) -> datetime | None:
     """The last moment to cancel every package without a fee, None where none is stated to cost one."""
-    start = parse_time(evidence.get("start"))
-    notices = (
-        terms.notice_before_fee(_dict(line.get("terms")).get("cancellation_policy"))
-        for line in _dicts(evidence.get("lines"))
-    )
-    known = [notice for notice in notices if notice is not None]
-    return start - max(known) if start and known else None
+    start, zone = parse_time(evidence.get("start")), str(evidence.get("zone", ""))
+    if start is None:
+        return None
+    policies = (_dict(line.get("terms")).get("cancellation_policy") for line in _dicts(evidence.get("lines")))
+    moments = (terms.last_free(policy, start, zone) for policy in policies)
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def cancel_words(evidence: Mapping[str, Any]) -> str:
-    """no fee until Fri 27 Nov; free until Tue 17 Nov, past; empty where nothing is stated."""
-    at = cancel_by(evidence)
+    """no fee until Fri 27 Nov, its last day; only with a fee since Sat 28 Nov; empty where none is stated."""
+    at, zone = cancel_by(evidence), str(evidence.get("zone", ""))
     if at is None:
         return ""
-    last = text.day(at, str(evidence.get("zone", "")))
-    return f"no fee until {last}" if at > clock.now() else f"only with a fee since {last}"
+    if at > clock.now():
+        return f"no fee until {_boundary('end', at, zone)}"
+    return f"only with a fee since {_boundary('start', at, zone)}"
 
 
 def _package(line: Mapping[str, Any], currency: str) -> Package:
@@ -264,9 +312,10 @@ def _difference_text(name: str, value: Any, currency: str, zone: str) -> str:
 
 def _boundary(name: str, at: datetime, zone: str) -> str:
     """A flight's first or last day (the end is exclusive), with the hour where it is not midnight."""
-    if at.astimezone(text.zone_of(zone)).time() != time():
+    day = days.day_of(at, zone)
+    if at != days.start_of(day, zone):
         return text.moment(at, zone)
-    return text.day(at if name == "start" else at - timedelta(microseconds=1), zone)
+    return text.weekday(day if name == "start" else days.last_day(at, zone))
 
 
 def _change(approved: Any, confirmed: Any, currency: str) -> str:

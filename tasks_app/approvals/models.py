@@ -27,11 +27,13 @@ class Approval(Stateful):
     """One question to people, bound by a digest to the evidence they were shown."""
 
     entity = "approval"
+    teamless_is_everybodys = True
 
     reference = models.CharField(max_length=20, unique=True, editable=False)
     status = FSMField(default=S.OPEN, choices=S.choices, protected=True, editable=False)
     kind = models.CharField(max_length=40)
-    team = models.ForeignKey(Team, on_delete=models.PROTECT)
+    # Null: it is the whole house's, and anybody with the right decides.
+    team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)
     advertiser = models.ForeignKey(
         Advertiser, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
     )
@@ -40,6 +42,8 @@ class Approval(Stateful):
     subject_id = models.UUIDField()
     subject_version = models.PositiveIntegerField()
     requested_by = models.CharField(max_length=80)
+    # Who set it off besides (people/setting_off.py), as actors' keys: they do not decide either.
+    set_off_by = models.JSONField(default=list)
     policy = models.CharField(max_length=120)
     # What caught it: key, version, name, rule and why, as `policies.Caught`.
     policies = models.JSONField(default=list)
@@ -62,7 +66,8 @@ class Approval(Stateful):
     # Who has taken it upon themselves (an actor's key), until when. It forbids nobody else to decide.
     claimed_by = models.CharField(max_length=80, blank=True)
     claimed_until = models.DateTimeField(null=True)
-    # The voided question in whose place this one was asked: what changed is the difference of their evidence.
+    # The question in whose place this one was asked, voided or approved of what is no longer so: what changed
+    # is the difference of their evidence.
     replaces = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="replaced_by")
 
     class Meta:
@@ -95,6 +100,11 @@ class Approval(Stateful):
             ),
             models.Index(fields=["-status_since"], name="approval_ended", condition=~models.Q(status="open")),
         ]
+
+    @property
+    def asked_by(self) -> frozenset[str]:
+        """The keys of all who asked for it or set it off: none of them decides."""
+        return frozenset((self.requested_by, *self.set_off_by))
 
     def __str__(self) -> str:
         return self.reference
@@ -148,3 +158,18 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor_name}: {self.verdict}"
+
+
+class QuestionReview(models.Model):
+    """Something happened to the subject of an open question while somebody else held its row: whether anybody
+    is still needed is looked at by the next sweep. Kept until then."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    approval = models.ForeignKey(Approval, on_delete=models.PROTECT, related_name="reviews")
+    reason = models.CharField(max_length=500)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.approval_id}: {self.reason}"

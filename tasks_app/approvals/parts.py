@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from tasks_app.adcp.envelopes import parse_time
+from tasks_app.adcp.values import parse_time
 from tasks_app.approvals.changes import Change, evidence_changes
 from tasks_app.approvals.claims import claimant_of
 from tasks_app.approvals.deciders import deciders
@@ -25,6 +25,15 @@ from tasks_app.people.models import User
 _MANY = 100  # people that a list to choose from holds
 _NOTES = 200
 _LONG = 300  # characters of a value that are shown
+
+# Fields of a request to a seller as the rest of the evidence calls them.
+_SENT_AS = {
+    "packages": "lines",
+    "targeting_overlay": "targeting",
+    "bid_price": "rate",
+    "start_time": "start",
+    "end_time": "end",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +90,14 @@ def changes_of(approval: Approval) -> list[Marked]:
         return []
     currency = str(approval.evidence.get("currency") or approval.currency)
     products = {**_products(before), **_products(approval)}
-    return [_marked(one, currency, products) for one in evidence_changes(before.evidence, approval.evidence)]
+    found = evidence_changes(before.evidence, approval.evidence)
+    told = {change.keys for change in found}
+    return [_marked(one, currency, products) for one in found if _as_told(one.keys) not in told]
+
+
+def _as_told(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """What tells the same as a field of the request that is sent; empty for what is none of that."""
+    return tuple(_SENT_AS.get(key, key) for key in keys[1:]) if keys[0] == "sent" else ()
 
 
 def _products(approval: Approval) -> dict[str, str]:

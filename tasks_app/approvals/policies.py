@@ -76,12 +76,18 @@ FactsOf = Callable[[frozenset[PolicyRule]], Facts]
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One question as policies see it."""
+    """One question as policies see it; those that look at one of `judged_as` look at it too."""
 
     kind: str
     amount: Decimal | None
     currency: str
     facts: Facts = NO_FACTS
+    judged_as: frozenset[str] = frozenset()
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """All kinds by which a policy looks at it."""
+        return self.judged_as | {self.kind}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +137,7 @@ def policy_evaluate(asked: Asked, policies: Collection[Policy], rates: Rates, gr
     found = [
         (policy, why)
         for policy in sorted(policies, key=lambda p: (p.key, p.version))
-        if asked.kind in policy.kinds and (why := why_caught(policy, asked, rates))
+        if not asked.kinds.isdisjoint(policy.kinds) and (why := why_caught(policy, asked, rates))
     ]
     catching = [policy for policy, _ in found]
     due_at = _due(catching, asked.facts, ground)

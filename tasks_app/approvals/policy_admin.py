@@ -24,6 +24,7 @@ from tasks_app.approvals.policy_services import changes_in_words, may_change, po
 from tasks_app.approvals.policy_words import catches_words, policy_sentences, quorum_words
 from tasks_app.approvals.rates import rate_add
 from tasks_app.desk import text
+from tasks_app.desk.items import raised
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.names import link_to
@@ -87,8 +88,7 @@ class PolicyAdmin(ListPage):
 
     @display(description="Catches")
     def show_catches(self, row: ApprovalPolicy) -> str:
-        said = catches_words(policy_of(row))
-        return f"{said[:1].upper()}{said[1:]}"
+        return raised(catches_words(policy_of(row)))
 
     @display(description="Wants")
     def show_people(self, row: ApprovalPolicy) -> str:

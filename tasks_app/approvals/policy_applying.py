@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from tasks_app import clock
+from tasks_app import clock, days
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policies import Asked, Caught, FactsOf, Ground, Policy, Verdict, policy_evaluate
 from tasks_app.approvals.policy_models import ApprovalPolicy, OnExpiry, PolicyRule
@@ -38,12 +40,13 @@ def policies_latest() -> QuerySet[ApprovalPolicy]:
 
 
 def policies_in_force(
-    *, kind: str, team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None
+    *, kinds: Collection[str], team_id: uuid.UUID | None, advertiser_id: uuid.UUID | None
 ) -> list[ApprovalPolicy]:
-    """Those that look at questions of `kind` about that team and advertiser; one query."""
+    """Those that look at questions of one of `kinds` about that team and advertiser; one query."""
     for_team = Q(team__isnull=True) | Q(team=team_id)
     for_advertiser = Q(advertiser__isnull=True) | Q(advertiser=advertiser_id)
-    standing = policies_latest().filter(for_team, for_advertiser, active=True, kinds__contains=[kind])
+    looks = reduce(or_, (Q(kinds__contains=[kind]) for kind in kinds))
+    standing = policies_latest().filter(looks, for_team, for_advertiser, active=True)
     return list(standing.order_by("key"))
 
 
@@ -73,18 +76,20 @@ def policy_of(row: ApprovalPolicy) -> Policy:
 def policies_apply(
     *,
     kind: str,
-    team_id: uuid.UUID,
+    team_id: uuid.UUID | None,
     advertiser_id: uuid.UUID | None,
     amount: Decimal | None,
     currency: str,
     facts_of: FactsOf,
     base: Base,
+    judged_as: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """Columns of the approval that asks: what the policies in force demand, never less than `base`."""
     now = clock.now()
-    rows = policies_in_force(kind=kind, team_id=team_id, advertiser_id=advertiser_id)
+    kinds = judged_as | {kind}
+    rows = policies_in_force(kinds=kinds, team_id=team_id, advertiser_id=advertiser_id)
     facts = facts_of(frozenset(PolicyRule(row.rule) for row in rows))
-    asked = Asked(kind=kind, amount=amount, currency=currency, facts=facts)
+    asked = Asked(kind=kind, amount=amount, currency=currency, facts=facts, judged_as=judged_as)
     verdict = policy_evaluate(
         asked,
         [policy_of(row) for row in rows],
@@ -134,4 +139,4 @@ def _rates(asked: Asked, rows: Sequence[ApprovalPolicy], now: datetime) -> Rates
     limits = {row.currency for row in rows if row.rule in _COMPARING}
     amounts = {asked.currency, *(one.currency for one in asked.facts.neighbours)}
     wanted = limits | amounts
-    return rates_on(now.date(), wanted) if limits and len(wanted) > 1 else {}
+    return rates_on(days.day_of(now, "UTC"), wanted) if limits and len(wanted) > 1 else {}

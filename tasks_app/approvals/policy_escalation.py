@@ -6,44 +6,45 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 
-import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
 from tasks_app import clock
+from tasks_app.approvals.lapsing import waits_on
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.policies import before_hold
-from tasks_app.approvals.policy_models import ApprovalEscalation, OnExpiry
+from tasks_app.approvals.policy_models import ApprovalEscalation
 from tasks_app.desk import text
 from tasks_app.desk.items import joined
+from tasks_app.lifecycle.errors import StaleVersionError
+from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
 from tasks_app.people.roles import DECIDE
+from tasks_app.tracing import trace_id
+from tasks_app.troubles.rows import each_row, held_back
+from tasks_app.troubles.works import work_on
 
-log = structlog.get_logger(__name__)
+_ESCALATE = "select fd_approval_escalate(%s, %s, %s, %s, %s, %s)"
+_WORK = work_on("approval_escalation", "approval")
 
 
 def approvals_escalate(*, limit: int = 200) -> int:
     """Put to further roles what nobody has decided by its time, each in a commit of its own, once; answers
-    how many. One that raises is logged and stops no other."""
+    how many. One that raises is put back and stops no other."""
     due = Approval.objects.filter(
         status=ApprovalStatus.OPEN, escalated_at__isnull=True, escalate_at__lte=clock.now()
     )
-    done = 0
-    for approval_id in list(due.order_by("escalate_at").values_list("pk", flat=True)[:limit]):
-        try:
-            done += _escalate(approval_id)
-        except Exception:
-            log.exception("escalation_failed", approval=str(approval_id))
-    return done
+    due = due.exclude(pk__in=held_back(_WORK)).order_by("escalate_at")
+    return each_row(_WORK, due.values_list("pk", flat=True)[:limit], _escalate)
 
 
 def approval_keep_waiting(approval: Approval) -> bool:
     """Where the policies of an open question that is due let it wait on: escalate it and give it as much time
     again, before the seller's hold ends; in the caller's transaction, its row locked. Answers whether."""
     now, held, margin = clock.now(), approval.hold_until, settings.APPROVAL_HOLD_MARGIN
-    if approval.on_expiry != OnExpiry.WAIT or (held is not None and held - margin <= now):
+    if not waits_on(approval, now):
         return False
     spans = approval.due_at - (_latest_start(approval) or approval.created_at)
     due_at = before_hold(now + spans, held, now, margin)
@@ -79,22 +80,30 @@ def _put(approval: Approval, due_at: datetime, why: str, now: datetime) -> None:
         note=note,
     )
     longer = due_at != approval.due_at
-    approval.roles, approval.due_at = roles, due_at
-    approval.escalated_at = approval.escalated_at or now
+    row = prepared_row(_ESCALATE, [approval.pk, approval.version, due_at, note, trace_id(), clock.frozen()])
+    if row is None or row[0] is None:
+        raise StaleVersionError(
+            "approval",
+            approval.pk,
+            approval.status,
+            approval.status,
+            "it was changed by somebody else meanwhile",
+        )
     if longer:
-        approval.reminded_at = None
-    approval.save(update_fields=["roles", "due_at", "escalated_at", "reminded_at"])
+        Approval.objects.filter(pk=approval.pk).update(reminded_at=None)
+    approval.refresh_from_db(fields=["version", "roles", "due_at", "escalated_at", "reminded_at"])
     notify(
         kind="approval_escalated",
         title=f"{approval.title}: nobody has decided",
-        body=f"{approval.reference} has waited since {text.moment(approval.created_at)}. {note}. "
-        f"It is due {text.moment(due_at)}.",
+        body=f"{approval.reference} has waited since {text.moment_kept(approval.created_at)}. {note}. "
+        f"It is due {text.moment_kept(due_at)}.",
         level=Notification.Level.WARNING,
         about=About(type="approval", id=approval.pk),
         team=approval.team,
         right=DECIDE,
         roles=approval.escalate_to or roles,
         not_for=approval.requested_by,
+        nor_for=approval.set_off_by,
         key=f"approval_escalated:{step.pk}",
     )
 

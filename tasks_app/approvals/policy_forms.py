@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,10 +15,11 @@ from tasks_app.approvals.policy_models import ApprovalPolicy, ExchangeRate, OnEx
 from tasks_app.approvals.policy_roles import roles_that_decide
 from tasks_app.approvals.policy_services import MOST_APPROVERS, PolicyDraft
 from tasks_app.approvals.rates import rate_problems
+from tasks_app.money import typed_amount, typed_rate
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.scope import teams_of, visible
 
-_HOUR = Decimal(3600)
+_HOUR = timedelta(hours=1)
 _SPANS = ("deadline", "escalate_after")
 # Fields that say something for some rules only.
 OF_RULES: Mapping[str, tuple[PolicyRule, ...]] = {
@@ -39,17 +40,6 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
-class _Hours(forms.DecimalField):
-    """A span in hours; empty is none."""
-
-    def __init__(self, **more: Any) -> None:
-        super().__init__(required=False, max_digits=7, decimal_places=2, **more)
-
-    def clean(self, value: Any) -> Any:
-        hours = super().clean(value)
-        return None if hours is None else timedelta(seconds=float(hours * _HOUR))
-
-
 class _Listed(forms.CharField):
     """Words separated by commas."""
 
@@ -58,12 +48,41 @@ class _Listed(forms.CharField):
         return tuple(dict.fromkeys(word.strip() for word in said.split(",") if word.strip()))
 
 
+class _Amount(forms.DecimalField):
+    """An amount as everything that people type is read."""
+
+    read: Callable[[str], Decimal] = staticmethod(typed_amount)
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            return super().to_python(self.read(value) if isinstance(value, str) and value else value)
+        except ValueError as error:
+            raise forms.ValidationError(f"{error}.") from error
+
+
+class _Rate(_Amount):
+    """A rate: three digits behind its point are a fraction."""
+
+    read = staticmethod(typed_rate)
+
+
+class _Hours(_Amount):
+    """A span in hours; empty is none."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(required=False, max_digits=7, decimal_places=2, **more)
+
+    def clean(self, value: Any) -> Any:
+        hours = super().clean(value)
+        return None if hours is None else float(hours) * _HOUR
+
+
 class PolicyForm(forms.Form):
     """A policy, whole; its sentences stand beside it."""
 
     name = forms.CharField(max_length=80, help_text="As it is named beside what it catches")
     rule = forms.ChoiceField(choices=PolicyRule.choices, label="Catches")
-    limit = forms.DecimalField(required=False, max_digits=18, decimal_places=4, help_text="At or over it")
+    limit = _Amount(required=False, max_digits=18, decimal_places=4, help_text="At or over it")
     currency = forms.CharField(
         required=False, max_length=3, help_text="ISO 4217; other currencies are compared in USD"
     )
@@ -75,7 +94,7 @@ class PolicyForm(forms.Form):
         required=False,
         help_text="Flights so far apart still are one order",
     )
-    percent = forms.DecimalField(
+    percent = _Amount(
         required=False,
         max_digits=7,
         decimal_places=2,
@@ -177,6 +196,7 @@ class RateForm(forms.ModelForm):
     class Meta:
         model = ExchangeRate
         fields = ["currency", "day", "usd", "source"]
+        field_classes = {"usd": _Rate}
         help_texts = {
             "currency": "ISO 4217, such as EUR",
             "day": "It holds from this day on, until a later rate",
@@ -197,4 +217,4 @@ class RateForm(forms.ModelForm):
 
 
 def _hours(span: timedelta | None) -> str:
-    return "" if span is None else f"{(Decimal(str(span.total_seconds())) / _HOUR).normalize():f}"
+    return "" if span is None else f"{span / _HOUR:.2f}".rstrip("0").rstrip(".")

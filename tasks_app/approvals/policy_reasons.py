@@ -12,7 +12,7 @@ from tasks_app.approvals.policy_models import PolicyRule
 from tasks_app.approvals.rates import USD, Rates, in_usd
 from tasks_app.approvals.splitting import Neighbour, parts_beside
 from tasks_app.desk import text
-from tasks_app.desk.items import joined
+from tasks_app.desk.items import joined, raised
 
 if TYPE_CHECKING:
     from tasks_app.approvals.policies import Asked, Policy
@@ -56,7 +56,7 @@ def _sensitive(policy: Policy, asked: Asked, rates: Rates) -> str:
 
 
 def _manual(policy: Policy, asked: Asked, rates: Rates) -> str:
-    said = [f"{one[:1].upper()}{one[1:]}." for one in asked.facts.manual[:_NAMED]]
+    said = [f"{raised(one)}." for one in asked.facts.manual[:_NAMED]]
     more = len(asked.facts.manual) - len(said)
     return " ".join([*said, f"And {more} more."] if more > 0 else said)
 

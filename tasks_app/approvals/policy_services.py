@@ -130,6 +130,8 @@ def _save(row: ApprovalPolicy, actor: User, reason: str, changes: dict[str, Any]
         kind="policy_changed",
         title=f"Approval policy {what}: {row.name}",
         body=f"Version {row.version}, by {actor}: {row.reason}",
+        team=row.team,
+        advertiser_id=row.advertiser_id,
         right=MANAGE_POLICIES,
         not_for=row.actor,
         key=f"policy:{row.key}:{row.version}",

@@ -9,7 +9,7 @@ from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policies import Policy
 from tasks_app.approvals.policy_models import OnExpiry, PolicyRule
 from tasks_app.approvals.policy_reasons import money_words, percent_words
-from tasks_app.desk.items import joined, lowered, plural
+from tasks_app.desk.items import joined, lowered, plural, raised
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -22,7 +22,7 @@ def policy_sentences(policy: Policy, *, labels: Mapping[str, str], scope: str = 
     return tuple(
         sentence
         for sentence in (
-            f"{catches[:1].upper()}{catches[1:]}.",
+            f"{raised(catches)}.",
             f"It looks at these questions: {asked or 'none yet'}.",
             _compared(policy),
             f"{people_words(policy.quorum, policy.roles)} must approve, never who asked; "

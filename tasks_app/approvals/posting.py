@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
+from math import ceil
 from typing import Any
 
 from django.contrib import messages
@@ -15,18 +16,25 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadReque
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
+from tasks_app import clock
+from tasks_app.approvals.bulk import confirm_data, report_data
 from tasks_app.approvals.claims import approval_claim, approval_reassign, approval_release
+from tasks_app.approvals.deciders import deciders
+from tasks_app.approvals.intents import UNDO_FOR, batch_intend, batch_withdraw
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.notes import approval_comment
+from tasks_app.approvals.presenters import still_needed
+from tasks_app.approvals.records import DecisionBatch
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
-from tasks_app.approvals.together import MOST, batch_decide, batch_of, report_of
-from tasks_app.desk.items import plural
+from tasks_app.approvals.together import MOST, batch_of
 from tasks_app.desk.page import viewer
+from tasks_app.ids import new_id
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.pages import StatefulPage
 from tasks_app.lifecycle.presenters import refusal_words
-from tasks_app.money import decimal_of
+from tasks_app.money import typed_amount
 from tasks_app.people.models import User
+from tasks_app.people.scope import people_known
 
 _TOGETHER = "together"
 _WORD = {"approve": "approval", "reject": "rejection"}
@@ -52,7 +60,7 @@ class DecidingPage(StatefulPage):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """A POST decides on those chosen in the queue (`also`: id:digest), with one comment."""
+        """A POST decides on those chosen in the queue (`also`: id:digest), with one comment; asked once."""
         if request.method != "POST" or "decision" not in request.POST:
             return super().changelist_view(request, extra_context)
         if not self.has_view_permission(request):
@@ -72,22 +80,29 @@ class DecidingPage(StatefulPage):
         return self._done(request, obj, _decide)
 
     def report_view(self, request: HttpRequest, batch_id: uuid.UUID) -> HttpResponse:
-        """What became of each of those decided together, for whoever decided."""
+        """What becomes of each of those decided together, for whoever decides; a POST undoes it while it can
+        be undone. Until it is decided the page asks for itself again."""
         user = viewer(request)
         batch = batch_of(user, batch_id)
         if batch is None:
             raise Http404
-        report = report_of(batch, user)
-        refused = [one for one in report if one.code]
-        return self.page(
-            request,
-            "desk/approvals_report.html",
-            title="What became of each",
-            batch=batch,
-            report=report,
-            refused=len(refused),
-            recorded=len(report) - len(refused),
-        )
+        if request.method == "POST" and request.POST.get("act") == "undo":
+            return self._undone(request, batch)
+        data = report_data(batch, user)
+        page = self.page(request, "desk/approvals_report.html", title="What became of each", **data)
+        if batch.due_at is not None and batch.pending:
+            left = (batch.due_at - clock.now()).total_seconds()
+            page["Refresh"] = str(max(2, ceil(left) + 1))
+        return page
+
+    def _undone(self, request: HttpRequest, batch: DecisionBatch) -> HttpResponse:
+        try:
+            batch_withdraw(batch_id=batch.pk, user=viewer(request))
+        except DecisionRefusedError as error:
+            messages.error(request, str(error))
+            return redirect("admin:tasks_app_approval_report", batch.pk)
+        messages.success(request, "Undone: nothing was decided.")
+        return redirect("admin:tasks_app_approval_changelist")
 
     def _done(self, request: HttpRequest, obj: Approval, act: _Act) -> HttpResponse:
         try:
@@ -100,8 +115,10 @@ class DecidingPage(StatefulPage):
         return redirect("admin:tasks_app_approval_change", to.pk)
 
     def _decide_many(self, request: HttpRequest, shown: dict[uuid.UUID, str]) -> HttpResponse:
-        """Each by a decision of its own on the digest shown; then the report."""
-        verdict = request.POST.get("decision", "")
+        """Asked once, with what it comes to; said again with `confirmed` it is kept, to be decided on the
+        digests shown once it can no longer be undone."""
+        said = request.POST
+        verdict, comment = said.get("decision", ""), said.get("comment", "").strip()
         if verdict not in Decision.Verdict.values or not 0 < len(shown) <= MOST:
             return HttpResponseBadRequest(f"choose 1 to {MOST} approvals, and approve or reject")
         user = viewer(request)
@@ -110,16 +127,26 @@ class DecidingPage(StatefulPage):
         except DecisionRefusedError as error:
             messages.error(request, str(error))
             return redirect(request.get_full_path())
-        batch = batch_decide(
-            shown=shown,
-            user=user,
-            verdict=verdict,
-            comment=request.POST.get("comment", ""),
-            on_behalf_of=principal,
-        )
-        recorded = sum(not one.code for one in batch.items.all())
-        level = messages.success if recorded == len(shown) else messages.warning
-        level(request, f"{plural(recorded, _WORD[verdict])} of {len(shown)} recorded.")
+        unsaid = verdict == Decision.Verdict.REJECT and not comment
+        if "confirmed" not in said or unsaid:
+            data = confirm_data(shown, verdict, user, principal)
+            data |= {
+                "comment": comment,
+                "unsaid": unsaid and "confirmed" in said,
+                "seconds": UNDO_FOR.seconds,
+            }
+            return self.page(request, "desk/approvals_confirm.html", **data)
+        try:
+            batch = batch_intend(
+                batch_id=_batch_id(said["confirmed"]),
+                shown=shown,
+                user=user,
+                verdict=verdict,
+                comment=comment,
+                on_behalf_of=principal,
+            )
+        except ValueError as error:
+            return HttpResponseBadRequest(str(error))
         return redirect(reverse("admin:tasks_app_approval_report", args=[batch.pk]))
 
     def _refused(self, request: HttpRequest, obj: Approval, refusal: str, status: int) -> HttpResponse:
@@ -142,9 +169,10 @@ def _decide(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval, 
         comment=said.get("comment", ""),
         expected_digest=said["digest"],
         on_behalf_of=_principal(request),
-        budgets=_budgets(request),
+        budgets=_budgets(request, obj.currency),
     )
-    return decided, f"your {_WORD[verdict]} is recorded."
+    needed = still_needed(decided, besides=0)
+    return decided, f"your {_WORD[verdict]} is recorded{f'; {needed}' if needed else ''}."
 
 
 def _claim(obj: Approval, user: User, _request: HttpRequest) -> tuple[Approval, str]:
@@ -156,7 +184,7 @@ def _release(obj: Approval, user: User, _request: HttpRequest) -> tuple[Approval
 
 
 def _reassign(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval, str]:
-    to = _person(request.POST.get("to", ""))
+    to = _receiver(obj, user, request.POST.get("to", ""))
     if to is None:
         raise DecisionRefusedError("comment", "Say to whom.")
     comment = request.POST.get("comment", "")
@@ -172,33 +200,52 @@ _ACTS: dict[str, _Act] = {"claim": _claim, "release": _release, "reassign": _rea
 
 
 def _principal(request: HttpRequest) -> User | None:
-    """Whom the person stands in for, as chosen; None: they decide for themselves."""
-    named = request.POST.get("for", "")
-    person = _person(named)
-    if named and person is None:
+    """Whom the person stands in for, as chosen of those who asked them to; None: they decide for
+    themselves."""
+    named, user = request.POST.get("for", ""), viewer(request)
+    if not named:
+        return None
+    wanted = _id(named)
+    person = User.objects.filter(pk=wanted, delegations_given__delegate=user).first() if wanted else None
+    if person is None:
         raise DecisionRefusedError("no_delegation", "There is nobody of that name to stand in for.")
     return person
 
 
-def _person(named: str) -> User | None:
+def _receiver(obj: Approval, user: User, named: str) -> User | None:
+    """Of those who may decide on it, and those whom the user knows: others are named to nobody."""
+    wanted = _id(named)
+    able = {one.pk: one for one in deciders([obj])[obj.pk]}
+    return (able.get(wanted) or people_known(user).filter(pk=wanted).first()) if wanted else None
+
+
+def _id(named: str) -> uuid.UUID | None:
     try:
-        return User.objects.filter(pk=uuid.UUID(named)).first()
+        return uuid.UUID(named)
     except ValueError:
         return None
 
 
-def _budgets(request: HttpRequest) -> dict[int, Decimal]:
-    """Line number to budget, of the fields budget-1 …; an empty one leaves its line out. Raises
+def _batch_id(named: str) -> uuid.UUID:
+    """The id that the confirming page gave this word, so that a doubled click says it once."""
+    try:
+        return uuid.UUID(named)
+    except ValueError:
+        return new_id()
+
+
+def _budgets(request: HttpRequest, currency: str) -> dict[int, Decimal]:
+    """Line number to budget in `currency`, of the fields budget-1 …; an empty one leaves its line out. Raises
     DecisionRefusedError for what is no number."""
     found: dict[int, Decimal] = {}
     for name, text in request.POST.items():
         number = name.removeprefix(_BUDGET)
         if not name.startswith(_BUDGET) or not number.isdecimal() or len(number) > 4:
             continue
-        budget = decimal_of(str(text).replace(",", "").replace(" ", "") or "0")
-        if budget is None:
-            raise DecisionRefusedError("limits", f"Line {int(number)}: {str(text)[:40]!r} is no amount.")
-        found[int(number)] = budget
+        try:
+            found[int(number)] = typed_amount(str(text) or "0", currency)
+        except ValueError as error:
+            raise DecisionRefusedError("limits", f"Line {int(number)}: {error}.") from error
     return found
 
 

@@ -10,11 +10,10 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet, prefetch_related_objects
 from django.http import HttpRequest
 
-from tasks_app import clock
-from tasks_app.approvals import around, evidence, presenters, selectors
+from tasks_app.approvals import around, bulk, evidence, presenters, selectors
 from tasks_app.approvals.kinds import kind_names
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.waiting import Waiting, waiting_for, waiting_labels
+from tasks_app.approvals.waiting import Waiting, waiting_for, waiting_labels, waiting_order
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 
@@ -34,8 +33,8 @@ def queue_page(request: HttpRequest, who: User) -> dict[str, Any]:
     """What templates/desk/approvals.html is given, for the view and the filter that the address names."""
     view, kind, late = _asked(request.GET)
     approvals = selectors.approvals_shown(approvals_asked(request.GET, who), _SHOWN + 1)
-    others = [one for one in _others(view, who, kind) if not late or _is_late(one)]
-    rows = presenters.queue_of(approvals[:_SHOWN], others, who)
+    others = others_asked(request.GET, who, limit=_SHOWN + 1)
+    rows = presenters.queue_of(approvals[:_SHOWN], others[:_SHOWN], who, by_deadline=view != "decided")
     return {
         "title": "Approvals",
         "view": view,
@@ -46,8 +45,10 @@ def queue_page(request: HttpRequest, who: User) -> dict[str, Any]:
         "filtered": bool(kind or late),
         "rows": rows,
         "groups": presenters.by_due_day(rows) if view != "decided" else [],
-        "more": len(approvals) > _SHOWN,
-        "stake": presenters.currencies_of(rows),
+        "more": len(approvals) > _SHOWN or len(others) > _SHOWN,
+        "pending": bulk.pending_data(who),
+        "stake": presenters.spent_by(rows),
+        "freed": presenters.freed_by(rows),
         "decides": selectors.may_decide(who),
         "selects": view in _DECIDING and selectors.may_decide(who) and bool(approvals),
     }
@@ -56,7 +57,17 @@ def queue_page(request: HttpRequest, who: User) -> dict[str, Any]:
 def approvals_asked(asked: Mapping[str, str], who: User) -> QuerySet[Approval]:
     """The approvals of the view and the filter that an address's parameters name."""
     view, kind, late = _asked(asked)
-    return selectors.approvals_narrowed(_approvals(view, who), kind=kind, late=late)
+    return selectors.approvals_narrowed(_approvals(view, who, kind), kind=kind, late=late)
+
+
+def others_asked(asked: Mapping[str, str], who: User, *, limit: int) -> list[Waiting]:
+    """What is no approval, of the same view and filter: where it is the viewer's to act on, under Mine; all
+    of it under My team; the most urgent first, at most `limit` of each kind of thing."""
+    view, kind, late = _asked(asked)
+    if view not in ("mine", "team"):
+        return []
+    found = waiting_for(who, kind=kind, mine=view == "mine", late=late, limit=limit)
+    return sorted(found, key=waiting_order)
 
 
 def _asked(asked: Mapping[str, str]) -> tuple[str, str, bool]:
@@ -90,26 +101,16 @@ def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, 
     }
 
 
-def _approvals(view: str, who: User) -> QuerySet[Approval]:
+def _approvals(view: str, who: User, kind: str) -> QuerySet[Approval]:
+    if view == "decided":
+        return selectors.approvals_closed(who)
     sources = {
         "mine": selectors.approvals_waiting_for,
         "claimed": selectors.approvals_claimed_by,
         "team": selectors.approvals_of_teams,
         "asked": selectors.approvals_asked_by,
-        "decided": selectors.approvals_closed,
     }
-    return sources[view](who)
-
-
-def _others(view: str, who: User, kind: str) -> list[Waiting]:
-    """What is no approval: where it is the viewer's to act on, under Mine; all of it under My team."""
-    if view not in ("mine", "team"):
-        return []
-    return [one for one in waiting_for(who, kind=kind) if view == "team" or one.mine]
-
-
-def _is_late(one: Waiting) -> bool:
-    return one.due_at is not None and one.due_at <= clock.now()
+    return sources[view](who, kind=kind)
 
 
 def _segments(view: str, kept: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from django.core.exceptions import ValidationError
 
-from tasks_app import clock, money
+from tasks_app import clock, days, money
 from tasks_app.approvals.policy_models import ExchangeRate
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
@@ -84,7 +84,7 @@ def rate_problems(*, currency: str, day: date, usd: Decimal, source: str) -> dic
         found["currency"] = "That is no ISO 4217 currency, such as EUR."
     elif currency == USD:
         found["currency"] = "A dollar is a dollar: it needs no rate."
-    if day > clock.now().date():
+    if day > days.today():
         found["day"] = "That day has not come yet."
     if not usd.is_finite() or not _LEAST <= usd <= _MOST:
         found["usd"] = f"One unit is worth from {_LEAST:f} to {_MOST:,f} dollars."

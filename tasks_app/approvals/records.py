@@ -72,7 +72,7 @@ class Delegation(models.Model):
 
 class DecisionBatch(models.Model):
     """One word of one person on several questions. Kept before the first is decided: what has no item was not
-    reached."""
+    reached. With a `due_at` it is an intent: decided then, unless it was withdrawn before."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
@@ -80,13 +80,32 @@ class DecisionBatch(models.Model):
     comment = models.TextField(blank=True)
     shown = models.JSONField()  # ids of the approvals as text, in the order in which they are decided
     at = models.DateTimeField(default=timezone.now)
+    # Of an intent: the digest shown of each id, in whose place it is said, the request that it goes back to.
+    digests = models.JSONField(default=dict)
+    on_behalf_of = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    request = models.CharField(max_length=64, blank=True)
+    due_at = models.DateTimeField(null=True)
+    withdrawn_at = models.DateTimeField(null=True)
+    done_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-id"]
         default_permissions = ()
+        indexes = [
+            models.Index(
+                fields=["due_at"],
+                name="intent_due",
+                condition=Q(due_at__isnull=False, withdrawn_at__isnull=True, done_at__isnull=True),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.verdict} {len(self.shown)}"
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is an intent that is neither decided nor withdrawn."""
+        return self.due_at is not None and self.withdrawn_at is None and self.done_at is None
 
 
 class DecisionBatchItem(models.Model):
@@ -97,6 +116,7 @@ class DecisionBatchItem(models.Model):
     approval = models.UUIDField()  # no foreign key: an id that names nothing is reported too
     code = models.CharField(max_length=20, blank=True)
     message = models.TextField(blank=True)
+    status = models.CharField(max_length=8, blank=True)  # the question's, once the decision was recorded
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -5,35 +5,43 @@ Nobody decides on their own request, twice, without the right, or after what was
 
 from __future__ import annotations
 
-import hashlib
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Literal
 
-import rfc8785
-import structlog
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from tasks_app import clock
-from tasks_app.approvals.delegation import why_not, why_not_in_place_of
-from tasks_app.approvals.kinds import Outcome, kind_of, tell_closed
+from tasks_app.approvals.counting import given_on
+from tasks_app.approvals.delegation import own_words, why_not, why_not_in_place_of
+from tasks_app.approvals.kinds import (
+    EffectRefusedNowError,
+    Fate,
+    Outcome,
+    fate_of,
+    kind_of,
+    kinds_set_off,
+    tell_closed,
+)
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
-from tasks_app.approvals.policies import FactsOf, no_facts
 from tasks_app.approvals.policy_applying import Base, named_versions, policies_apply
 from tasks_app.approvals.policy_escalation import approval_keep_waiting
 from tasks_app.approvals.policy_roles import has_a_role, not_your_role
+from tasks_app.approvals.question import TITLE, Question, evidence_digest
+from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.references import next_reference
-from tasks_app.lifecycle.transitions import Who, create, exact, transition
+from tasks_app.lifecycle.transitions import Who, create, exact, moved_by, note, transition
 from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
-from tasks_app.people.models import Team, User
+from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
 from tasks_app.people.scope import advertiser_of, visible
+from tasks_app.people.setting_off import set_off_by
+from tasks_app.troubles.rows import each_row, held_back
+from tasks_app.troubles.works import work_on
 
-log = structlog.get_logger(__name__)
-_I_JSON_INTEGER = 2**53 - 1
+_EXPIRY = work_on("approval_expiry", "approval")
 
 Code = Literal[
     "not_found",
@@ -42,6 +50,7 @@ Code = Literal[
     "already_decided",
     "not_open",
     "changed",
+    "digest",
     "comment",
     "impossible",
     "no_delegation",
@@ -59,43 +68,9 @@ class DecisionRefusedError(Exception):
         super().__init__(message)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked: `subject_version` and the digest of `evidence` bind the answer to what was shown."""
-
-    kind: str
-    team: Team
-    title: str
-    subject_type: str
-    subject_id: uuid.UUID
-    subject_version: int
-    evidence: Mapping[str, Any]
-    policy: str
-    amount: Decimal | None = None
-    currency: str = ""
-    due_at: datetime | None = None
-    quorum: int = 1
-    # What policies judge by besides kind and amount.
-    advertiser_id: uuid.UUID | None = None
-    facts: FactsOf = no_facts
-
-
-def evidence_digest(evidence: Mapping[str, Any]) -> str:
-    """SHA-256 (hex) of the evidence in RFC 8785 form; integers too large for it stand as text."""
-    return hashlib.sha256(rfc8785.dumps(_i_json(exact(evidence)))).hexdigest()
-
-
-def _i_json(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _i_json(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_i_json(inner) for inner in value]
-    return str(value) if isinstance(value, int) and abs(value) > _I_JSON_INTEGER else value
-
-
 def approval_open(*, question: Question, requested_by: Who) -> Approval:
     """Ask people, as the policies in force demand; the same open question about the same subject is not asked
-    twice."""
+    twice. What the system asks anew stays the request of whoever asked for it last: they do not decide."""
     asked = _asked(question)
     if asked is not None:
         return asked
@@ -118,6 +93,28 @@ def _asked(question: Question) -> Approval | None:
     ).first()
 
 
+def _asker(question: Question, requested_by: Who) -> str:
+    """The key of who asks, or of who last asked what the system asks anew, however that one ended."""
+    key = actor_key(requested_by)
+    if key != SYSTEM:
+        return key
+    earlier = Approval.objects.filter(
+        kind=question.kind, subject_type=question.subject_type, subject_id=question.subject_id
+    ).exclude(requested_by=SYSTEM)
+    return earlier.order_by("-pk").values_list("requested_by", flat=True).first() or SYSTEM
+
+
+def _set_off(question: Question, asker: str) -> list[str]:
+    """Who set off what it is about, but for `asker`, where that counts, and who had when it was asked."""
+    counts = question.kind in kinds_set_off()
+    now = set_off_by(question.subject_type, question.subject_id) if counts else ()
+    earlier = Approval.objects.filter(
+        kind=question.kind, subject_type=question.subject_type, subject_id=question.subject_id
+    ).order_by("-pk")
+    before = earlier.values_list("set_off_by", flat=True).first() or ()
+    return sorted({*now, *before} - {asker})
+
+
 def _voided_before(question: Question) -> Approval | None:
     """The voided question in whose place this one is asked: what it showed is what this one differs from."""
     latest = Approval.objects.filter(
@@ -128,10 +125,11 @@ def _voided_before(question: Question) -> Approval | None:
 
 
 def _ask(question: Question, requested_by: Who) -> Approval:
-    evidence = exact(question.evidence)
+    evidence, asker = exact(question.evidence), _asker(question, requested_by)
     wanted = policies_apply(
         kind=question.kind,
-        team_id=question.team.pk,
+        judged_as=question.judged_as,
+        team_id=question.team.pk if question.team else None,
         advertiser_id=question.advertiser_id,
         amount=question.amount,
         currency=question.currency,
@@ -143,16 +141,17 @@ def _ask(question: Question, requested_by: Who) -> Approval:
         kind=question.kind,
         team=question.team,
         advertiser_id=advertiser_of(question.subject_type, question.subject_id),
-        title=question.title[:200],
+        title=question.title[:TITLE],
         subject_type=question.subject_type,
         subject_id=question.subject_id,
         subject_version=question.subject_version,
-        requested_by=actor_key(requested_by),
+        requested_by=asker,
+        set_off_by=_set_off(question, asker),
         amount=question.amount,
         currency=question.currency,
         evidence=evidence,
         evidence_digest=evidence_digest(evidence),
-        replaces=_voided_before(question),
+        replaces=question.instead_of or _voided_before(question),
         **wanted,
     )
     create(
@@ -170,31 +169,25 @@ def approval_decide(
     user: User,
     verdict: str,
     comment: str = "",
-    expected_digest: str = "",
+    expected_digest: str | None = None,
     on_behalf_of: User | None = None,
     budgets: Mapping[int, Decimal] | None = None,
 ) -> Approval:
     """Record one person's decision and, where it settles the question, its effect: one commit.
 
-    `expected_digest`: the evidence the person saw, where the caller knows it. A rejection needs a
-    comment. `on_behalf_of`: for whom the person stands in, by a delegation in force. `budgets`: approve in
-    part, line number as shown (from 1) to its budget in the approval's currency, 0 to leave the line out;
-    what is not named stays. The subject is then changed, this question voided, the changed one asked in its
-    place and this decision recorded on it: answers that one.
+    `expected_digest`: of the evidence the person saw; every way in says it, and an empty one is refused. A
+    rejection needs a comment. `on_behalf_of`: for whom the person stands in, by a delegation in force.
+    `budgets`: approve in part, line number as shown (from 1) to its budget in the approval's currency, 0 to
+    leave the line out; what is not named stays. The subject is then changed, this question voided, the
+    changed one asked in its place and this decision recorded on it: answers that one.
 
     Raises DecisionRefusedError; `changed` means that the question was voided and asked anew,
     `impossible` that the effect cannot be had (the kind says why) and nothing was recorded, `limits` that a
     budget is outside of them.
     """
-    refused = None
     with transaction.atomic():
-        approval = approval_locked(approval_id, user)
-        _check(approval, user, verdict, comment, on_behalf_of)
-        if expected_digest and expected_digest != approval.evidence_digest:
-            raise DecisionRefusedError("changed", "This is not what you were shown: read it again.")
-        if kind_of(approval).version(approval) != approval.subject_version:
-            refused = _void_and_ask_again(approval)
-        else:
+        approval, refused = _judged(approval_id, user, verdict, comment, expected_digest, on_behalf_of)
+        if not refused:
             if budgets:
                 approval = _amended(approval, user, verdict, budgets, on_behalf_of)
             _decide(approval, user, verdict, comment.strip(), on_behalf_of)
@@ -203,23 +196,73 @@ def approval_decide(
     return approval
 
 
+def approval_check(
+    *,
+    approval_id: uuid.UUID,
+    user: User,
+    verdict: str,
+    comment: str,
+    expected_digest: str,
+    on_behalf_of: User | None,
+) -> None:
+    """Whether a decision would be taken now, its effect aside; records none. What was shown and has changed
+    is voided and asked anew. Raises DecisionRefusedError."""
+    with transaction.atomic():
+        _, refused = _judged(approval_id, user, verdict, comment, expected_digest, on_behalf_of)
+    if refused:
+        raise refused
+
+
+def _judged(
+    approval_id: uuid.UUID,
+    user: User,
+    verdict: str,
+    comment: str,
+    expected_digest: str | None,
+    on_behalf_of: User | None,
+) -> tuple[Approval, DecisionRefusedError | None]:
+    """The question, locked, and the refusal to raise once its commit is done where what was shown has
+    changed: it is voided and asked anew. Raises DecisionRefusedError for every other reason."""
+    approval = approval_locked(approval_id, user)
+    _check(approval, user, verdict, comment, on_behalf_of)
+    _check_digest(approval, expected_digest)
+    fate = fate_of(approval)
+    return approval, None if fate == Fate.STANDS else _void_and_ask_again(approval, fate)
+
+
+def _check_digest(approval: Approval, said: str | None) -> None:
+    if said == "":
+        raise DecisionRefusedError("digest", "Say what you were shown: the digest of its evidence.")
+    if said is not None and said != approval.evidence_digest:
+        raise DecisionRefusedError("changed", "This is not what you were shown: read it again.")
+
+
 def approvals_expire_due(*, limit: int = 100) -> int:
     """Close questions whose deadline passed; that never approves. Answers how many. One whose effect raises
-    is logged and stays open, and stops no other."""
+    stays open and is put back."""
     due = Approval.objects.filter(status=ApprovalStatus.OPEN, due_at__lte=clock.now())
-    done = 0
-    for approval_id in list(due.order_by("due_at").values_list("pk", flat=True)[:limit]):
-        try:
-            done += _expire(approval_id)
-        except Exception:  # whatever a kind's effect raises
-            log.exception("expiry_failed", approval=str(approval_id))
-    return done
+    due = due.exclude(pk__in=held_back(_EXPIRY)).order_by("due_at")
+    return each_row(_EXPIRY, due.values_list("pk", flat=True)[:limit], _expire)
 
 
-def approval_void(*, approval: Approval, reason: str) -> None:
-    """Withdraw an open question whose subject is gone or settled."""
-    transition(approval, ApprovalStatus.VOIDED, actor=SYSTEM, reason=reason)
+def approval_void(
+    *, approval: Approval, reason: str, actor: Who = SYSTEM, rights: Sequence[str] = ()
+) -> None:
+    """Withdraw an open question whose subject is gone or settled. `actor`: whose act that follows from, by
+    one of `rights`."""
+    by = moved_by(approval, actor, rights)
+    transition(approval, ApprovalStatus.VOIDED, actor=by, reason=reason, rights=rights)
     tell_closed(approval)
+
+
+def approval_ended_by(approval: Approval) -> str:
+    """The actor's key of whoever ended it."""
+    return approval_ends(approval).values_list("actor", flat=True).get()
+
+
+def approval_ends(approval: Approval) -> QuerySet[AuditEntry]:
+    """The audit entry of its end."""
+    return AuditEntry.objects.filter(entity_type="approval", entity_id=approval.pk, seq=approval.version)
 
 
 def approval_locked(approval_id: uuid.UUID, user: User) -> Approval:
@@ -239,8 +282,8 @@ def decider_check(approval: Approval, user: User, principal: User | None = None)
         raise DecisionRefusedError("no_right", "You have no right to decide on approvals.")
     if not has_a_role(user, approval.roles):
         raise DecisionRefusedError("no_right", not_your_role(approval.roles))
-    if approval.requested_by == actor_key(user):
-        raise DecisionRefusedError("own_request", "You asked for this yourself: somebody else decides.")
+    if actor_key(user) in approval.asked_by:
+        raise DecisionRefusedError("own_request", own_words(approval, actor_key(user)))
     if approval.status != ApprovalStatus.OPEN:
         raise DecisionRefusedError("not_open", f"It is {approval.status} already.")
     decisions = list(approval.decisions.all())
@@ -270,10 +313,10 @@ def _amended(
     kind, by = kind_of(approval), actor_ensure(user=user)
     if verdict != Decision.Verdict.APPROVE or kind.amend is None:
         raise DecisionRefusedError("impossible", "Only recommendations can be approved in part.")
-    if not kind.amend(approval, budgets):
+    if not kind.amend(approval, budgets, by.key):
         return approval
     reason = f"{by.name} approves other amounts: asked as changed"
-    transition(approval, ApprovalStatus.VOIDED, actor=SYSTEM, reason=reason, metadata={"by": by.key})
+    transition(approval, ApprovalStatus.VOIDED, actor=by, reason=reason, rights=(DECIDE,))
     kind.reopen(approval)
     tell_closed(approval)
     asked = Approval.objects.select_for_update(no_key=True).get(
@@ -286,7 +329,7 @@ def _amended(
 def _decide(approval: Approval, user: User, verdict: str, comment: str, principal: User | None) -> None:
     actor = actor_ensure(user=user)
     stood_for = actor_ensure(user=principal) if principal else None
-    Decision.objects.create(
+    decision = Decision.objects.create(
         approval=approval,
         actor=actor.key,
         actor_name=actor.name,
@@ -297,29 +340,35 @@ def _decide(approval: Approval, user: User, verdict: str, comment: str, principa
         on_behalf_of=stood_for.key if stood_for else "",
         on_behalf_of_name=stood_for.name if stood_for else "",
     )
-    approving = approval.decisions.filter(verdict=Decision.Verdict.APPROVE).count()
+    approving = given_on(approval)
+    told = {"decision": str(decision.pk), "verdict": verdict, "evidence_digest": approval.evidence_digest}
+    if stood_for:
+        told["on_behalf_of"] = stood_for.key
     if verdict == Decision.Verdict.APPROVE and approving < approval.quorum:
+        why = comment or f"Approved, {approving} of {approval.quorum}"
+        note(approval, actor=actor, reason=why, metadata=told)
         return
     answer: Literal["approved", "rejected"] = (
         "approved" if verdict == Decision.Verdict.APPROVE else "rejected"
     )
-    metadata = {"on_behalf_of": stood_for.key} if stood_for else None
-    transition(approval, answer, actor=actor, reason=comment, metadata=metadata)
+    transition(approval, answer, actor=actor, reason=comment, metadata=told)
     _close(approval, Outcome(answer=answer, actor=actor.key, comment=comment))
 
 
 def _close(approval: Approval, outcome: Outcome) -> None:
-    kind_of(approval).apply(approval, outcome)
+    try:
+        kind_of(approval).apply(approval, outcome)
+    except EffectRefusedNowError as error:
+        raise DecisionRefusedError("impossible", f"{error}.".replace("..", ".")) from error
     tell_closed(approval)
 
 
-def _void_and_ask_again(approval: Approval) -> DecisionRefusedError:
-    kind = kind_of(approval)
+def _void_and_ask_again(approval: Approval, fate: Fate) -> DecisionRefusedError:
     transition(approval, ApprovalStatus.VOIDED, actor=SYSTEM, reason="What was shown has changed")
-    if kind.version(approval) is None:
+    if fate == Fate.MOOT:
         tell_closed(approval)
         return DecisionRefusedError("changed", "What it was about is gone.")
-    kind.reopen(approval)
+    kind_of(approval).reopen(approval)
     tell_closed(approval)
     return DecisionRefusedError("changed", "What you were shown has changed: it was asked anew.")
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Value
+from django.db.models import DurationField, ExpressionWrapper, F, QuerySet, Value
 from django.db.models.functions import Least
 from django.urls import reverse
 
 from tasks_app import clock
+from tasks_app.approvals.kinds import kinds_apart
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
 from tasks_app.lifecycle.names import EntityName, namer_register
@@ -25,11 +26,17 @@ from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
 from tasks_app.people.actors import actor_names
 from tasks_app.people.roles import DECIDE
+from tasks_app.troubles.rows import held_back, together
+from tasks_app.troubles.works import work_on
 
 _QUEUE = "approval_queue"  # as a notification's subject: the id is the team's
 _LISTED = 20  # titles in one digest
 _QUARTER = 4
 _Told = Literal["told_at", "reminded_at"]
+_WORKS: dict[_Told, str] = {
+    "told_at": work_on("approval_told_at", "approval"),
+    "reminded_at": work_on("approval_reminded_at", "approval"),
+}
 
 
 def register() -> None:
@@ -39,12 +46,12 @@ def register() -> None:
 
 @transaction.atomic
 def approvals_tell(*, limit: int = 500) -> int:
-    """Tell of what was asked since the last time; answers of how many questions."""
-    new = Approval.objects.filter(status=ApprovalStatus.OPEN, told_at__isnull=True)
-    asked = list(new.select_for_update(skip_locked=True, no_key=True).order_by("pk")[:limit])
-    for group in _groups(asked):
-        _tell(group, "told_at")
-    return len(asked)
+    """Tell of what was asked since the last time, but of kinds with a page of their own; answers of how many
+    questions."""
+    new = Approval.objects.filter(status=ApprovalStatus.OPEN, told_at__isnull=True).exclude(
+        kind__in=kinds_apart()
+    )
+    return _tell_each(new, "told_at", limit)
 
 
 @transaction.atomic
@@ -55,18 +62,28 @@ def approvals_remind(*, limit: int = 500) -> int:
     due = Approval.objects.filter(
         status=ApprovalStatus.OPEN, told_at__isnull=False, reminded_at__isnull=True, due_at__gt=clock.now()
     ).filter(due_at__lte=clock.now() + before)
-    late = list(due.select_for_update(skip_locked=True, no_key=True).order_by("pk")[:limit])
-    for group in _groups(late):
-        _tell(group, "reminded_at")
-    return len(late)
+    return _tell_each(due, "reminded_at", limit)
 
 
-def _groups(approvals: Sequence[Approval]) -> Collection[list[Approval]]:
-    """Those of one advertiser and of the same roles that one actor asked for: the same people may decide on
-    them."""
+def _tell_each(due: QuerySet[Approval], column: _Told, limit: int) -> int:
+    """A digest for each group; of one that cannot be told each by itself."""
+    work = _WORKS[column]
+    rows = due.exclude(pk__in=held_back(work)).select_for_update(skip_locked=True, no_key=True)
+    asked = {approval.pk: approval for approval in rows.order_by("pk")[:limit]}
+
+    def tell(ids: Sequence[uuid.UUID]) -> list[uuid.UUID]:
+        _tell([asked[pk] for pk in ids], column)
+        return list(ids)
+
+    return sum(len(together(work, [one.pk for one in group], tell)) for group in _groups(asked.values()))
+
+
+def _groups(approvals: Iterable[Approval]) -> Collection[list[Approval]]:
+    """Those of one advertiser and of the same roles that one actor asked for and the same people set off:
+    the same people may decide on them."""
     groups: dict[tuple[Any, ...], list[Approval]] = defaultdict(list)
     for one in approvals:
-        key = (one.team_id, one.advertiser_id, one.requested_by, tuple(one.roles))
+        key = (one.team_id, one.advertiser_id, one.requested_by, tuple(one.set_off_by), tuple(one.roles))
         groups[key].append(one)
     return groups.values()
 
@@ -82,24 +99,31 @@ def _tell(group: list[Approval], column: _Told) -> None:
         title=f"{what}: {'still ' if again else ''}{waits} for a decision",
         body=_body(group),
         level=Notification.Level.WARNING if again else Notification.Level.INFO,
-        about=About(type="approval", id=first.pk) if many == 1 else About(type=_QUEUE, id=first.team_id),
+        about=_about(group),
         team=first.team,
         advertiser_id=first.advertiser_id,
         right=DECIDE,
         roles=first.roles,
         not_for=first.requested_by,
+        nor_for=first.set_off_by,
         key=f"approval_{column}:{first.pk}:{many}:{ends:%Y%m%d%H%M}",
     )
     Approval.objects.filter(pk__in=[approval.pk for approval in group]).update(**{column: clock.now()})
 
 
+def _about(group: list[Approval]) -> About:
+    first = group[0]
+    if len(group) == 1 or first.team_id is None:
+        return About(type="approval", id=first.pk)
+    return About(type=_QUEUE, id=first.team_id)
+
+
 def _body(group: list[Approval]) -> str:
     asker = actor_names({group[0].requested_by})[group[0].requested_by]
-    lines = [f"{a.reference}: {a.title}. By {text.moment(a.due_at)}." for a in group[:_LISTED]]
+    lines = [f"{a.reference}: {a.title}. By {text.moment_kept(a.due_at)}." for a in group[:_LISTED]]
     if len(group) > _LISTED:
         lines.append(f"And {len(group) - _LISTED} more.")
-    queue = settings.PUBLIC_URL.rstrip("/") + reverse("admin:tasks_app_approval_changelist")
-    return "\n".join([f"Asked by {asker}.", *lines, f"The queue: {queue}"])
+    return "\n".join([f"Asked by {asker}.", *lines])
 
 
 def _queues(teams: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 from django.db.models import Prefetch
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.records import DecisionBatch, DecisionBatchItem
+from tasks_app.approvals.selectors import UNREAD, asked_now
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.presenters import refusal_words
@@ -27,28 +28,31 @@ from tasks_app.people.scope import visible
 log = structlog.get_logger(__name__)
 MOST = 200  # in one batch
 _UNKNOWN = "The database refused it; nothing of it was recorded."
+_FAILED = "It failed here; nothing of it was recorded."
 _TRANSITION = "transition"  # the code of what a lifecycle refused
 NOT_REACHED = "not_reached"
+PENDING = "pending"
+WITHDRAWN = "withdrawn"
+_UNDECIDED = {
+    NOT_REACHED: "It was not reached: decide again.",
+    PENDING: "It is not recorded yet.",
+    WITHDRAWN: "It was undone before it was recorded.",
+}
 Refusal = DecisionRefusedError | TransitionError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decided:
-    """What became of one: recorded, where nothing refused it."""
-
-    approval_id: uuid.UUID
-    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
     """One line of a report: `code` and `message` are empty where the decision was recorded. `approval`: None
-    where the id names none that the viewer may see."""
+    where the id names none that the viewer may see. `left`: the question's status once the decision was
+    recorded; empty where it was not. `now`: what is asked now, where what was shown was not that."""
 
     approval_id: uuid.UUID
     approval: Approval | None
     code: str
     message: str
+    left: str = ""
+    now: Approval | None = None
 
 
 def batch_decide(
@@ -65,10 +69,7 @@ def batch_decide(
     Raises ValueError for no or more than MOST questions, or a verdict there is not; what a lost connection
     raises: what was decided before stands, and is reported.
     """
-    if not 0 < len(shown) <= MOST:
-        raise ValueError(f"a batch has 1 to {MOST} approvals, not {len(shown)}")
-    if verdict not in Decision.Verdict.values:
-        raise ValueError(f"verdict is approve or reject, not {verdict!r}")
+    batch_check(len(shown), verdict)
     batch = DecisionBatch.objects.create(
         user=user,
         verdict=verdict,
@@ -77,25 +78,34 @@ def batch_decide(
         at=clock.now(),
     )
     for approval_id, digest in shown.items():
-        refusal = _refusal(approval_id, digest, user, verdict, comment, on_behalf_of)
-        DecisionBatchItem.objects.create(
-            batch=batch,
-            approval=approval_id,
-            code="" if refusal is None else code_of(refusal),
-            message="" if refusal is None else words_of(refusal),
-            at=clock.now(),
-        )
+        with transaction.atomic():
+            item_decide(batch, approval_id, digest, user, on_behalf_of)
     return batch
 
 
-def approvals_decide(
-    *, shown: Mapping[uuid.UUID, str], user: User, verdict: str, comment: str = ""
-) -> list[Decided]:
-    """As `batch_decide`, without a report: for callers that show what became of each at once."""
-    return [
-        Decided(approval_id=approval_id, refusal=_refusal(approval_id, digest, user, verdict, comment, None))
-        for approval_id, digest in shown.items()
-    ]
+def batch_check(count: int, verdict: str) -> None:
+    """Raises ValueError for no or more than MOST questions, or a verdict there is not."""
+    if not 0 < count <= MOST:
+        raise ValueError(f"a batch has 1 to {MOST} approvals, not {count}")
+    if verdict not in Decision.Verdict.values:
+        raise ValueError(f"verdict is approve or reject, not {verdict!r}")
+
+
+def item_decide(
+    batch: DecisionBatch, approval_id: uuid.UUID, digest: str, user: User, principal: User | None
+) -> DecisionBatchItem:
+    """Decide on one of a batch and keep what became of it, within the caller's transaction: either both are
+    there or neither."""
+    found = decided_alone(approval_id, digest, user, batch.verdict, batch.comment, principal)
+    refusal = None if isinstance(found, Approval) else found
+    return DecisionBatchItem.objects.create(
+        batch=batch,
+        approval=approval_id,
+        code="" if refusal is None else code_of(refusal),
+        message="" if refusal is None else words_of(refusal),
+        status=found.status if isinstance(found, Approval) else "",
+        at=clock.now(),
+    )
 
 
 def batch_of(viewer: User, batch_id: uuid.UUID) -> DecisionBatch | None:
@@ -109,7 +119,8 @@ def report_of(batch: DecisionBatch, viewer: User) -> list[Reported]:
     ids = [uuid.UUID(text) for text in batch.shown]
     seen = {a.pk: a for a in visible(Approval.objects.filter(pk__in=ids).defer("evidence"), viewer)}
     items = {item.approval: item for item in batch.items.all()}
-    return [_reported(approval_id, seen.get(approval_id), items.get(approval_id)) for approval_id in ids]
+    now = asked_now([seen[pk] for pk, item in items.items() if item.code in UNREAD and pk in seen], viewer)
+    return [_reported(batch, one, seen.get(one), items.get(one), now.get(one)) for one in ids]
 
 
 def code_of(refusal: Refusal) -> str:
@@ -122,27 +133,36 @@ def words_of(refusal: Refusal) -> str:
     return refusal_words(refusal) if isinstance(refusal, TransitionError) else str(refusal)
 
 
-def _reported(approval_id: uuid.UUID, approval: Approval | None, item: DecisionBatchItem | None) -> Reported:
+def _reported(
+    batch: DecisionBatch,
+    approval_id: uuid.UUID,
+    approval: Approval | None,
+    item: DecisionBatchItem | None,
+    now: Approval | None,
+) -> Reported:
     if item is None:
-        said = "It was not reached: decide again."
-        return Reported(approval_id=approval_id, approval=approval, code=NOT_REACHED, message=said)
-    return Reported(approval_id=approval_id, approval=approval, code=item.code, message=item.message)
+        code = WITHDRAWN if batch.withdrawn_at else PENDING if batch.pending else NOT_REACHED
+        return Reported(approval_id=approval_id, approval=approval, code=code, message=_UNDECIDED[code])
+    return Reported(
+        approval_id=approval_id,
+        approval=approval,
+        code=item.code,
+        message=item.message,
+        left=item.status,
+        now=now,
+    )
 
 
-def _refusal(
+def decided_alone(
     approval_id: uuid.UUID, digest: str, user: User, verdict: str, comment: str, principal: User | None
-) -> Refusal | None:
+) -> Approval | Refusal:
+    """One question of several as the decision left it, or why there is none; what the database asks at commit
+    is asked here, so that one that it refuses takes nothing else with it."""
     try:
-        approval_decide(
-            approval_id=approval_id,
-            user=user,
-            verdict=verdict,
-            comment=comment,
-            expected_digest=digest or "none",
-            on_behalf_of=principal,
-        )
-    except (DecisionRefusedError, TransitionError) as refused:
-        return refused
+        with transaction.atomic():
+            found = _asked(approval_id, digest, user, verdict, comment, principal)
+            connection.check_constraints()
+            return found
     except (OperationalError, InterfaceError):
         raise
     except DatabaseError as error:
@@ -150,4 +170,23 @@ def _refusal(
         if known is None:
             log.exception("decision_refused_by_database", approval=str(approval_id))
         return known or DecisionRefusedError("impossible", _UNKNOWN)
-    return None
+    except Exception:  # whatever a kind's effect raises: the next one is decided all the same
+        log.exception("decision_failed", approval=str(approval_id))
+        return DecisionRefusedError("impossible", _FAILED)
+
+
+def _asked(
+    approval_id: uuid.UUID, digest: str, user: User, verdict: str, comment: str, principal: User | None
+) -> Approval | Refusal:
+    """A refusal is answered, not raised: what it did (a question voided and asked anew) stays."""
+    try:
+        return approval_decide(
+            approval_id=approval_id,
+            user=user,
+            verdict=verdict,
+            comment=comment,
+            expected_digest=digest,
+            on_behalf_of=principal,
+        )
+    except (DecisionRefusedError, TransitionError) as refused:
+        return refused

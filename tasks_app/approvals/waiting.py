@@ -1,15 +1,19 @@
 """What waits on a person and is no approval: told by the rooms that own it, decided on its own page.
 
-The queue shows both. A room above registers a source; it answers what the viewer may see of some kinds, the
-most urgent first, and leaves out what an open approval asks about already.
+The queue shows both, and so do its badge, its CSV and Today, all through here. A room above registers a
+source; it answers what the viewer may see of some kinds, the most urgent first, and leaves out what an open
+approval asks about already.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
 
 from tasks_app.people.models import User
 
@@ -38,27 +42,61 @@ class Waiting:
     subject: tuple[str, uuid.UUID] | None = None
 
 
-# (viewer, kinds wanted, at most so many)
-Source = Callable[[User, Collection[str], int], list[Waiting]]
-_sources: list[tuple[dict[str, str], Source]] = []
+def waiting_order(one: Waiting) -> tuple[bool, datetime]:
+    """The earliest deadline first; what has none last, by its age."""
+    return one.due_at is None, one.due_at or one.since
 
 
-def waiting_register(labels: dict[str, str], source: Source) -> None:
-    """Let the owner of some kinds tell what of them waits; `labels`: kind to its name in the filter."""
-    if (labels, source) not in _sources:
-        _sources.append((labels, source))
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is wanted of what waits: of some kinds, only what the viewer may act on (`mine`), only what is
+    past its deadline (`late`)."""
+
+    kinds: Collection[str]
+    mine: bool
+    late: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What waits in one room; `labels`: kind to its name in the filter. `rows`: those asked for, the most
+    urgent first; `tell`: what a person reads of some of them."""
+
+    labels: Mapping[str, str]
+    rows: Callable[[User, Asked], QuerySet[Any]]
+    tell: Callable[[User, Sequence[Any]], list[Waiting]]
+
+
+_sources: list[Source] = []
+
+
+def waiting_register(source: Source) -> None:
+    """Let the owner of some kinds tell what of them waits."""
+    if source not in _sources:
+        _sources.append(source)
 
 
 def waiting_labels() -> dict[str, str]:
     """Kind to label, of every source."""
-    return {kind: label for labels, _ in _sources for kind, label in labels.items()}
+    return {kind: label for source in _sources for kind, label in source.labels.items()}
 
 
-def waiting_for(viewer: User, *, kind: str = "", limit: int = 50) -> list[Waiting]:
-    """What waits and the viewer may see, of one kind or of all; at most `limit` of each source."""
+def waiting_for(
+    viewer: User, *, limit: int = 50, kind: str = "", mine: bool = False, late: bool = False
+) -> list[Waiting]:
+    """What waits and the viewer may see, of one kind or of all; at most `limit` of each source, the most
+    urgent."""
     found: list[Waiting] = []
-    for labels, source in _sources:
-        kinds = labels.keys() if not kind else labels.keys() & {kind}
+    for source in _sources:
+        kinds = source.labels.keys() if not kind else source.labels.keys() & {kind}
         if kinds:
-            found += source(viewer, kinds, limit)
+            rows = source.rows(viewer, Asked(kinds=kinds, mine=mine, late=late))
+            found += source.tell(viewer, list(rows[:limit]))
     return found
+
+
+def waiting_counted(viewer: User) -> list[QuerySet[Any]]:
+    """What waits on the viewer beside approvals, as rows to be counted: the same that `waiting_for` tells."""
+    return [
+        source.rows(viewer, Asked(kinds=source.labels.keys(), mine=True, late=False)) for source in _sources
+    ]

@@ -26,8 +26,10 @@ class ExecutionAdapter(Protocol):
     def resume(self, command: Command) -> None:
         """It was held back on its way (again): let it be sent."""
 
-    def withdraw(self, command: Command, *, reason: str) -> None:
-        """It is not to be sent (again). What may have left is followed to its end."""
+    def withdraw(self, command: Command, *, reason: str, actor: str) -> bool:
+        """It is not to be sent (again): `actor`, a key, wanted it so. What may have left is followed to its
+        end. Answers whether the command is over with that: else something else of it was on its way, such as
+        an answer, that may be given anew."""
 
     def ended(self, command: Command) -> bool:
         """Whether what carries it has ended without it: nothing is to be sent any more."""

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Collection
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from tasks_app.approvals.selectors import approvals_of_teams
 from tasks_app.commands.explain import command_face, command_since
 from tasks_app.commands.gates import gate_label
-from tasks_app.commands.kill_switch import KillSwitchRefusedError, kill_switch_refusal, kill_switch_set
+from tasks_app.commands.kill_switch import (
+    KillSwitchRefusedError,
+    kill_switch_refusal,
+    kill_switch_set,
+    stopped_words,
+)
 from tasks_app.commands.models import Command, KillSwitch
-from tasks_app.commands.selectors import kill_switch_latest, kill_switch_turns
+from tasks_app.commands.questions import STOPPED
+from tasks_app.commands.selectors import commands_stopped, kill_switch_latest, kill_switch_turns
 from tasks_app.desk import text
 from tasks_app.desk.items import joined
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.people.actors import actor_names
-from tasks_app.people.models import Team
+from tasks_app.people.models import Team, User
 from tasks_app.people.roles import TURN_KILL_SWITCH
 from tasks_app.people.scope import visible
 from tasks_app.templatetags.fd import mark
@@ -107,12 +117,20 @@ def _made(command: Command) -> list[EntityName]:
     return list(names_of("operation", [made]).values()) if made else []
 
 
+def _scopes(user: User, stopped: Collection[uuid.UUID | None]) -> list[tuple[str, str]]:
+    """(id, name) of what may be stopped now: all teams, and each of the viewer's that is not."""
+    teams = visible(Team.objects.order_by("name"), user, team="pk")
+    return [("", "All teams"), *((str(one.pk), one.name) for one in teams if one.pk not in stopped)]
+
+
 class _TurnForm(forms.ModelForm):
     class Meta:
         model = KillSwitch
         fields = ["team", "on", "reason"]
 
     turner: Any = None  # who is at the form
+    # Of one that lets go: the turn that it was drawn from.
+    drawn_from = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -137,16 +155,43 @@ class KillSwitchAdmin(ListPage):
     head = "Kill switch"
     team_path = None  # get_queryset says whose
     form = _TurnForm
+    list_before_template = "desk/kill_switch.html"
+    adds_above = True
     list_display = ["show_at", "show_scope", "show_turn", "reason", "show_actor"]
-    ordering = ["-id"]
+    ordering = ["-turn"]
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        on = [self.show_scope(turn).lower() for turn in kill_switch_latest(viewer(request)) if turn.on]
-        stands = f"On for {joined(on)}: new commands wait" if on else "Off: nothing is stopped"
-        told = f"{stands}. It stops what would change something at a seller; reads and polls go on."
-        return super().changelist_view(request, {"subhead": told, **(extra_context or {})})
+        user = viewer(request)
+        on = [turn for turn in kill_switch_latest(user) if turn.on]
+        scopes = joined([self.show_scope(turn).lower() for turn in on])
+        stopped = {turn.team_id for turn in on}
+        own = {
+            "subhead": f"On for {scopes}: new commands wait." if on else "Off: nothing is stopped.",
+            "on": [(turn, stopped_words(turn)) for turn in on],
+            "may_turn": self.has_add_permission(request),
+            "off": [] if None in stopped else _scopes(user, stopped),
+            "at_gate": commands_stopped(user).count(),
+            "asked": approvals_of_teams(user, kind=STOPPED).count(),
+            "override_kind": STOPPED,
+            "has_add_permission": False,  # its own form is on the page
+        }
+        return super().changelist_view(request, {**own, **(extra_context or {})})
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """A turn, as the list's page posts it; that page is the only form."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            form = self.get_form(request)(request.POST)
+            if form.is_valid():
+                self.save_model(request, form.instance, form, change=False)
+            for said in (one for errors in form.errors.values() for one in errors):
+                messages.error(request, str(said))
+        return redirect("admin:tasks_app_killswitch_changelist")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[KillSwitch]:
         return kill_switch_turns(viewer(request))
@@ -168,11 +213,18 @@ class KillSwitchAdmin(ListPage):
     def save_model(self, request: HttpRequest, obj: KillSwitch, form: Any, change: bool) -> None:
         """Through the service; somebody else's turn in the same moment is told."""
         try:
-            turned = kill_switch_set(on=obj.on, reason=obj.reason, actor=viewer(request), team=obj.team)
+            turned = kill_switch_set(
+                on=obj.on,
+                reason=obj.reason,
+                actor=viewer(request),
+                team=obj.team,
+                seen=form.cleaned_data["drawn_from"],
+            )
         except KillSwitchRefusedError as error:
             messages.error(request, str(error))
             return
         obj.pk, obj.at, obj.actor = turned.pk, turned.at, turned.actor
+        messages.success(request, f"{self.show_scope(turned)}: {'stopped' if turned.on else 'let go'}.")
 
     @display(description="When")
     def show_at(self, turn: KillSwitch) -> str:

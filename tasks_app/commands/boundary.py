@@ -6,7 +6,7 @@ sweep) effects go through commands all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,12 +27,14 @@ class EffectRefusedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Acting:
-    """The action that runs: its name and kind, and whether it was tried before (by this step, or by the one
-    that it retries)."""
+    """The action that runs: its name and kind, whether it was tried before (by this step, or by the one that
+    it retries), and `hold`, which keeps the attempt its step's until the caller's commit, and raises where it
+    is no more."""
 
     action: str
     kind: ActionKind
     repeated: bool = False
+    hold: Callable[[], None] | None = None
 
 
 _acting: ContextVar[Acting | None] = ContextVar("acting", default=None)
@@ -53,6 +55,13 @@ def effect_allowed() -> None:
     now = _acting.get()
     if now is not None and now.kind != ActionKind.COMMAND:
         raise EffectRefusedError(f"{now.action} is declared {now.kind}: only a command has effects outside")
+
+
+def effect_held() -> None:
+    """Inside an action: a new effect is the attempt's that asks for it. Raises what `Acting.hold` does."""
+    now = _acting.get()
+    if now is not None and now.hold is not None:
+        now.hold()
 
 
 def read_allowed() -> None:

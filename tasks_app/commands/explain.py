@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from tasks_app.approvals.explain import Pending, question_about, question_answers
+from tasks_app.commands.gates import gates_open
 from tasks_app.commands.models import Command
 from tasks_app.commands.selectors import commands_of
 from tasks_app.desk.explain import NOBODY, Answers, Explainer, Mover, Standing, explainer_register, page_link
-from tasks_app.people.roles import TURN_KILL_SWITCH
 
 _STATES = {
     "waiting": ("At a gate", "person"),
@@ -37,21 +38,23 @@ def command_since(command: Command) -> datetime:
     return command.waiting_since or command.refused_at or command.executed_at or command.at
 
 
-def command_answers(*, state: str, why: str = "", question: Pending | None = None) -> Answers:
-    """The answers for every state of a command. Raises KeyError for another."""
+def command_answers(
+    *, state: str, why: str = "", question: Pending | None = None, opens: Sequence[Mover] = ()
+) -> Answers:
+    """The answers for every state of a command; `opens`: who opens the gates at which it waits. Raises
+    KeyError for another."""
     if state == "waiting" and question:
         asked = question_answers(question)
-        switch = Mover(right=TURN_KILL_SWITCH, does="turn the kill switch, where that is the gate")
         return Answers(
             waiting=asked.waiting,
-            movers=(*asked.movers, switch),
+            movers=(*asked.movers, *opens),
             otherwise="It waits and is asked about again; it goes on by itself when the gate opens.",
             deadline=asked.deadline,
         )
     return {
         "waiting": Answers(
             waiting="It waits for the gate in front of it to open.",
-            movers=(Mover(who="The sweep", does="lets it go on when the gate is open"),),
+            movers=(*opens, Mover(who="The sweep", does="lets it go on when the gate is open")),
             otherwise="Nothing is done outside.",
         ),
         "refused": Answers(waiting=f"Nothing: it was refused. {why}".strip(), otherwise=NOBODY),
@@ -91,7 +94,8 @@ def register() -> None:
 def _answers(command: Command) -> Answers:
     state = command_state(command)
     question = question_about([("command", command.pk)]) if state == "waiting" else None
-    return command_answers(state=state, why=command.refused_why, question=question)
+    opens = gates_open(command) if state == "waiting" else ()
+    return command_answers(state=state, why=command.refused_why, question=question, opens=opens)
 
 
 def _standing(command: Command) -> Standing:

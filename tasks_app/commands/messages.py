@@ -16,7 +16,8 @@ from django.db import connection
 
 from tasks_app import clock
 from tasks_app.commands.adapters import adapter_register
-from tasks_app.commands.models import Command, OutgoingMessage
+from tasks_app.commands.kill_switch import on_turned, stops
+from tasks_app.commands.models import Command, KillSwitch, OutgoingMessage
 from tasks_app.commands.services import Wanted, command_run
 from tasks_app.events.bus import Event, subscribe, type_declare
 from tasks_app.lifecycle.transitions import Who
@@ -61,14 +62,14 @@ class MailAdapter:
 
     def execute(self, command: Command) -> None:
         """An event in this commit; its subscriber sends."""
-        with connection.cursor() as cursor:
-            cursor.execute("select fd_message_due(%s, %s)", [command.result["message"], clock.now()])
+        _due(command.result["message"])
 
     def resume(self, command: Command) -> None:
         """The bus has it: there is nothing that could have been held back."""
 
-    def withdraw(self, command: Command, *, reason: str) -> None:
+    def withdraw(self, command: Command, *, reason: str, actor: str) -> bool:
         """Nothing was sent: a message waits before its event only."""
+        return True
 
     def ended(self, command: Command) -> bool:
         """A message waits for nothing but its gate."""
@@ -82,6 +83,7 @@ class MailAdapter:
 def register() -> None:
     """Called when the application starts."""
     adapter_register(_ADAPTER)
+    on_turned(_let_go)
     type_declare(TO_SEND)
     subscribe("messages", [TO_SEND], message_deliver)
 
@@ -112,9 +114,11 @@ def message_send(
 
 
 def message_deliver(event: Event) -> None:
-    """Send one message that has not been sent. Raises MessageNotTakenError; the bus calls again."""
-    found = OutgoingMessage.objects.filter(pk=event.entity_id, sent_at__isnull=True).first()
-    if found is None:
+    """Send one message that has not been sent; what the kill switch stops waits until it is turned off.
+    Raises MessageNotTakenError; the bus calls again."""
+    unsent = OutgoingMessage.objects.filter(pk=event.entity_id, sent_at__isnull=True)
+    found = unsent.select_related("command").first()
+    if found is None or _is_stopped(found.command):
         return
     mail = EmailMessage(
         subject=found.subject,
@@ -127,6 +131,29 @@ def message_deliver(event: Event) -> None:
     except (OSError, ValueError) as error:
         raise MessageNotTakenError(type(error).__name__) from error
     OutgoingMessage.objects.filter(pk=found.pk).update(sent_at=clock.now())
+
+
+def _is_stopped(command: Command) -> bool:
+    """Whether the switch was turned on since the message was given to the bus; one given while it was on was
+    passed by a person."""
+    turn = stops().turn(command.team_id)
+    return turn is not None and command.executed_at is not None and turn.at > command.executed_at
+
+
+def _let_go(turn: KillSwitch) -> None:
+    """What the switch has stopped on the bus is due again, in the commit that turns it off."""
+    unsent = OutgoingMessage.objects.filter(sent_at__isnull=True, command__executed_at__isnull=False)
+    if turn.on:
+        return
+    if turn.team_id is not None:
+        unsent = unsent.filter(command__team_id=turn.team_id)
+    for message in unsent.values_list("pk", flat=True):
+        _due(message)
+
+
+def _due(message: uuid.UUID | str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("select fd_message_due(%s, %s)", [message, clock.now()])
 
 
 _ADAPTER = MailAdapter()

@@ -118,12 +118,14 @@ class KillSwitch(models.Model):
     actor = models.CharField(max_length=80, editable=False)
     request = models.CharField(max_length=64, blank=True, editable=False)
     at = models.DateTimeField(default=timezone.now, editable=False)
+    # Numbered by the database, so that the latest turn is the latest whatever the hosts' clocks say.
+    turn = models.BigIntegerField(db_default=0, editable=False)
 
     class Meta:
-        ordering = ["-id"]
+        ordering = ["-turn"]
         verbose_name_plural = "kill switch"
         permissions = [("turn_kill_switch", "May stop commands, and let them go on")]
-        indexes = [models.Index(fields=["team", "-id"], name="kill_switch_latest")]
+        indexes = [models.Index(fields=["team", "-turn"], name="kill_switch_latest")]
 
     def __str__(self) -> str:
         return f"{self.team or 'all teams'}: {'on' if self.on else 'off'}"

@@ -14,9 +14,10 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from tasks_app import clock
+from tasks_app.approvals.kinds import EffectRefusedNowError
 from tasks_app.canonical import canonical_digest
 from tasks_app.commands.adapters import adapter_of
-from tasks_app.commands.boundary import effect_allowed, is_repeated
+from tasks_app.commands.boundary import effect_allowed, effect_held, is_repeated
 from tasks_app.commands.decisions import Code, decided
 from tasks_app.commands.executing import execute_now
 from tasks_app.commands.gates import gates_closed
@@ -37,7 +38,7 @@ class IdempotencyKeyConflictError(Exception):
     code = IDEMPOTENCY_KEY_CONFLICT
 
 
-class CommandRefusedError(Exception):
+class CommandRefusedError(EffectRefusedNowError):
     """A person refused the command at its gate, or withdrew it; the text says why. It stays refused."""
 
 
@@ -108,6 +109,23 @@ def command_pass(*, command_id: uuid.UUID, repeated: bool) -> bool | None:
     return True
 
 
+@transaction.atomic
+def command_let_pass(*, key: str, repeated: bool) -> bool | None:
+    """Whether people let a command pass every gate that is closed to it now: that is used up, as by
+    `command_pass`. None: somebody is deciding about it at this moment. Nobody is asked here."""
+    found = Command.objects.filter(key=key).exclude(overrides=[])
+    if not found.exists():
+        return False
+    rows = found.select_related("seller", "team")
+    command = rows.select_for_update(of=("self",), no_key=True, skip_locked=True).first()
+    if command is None:
+        return None
+    if gates_closed(command, repeated=repeated):
+        return False
+    gate_passed(command)
+    return True
+
+
 def command_locked(**which: Any) -> Command:
     """A command, held still until the caller's commit. Raises Command.DoesNotExist."""
     found = Command.objects.select_related("seller", "team").select_for_update(of=("self",), no_key=True)
@@ -128,6 +146,7 @@ def _recorded(key: str, wanted: Wanted, actor: Who) -> Command:
 
 
 def _new(key: str, wanted: Wanted, actor: Who) -> Command:
+    effect_held()
     command = Command(
         key=key,
         kind=wanted.kind,

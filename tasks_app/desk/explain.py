@@ -215,6 +215,12 @@ def explain_entity(entity: str, row: Any, viewer: User) -> Explanation:
     )
 
 
+def movers_words(movers: Sequence[Mover]) -> str:
+    """Who can move it and how, for a notice or a page: by their roles, and by name where more than the right
+    decides who can."""
+    return "; ".join(f"{_for_anybody(mover)}: {mover.does}" for mover in movers)
+
+
 def page_link(name: str) -> Callable[[Any], str]:
     """The address of a row's page in the admin, by the page's name (orders_deal)."""
     return lambda row: reverse(f"admin:{name}_change", args=[row.pk])
@@ -261,6 +267,12 @@ def _who(mover: Mover, holders: Mapping[uuid.UUID, Holder]) -> Who:
     names = [holder.name for holder in holders.values()] if mover.people is None else mover.people
     roles = list(mover.roles) or roles_with(mover.right)
     return Who(who=_named(names, roles), does=mover.does, people=tuple(names[:_NAMED]), roles=tuple(roles))
+
+
+def _for_anybody(mover: Mover) -> str:
+    if mover.people is None and not mover.who:
+        return " or ".join(mover.roles or roles_with(mover.right))
+    return _who(mover, {}).who
 
 
 def _named(names: Sequence[str], roles: Sequence[str]) -> str:

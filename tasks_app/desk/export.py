@@ -13,6 +13,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 from django.utils.html import strip_tags
+from django.utils.safestring import SafeString
 
 _AT_ONCE = 500  # rows read and named together
 # A cell that a spreadsheet would take for a formula, full-width signs among them.
@@ -24,11 +25,12 @@ _SECOND_LINE = re.compile(r"<small\b|<br\b|<div\b|</p>|</li>", re.IGNORECASE)
 @dataclass(frozen=True, kw_only=True)
 class Export:
     """A list as CSV. `cells` answers what each of some rows (at most 500) shows, a text for each of
-    `columns`."""
+    `columns`. `joined` puts among the rows what stands in the same list and in no table of theirs."""
 
     columns: Sequence[str]
     rows: QuerySet[Any]
     cells: Callable[[list[Any]], Iterable[Sequence[str]]]
+    joined: Callable[[Iterator[Any]], Iterator[Any]] = iter
 
 
 def export_lines(export: Export, *, most: int) -> Iterator[str]:
@@ -36,7 +38,8 @@ def export_lines(export: Export, *, most: int) -> Iterator[str]:
     that there are more."""
     write: Callable[[Iterable[str]], str] = csv.writer(Echo()).writerow
     yield write(map(csv_cell, export.columns))
-    left = iter(export.rows[: most + 1].iterator(chunk_size=_AT_ONCE))
+    found = export.joined(export.rows[: most + 1].iterator(chunk_size=_AT_ONCE))
+    left = islice(found, most + 1)
     told = 0
     while some := list(islice(left, _AT_ONCE)):
         shown = some[: most - told]
@@ -48,10 +51,16 @@ def export_lines(export: Export, *, most: int) -> Iterator[str]:
 
 
 def plain(shown: object) -> str:
-    """What a cell shows, without tags: a second line follows a comma; nothing for a dash."""
-    marked = _SECOND_LINE.sub(lambda found: f", {found[0]}", _CURRENCY.sub(r"\g<0> ", str(shown)))
-    text = " ".join(html.unescape(strip_tags(marked)).split()).removeprefix(", ")
+    """What a cell shows: of markup the words, a second line after a comma; a text as it is, angle brackets
+    and all; nothing for a dash."""
+    words = _words(shown) if isinstance(shown, SafeString) else str(shown)
+    text = " ".join(words.split()).removeprefix(", ")
     return "" if text in ("–", "-", "None") else text
+
+
+def _words(markup: str) -> str:
+    marked = _SECOND_LINE.sub(lambda found: f", {found[0]}", _CURRENCY.sub(r"\g<0> ", markup))
+    return html.unescape(strip_tags(marked))
 
 
 def csv_cell(value: object) -> str:

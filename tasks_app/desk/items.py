@@ -45,6 +45,11 @@ def lowered(sentence: str) -> str:
     return f"{sentence[:1].lower()}{sentence[1:]}"
 
 
+def raised(words: str) -> str:
+    """Words as they begin a sentence."""
+    return f"{words[:1].upper()}{words[1:]}"
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """1 deal, 2 deals."""
     return f"{count} {one if count == 1 else many or one + 's'}"

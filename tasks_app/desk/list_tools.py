@@ -10,12 +10,14 @@ from datetime import tzinfo
 from typing import Any, ClassVar, cast
 from urllib.parse import urlencode
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
+from django.db import transaction
 from django.http import (
     Http404,
     HttpRequest,
@@ -29,7 +31,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 
-from tasks_app import clock
+from tasks_app import clock, days
+from tasks_app.desk.drawn import DrawnForm
 from tasks_app.desk.export import Export, beside, export_lines
 from tasks_app.desk.saved import (
     SavedFilter,
@@ -37,13 +40,16 @@ from tasks_app.desk.saved import (
     query_pairs,
     saved_filter_change,
     saved_filter_delete,
+    saved_filter_held,
     saved_filter_save,
     saved_filters_of,
 )
+from tasks_app.people.lockout import address_of
 from tasks_app.people.models import Team, User
 from tasks_app.people.scope import teams_of
-from tasks_app.people.security import Kind, address_of, security_record
+from tasks_app.people.security import Kind, security_record
 
+_QUERY = 4000  # characters of an address that are read
 UNFILTERED = "?view="  # not the bare address: that is opened with one's own default
 _BOM = "\ufeff"  # by which spreadsheets know UTF-8
 
@@ -56,10 +62,27 @@ class Tools:
     filters: list[SavedFilter]
     query: str
     chosen: SavedFilter | None
-    owns: bool
+    own_form: SavedFilterForm | None  # of the chosen one, where it is the viewer's
     teams: list[Team]
     save_link: str
     export_link: str
+
+
+class SavedFilterForm(DrawnForm):
+    """One's own filter as the bar shows it; what its values may be is judged by who saves them."""
+
+    name = forms.CharField(required=False)
+    team = forms.CharField(required=False)
+    default = forms.BooleanField(required=False)
+
+    def __init__(self, kept: SavedFilter, said: QueryDict | None = None) -> None:
+        self._query = kept.query
+        shown = {"name": kept.name, "team": str(kept.team_id or ""), "default": kept.is_default}
+        super().__init__(said, initial=shown)
+
+    def drawn_values(self) -> dict[str, Any]:
+        """What it filters too, which goes with it when it is deleted."""
+        return {**super().drawn_values(), "query": self._query}
 
 
 class ListTools(ModelAdmin):
@@ -68,7 +91,7 @@ class ListTools(ModelAdmin):
 
     filter_keys: ClassVar[frozenset[str]] = frozenset({"view"})
 
-    def known_filters(self) -> frozenset[str]:
+    def known_filters(self, request: HttpRequest) -> frozenset[str]:
         """The keys of the address that filter or order this list."""
         return self.filter_keys
 
@@ -78,7 +101,7 @@ class ListTools(ModelAdmin):
 
     def filter_problem(self, request: HttpRequest, query: str) -> str:
         """Why a query is no filter of this list; empty: it is one."""
-        unknown = sorted({key for key, _ in query_pairs(query)} - self.known_filters())
+        unknown = sorted({key for key, _ in query_pairs(query)} - self.known_filters(request))
         return f"{', '.join(unknown)} is no filter of this list." if unknown else ""
 
     def get_urls(self) -> list[URLPattern]:
@@ -92,15 +115,17 @@ class ListTools(ModelAdmin):
 
     def tools(self, request: HttpRequest) -> Tools:
         """The bar above the list."""
-        user, query = cast(User, request.user), self._query(request)
+        user = cast(User, request.user)
+        query = self._query_of(request, request.META.get("QUERY_STRING", ""))
         filters = self._saved(request)
         chosen = next((one for one in filters if query and one.pairs == query_pairs(query)), None)
+        owns = chosen is not None and chosen.owner_id == user.pk
         return Tools(
             page=self.opts.label_lower,
             filters=filters,
             query=query,
             chosen=chosen,
-            owns=chosen is not None and chosen.owner_id == user.pk,
+            own_form=SavedFilterForm(chosen) if chosen is not None and owns else None,
             teams=list(teams_of(user)[:50]),
             save_link=reverse(f"admin:{self._named}_filters"),
             export_link=f"{reverse(f'admin:{self._named}_export')}?{query}",
@@ -112,7 +137,8 @@ class ListTools(ModelAdmin):
             return ""
         mine = (one for one in self._saved(request) if one.owner_id == request.user.pk and one.is_default)
         default = next(mine, None)
-        return f"?{default.query}" if default else ""
+        query = self._query_of(request, default.query) if default else ""
+        return f"?{query}" if query else ""
 
     def export_view(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         """The list as CSV; put on record before its first row leaves."""
@@ -120,8 +146,9 @@ class ListTools(ModelAdmin):
             return HttpResponseNotAllowed(["GET"])
         if not self.has_view_permission(request):
             raise PermissionDenied
-        query = self._query(request)
-        export = None if self.filter_problem(request, query) else self.export_of(asked_with(request, query))
+        asked = request.META.get("QUERY_STRING", "")[:_QUERY]
+        query = self._query_of(request, asked)
+        export = None if self.filter_problem(request, asked) else self.export_of(asked_with(request, query))
         if export is None:
             raise Http404
         user = cast(User, request.user)
@@ -137,7 +164,7 @@ class ListTools(ModelAdmin):
             beside(lines) if isinstance(request, ASGIRequest) else lines,
             content_type="text/csv; charset=utf-8",
         )
-        name = f"{self.opts.model_name}-{timezone.localtime(clock.now()):%Y-%m-%d-%H%M}.csv"
+        name = f"{self.opts.model_name}-{days.local(clock.now()):%Y-%m-%d-%H%M}.csv"
         answer["Content-Disposition"] = f'attachment; filename="{name}"'
         answer["Cache-Control"] = "private, no-store"
         return answer
@@ -148,7 +175,7 @@ class ListTools(ModelAdmin):
             return HttpResponseNotAllowed(["POST"])
         if not self.has_view_permission(request):
             raise PermissionDenied
-        back = self._query_of(request.POST.get("query", ""))
+        back = self._query_of(request, request.POST.get("query", ""))
         try:
             told, query = self._act(request, back)
         except SavedFilterRefusedError as error:
@@ -162,19 +189,8 @@ class ListTools(ModelAdmin):
     def _act(self, request: HttpRequest, query: str) -> tuple[str, str]:
         """What was done, and the filter to go on with. Raises SavedFilterRefusedError."""
         user, said = cast(User, request.user), request.POST
-        if said.get("act") == "delete":
-            gone = saved_filter_delete(user=user, filter_id=_uuid(said.get("id", "")))
-            return f"{gone.name} is deleted.", ""
-        team, default = _team(user, said.get("team", "")), "default" in said
-        if said.get("act") == "change":
-            kept = saved_filter_change(
-                user=user,
-                filter_id=_uuid(said.get("id", "")),
-                name=said.get("name", ""),
-                team=team,
-                default=default,
-            )
-            return f"{kept.name} is saved.", kept.query
+        if said.get("act") in ("change", "delete"):
+            return _act_on_own(user, said)
         problem = self.filter_problem(request, said.get("query", ""))
         if problem:
             raise SavedFilterRefusedError(problem)
@@ -183,18 +199,15 @@ class ListTools(ModelAdmin):
             page=self.opts.label_lower,
             name=said.get("name", ""),
             query=query,
-            team=team,
-            default=default,
+            team=_team(user, said.get("team", "")),
+            default="default" in said,
         )
         return f"{kept.name} is saved.", kept.query
 
-    def _query(self, request: HttpRequest) -> str:
-        return self._query_of(request.META.get("QUERY_STRING", ""))
-
-    def _query_of(self, query: str) -> str:
+    def _query_of(self, request: HttpRequest, query: str) -> str:
         """The part of an address that filters this list, in one order."""
-        known = self.known_filters()
-        return urlencode([pair for pair in query_pairs(query[:4000]) if pair[0] in known])
+        known = self.known_filters(request)
+        return urlencode([pair for pair in query_pairs(query[:_QUERY]) if pair[0] in known])
 
     def _saved(self, request: HttpRequest) -> list[SavedFilter]:
         kept: list[SavedFilter] | None = getattr(request, "_saved_filters", None)
@@ -206,6 +219,28 @@ class ListTools(ModelAdmin):
     @property
     def _named(self) -> str:
         return f"{self.opts.app_label}_{self.opts.model_name}"
+
+
+def _act_on_own(user: User, said: QueryDict) -> tuple[str, str]:
+    """Change or delete one that is still what its form was drawn from. Raises SavedFilterRefusedError."""
+    with transaction.atomic():
+        kept = saved_filter_held(user=user, filter_id=_uuid(said.get("id", "")))
+        form = SavedFilterForm(kept, said)
+        if not form.is_valid():
+            raise SavedFilterRefusedError(
+                " ".join(str(one) for found in form.errors.values() for one in found)
+            )
+        if said.get("act") == "delete":
+            saved_filter_delete(user=user, filter_id=kept.pk)
+            return f"{kept.name} is deleted.", ""
+        changed = saved_filter_change(
+            user=user,
+            filter_id=kept.pk,
+            name=form.cleaned_data["name"],
+            team=_team(user, form.cleaned_data["team"]),
+            default=form.cleaned_data["default"],
+        )
+    return f"{changed.name} is saved.", changed.query
 
 
 def asked_with(request: HttpRequest, query: str) -> HttpRequest:

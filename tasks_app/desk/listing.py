@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from django.contrib import messages
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.utils import display_for_field, label_for_field, lookup_field
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.views import ChangeList
 
 from tasks_app.desk.export import Export, plain
 from tasks_app.desk.list_tools import UNFILTERED, lookup_problem
 from tasks_app.desk.page import Page
-from tasks_app.paging import KeyedList, ListPaginator
+from tasks_app.paging import KeyedList, ListPaginator, lookups_offered
 
 VIEW = "view"
 
@@ -48,6 +50,7 @@ class ListPage(Page):
     subhead: ClassVar[str] = ""
     views: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {}
     list_before_template = "desk/list_head.html"
+    adds_above = False  # the form that adds a row is above the list
     list_fullwidth = True
     list_per_page = 50
     show_full_result_count = False
@@ -68,10 +71,9 @@ class ListPage(Page):
             for value, (title, _) in self.views.items()
         ]
 
-    def known_filters(self) -> frozenset[str]:
+    def known_filters(self, request: HttpRequest) -> frozenset[str]:
         """The saved view, the search, the order, and what the filters at the side add to the address."""
-        lookups = (f"{name}__{way}" for name in self.list_filter for way in ("exact", "id__exact", "isnull"))
-        return frozenset({VIEW, "q", "o", *self.filter_keys, *lookups})
+        return frozenset({VIEW, "q", "o", *self.filter_keys, *lookups_offered(self, request)})
 
     def filter_problem(self, request: HttpRequest, query: str) -> str:
         return super().filter_problem(request, query) or lookup_problem(self, request, query)
@@ -98,7 +100,11 @@ class ListPage(Page):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         extra = {"head": self.head, "subhead": self.subhead, "segments": self.segments(request)}
-        return super().changelist_view(request, {**extra, **(extra_context or {})})
+        try:
+            return super().changelist_view(request, {**extra, **(extra_context or {})})
+        except DisallowedModelAdminLookup as error:
+            messages.error(request, str(error)[:300])
+            return HttpResponseRedirect(UNFILTERED)
 
 
 def named(row: Model, name: str) -> str:

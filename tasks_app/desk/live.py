@@ -22,24 +22,25 @@ _pages: dict[str, Signs] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Followed:
-    """An open page, as Django tells what keeps its connection open: whose, of which kind, about what, and the
-    sign it was told of."""
+    """An open page, as Django tells what keeps its connection open: whose and by which proof
+    (people/access.py), of which kind, about what, and the sign it was told of."""
 
     user: str
+    proof: str
     page: str
     entity_id: uuid.UUID
     sign: str
 
     def header(self) -> str:
-        return f"{_PAGE} {self.user} {self.page} {self.entity_id} {self.sign}"
+        return f"{_PAGE} {self.user} {self.proof} {self.page} {self.entity_id} {self.sign}"
 
     @classmethod
     def read(cls, header: str) -> Followed | None:
         """What `header` wrote; None for another's header."""
         if not header.startswith(f"{_PAGE} "):
             return None
-        _, user, page, entity_id, sign = header.split(" ")
-        return cls(user=user, page=page, entity_id=uuid.UUID(entity_id), sign=sign)
+        _, user, proof, page, entity_id, sign = header.split(" ")
+        return cls(user=user, proof=proof, page=page, entity_id=uuid.UUID(entity_id), sign=sign)
 
 
 def page_register(page: str, signs: Signs) -> None:

@@ -13,6 +13,7 @@ from django.urls import URLPattern, path, reverse
 
 from tasks_app.desk.live import HEADER, RETRY, Followed, sign_of, sign_told
 from tasks_app.desk.page import Page, explain_link, viewer
+from tasks_app.people.access import proof_of
 
 
 class LivePage(Page):
@@ -58,7 +59,13 @@ class LivePage(Page):
         nothing keeps the connection open, the browser comes again."""
         self._seen(request, pk)
         sign = sign_of(self.live_page, pk)
-        going = Followed(user=str(viewer(request).pk), page=self.live_page, entity_id=pk, sign=sign)
+        going = Followed(
+            user=str(viewer(request).pk),
+            proof=proof_of(request),
+            page=self.live_page,
+            entity_id=pk,
+            sign=sign,
+        )
         headers = {
             HEADER: going.header(),
             "Cache-Control": "no-cache, no-transform",

@@ -16,7 +16,8 @@ from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django_q.models import Failure, OrmQ, Success
 from django_q.models import Schedule as QueueSchedule
 from knox.models import AuthToken
@@ -25,24 +26,28 @@ from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from tasks_app.desk.drawn import DrawnAdmin, DrawnForm
 from tasks_app.desk.listing import ListPage
+from tasks_app.people.access import access_end, access_of
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.agents import browser_of
+from tasks_app.people.lockout import address_of
 from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
 from tasks_app.people.rights import rights_changed, rights_of
 from tasks_app.people.second_factor import factor_remove
-from tasks_app.people.security import Kind, address_of, security_record
+from tasks_app.people.security import Kind, security_record
 from tasks_app.people.security_models import SecurityEvent
-from tasks_app.people.sessions import sessions_drop
+from tasks_app.people.sessions import sessions_of
 
 # Groups are what migrations make them; tokens are made where it is recorded; the queue and the lock-out are
 # libraries' own tables, which no role may touch.
 admin.site.unregister((Group, AuthToken, AccessAttempt, AccessLog, AccessFailureLog))
 admin.site.unregister((QueueSchedule, Success, Failure, OrmQ))
+_SURE = "sure"  # the form of an action, answered
 _CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
-class _Kept(ListPage):
+class _Kept(DrawnAdmin, ListPage):
     """Written by whoever has the right. Nothing is deleted: the trail, deals and campaigns refer to it."""
 
     team_path = None
@@ -62,12 +67,22 @@ class _Zoned(forms.ModelForm):
     time_zone = forms.ChoiceField(choices=_zones, widget=UnfoldAdminSelectWidget, initial="UTC")
 
 
-class _PersonForm(UserChangeForm, _Zoned):
-    pass
+class _PersonForm(DrawnForm, UserChangeForm, _Zoned):
+    """A person, with the teams below."""
+
+    def drawn_values(self) -> dict[str, Any]:
+        """The teams too: they are sent with it."""
+        return {**super().drawn_values(), "teams": sorted(_seats(self.instance))}
 
 
 class _NewPersonForm(UserCreationForm, _Zoned):
     pass
+
+
+def _seats(user: User) -> Iterator[str]:
+    for seat in Membership.objects.filter(user=user).prefetch_related("advertisers"):
+        named = sorted(str(advertiser.pk) for advertiser in seat.advertisers.all())
+        yield f"{seat.pk} {seat.team_id} {seat.every_advertiser} {named}"
 
 
 class _MembershipForm(forms.ModelForm):
@@ -108,6 +123,7 @@ class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own optio
     head = "People"
     subhead = "Logins of people and service accounts: a role says what they may do, a team what they see"
     form, add_form, change_password_form = _PersonForm, _NewPersonForm, AdminPasswordChangeForm
+    change_user_password_template = "desk/person_password.html"  # noqa: S105 (a template)
     list_display = ("username", "show_name", "show_roles", "show_teams", "show_kind", "show_access")
     list_filter = ("is_active", "is_service", "groups", "teams")
     search_fields = ("username", "first_name", "last_name", "email")
@@ -156,11 +172,40 @@ class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own optio
         )
 
     @action(description="Sign out everywhere")
-    def end_sessions(self, request: HttpRequest, people: QuerySet[User]) -> None:
-        for person in self._changeable(request, people):
-            ended = sessions_drop(user=person)
-            _record(request, Kind.SESSIONS_ENDED, person.username, {"ended": ended})
+    def end_sessions(self, request: HttpRequest, people: QuerySet[User]) -> HttpResponse | None:
+        """Asks first, with everything that would open still; then ends sessions, and that too unless told
+        otherwise."""
+        chosen = self._changeable(request, people)
+        if _SURE not in request.POST:
+            asked = [(person, sessions_of(person).count(), access_of(person)) for person in chosen]
+            return self.page(request, "desk/people_end.html", asked=asked, title="Sign out everywhere")
+        for person in chosen:
+            self._end(request, person, revoke="revoke" in request.POST)
         messages.success(request, "They are signed out.")
+        return None
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        """A password that an administrator sets ends what was signed in by the old one, and, unless told
+        otherwise, what opens without a password."""
+        before = User.objects.filter(pk=id).first()
+        answer = super().user_change_password(request, id, form_url)
+        if isinstance(answer, TemplateResponse) and before is not None:
+            data = cast(dict[str, Any], answer.context_data)
+            data["accesses"] = access_of(before)
+        elif before is not None and request.method == "POST":
+            person = User.objects.get(pk=before.pk)
+            if person.password != before.password:
+                self._end(request, person, revoke="revoke" in request.POST)
+        return answer
+
+    def _end(self, request: HttpRequest, person: User, *, revoke: bool) -> None:
+        access_end(
+            user=person,
+            by=cast(User, request.user),
+            address=address_of(request),
+            revoke=revoke,
+            but_session=request.session.session_key if person == request.user else None,
+        )
 
     @action(description="Reset second factor")
     def reset_factor(self, request: HttpRequest, people: QuerySet[User]) -> None:
@@ -215,9 +260,14 @@ class _Recorded(_Kept):
             _record(request, self.recorded_as, str(obj), {"changes": fields})
 
 
+class _TeamForm(DrawnForm, forms.ModelForm):
+    pass
+
+
 @admin.register(Team)
 class TeamAdmin(_Recorded):
     recorded_as = Kind.TEAM_CHANGED
+    form = _TeamForm
     head = "Teams"
     subhead = "Each sees its own advertisers, campaigns and deals, and nobody else’s"
     list_display = ("name", "show_people", "show_advertisers")
@@ -239,7 +289,7 @@ class TeamAdmin(_Recorded):
         return int(vars(team)["many_advertisers"])
 
 
-class _AdvertiserForm(forms.ModelForm):
+class _AdvertiserForm(DrawnForm, forms.ModelForm):
     """An advertiser, its categories written with commas between."""
 
     policy_categories = forms.CharField(

@@ -6,7 +6,7 @@ import uuid
 from urllib.parse import parse_qsl
 
 from django.db import IntegrityError, models, transaction
-from django.db.models import Q
+from django.db.models import Case, Q, When
 from django.utils import timezone
 
 from tasks_app.ids import new_id
@@ -62,10 +62,11 @@ def query_pairs(query: str) -> list[tuple[str, str]]:
 
 
 def saved_filters_of(viewer: User, page: str) -> list[SavedFilter]:
-    """The viewer's own on one list, and those shared with their teams."""
-    shared = Q(team__in=teams_of(viewer))
-    rows = SavedFilter.objects.filter(Q(owner=viewer) | shared, page=page)
-    return list(rows.select_related("owner", "team")[: 4 * MOST])
+    """The viewer's own on one list, and of those shared with their teams as many as a page shows; by name."""
+    rows = SavedFilter.objects.filter(Q(owner=viewer) | Q(team__in=teams_of(viewer)), page=page)
+    own_first = rows.order_by(Case(When(owner=viewer, then=0), default=1), "name", "id")
+    found = own_first.select_related("owner", "team")[: 4 * MOST]
+    return sorted(found, key=lambda one: (one.name, one.id))
 
 
 def saved_filter_save(
@@ -93,6 +94,14 @@ def saved_filter_save(
     return kept
 
 
+def saved_filter_held(*, user: User, filter_id: uuid.UUID) -> SavedFilter:
+    """One's own filter, as it stays until the transaction ends. Raises SavedFilterRefusedError."""
+    kept = _owned(user).filter(pk=filter_id).first()
+    if kept is None:
+        raise SavedFilterRefusedError("There is no such filter of yours.")
+    return kept
+
+
 def saved_filter_change(
     *, user: User, filter_id: uuid.UUID, name: str, team: Team | None, default: bool
 ) -> SavedFilter:
@@ -101,7 +110,7 @@ def saved_filter_change(
     called = _name(name)
     try:
         with transaction.atomic():
-            kept = _own(user, filter_id)
+            kept = saved_filter_held(user=user, filter_id=filter_id)
             if default:
                 _owned(user).filter(page=kept.page).exclude(pk=kept.pk).update(is_default=False)
             kept.name, kept.team, kept.is_default = called, _shared_with(user, team), default
@@ -114,7 +123,7 @@ def saved_filter_change(
 def saved_filter_delete(*, user: User, filter_id: uuid.UUID) -> SavedFilter:
     """Delete one's own filter; answers what it was. Raises SavedFilterRefusedError."""
     with transaction.atomic():
-        kept = _own(user, filter_id)
+        kept = saved_filter_held(user=user, filter_id=filter_id)
         SavedFilter.objects.filter(pk=kept.pk).delete()
     return kept
 
@@ -123,13 +132,6 @@ def _owned(user: User) -> models.QuerySet[SavedFilter]:
     # Whoever saves holds their own row, so that two at once neither exceed the limit nor share the default.
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     return SavedFilter.objects.filter(owner=user)
-
-
-def _own(user: User, filter_id: uuid.UUID) -> SavedFilter:
-    kept = _owned(user).filter(pk=filter_id).first()
-    if kept is None:
-        raise SavedFilterRefusedError("There is no such filter of yours.")
-    return kept
 
 
 def _name(name: str) -> str:

@@ -1,17 +1,19 @@
 """Sellers' terms in words: rate bases, forecasts, cancellation, measurement, targeting.
 
 Source: AdCP core/pricing-option, core/delivery-forecast, core/cancellation-policy, core/measurement-terms.
-Everything here comes from a seller and is shown as stated; what cannot be read is left out.
+Everything here comes from a seller: what can be read is put into words, a number that cannot is shown as
+stated, and what is not of the expected shape is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tasks_app.desk.text import DASH, SPACE, amount, number
+from tasks_app import days
+from tasks_app.desk.text import DASH, SPACE, amount, number, number_stated, stated
 from tasks_app.money import decimal_of
 
 _BASES = {"flat_rate": "flat rate", "revenue_share": "revenue share", "time": "per time"}
@@ -29,7 +31,7 @@ _PARTIES = {
     "agent": "the buying agent",
     "advertiser": "the advertiser",
 }
-_SECONDS = {"hour": 3600, "day": 86_400, "week": 604_800}
+SECONDS = {"hour": 3600, "day": 86_400, "week": 604_800}
 _LONGEST_NOTICE = 1000  # of any unit; what is stated beyond it cannot be meant
 _METRICS = {"grps": "rating points", "completed_views": "completed views"}
 
@@ -46,31 +48,28 @@ def units_word(model: str) -> str:
     return _UNITS.get(model, "")
 
 
-def forecast(stated: Mapping[str, Any], budget: Decimal | None, currency: str) -> str:
+def forecast(told: Mapping[str, Any], budget: Decimal | None, currency: str) -> str:
     """The seller's own forecast nearest below the budget, as a range: 9,000 – 11,000 impressions for …"""
-    point = _point(stated.get("points"), budget)
+    point = _point(told.get("points"), budget)
     if point is None:
         return ""
     metrics = point.get("metrics")
-    told = metrics.items() if isinstance(metrics, Mapping) else ()
-    ranges = [_range(name, value) for name, value in told if name != "spend"]
+    each = metrics.items() if isinstance(metrics, Mapping) else ()
+    ranges = [_range(name, value) for name, value in each if name != "spend"]
     said = ", ".join(found for found in ranges if found)
-    spend = decimal_of(point.get("budget"))
-    if not said or spend is None:
-        return said
-    code = str(stated.get("currency") or currency)
-    return f"{said} for {code}{SPACE}{amount(spend, code)}"
+    spend = _spend(point.get("budget"), str(told.get("currency") or currency))
+    return f"{said} for {spend}" if said and spend else said
 
 
-def forecast_source(stated: Mapping[str, Any]) -> str:
+def forecast_source(told: Mapping[str, Any]) -> str:
     """modeled by the seller, source nielsen, P25-54."""
-    if not stated:
+    if not told:
         return "none stated"
-    parts = [f"{stated.get('method', 'no method stated')}, the seller’s own"]
-    if stated.get("measurement_source"):
-        parts.append(f"source {stated['measurement_source']}")
-    if stated.get("demographic"):
-        parts.append(str(stated["demographic"]))
+    parts = [f"{stated(told.get('method', 'no method stated'))}, the seller’s own"]
+    if told.get("measurement_source"):
+        parts.append(f"source {stated(told['measurement_source'])}")
+    if told.get("demographic"):
+        parts.append(stated(told["demographic"]))
     return ", ".join(parts)
 
 
@@ -84,7 +83,23 @@ def cancellation(policy: object, currency: str) -> str:
     return ", ".join(part for part in (said, due) if part)
 
 
-def notice_before_fee(policy: object) -> timedelta | None:
+def cancellation_fee(policy: object, currency: str) -> str:
+    """none; 25 % of what remains is due; empty where the seller states no fee."""
+    fee = policy.get("cancellation_fee") if isinstance(policy, Mapping) else None
+    if not isinstance(fee, Mapping):
+        return ""
+    said = _fee(fee, currency)
+    return "none" if said == "no fee" else said.removeprefix("else ").removeprefix("fee: ")
+
+
+def last_free(policy: object, start: datetime, zone: str) -> datetime | None:
+    """The last moment to cancel without a fee what begins at `start`, by the clocks of its flight's zone;
+    None where none is stated, or cancelling costs nothing."""
+    notice = _notice_before_fee(policy)
+    return days.before(start, notice, zone) if notice is not None else None
+
+
+def _notice_before_fee(policy: object) -> timedelta | None:
     """How long before the flight notice must be given so that no fee is due; None where none is stated, or
     cancelling costs nothing."""
     if not isinstance(policy, Mapping):
@@ -93,29 +108,30 @@ def notice_before_fee(policy: object) -> timedelta | None:
     if not isinstance(fee, Mapping) or fee.get("type") == "none" or not isinstance(stated, Mapping):
         return None
     interval, unit = decimal_of(stated.get("interval")), str(stated.get("unit", "")).rstrip("s")
-    seconds = _SECONDS.get(unit)
+    seconds = SECONDS.get(unit)
     if interval is None or seconds is None or not 0 <= interval <= _LONGEST_NOTICE:
         return None
     return timedelta(seconds=float(interval) * seconds)
 
 
-def measurement(stated: object) -> str:
+def measurement(told: object) -> str:
     """Billed by doubleverify.com, up to 10 % variance."""
-    billing = stated.get("billing_measurement") if isinstance(stated, Mapping) else None
+    billing = told.get("billing_measurement") if isinstance(told, Mapping) else None
     if not isinstance(billing, Mapping):
         return ""
     vendor = billing.get("vendor")
-    said = f"billed on {vendor['domain']}" if isinstance(vendor, Mapping) and vendor.get("domain") else ""
-    variance = decimal_of(billing.get("max_variance_percent"))
-    tolerated = f"up to {number(variance)}{SPACE}% variance" if variance is not None else ""
+    domain = stated(vendor.get("domain")) if isinstance(vendor, Mapping) else ""
+    variance = number_stated(billing.get("max_variance_percent"))
+    said = f"billed on {domain}" if domain else ""
+    tolerated = f"up to {variance}{SPACE}% variance" if variance else ""
     return ", ".join(part for part in (said, tolerated) if part)
 
 
-def makegood(stated: object) -> str:
+def makegood(told: object) -> str:
     """additional delivery or credit."""
-    policy = stated.get("makegood_policy") if isinstance(stated, Mapping) else None
+    policy = told.get("makegood_policy") if isinstance(told, Mapping) else None
     remedies = policy.get("available_remedies") if isinstance(policy, Mapping) else None
-    return " or ".join(_words(str(r)) for r in remedies) if isinstance(remedies, list) else ""
+    return " or ".join(_words(stated(r)) for r in remedies) if isinstance(remedies, list) else ""
 
 
 def targeting(overlay: object) -> str:
@@ -146,18 +162,17 @@ def once(said: Iterable[str]) -> str:
 
 def by_channel(said: Iterable[tuple[str, str]]) -> str:
     """(channel, statement) of each line: said once where all say the same, else each with its channel."""
-    stated = [(channel, words) for channel, words in said if words]
-    if len({words for _, words in stated}) == 1:
-        return stated[0][1]
-    return "; ".join(dict.fromkeys(f"{channel}: {words}" for channel, words in stated)) or DASH
+    each = [(channel, words) for channel, words in said if words]
+    if len({words for _, words in each}) == 1:
+        return each[0][1]
+    return "; ".join(dict.fromkeys(f"{channel}: {words}" for channel, words in each)) or DASH
 
 
 def _notice(notice: Mapping[str, Any]) -> str:
-    interval, unit = decimal_of(notice.get("interval")), str(notice.get("unit", ""))
-    if interval is None:
+    interval, unit = number_stated(notice.get("interval")), stated(notice.get("unit"))
+    if not interval:
         return ""
-    one = interval == 1
-    return f"{number(interval)}{SPACE}{unit.removesuffix('s')}{'’s' if one else 's’'} notice"
+    return f"{interval}{SPACE}{unit.removesuffix('s')}{'’s' if interval == '1' else 's’'} notice"
 
 
 def _fee(fee: Mapping[str, Any], currency: str) -> str:
@@ -170,7 +185,9 @@ def _fee(fee: Mapping[str, Any], currency: str) -> str:
         return "else all of it is due"
     if kind == "fixed_fee" and fixed is not None:
         return f"else {currency}{SPACE}{amount(fixed, currency)} is due"
-    return f"fee: {_words(str(kind))}"
+    told = ((fee.get("rate"), rate), (fee.get("amount"), fixed))
+    unread = [stated(given) for given, read in told if read is None and stated(given)]
+    return f"fee: {_words(stated(kind))}{''.join(f', stated as {one}' for one in unread)}"
 
 
 def _point(points: object, budget: Decimal | None) -> Mapping[str, Any] | None:
@@ -185,14 +202,21 @@ def _point(points: object, budget: Decimal | None) -> Mapping[str, Any] | None:
 def _range(name: str, value: object) -> str:
     if not isinstance(value, Mapping):
         return ""
-    low, mid, high = (decimal_of(value.get(key)) for key in ("low", "mid", "high"))
-    word = _METRICS.get(name, _words(name))
-    if low is not None and high is not None and low != high:
-        return f"{number(low)}{SPACE}{DASH}{SPACE}{number(high)} {word}"
-    exact = mid if low is None or high is None else low
-    if exact is None:
+    low, mid, high = (number_stated(value.get(key)) for key in ("low", "mid", "high"))
+    word = _METRICS.get(name, _words(stated(name)))
+    if low and high and low != high:
+        return f"{low}{SPACE}{DASH}{SPACE}{high} {word}"
+    one = low if low and high else mid
+    if not one:
         return ""
-    return f"{number(exact)} {word.removesuffix('s') if exact == 1 else word}"
+    return f"{one} {word.removesuffix('s') if one == '1' else word}"
+
+
+def _spend(budget: object, currency: str) -> str:
+    """The budget that a forecast is for, in whatever the seller calls its currency."""
+    spend = decimal_of(budget)
+    said = stated(budget) if spend is None else amount(spend, currency)
+    return f"{stated(currency)}{SPACE}{said}" if said else ""
 
 
 def _list(value: object) -> str:

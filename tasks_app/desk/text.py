@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.utils import timezone
 
-from tasks_app import clock
-from tasks_app.money import decimal_of, exponent
+from tasks_app import clock, days
+from tasks_app.money import decimal_of, exponent, is_currency
 
 SPACE = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
 _WRITABLE = 24  # digits; a seller may state 1e999999
+_LONGEST_STATED = 80
 _MOMENT = timedelta(seconds=0.1)
 DASH = "\N{EN DASH}"
 
@@ -37,8 +37,22 @@ def number(value: Any, places: int | None = None) -> str:
 
 
 def amount(value: Any, currency: str, places: int | None = None) -> str:
-    """An amount without its currency code; `places` None means the currency's own (2 for USD, 0 for JPY)."""
-    return number(value, exponent(currency) if places is None else places)
+    """An amount without its currency code; `places` None means the currency's own (2 for USD, 0 for JPY), as
+    many as it has in what is no currency."""
+    if places is None and is_currency(currency):
+        places = exponent(currency)
+    return number(value, places)
+
+
+def stated(value: Any) -> str:
+    """What a stranger wrote, as it stands: on one line, cut; empty for nothing."""
+    said = "" if value is None else " ".join(str(value).split())
+    return said if len(said) <= _LONGEST_STATED else f"{said[:_LONGEST_STATED]}…"
+
+
+def number_stated(value: Any) -> str:
+    """A stranger's number, and as it was stated where nobody can read it; empty for nothing."""
+    return stated(value) if decimal_of(value) is None else number(value)
 
 
 def amounts(pairs: Iterable[tuple[str, Decimal | None]]) -> list[tuple[str, Decimal]]:
@@ -74,14 +88,6 @@ def lasted(span: timedelta) -> str:
     return duration(span) if span >= _MOMENT else f"<{SPACE}{duration(_MOMENT)}"
 
 
-def zone_of(name: str) -> ZoneInfo:
-    """The zone of that name, UTC for one that nobody knows."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return ZoneInfo("UTC")
-
-
 def zone_name(name: str = "") -> str:
     """New York for America/New_York; without a name, the viewer's zone."""
     return (name or timezone.get_current_timezone_name()).rpartition("/")[2].replace("_", " ")
@@ -89,34 +95,62 @@ def zone_name(name: str = "") -> str:
 
 def day(at: datetime | None, zone: str = "") -> str:
     """Wed 18 Nov, with the year where it is not this one."""
-    if at is None:
-        return DASH
-    local = _local(at, zone)
-    year = f"{SPACE}{local.year}" if local.year != _local(clock.now(), zone).year else ""
-    return f"{local:%a}{SPACE}{local.day}{SPACE}{local:%b}{year}"
+    return DASH if at is None else weekday(days.day_of(at, zone))
+
+
+def weekday(said: date) -> str:
+    """Wed 18 Nov, with the year where it is not this one."""
+    year = f"{SPACE}{said.year}" if said.year != days.today().year else ""
+    return f"{said:%a}{SPACE}{said.day}{SPACE}{said:%b}{year}"
 
 
 def moment(at: datetime | None, zone: str = "") -> str:
     """Wed 18 Nov, 12:00 in the viewer's zone, or in `zone`."""
-    return DASH if at is None else f"{day(at, zone)}, {_local(at, zone):%H:%M}"
+    return DASH if at is None else f"{day(at, zone)}, {days.local(at, zone):%H:%M}"
+
+
+def moment_kept(at: datetime) -> str:
+    """Wed 18 Nov, 12:00 UTC: for texts that are kept, or read in several zones."""
+    return f"{moment(at, 'UTC')} UTC"
+
+
+def moment_there(at: datetime | None, zone: str) -> str:
+    """Wed 18 Nov, 12:00 New York: by the clocks of `zone`, which is named."""
+    return f"{moment(at, zone)} {zone_name(zone)}" if at is not None else DASH
+
+
+def moment_exact(at: datetime) -> str:
+    """Wed 18 Nov, 12:00:07 in the viewer's zone."""
+    return f"{day(at)}, {days.local(at):%H:%M:%S}"
+
+
+def moment_now() -> str:
+    """Tue 17 Nov 2026, 09:12 New York: the clock of the viewer's zone."""
+    local = days.local(clock.now())
+    return f"{local:%a} {local.day} {local:%b} {local.year}, {local:%H:%M} {zone_name()}"
+
+
+def hour(at: datetime, zone: str = "") -> str:
+    """12:00 in the viewer's zone; 12:00 New York in `zone`, where that is another."""
+    elsewhere = zone not in ("", timezone.get_current_timezone_name())
+    return f"{days.local(at, zone):%H:%M}{f' {zone_name(zone)}' if elsewhere else ''}"
 
 
 def moment_short(at: datetime | None) -> str:
     """12:00 today, tomorrow 12:00 or yesterday 12:00, Wed 18 Nov, 12:00 else; in the viewer's zone."""
     if at is None:
         return DASH
-    local, today = timezone.localtime(at), timezone.localtime(clock.now()).date()
-    near = {0: "today", 1: "tomorrow", -1: "yesterday"}.get((local.date() - today).days)
-    return f"{near}{SPACE}{local:%H:%M}" if near else moment(at)
+    near = {0: "today", 1: "tomorrow", -1: "yesterday"}.get((days.day_of(at) - days.today()).days)
+    return f"{near}{SPACE}{days.local(at):%H:%M}" if near else moment(at)
 
 
 def flight(start: datetime | None, end: datetime | None, zone: str) -> str:
     """1 – 31 Dec 2026: [start, end) with the inclusive last day, in the flight's own zone."""
     if start is None or end is None:
         return DASH
-    first, last = _local(start, zone), _local(end - timedelta(microseconds=1), zone)
+    first, last = days.day_of(start, zone), days.last_day(end, zone)
     until = f"{last.day}{SPACE}{last:%b}{SPACE}{last.year}"
-    if first.date() == last.date():
+    if first == last:
         return until
     since = f"{first.day}"
     if (first.year, first.month) != (last.year, last.month):
@@ -144,12 +178,12 @@ def time_left(since: datetime, due: datetime, now: datetime | None = None) -> Ag
     """6 h 48 m left | 16:00."""
     now = now or clock.now()
     said = f"{duration(due - now)} {'over' if now >= due else 'left'}"
-    local = timezone.localtime(due)
-    days = (local.date() - timezone.localtime(now).date()).days
-    if abs(days) < 2:
+    local = days.local(due)
+    away = (days.day_of(due) - days.day_of(now)).days
+    if abs(away) < 2:
         right = f"{local:%H:%M}"
     else:
-        right = f"{local:%a}{SPACE}{local:%H:%M}" if abs(days) < 7 else day(due)
+        right = f"{local:%a}{SPACE}{local:%H:%M}" if abs(away) < 7 else day(due)
     return Age(said, right, _used(since, due, now))
 
 
@@ -174,7 +208,3 @@ def _used(since: datetime, due: datetime, now: datetime) -> int:
         return 100
     whole = (due - since).total_seconds()
     return max(0, min(99, round(100 * (now - since).total_seconds() / whole))) if whole > 0 else 99
-
-
-def _local(at: datetime, zone: str) -> datetime:
-    return at.astimezone(zone_of(zone)) if zone else timezone.localtime(at)

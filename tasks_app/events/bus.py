@@ -1,6 +1,6 @@
 """Subscribing to events: who wants which types, and what a subscriber is handed.
 
-Delivery is at least once, in order per entity (document 002 "event bus"; model.md "Waking without NOTIFY").
+Delivery is at least once, in order per entity (document 002 "event bus"; decision 0009).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tasks_app.lifecycle.declarations import ENTITIES, lifecycle
 from tasks_app.lifecycle.models import OutboxEvent
 
 ANY = "*"
+NOTED = "noted"  # what was recorded of an entity without its status
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 DedupId = tuple[str, UUID, int]
 
@@ -74,7 +75,8 @@ def type_declare(event_type: str) -> None:
 def subscribe(name: str, types: Collection[str], handler: Handler) -> None:
     """Deliver events of `types` ("deal.booked", "deal.*", "*") to `handler`; called in AppConfig.ready().
 
-    `name` is kept with the subscriber's position: renaming it begins anew. A new name begins with the first
+    `name` is kept with the subscriber's position: renaming it begins anew, and takes a migration that
+    deletes the row of the old name, for which events are kept otherwise. A new name begins with the first
     event that is not numbered yet. The handler is called outside a transaction, one event at a time; what it
     raises is retried; it bounds its own waits, for the subscriber's next events wait meanwhile.
     Raises ValueError for a name taken or malformed, and for a type that nobody declares.
@@ -120,4 +122,4 @@ def _declared(event_type: str) -> bool:
     entity, _, state = event_type.partition(".")
     if event_type == ANY or event_type in _other_types:
         return True
-    return entity in ENTITIES and (state == ANY or state in lifecycle(entity).states)
+    return entity in ENTITIES and (state in (ANY, NOTED) or state in lifecycle(entity).states)

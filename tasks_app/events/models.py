@@ -48,7 +48,7 @@ class EventDelivery(models.Model):
     position = models.BigIntegerField()
     entity_type = models.CharField(max_length=32)
     entity_id = models.UUIDField()
-    attempts = models.PositiveSmallIntegerField(default=0)
+    attempts = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField(null=True)
     gave_up_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)

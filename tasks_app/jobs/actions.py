@@ -12,14 +12,14 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
-
-from django.db.models import Q
 
 from tasks_app.commands.boundary import Acting, ActionKind, acting
 from tasks_app.commands.models import Command
 from tasks_app.commands.services import command_stands
 from tasks_app.jobs import claims
+from tasks_app.jobs.adoption import command_key, steps_before
 from tasks_app.jobs.models import Job, Step
 from tasks_app.operations.turns import sharing
 from tasks_app.tracing import caused_by
@@ -40,14 +40,11 @@ class Run:
     def purpose(self, what: str) -> str:
         """The key of an operation or command of this step. In a retried job it is that of the command which
         the step ran before, where its effect stands: it is not had twice. A read is made anew."""
-        return self._asked_before(what) or f"step:{self.step.pk}:{what}"
+        return self._asked_before(what) or command_key(self.step.pk, what)
 
     def _asked_before(self, what: str) -> str | None:
-        if self.step.lineage is None:
-            return None
-        chain = Q(pk=self.step.lineage) | Q(lineage=self.step.lineage)
-        earlier = Step.objects.filter(chain).exclude(pk=self.step.pk).values_list("pk", flat=True)
-        asked = Command.objects.filter(key__in=[f"step:{pk}:{what}" for pk in earlier]).order_by("-id")
+        earlier = list(steps_before(self.step).values_list("pk", flat=True))
+        asked = Command.objects.filter(key__in=[command_key(pk, what) for pk in earlier]).order_by("-id")
         return next((command.key for command in asked if command_stands(command)), None)
 
 
@@ -80,6 +77,14 @@ class WaitUntil:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaitForAccount:
+    """The step sleeps until the seller has decided about an account that is not active; then the action
+    runs again."""
+
+    account_id: uuid.UUID
+
+
+@dataclass(frozen=True, kw_only=True)
 class WaitForEvent:
     """The step sleeps until an event of this name and correlation is delivered to its team (`outside`); then
     the action runs again, with `Run.event`. Not come by `until`: the step fails, or goes on with
@@ -97,7 +102,7 @@ class WaitForEvent:
             raise ValueError(f"late is fail or continue, not {self.late!r}")
 
 
-Result = Done | WaitForOperation | WaitForApprovals | WaitUntil | WaitForEvent
+Result = Done | WaitForOperation | WaitForApprovals | WaitForAccount | WaitUntil | WaitForEvent
 Action = Callable[[Run], Result]
 
 
@@ -136,11 +141,16 @@ def action_perform(name: str, run: Run) -> Result:
     if name not in _actions:
         raise StepFailedError(f"there is no action {name!r}")
     action, kind = _actions[name]
-    now = Acting(action=name, kind=kind, repeated=kind == ActionKind.COMMAND and _is_repeated(run))
+    now = Acting(
+        action=name,
+        kind=kind,
+        repeated=kind == ActionKind.COMMAND and _is_repeated(run),
+        hold=partial(claims.attempt_hold, run.step),
+    )
     job = run.job
     with (
         acting(now),
-        sharing(job.subject_id or job.pk),
+        sharing(job.subject_id or job.pk, priority=run.step.priority),
         caused_by(request=job.request_id, team=job.team_id, user=job.requested_by),
     ):
         return action(run)

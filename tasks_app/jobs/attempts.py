@@ -9,6 +9,7 @@ import structlog
 from django.db import transaction
 
 from tasks_app.commands.boundary import EffectRefusedError
+from tasks_app.commands.services import IdempotencyKeyConflictError
 from tasks_app.jobs import claims, engine, events
 from tasks_app.jobs.actions import StepFailedError
 from tasks_app.jobs.models import STEP_ENDED, Step, StepStatus
@@ -17,6 +18,7 @@ from tasks_app.jobs.retries import Budget, decide
 from tasks_app.jobs.templates import TemplateFailedError
 
 log = structlog.get_logger(__name__)
+_ANOTHER = "It wants something other than what was ordered in its place before; nothing more is ordered"
 
 
 @contextmanager
@@ -28,6 +30,8 @@ def attempt(step: Step) -> Iterator[None]:
             yield
         except (StepFailedError, RecipeError, TemplateFailedError, EffectRefusedError) as error:
             engine.mark_failed(step=step, error=str(error))
+        except IdempotencyKeyConflictError as error:  # its inputs stay what they are: no try helps
+            engine.mark_failed(step=step, error=f"{_ANOTHER} ({error})")
         except Exception as error:  # an action may raise anything
             log.exception("step_failed", step=step.key)
             _retry_or_fail(step, f"{type(error).__name__}: {error}")
@@ -40,7 +44,7 @@ def refuse_exhausted(step: Step, spec: StepSpec) -> None:
     lost = claims.lost_attempts(step)
     decision = decide(attempts=step.failures + lost, failures=step.failures, budget=_budget(spec))
     if lost and not decision.again:
-        events.record(step.job, decision.code, step=step, payload={"lost": lost})
+        events.record(step.job, decision.code, step=step, payload={**decision.as_event(), "lost": lost})
         raise StepFailedError(f"{decision.code}: {lost} workers ended without a result")
 
 
@@ -59,7 +63,7 @@ def _retry_or_fail(step: Step, error: str) -> None:
         over=over,
     )
     if mine or over:
-        told = {"failures": failures, "error": error[:500]}
+        told = {**decision.as_event(), "error": error[:500]}
         events.record(step.job, decision.code, step=step, payload=told)
     if not mine:
         return

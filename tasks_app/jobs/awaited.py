@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tasks_app.approvals.models import Approval
+from tasks_app.commands.kill_switch import NO_STOPS, stops_shown
 from tasks_app.jobs.models import STEP_ENDED, WAITING, Job, Step, WorkflowEvent
 from tasks_app.jobs.waits import Awaited
 from tasks_app.operations.models import Operation
@@ -46,7 +47,7 @@ class Told:
 
 
 def awaited_by(steps: Iterable[Step]) -> Awaited:
-    """The rows that these steps wait for now, in at most three queries."""
+    """The rows that these steps wait for now, in at most four queries."""
     rows = list(steps)
     waits = [step.waiting_for for step in rows if step.waiting_for and step.status not in STEP_ENDED]
     operations = {wait["id"] for wait in waits if wait["type"] == "operation"}
@@ -61,6 +62,7 @@ def awaited_by(steps: Iterable[Step]) -> Awaited:
             for child in Job.objects.filter(parent_step__in=rows).defer("plan", "inputs", "outputs")
             if child.parent_step_id is not None
         },
+        stops=stops_shown() if operations or approvals else NO_STOPS,
     )
 
 

@@ -1,8 +1,8 @@
 """django-q2's broker on PostgreSQL: first come first served, taken in one statement, woken by what is put in.
 
 Any number of clusters take from the lanes they serve (SKIP LOCKED). NOTIFY is sent at enqueue only, never in
-the commits of the work itself (performance.md); one that is lost costs the second after which the queue is
-looked at.
+the commits of the work itself, which would wait for each other; one that is lost costs the second after which
+the queue is looked at.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from django.db import connections
 from django_q.brokers.orm import ORM
 from django_q.conf import Conf
 
+from tasks_app.database_connection import connection_checked
 from tasks_app.jobs.serving import Serving
 from tasks_app.lanes import queues_of
 
@@ -84,7 +85,7 @@ class PostgresBroker(ORM):
         return len(self._put(_PUT_UP_TO, task=task, wanted=wanted, enough=enough))
 
     def _put(self, statement: str, **which: Any) -> list[int]:
-        self.get_connection()  # outside a transaction a stale one is closed
+        connection_checked(Conf.ORM)
         connection = connections[Conf.ORM]
         told = {"key": self.list_key, "channel": _CHANNEL, "alone": not connection.in_atomic_block}
         with connection.cursor() as cursor:

@@ -1,12 +1,13 @@
 """Retrying or cancelling many jobs: a job of its own, which reports on each of them.
 
 What is done to each is judged when its turn comes, as the person who asked: their right, their teams and the
-job's state then, not those at the moment of asking.
+job's state then, not those at the moment of asking. Of a bulk job that is retried that is who retried it.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from tasks_app.jobs.endings import JobRefusedError, job_cancel
 from tasks_app.jobs.models import JOB_OPEN, Job, JobStatus
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.recipes import recipes_register
-from tasks_app.jobs.retrying import job_retry
+from tasks_app.jobs.retrying import RETRY_COLUMNS, job_retry, retries_sought, retry_refusals
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.refusals import refusal_of
@@ -51,11 +52,12 @@ class Found:
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
     """Jobs to steer: `ids` as they will be taken, newest first, `able` how many of them the act suits now,
-    and their team."""
+    their team, and their advertiser where it is one."""
 
     ids: tuple[uuid.UUID, ...]
     able: int
     team: Team
+    advertiser_id: uuid.UUID | None
 
 
 def bulk_chosen(
@@ -67,21 +69,26 @@ def bulk_chosen(
         raise JobRefusedError("Say what to do: retry or cancel.")
     if found is not None:
         # A nested job goes with the one it is part of.
-        rows = _suited(visible(found.rows, viewer).filter(parent_step=None), act).order_by("-id")
+        rows = _sought(visible(found.rows, viewer).filter(parent_step=None), act)
     else:
-        rows = visible(Job.objects.filter(pk__in=ids[: MOST + 1]), viewer).order_by("-id")
-    jobs = list(rows.values_list("pk", "team_id")[: MOST + 1])
-    if not jobs:
-        raise JobRefusedError(f"There is nothing to {act} among them.")
+        rows = visible(Job.objects.filter(pk__in=ids[: MOST + 1]), viewer)
+    jobs = list(rows.order_by("-id").only("team", "advertiser", *RETRY_COLUMNS)[: MOST + 1])
     if len(jobs) > MOST or len(ids) > MOST:
         raise JobRefusedError(f"More than {MOST:,} jobs: choose fewer at a time.")
-    teams = {team for _, team in jobs}
+    able = _suited(jobs, act)
+    jobs = able if found is not None else jobs
+    if not jobs:
+        raise JobRefusedError(f"There is nothing to {act} among them.")
+    teams, clients = {job.team_id for job in jobs}, {job.advertiser_id for job in jobs}
     if len(teams) > 1:
         raise JobRefusedError("They belong to more than one team: choose jobs of one team at a time.")
-    team = Team.objects.get(pk=teams.pop())
-    if found is not None:
-        return Chosen(ids=tuple(pk for pk, _ in jobs), able=len(jobs), team=team)
-    return Chosen(ids=tuple(dict.fromkeys(ids)), able=_suited(rows, act).count(), team=team)
+    taken = tuple(job.pk for job in jobs) if found is not None else tuple(dict.fromkeys(ids))
+    return Chosen(
+        ids=taken,
+        able=len(able),
+        team=Team.objects.get(pk=teams.pop()),
+        advertiser_id=clients.pop() if len(clients) == 1 else None,
+    )
 
 
 @transaction.atomic
@@ -116,7 +123,13 @@ def bulk_start(
         chosen = bulk_chosen(viewer=user, act=act, ids=ids, found=found)
         inputs = {**asked, "jobs": [str(pk) for pk in chosen.ids]}
         return job_start(
-            recipe=RECIPE, inputs=inputs, team=chosen.team, actor=user, subject_type=SUBJECT, subject_id=key
+            recipe=RECIPE,
+            inputs=inputs,
+            team=chosen.team,
+            actor=user,
+            subject_type=SUBJECT,
+            subject_id=key,
+            advertiser_id=chosen.advertiser_id,
         )
     if not asked.items() <= earlier.inputs.items():
         raise BulkConflictError("Something else was asked under this request id.")
@@ -133,7 +146,7 @@ def register() -> None:
 def steer_one(run: Run) -> Result:
     """One job of many. Inputs {job_id, act, reason}; outputs {job: reference, outcome: done or refused,
     note: in words}. A second run finds what the first has done."""
-    user = actor_user(run.job.requested_by)
+    user = actor_user(_asker(run.job))
     if user is None or not user.has_perm(STEER_JOB):
         raise StepFailedError("Who asked for it may not steer jobs any more.")
     act, reason = run.inputs["act"], f"{run.inputs['reason']} ({run.job.reference})"
@@ -156,25 +169,32 @@ def steer_one(run: Run) -> Result:
 
 
 def report(run: Run) -> Result:
-    """Inputs {asked: n, results: as above}; outputs {done, refused, failed: how many, words}."""
-    outcomes = [one["outcome"] for one in run.inputs["results"]]
-    done, refused = outcomes.count(DONE), outcomes.count(REFUSED)
-    failed = run.inputs["asked"] - done - refused
-    words = ", ".join(
-        f"{count:,} {word}"
-        for count, word in ((done, DONE), (refused, REFUSED), (failed, "failed"))
-        if count or word == DONE
-    )
-    return Done(outputs={"done": done, "refused": refused, "failed": failed, "words": words})
+    """Inputs {asked: n, results: as above, skipped: n}; outputs {done, refused, failed, skipped: how many,
+    words}."""
+    outcomes = Counter(one["outcome"] for one in run.inputs["results"])
+    told = {DONE: outcomes[DONE], REFUSED: outcomes[REFUSED], "skipped": run.inputs.get("skipped", 0)}
+    told["failed"] = run.inputs["asked"] - sum(told.values())
+    words = ", ".join(f"{count:,} {word}" for word, count in told.items() if count or word == DONE)
+    return Done(outputs={**told, "words": words})
 
 
-def _suited(rows: QuerySet[Job], act: str) -> QuerySet[Job]:
-    """Of `rows`, those that the act suits as they are now."""
+def _sought(rows: QuerySet[Job], act: str) -> QuerySet[Job]:
+    """Of `rows`, those among which is everything that the act suits."""
+    return rows.filter(status__in=JOB_OPEN) if act == "cancel" else retries_sought(rows)
+
+
+def _suited(jobs: Sequence[Job], act: str) -> list[Job]:
+    """Of `jobs`, those that the act suits as they are now."""
     if act == "cancel":
-        return rows.filter(status__in=JOB_OPEN)
-    return rows.filter(
-        status__in=(JobStatus.FAILED, JobStatus.EXPIRED), parent_step=None, retried_by__isnull=True
-    )
+        return [job for job in jobs if job.status in JOB_OPEN]
+    refused = retry_refusals(jobs)
+    return [job for job in jobs if job.pk not in refused]
+
+
+def _asker(job: Job) -> str:
+    """Who asked for it to be done: of a retried one who retried it. The actor of its first entry."""
+    born = AuditEntry.objects.filter(entity_type="job", entity_id=job.pk, seq=1)
+    return born.values_list("actor", flat=True).get()
 
 
 def _alone(key: uuid.UUID) -> None:

@@ -23,6 +23,7 @@ from tasks_app.jobs.models import Job
 from tasks_app.lifecycle.names import link_to
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_JOB
+from tasks_app.people.scope import visible
 
 SHOWN = 50
 _EFFECTS = {
@@ -94,7 +95,8 @@ class BulkPages(Page):
         except (JobRefusedError, JobFilterError) as error:
             messages.error(request, str(error))
             return redirect(reverse("admin:tasks_app_job_changelist"))
-        rows = Job.objects.filter(pk__in=chosen.ids[:SHOWN], team=chosen.team).order_by("-id")
+        named = Job.objects.filter(pk__in=chosen.ids[:SHOWN], team=chosen.team)
+        rows = visible(named, viewer(request)).order_by("-id")
         return self.page(
             request,
             "desk/jobs_bulk.html",

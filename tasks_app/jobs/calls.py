@@ -64,11 +64,11 @@ class Claim:
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
     """What to claim: of these lanes at most `many` steps, after the first one only as far as their actions
-    are among `short`. `trace`: the trace id of the claim."""
+    are among `together`. `trace`: the trace id of the claim."""
 
     lanes: tuple[str, ...]
     many: int = 1
-    short: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
     trace: str = field(default_factory=trace_id)
 
 
@@ -146,7 +146,7 @@ def steps_done(
 
 
 def _asked(wanted: Wanted) -> tuple[str, int, str]:
-    return _array(wanted.lanes), wanted.many, _array(wanted.short)
+    return _array(wanted.lanes), wanted.many, _array(wanted.together)
 
 
 def _claim(answer: dict[str, Any]) -> Claim:

@@ -4,64 +4,118 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
+import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import Q
 
 from tasks_app import clock
+from tasks_app.database_clock import database_in, database_moment, database_now
 from tasks_app.jobs import calls, engine, events
 from tasks_app.jobs.models import Lane, Step, WorkflowEvent
 from tasks_app.jobs.models import StepStatus as S
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.people.actors import SYSTEM
+from tasks_app.troubles.rows import connection_lost, each_row, held_back, troubled_until
+from tasks_app.troubles.works import work_on
 
 ALL = tuple(Lane.values)
+
+
+class OvertakenError(Exception):
+    """The attempt is its step's no more: that was ended, or another worker has it."""
+
+
+_WORK = work_on("steps_claimed", "step")
+log = structlog.get_logger(__name__)
 
 
 def claim_steps(wanted: calls.Wanted, *, claim: calls.Claim | None = None) -> list[Step]:
     """Take the next ready steps, and have their jobs run. `claim`: what was taken with a completion."""
     taken = pop_ready(wanted, claim=claim)
-    for one in taken:
-        if not one.running:
-            engine.mark_running(job_id=one.step.job_id)
-    return [one.step for one in taken]
+    return [one.step for one in taken if one.running or _begin(one.step)]
+
+
+def _begin(step: Step) -> bool:
+    """Have its job run, which somebody held. Where that cannot be, its lease runs out, and it comes again."""
+
+    def begin(_: uuid.UUID) -> int:
+        return engine.mark_running(job_id=step.job_id)
+
+    return each_row(_WORK, [step.pk], begin) == 1
 
 
 def pop_ready(wanted: calls.Wanted, *, claim: calls.Claim | None = None) -> tuple[calls.Taken, ...]:
     """Take the next ready steps, lowest priority number first, then first come: attempts and leases are
     durable before the work. Also takes over steps whose worker stopped renewing its lease. What the call to
     the database leaves is taken move by move."""
-    claim = claim or calls.steps_claim(wanted)
+    claim = claim or _claim(wanted)
     if not claim.apart:
         return claim.taken
-    step = _take_next(wanted.lanes)
-    return () if step is None else (calls.Taken(step=step, running=False),)
+    taken: list[calls.Taken] = []
+    while _take_next(wanted.lanes, taken) and not taken:
+        pass  # one that cannot be moved was put back: the next one
+    return tuple(taken)
+
+
+def _claim(wanted: calls.Wanted) -> calls.Claim:
+    """What the call takes; where it raises, one of the steps cannot be moved: each by itself tells which."""
+    try:
+        return calls.steps_claim(wanted)
+    except Exception as error:  # the call takes several in one commit
+        if connection_lost():
+            raise
+        log.warning("not_claimed_together", error=str(error))
+        return calls.Claim(apart=True)
 
 
 @transaction.atomic
-def _take_next(lanes: Sequence[str]) -> Step | None:
+def _take_next(lanes: Sequence[str], taken: list[calls.Taken]) -> bool:
+    """Take the next step, where there is one (the answer) that can be moved."""
     step = _next_step(lanes)
-    if step is not None:
+    if step is None:
+        return False
+
+    running: list[bool] = []
+
+    def take(_: uuid.UUID) -> int:
         _take(step)
-    return step
+        running.append(engine.mark_running(job_id=step.job_id, wait=False))
+        return 1
+
+    was_lost = step.status == S.EXECUTING
+    if each_row(_WORK, [step.pk], take):
+        taken.append(calls.Taken(step=step, running=running[0]))
+        return True
+    # Out of the call's sight too, as far as the row can be written at all.
+    again = troubled_until(_WORK, step.pk)
+    with suppress(DatabaseError), transaction.atomic():
+        column = "lease_until" if was_lost else "ready_at"
+        Step.objects.filter(pk=step.pk).update(**{column: again})
+    return True
 
 
 def _next_step(lanes: Sequence[str]) -> Step | None:
     now = clock.now()
-    # One query each, so that either reads the head of its own index; what was begun goes on first.
-    for due in (Q(status=S.EXECUTING, lease_until__lt=now), Q(ready_at__lte=now)):
-        rows = Step.objects.filter(due, lane__in=lanes).order_by("priority", "ready_at", "id")
-        rows = rows.select_related("job").defer("job__plan", "job__inputs")
-        step = rows.select_for_update(of=("self",), skip_locked=True, no_key=True).first()
-        if step is not None:
-            return step
-    return None
+    # One query each, so that either reads the head of its own index. A dead worker's step came before all
+    # that are ready, so among equals it goes first.
+    lost = _head(Q(status=S.EXECUTING, lease_until__lt=database_now()), lanes)
+    ready = Q(ready_at__lte=now) if lost is None else Q(ready_at__lte=now, priority__lt=lost.priority)
+    return _head(ready, lanes) or lost
+
+
+def _head(due: Q, lanes: Sequence[str]) -> Step | None:
+    rows = Step.objects.filter(due, lane__in=lanes).order_by("priority", "ready_at", "id")
+    rows = rows.exclude(pk__in=held_back(_WORK))
+    rows = rows.select_related("job").defer("job__plan", "job__inputs")
+    return rows.select_for_update(of=("self",), skip_locked=True, no_key=True).first()
 
 
 def _take(step: Step) -> None:
-    lease = clock.now() + timedelta(seconds=settings.STEP_LEASE_S)
+    lease = database_moment() + timedelta(seconds=settings.STEP_LEASE_S)
     if step.status == S.EXECUTING:
         step.attempts += 1
         step.lease_until = lease
@@ -91,6 +145,15 @@ def lost_attempts(step: Step) -> int:
     return taken_over.filter(correlation__step_id=str(step.pk)).count()
 
 
+def attempt_hold(step: Step) -> None:
+    """Keep this attempt the step's until the caller's commit, so that whoever ends the job, or retries it,
+    comes before its effect or finds it. Raises OvertakenError, and OperationalError where somebody changes
+    the step at this moment: they may hold what the caller goes on to wait for."""
+    mine = Step.objects.filter(pk=step.pk, status=S.EXECUTING, attempts=step.attempts)
+    if not list(mine.select_for_update(nowait=True, no_key=True).values_list("pk")):
+        raise OvertakenError(f"attempt {step.attempts} of {step.key} is over: it has no effect any more")
+
+
 def renew_lease(step: Step) -> bool:
     """Keep a step while its action runs; False when another worker has taken it over."""
     return bool(renew_leases([step]))
@@ -102,7 +165,6 @@ def renew_leases(steps: Collection[Step]) -> frozenset[uuid.UUID]:
     for step in steps:
         mine |= Q(pk=step.pk, attempts=step.attempts)
     kept = Step.objects.filter(mine, status=S.EXECUTING)
-    lease = clock.now() + timedelta(seconds=settings.STEP_LEASE_S)
-    if kept.update(lease_until=lease) == len(steps):
+    if kept.update(lease_until=database_in(settings.STEP_LEASE_S)) == len(steps):
         return frozenset(step.pk for step in steps)
     return frozenset(kept.values_list("pk", flat=True))

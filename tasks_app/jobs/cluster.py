@@ -29,6 +29,8 @@ from django_q.conf import Conf, logger
 from django_q.queues import Queue
 
 from tasks_app import stopping
+from tasks_app.jobs import claims
+from tasks_app.jobs.ear import TaskQueue
 from tasks_app.jobs.serving import SWEEP
 from tasks_app.lanes import WorkerLane, queue_of
 from tasks_app.people.actors import SYSTEM
@@ -112,6 +114,7 @@ class Sentinel(stock.Sentinel):
     def __init__(self, broker: Any) -> None:
         asked = _StopAsked()
         super().__init__(asked, threading.Event(), uuid.uuid4(), broker, start=False)
+        self.task_queue = self._task_queue()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, asked.set)
 
@@ -123,6 +126,12 @@ class Sentinel(stock.Sentinel):
             self.pool.append(process)
         process.start()
         return process
+
+    def _task_queue(self) -> Queue:
+        steps = [lane for lane in self.broker.lanes if lane in claims.ALL]
+        if settings.QUEUE != "postgres" or not steps:
+            return Queue(maxsize=Conf.QUEUE_LIMIT)
+        return TaskQueue(steps, maxsize=Conf.QUEUE_LIMIT)
 
     def stop(self) -> None:
         for worker in self.pool:
@@ -154,7 +163,7 @@ class Sentinel(stock.Sentinel):
             member.kill()
         for member in members:
             member.join(5)
-        self.task_queue = Queue(maxsize=Conf.QUEUE_LIMIT) if Conf.QUEUE_LIMIT else Queue()
+        self.task_queue = self._task_queue()
         self.result_queue = Queue()
         self.pool = []
         db.connections.close_all()

@@ -17,7 +17,7 @@ from django.db.models import F
 from tasks_app import clock, ids
 from tasks_app.jobs import calls, events
 from tasks_app.jobs.abandoning import abandon_successors
-from tasks_app.jobs.adoption import adopt, items_before
+from tasks_app.jobs.adoption import adopt, items_tied
 from tasks_app.jobs.models import (
     Job,
     JobStatus,
@@ -57,13 +57,17 @@ def mark_complete_many(
 
 
 @transaction.atomic
-def mark_running(*, job_id: uuid.UUID) -> None:
-    """QUEUED → DISPATCHING → PROCESSING with the first step."""
-    job = locked_job(job_id)
+def mark_running(*, job_id: uuid.UUID, wait: bool = True) -> bool:
+    """QUEUED → DISPATCHING → PROCESSING with the first step. False where somebody holds the job that is not
+    to be waited for: it comes before its steps in the order of locks."""
+    job = locked_job(job_id) if wait else _free_job(job_id)
+    if job is None:
+        return False
     if job.status == JobStatus.QUEUED:
         transition(job, JobStatus.DISPATCHING, actor=SYSTEM)
     if job.status == JobStatus.DISPATCHING:
         transition(job, JobStatus.PROCESSING, actor=SYSTEM)
+    return True
 
 
 @transaction.atomic
@@ -141,14 +145,11 @@ def expand(*, step: Step, items: list[Any]) -> bool:
             item=item,
             priority=step.priority,
             lane=step.lane,
+            anew=current.anew,
         )
         for i, item in enumerate(items)
     ]
-    before = items_before(current)
-    for one in made:
-        earlier = before.get(one.item_index or 0)
-        if earlier is not None and earlier.item == one.item:
-            one.lineage = earlier.lineage or earlier.pk
+    adopted = items_tied(current, made)
     create_many(made, actor=SYSTEM, reason=f"One of {len(made)}")
     transition(
         current,
@@ -158,10 +159,9 @@ def expand(*, step: Step, items: list[Any]) -> bool:
         changes={"waiting_for": {"type": "items", "count": len(made)}, "lease_until": None},
     )
     events.record(job, "step.expanded", step=current, payload={"items": len(made)})
-    adopted = [one for one in made if one.lineage and before[one.item_index or 0].status == S.COMPLETED]
-    for one in adopted:
-        adopt(job, one, before[one.item_index or 0])
-    done = {one.pk for one in adopted}
+    for one, earlier in adopted:
+        adopt(job, one, earlier)
+    done = {one.pk for one, _ in adopted}
     left = [one for one in made if one.pk not in done]
     Step.objects.filter(pk=current.pk).update(incoming=len(left))
     release(job, left)
@@ -173,6 +173,11 @@ def expand(*, step: Step, items: list[Any]) -> bool:
 def locked_job(job_id: uuid.UUID) -> Job:
     jobs = Job.objects.select_for_update(no_key=True, of=("self",)).select_related("team")
     return jobs.defer("plan", "inputs").get(pk=job_id)
+
+
+def _free_job(job_id: uuid.UUID) -> Job | None:
+    free = Job.objects.select_for_update(no_key=True, skip_locked=True).defer("plan", "inputs")
+    return free.filter(pk=job_id).first()
 
 
 def still_mine(step: Step, *, late: dict[str, Any] | None = None) -> bool:
@@ -274,7 +279,7 @@ def release(job: Job, steps: Collection[Step]) -> None:
     for step in skipped:
         _skip(job, step)
     if len(steps) > len(skipped):
-        wake(step.lane for step in steps if step not in skipped)
+        wake((step.lane for step in steps if step not in skipped), with_commit=True)
 
 
 def _queue(job: Job, steps: Sequence[Step]) -> None:
@@ -297,7 +302,7 @@ def _holds(job: Job, step: Step) -> bool:
     try:
         return bool(resolve(condition, scope_of(job, step, condition)))
     except TemplateFailedError:
-        return True  # the step itself then fails (worker._execute), naming the expression
+        return True  # the step itself then fails (worker._prepare), naming the expression
 
 
 def _skip(job: Job, step: Step) -> None:
@@ -322,11 +327,15 @@ def _join(job: Job, item: Step) -> None:
 
 
 def _end_fan_out(job: Job, whole: Step) -> None:
-    """All items have ended: the step completes with their outputs, or fails as the first that failed."""
+    """All items have ended: the step completes with their outputs, those that people skipped only counted, or
+    fails as the first that failed."""
     transition(whole, S.EXECUTING, actor=SYSTEM, reason="All items have ended")
-    items = list(whole.items.order_by("item_index").only("key", "status", "outputs", "error"))
+    items = list(whole.items.order_by("item_index").only("key", "status", "skipped", "outputs", "error"))
     failed = [one for one in items if one.status == S.FAILED]
     if failed and not whole.spec["optional"]:
         _fail(job, whole, f"{failed[0].key}: {failed[0].error}")
         return
-    _complete(job, whole, {"results": [one.outputs for one in items if one.status == S.COMPLETED]})
+    done = [one for one in items if one.status == S.COMPLETED]
+    results = [one.outputs for one in done if not one.skipped]
+    skipped = len(done) - len(results)
+    _complete(job, whole, {"results": results, **({"skipped": skipped} if skipped else {})})

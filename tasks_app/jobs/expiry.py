@@ -1,12 +1,13 @@
 """A job's time to live (document 001, sections 6.1 and 6.5.3): 24 hours unless its recipe says otherwise.
 
-The clock stands still while a person or an outside event is awaited, or an operation, which has a deadline of
-its own. How long that was is read from the jobs' events when the time seems to be over, so that waiting costs
-no write.
+The clock stands still while a person, a seller's decision about an account or an outside event is awaited,
+or an operation, which has a deadline of its own, and while no sweep of ours was at work. How long that was is
+read from the jobs' events and the outages when the time seems to be over, so that waiting costs no write.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,12 +22,18 @@ from tasks_app.jobs import events, wake
 from tasks_app.jobs.endings import job_expire
 from tasks_app.jobs.models import JOB_ENDED, WAITING, Job, Step, WorkflowEvent
 from tasks_app.operations.models import Operation
+from tasks_app.operations.pulse import outages_since
+from tasks_app.sellers.accounts import AWAITED
+from tasks_app.sellers.models import Account
+from tasks_app.troubles.rows import due_again, each_row, held_back
+from tasks_app.troubles.works import work_on
 
 log = structlog.get_logger(__name__)
 _AT_ONCE = 100
+_WORK = work_on("jobs_expired", "job")
 # After a wake-up was found lost and made up for, the job has so long to get on.
 _GRACE = timedelta(minutes=10)
-_OTHERS = ("operation", "approvals", "event")
+_OTHERS = ("operation", "approvals", "account", "event")
 _STILL_ASLEEP = ("step.late_result", "step.recovered")
 
 
@@ -41,10 +48,12 @@ class Waited:
 def jobs_expire_due() -> int:
     """Look at every job whose time seems to be over. Answers how many have expired."""
     due = Job.objects.filter(ended_at__isnull=True, expires_at__lte=clock.now()).order_by("expires_at")
-    return sum(_expire_or_extend(job) for job in due[:_AT_ONCE])
+    due = due.exclude(pk__in=held_back(_WORK))
+    return each_row(_WORK, due.values_list("pk", flat=True)[:_AT_ONCE], _expire_or_extend, commits=True)
 
 
-def _expire_or_extend(job: Job) -> bool:
+def _expire_or_extend(job_id: uuid.UUID) -> bool:
+    job = Job.objects.get(pk=job_id)
     now, ttl = clock.now(), timedelta(hours=job.plan.get("ttl_hours", 24))
     waited = job_waited(job, now)
     over = _planned_at(job) + ttl + waited.total
@@ -63,10 +72,10 @@ def _planned_at(job: Job) -> datetime:
 
 
 def job_waited(job: Job, now: datetime) -> Waited:
-    """How long the job, or one nested in it, has waited for a person or a seller; times side by side count
-    once."""
+    """How long the job, or one nested in it, has waited for a person or a seller, or for us to be back; times
+    side by side count once."""
     steps = _steps_of(job)
-    spans = _merged(_spans(steps, now))
+    spans = _merged([*_spans(steps, now), *outages_since(_planned_at(job))])
     still = any(step.status in WAITING and _holds_clock(step) for step in steps)
     return Waited(total=sum((end - begin for begin, end in spans), timedelta()), still=still)
 
@@ -119,11 +128,24 @@ def job_recover(job: Job) -> int:
     asleep = Step.objects.filter(pk__in=below, status__in=WAITING, ready_at__isnull=True).order_by("id")
     woken = 0
     for step in asleep.select_related("job").select_for_update(no_key=True, of=("self",)):
-        if step.waiting_for and _has_come(step.waiting_for):
-            woken += wake.resume(waiting_for=step.waiting_for)
+        if _has_come(step.waiting_for or {}) and wake.steps_wake({step.pk: step.lane}):
+            woken += 1
             events.record(step.job, "step.recovered", step=step, payload=step.waiting_for)
             log.warning("lost_wake_up", job=job.reference, step=step.key)
     return woken
+
+
+def steps_wake_again() -> int:
+    """Wake the steps that could not be woken when what they wait for came. Answers how many."""
+    return each_row(wake.WORK, due_again(wake.WORK)[:_AT_ONCE], _wake_again)
+
+
+def _wake_again(step_id: uuid.UUID) -> int:
+    asleep = Step.objects.filter(pk=step_id, status__in=WAITING, ready_at__isnull=True)
+    step = asleep.select_for_update(no_key=True).first()
+    if step is None or not _has_come(step.waiting_for or {}):
+        return 0
+    return wake.steps_ready({step.pk: step.lane})
 
 
 def _has_come(wait: dict[str, Any]) -> bool:
@@ -131,6 +153,8 @@ def _has_come(wait: dict[str, Any]) -> bool:
         return Operation.objects.filter(pk=wait["id"], published_at__isnull=False).exists()
     if wait.get("type") == "approvals":
         return not Approval.objects.filter(pk__in=wait["ids"], status=ApprovalStatus.OPEN).exists()
+    if wait.get("type") == "account":
+        return not Account.objects.filter(pk=wait["id"], status__in=AWAITED).exists()
     if wait.get("type") == "event":
         return False  # who delivers it wakes the step in the same commit
     if wait.get("type") == "job":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import contextlib
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.urls import reverse
@@ -11,6 +13,7 @@ from django.urls import reverse
 from tasks_app import clock
 from tasks_app.approvals.explain import Pending, question_mover, question_pending
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.commands.kill_switch import stops_shown
 from tasks_app.desk import text
 from tasks_app.desk.explain import (
     NOBODY,
@@ -24,9 +27,11 @@ from tasks_app.desk.explain import (
 )
 from tasks_app.jobs.awaited import awaited_by
 from tasks_app.jobs.models import JOB_OPEN, WAITING, Job, JobStatus, Step, StepStatus
+from tasks_app.jobs.retrying import retry_refusal
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.jobs.selectors import schedules_of
 from tasks_app.jobs.waits import Wait, wait_of, waits_of
+from tasks_app.operations.corrections import refusal_words
 from tasks_app.people.actors import actor_names
 from tasks_app.people.roles import SCHEDULE_JOB, STEER_JOB
 from tasks_app.people.scope import visible
@@ -49,22 +54,32 @@ _STEP_ENDED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A job's facts. `waits`: what its steps wait for, in words; `question`: the most urgent one of them that
-    people are asked; `expires_at`: when its time to live is looked at next."""
+    """A job's facts. `waits`: what its steps wait for, in words; `stopped`: who stopped what would change
+    something at a seller, when and why; `question`: the most urgent one of them that people are asked;
+    `expires_at`: when its time to live is looked at next; `said`: why it ended as it did, and what sellers
+    said to what it was about; `unretried`: why one that came to no good end is not retried."""
 
     status: str
     waits: str = ""
+    stopped: str = ""
     question: Pending | None = None
     expires_at: datetime | None = None
+    said: str = ""
+    unretried: str = ""
 
 
 def job_answers(run: Run) -> Answers:
     """The answers for every status of a job. Raises KeyError for another."""
     status = J(run.status)
     if status not in JOB_OPEN:
-        again = (Mover(right=STEER_JOB, does="retry it as a new job, or hide it"),)
-        movers = again if status in (J.FAILED, J.CANCELLED, J.EXPIRED) else ()
-        return Answers(waiting=_JOB_ENDED[status], movers=movers, otherwise=NOBODY)
+        failed = status in (J.FAILED, J.EXPIRED)
+        unretried = run.unretried if failed else ""
+        does = "retry it as a new job, or hide it" if failed and not unretried else "hide it"
+        return Answers(
+            waiting=" ".join(filter(None, (_JOB_ENDED[status], run.said, unretried))),
+            movers=(Mover(right=STEER_JOB, does=does),) if status != J.DELETED else (),
+            otherwise=NOBODY,
+        )
     asked = (question_mover(run.question),) if run.question else ()
     return Answers(
         waiting=_job_waiting(run),
@@ -94,7 +109,8 @@ def step_answers(node: Node) -> Answers:
 
 def schedule_answers(*, paused: bool, next_due_at: datetime | None, starter: str) -> Answers:
     """The answers about a schedule: running, paused or over."""
-    changes = Mover(right=SCHEDULE_JOB, does="pause, resume, change it or run it now")
+    first = "resume, " if paused else "pause, " if next_due_at else ""
+    changes = Mover(right=SCHEDULE_JOB, does=f"{first}change it or run it now")
     if paused:
         return Answers(
             waiting="It waits for somebody to resume it.",
@@ -167,10 +183,29 @@ def _job(job: Job) -> Answers:
         Run(
             status=job.status,
             waits=waits_of([job]).get(job.pk, "") if open_ else "",
+            stopped=stops_shown().words(job.team_id) if open_ else "",
             question=_question_of(job) if open_ else None,
             expires_at=job.expires_at,
+            said="" if open_ else _said(job),
+            unretried="" if open_ else retry_refusal(job),
         )
     )
+
+
+def _said(job: Job) -> str:
+    """Its own error, and what a seller said to what it is about: its subject, or an id among its inputs."""
+    about = [(job.subject_type, job.subject_id)] if job.subject_id else list(_named(job))
+    words = dict.fromkeys(filter(None, (refusal_words(kind, pk) for kind, pk in about)))
+    error = " ".join(job.error.split()).rstrip(".")
+    return " ".join(filter(None, (f"{error}." if error else "", *words)))
+
+
+def _named(job: Job) -> Iterator[tuple[str, uuid.UUID]]:
+    """What its inputs name: deal_id names a deal."""
+    for name, value in job.inputs.items():
+        if name.endswith("_id") and isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                yield name.removesuffix("_id"), uuid.UUID(value)
 
 
 def _question_of(job: Job) -> Pending | None:
@@ -223,6 +258,9 @@ def _schedule_standing(schedule: Schedule) -> Standing:
 
 
 def _job_waiting(run: Run) -> str:
+    if run.stopped:
+        held = f"{run.stopped}. What changes something at a seller is not sent until that is let go."
+        return f"{held} {_job_waiting(replace(run, stopped=''))}"
     if run.waits:
         return f"It waits for {run.waits}."
     if run.status in (J.PENDING, J.QUEUED):
@@ -278,15 +316,17 @@ def _asleep(node: Node) -> Answers:
     return Answers(
         waiting=said,
         movers=(*(asked or (others,)), _skips()),
-        otherwise=_asleep_otherwise(until, bool(asked)),
+        otherwise=_asleep_otherwise(until, node.question),
         deadline=until,
     )
 
 
-def _asleep_otherwise(until: datetime | None, asked: bool) -> str:
+def _asleep_otherwise(until: datetime | None, question: Pending | None) -> str:
     if until is None:
         return "It sleeps on and holds no worker; what it waits for has a deadline of its own."
-    if asked:
+    if question and question.waits:
+        return f"At its deadline, {text.moment(until)}, {question.waits}, and the step with it."
+    if question:
         return (
             f"The question expires {text.moment(until)}; that never approves, and the step goes on with it."
         )

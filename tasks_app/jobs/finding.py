@@ -27,6 +27,7 @@ VIEWS: dict[str, tuple[str, tuple[JobStatus, ...]]] = {
 WAITS: dict[str, str] = {
     WaitType.OPERATION: "an operation with a seller",
     WaitType.APPROVALS: "a decision",
+    WaitType.ACCOUNT: "a seller’s decision about an account",
     WaitType.TIME: "a time",
     WaitType.JOB: "a nested job",
     WaitType.EVENT: "an outside event",

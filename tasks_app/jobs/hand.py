@@ -1,9 +1,9 @@
-"""What a worker holds: steps it has claimed and not begun, and ends of short ones not yet committed.
+"""What a worker holds: steps it has claimed and not begun, those that run aside, and ends not yet committed.
 
-A commit costs as much as many short steps do. So where pure actions take a fraction of a millisecond, several
-steps are claimed and completed in one; each still makes its own moves, with its own entries and events
-(decision 0034). A worker that is killed leaves attempts that are made again, as ever; a pure action has no
-effect to repeat.
+A commit costs as much as many short steps do. So where pure actions take a fraction of a millisecond, or
+mostly wait, several steps are claimed and completed in one; each still makes its own moves, with its own
+entries and events (decisions 0034 and 0036). A worker that is killed leaves attempts that are made again, as
+ever; a pure action has no effect to repeat.
 """
 
 from __future__ import annotations
@@ -17,26 +17,39 @@ import structlog
 from django.conf import settings
 
 from tasks_app.jobs import calls, claims, engine
+from tasks_app.jobs.actions import Run
+from tasks_app.jobs.aside import MANY, Aside, Returned
 from tasks_app.jobs.attempts import attempt
 from tasks_app.jobs.models import Step
-from tasks_app.jobs.pace import is_short, short_actions
+from tasks_app.jobs.pace import is_short, is_waiting, taken_together
+from tasks_app.troubles.rows import connection_lost
 
 log = structlog.get_logger(__name__)
-MANY = 16
-_WAIT_S = 0.005  # that an end is kept from its commit by the steps behind it
+_WAIT_S = 0.005  # that an end is kept from its commit by the steps behind it, or beside it
 
 
 class Hand:
-    """Of one drain of `lanes`. `steps`: claimed and not begun, in their order."""
+    """Of one drain of `lanes`, as a context manager. `steps`: claimed and not begun, in their order."""
 
     def __init__(self, lanes: Sequence[str]) -> None:
         self.steps: deque[Step] = deque()
+        self._aside = Aside()
         self._lanes = tuple(lanes)
         self._ended: list[calls.Ended] = []
         self._kept_at = self._ended_at = 0.0
 
+    def __enter__(self) -> Hand:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._aside.close()
+
+    def __bool__(self) -> bool:
+        """Whether anything is left to run, or to hear of."""
+        return bool(self.steps or self._aside)
+
     def next(self) -> Step | None:
-        """The next step to run; None where another worker has taken over all that was held."""
+        """The next step to run; None where nothing is left, or another worker has taken over all that was."""
         self._keep()
         if not self.steps:
             return None
@@ -45,6 +58,17 @@ class Hand:
             self.settle(0)
         return step
 
+    def run_aside(self, run: Run) -> bool:
+        """Have the action run beside what else is held, where it mostly waits and is not alone."""
+        if not is_waiting(run.step.spec["action"]) or not self:
+            return False
+        self._aside.begin(run)
+        return True
+
+    def returned(self) -> Sequence[Returned]:
+        """What has run aside and ended; waits for some where nothing else is left to do."""
+        return self._aside.returned(_WAIT_S) if self._aside and not self.steps else ()
+
     def end(self, step: Step, outputs: dict[str, Any]) -> None:
         """Its action has ended well. Raises TypeError or ValueError for outputs that cannot be recorded."""
         if not self._ended:
@@ -52,9 +76,10 @@ class Hand:
         self._ended.append(calls.Ended(step=step, outputs=outputs))
 
     def settle_due(self, room: int) -> list[Step]:
-        """`settle()`, where nothing is left to run or what ended last may not wait for it."""
+        """`settle()`, where nothing is left to run or what ended last may not wait for it. What still runs
+        aside is waited for before anything is claimed: its end would lie behind the next step's."""
         if not self.steps:
-            return self.settle(room)
+            return self.settle(0 if self._aside else room)
         if self._ended and not self._may_wait(self._ended[-1].step):
             return self.settle(0)
         return []
@@ -80,24 +105,26 @@ class Hand:
         self.steps = deque(step for step in self.steps if step.pk in mine)
 
     def _wanted(self, room: int) -> calls.Wanted:
-        short = short_actions()
-        return calls.Wanted(lanes=self._lanes, many=min(room, MANY) if short else 1, short=short)
+        together = taken_together()
+        return calls.Wanted(lanes=self._lanes, many=min(room, MANY) if together else 1, together=together)
 
     def _may_wait(self, step: Step) -> bool:
-        return is_short(step.spec["action"]) and time.monotonic() - self._ended_at < _WAIT_S
+        action = step.spec["action"]
+        return (is_short(action) or is_waiting(action)) and time.monotonic() - self._ended_at < _WAIT_S
 
     def _complete(self, wanted: calls.Wanted | None) -> calls.Claim | None:
         ended, self._ended = self._ended, []
-        if len(ended) > 1:
+        if len(ended) > 1 or wanted is not None:
             try:
                 return _complete(ended, wanted)
-            except Exception as error:  # one of them may be what cannot be: each by itself tells which
+            except Exception as error:  # one of them, or of those to claim, may be what cannot be
+                if connection_lost():
+                    raise
                 log.warning("not_completed_together", steps=len(ended), error=str(error))
-        claim = None
         for one in ended:
             with attempt(one.step):
-                claim = _complete([one], wanted if len(ended) == 1 else None)
-        return claim
+                _complete([one], None)
+        return None
 
 
 def _complete(ended: Sequence[calls.Ended], wanted: calls.Wanted | None) -> calls.Claim | None:

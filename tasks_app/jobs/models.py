@@ -58,6 +58,9 @@ class Job(Stateful):
     """One run of one recipe, pinned to the recipe's version and text."""
 
     entity = "job"
+    # What steers many jobs of several advertisers reports on all of them: of limited members only who asked
+    # for it sees it.
+    unowned_is_requesters = frozenset({"bulk"})
 
     reference = models.CharField(max_length=20, unique=True, editable=False)
     status = FSMField(default=J.PENDING, choices=J.choices, protected=True, editable=False)
@@ -168,11 +171,13 @@ class Step(Stateful):
     item = models.JSONField(null=True)
     # The step of the first job in a chain of retries: what it asked sellers for is this one's too.
     lineage = models.UUIDField(null=True)
+    # Done anew: what came of those before it in the chain is not taken over (`adoption`).
+    anew = models.BooleanField(default=False, db_default=False)
     incoming = models.PositiveIntegerField(default=0)
     priority = models.PositiveSmallIntegerField(default=100)
     ready_at = models.DateTimeField(null=True)
-    attempts = models.PositiveSmallIntegerField(default=0)
-    failures = models.PositiveSmallIntegerField(default=0)
+    attempts = models.PositiveIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
     skipped = models.BooleanField(default=False)
     waiting_for = models.JSONField(null=True)
@@ -196,6 +201,7 @@ class Step(Stateful):
                 condition=models.Q(fan_out__isnull=False),
             ),
             models.Index(fields=["lease_until"], name="step_leased", condition=models.Q(status="executing")),
+            models.Index(fields=["lineage"], name="step_chain", condition=models.Q(lineage__isnull=False)),
             GinIndex(
                 fields=["waiting_for"],
                 opclasses=["jsonb_path_ops"],

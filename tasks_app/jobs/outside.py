@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +19,8 @@ from django.db.models import Q, QuerySet
 from tasks_app import clock
 from tasks_app.jobs import engine, events
 from tasks_app.jobs.actions import EVENT_NAME, Done, Result, Run, StepFailedError, WaitForEvent
-from tasks_app.jobs.models import STEP_ENDED, Step, StepStatus
+from tasks_app.jobs.adoption import steps_before
+from tasks_app.jobs.models import Job, Step, StepStatus
 from tasks_app.jobs.outside_event import EventWait, OutsideEvent
 from tasks_app.jobs.wake import wake
 from tasks_app.lifecycle.transitions import Who, exact
@@ -27,12 +28,17 @@ from tasks_app.operations.canonical import canonical_digest
 from tasks_app.people.actors import actor_key, actor_user
 from tasks_app.people.models import Team
 from tasks_app.people.roles import DELIVER_EVENT
+from tasks_app.people.scope import covers, visible
+from tasks_app.troubles.rows import due_again, each_row, held_back
+from tasks_app.troubles.works import work_on
 
 WAIT = "wait_for_event"
 _LOCKS = 0x0E7E_47
 _AT_ONCE = 1000
 _MAX_KEY = 200
+_MOST_HOURS = 24 * 366
 Late = EventWait.Late
+_WORK = work_on("events_handed", "step")
 
 
 class EventRefusedError(Exception):
@@ -57,7 +63,8 @@ def event_deliver(
     *, name: str, correlation: str, payload: dict[str, Any], idempotency_key: str, team: Team, actor: Who
 ) -> Delivered:
     """Keep an event, and hand it to the step of the team's that has waited longest for that name and
-    correlation; without one it waits for its step. The same key again does nothing.
+    correlation, in a job that its sender sees; without one it waits for its step. A step that cannot be given
+    it leaves it to the next (`events_hand_again`). The same key again does nothing.
 
     Raises EventRefusedError; a key that came with something else is IDEMPOTENCY_KEY_CONFLICT.
     """
@@ -171,9 +178,7 @@ def event_heard(step: Step) -> Heard:
     if wait is None:
         return Heard()
     if wait.event is None and wait.closed_at is None and wait.until and wait.until <= clock.now():
-        # One that comes in this moment wins.
-        EventWait.objects.filter(pk=wait.pk, event=None).update(closed_at=clock.now())
-        wait = EventWait.objects.select_related("event").get(pk=wait.pk)
+        wait = _closed(wait, step)
     if wait.event is not None:
         return Heard(payload=wait.event.payload)
     late = wait.closed_at is not None
@@ -182,33 +187,71 @@ def event_heard(step: Step) -> Heard:
     return Heard(late=late)
 
 
+@transaction.atomic
+def _closed(wait: EventWait, step: Step) -> EventWait:
+    """A wait whose time is over: one that comes in this moment wins, and so does one that is kept, since it
+    could not be given when it came."""
+    _lock(wait.team_id, wait.name, wait.correlation)
+    wait = EventWait.objects.select_related("event").get(pk=wait.pk)
+    if wait.event is not None or wait.closed_at is not None:
+        return wait
+    event = _untaken(wait, step.job)
+    if event is not None:
+        _give(event, wait, step)
+        return wait
+    wait.closed_at = clock.now()
+    wait.save(update_fields=["closed_at"])
+    return wait
+
+
 def wait_for_event(run: Run) -> Result:
     """The action `wait_for_event`: inputs {name, correlation?, hours?, late?}; outputs {event: its payload},
     null where it is late and `late` is "continue"."""
     if run.event is not None or run.event_late:
         return Done(outputs={"event": run.event})
-    hours = run.inputs.get("hours")
-    begun = run.step.started_at or clock.now()
     return WaitForEvent(
         name=run.inputs["name"],
         correlation=str(run.inputs.get("correlation", "")),
-        until=begun + timedelta(hours=hours) if hours else None,
+        until=_until(run, run.inputs.get("hours")),
         late=run.inputs.get("late", Late.FAIL),
     )
+
+
+def _until(run: Run, hours: Any) -> datetime | None:
+    """The moment so many hours after the step began: with 0 it does not wait, without any it has no end."""
+    if hours is None:
+        return None
+    number = isinstance(hours, int | float) and not isinstance(hours, bool)
+    if not number or not 0 <= hours <= _MOST_HOURS:
+        raise StepFailedError(f"hours is a number from 0 to {_MOST_HOURS:,}")
+    return (run.step.started_at or clock.now()) + timedelta(hours=hours)
+
+
+def events_hand_again() -> int:
+    """Hand what is kept to the steps that could not be given an event when one came. Answers how many."""
+    return each_row(_WORK, due_again(_WORK)[:_AT_ONCE], _hand_again)
+
+
+def _hand_again(step_id: uuid.UUID) -> int:
+    waits = EventWait.objects.filter(step=step_id, event=None, closed_at=None)
+    wait = waits.select_related("step__job").order_by("id").last()
+    if wait is None:
+        return 0
+    _lock(wait.team_id, wait.name, wait.correlation)
+    event = _untaken(wait, wait.step.job)
+    if event is None or not waits.filter(pk=wait.pk).exists():
+        return 0
+    return _wake_with(event, wait)
 
 
 def events_forget() -> int:
     """Remove events that nobody has taken, or whose step has ended, once they are older than
     settings.OUTSIDE_EVENT_KEEP, some in each call. Answers how many."""
-    old = OutsideEvent.objects.filter(received_at__lt=clock.now() - settings.OUTSIDE_EVENT_KEEP)
-    done = old.filter(Q(step=None) | Q(step__status__in=STEP_ENDED)).order_by("received_at")
-    with transaction.atomic():
-        rows = done.select_for_update(of=("self",), skip_locked=True).values_list("pk", flat=True)
-        ids = list(rows[:_AT_ONCE])
-        if ids:
-            EventWait.objects.filter(event__in=ids).delete()
-            OutsideEvent.objects.filter(pk__in=ids).delete()
-    return len(ids)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select fd_outside_forget(%s, %s)", [clock.now() - settings.OUTSIDE_EVENT_KEEP, _AT_ONCE]
+        )
+        return int(cursor.fetchone()[0])
 
 
 def _check_right(actor: Who, team: Team) -> None:
@@ -238,19 +281,44 @@ def _lock(team_id: uuid.UUID, name: str, correlation: str) -> None:
 
 
 def _hand_over(event: OutsideEvent) -> None:
-    """To the first that waits, unless it was taken by a worker or cancelled meanwhile."""
+    """To the first that waits and whose job its sender sees, unless it was taken by a worker or cancelled
+    meanwhile. One that cannot be written keeps back neither the event nor the next: it is tried again."""
     waiting = EventWait.objects.filter(
         team=event.team_id, name=event.name, correlation=event.correlation, event=None, closed_at=None
     )
-    asleep = waiting.filter(step__status=StepStatus.AWAITING_TOOL).order_by("id").select_related("step__job")
+    user = actor_user(event.delivered_by)
+    seen = Q() if user is None else Q(step__job__in=visible(Job.objects.all(), user))
+    asleep = (
+        waiting.filter(seen, step__status=StepStatus.AWAITING_TOOL)
+        .exclude(step__in=held_back(_WORK))
+        .order_by("id")
+        .select_related("step__job")
+    )
     rows = asleep.select_for_update(of=("self",), no_key=True)
     tried: list[uuid.UUID] = []
     while (wait := rows.exclude(pk__in=tried).first()) is not None:
-        if _asleep(wait.step).update(ready_at=clock.now()):
-            _give(event, wait, wait.step)
-            wake([wait.step.lane])
+        if _handed(event, wait):
             return
         tried.append(wait.pk)
+
+
+def _handed(event: OutsideEvent, wait: EventWait) -> bool:
+    """In a savepoint of its own."""
+    return each_row(_WORK, [wait.step_id], lambda _: _wake_with(event, wait)) == 1
+
+
+def _wake_with(event: OutsideEvent, wait: EventWait) -> bool:
+    """False where its step sleeps no more."""
+    if not _asleep(wait.step).update(ready_at=clock.now()):
+        return False
+    _give(event, wait, wait.step)
+    wake([wait.step.lane])
+    return True
+
+
+def _sees(sender: str, job: Job) -> bool:
+    user = actor_user(sender)
+    return user is None or covers(user, job)
 
 
 def _asleep(step: Step) -> QuerySet[Step]:
@@ -260,10 +328,9 @@ def _asleep(step: Step) -> QuerySet[Step]:
 
 
 def _give(event: OutsideEvent, wait: EventWait, step: Step) -> None:
-    wait.event = event
-    wait.save(update_fields=["event"])
-    event.step, event.taken_at = step, clock.now()
-    event.save(update_fields=["step", "taken_at"])
+    now = clock.now()
+    EventWait.objects.filter(pk=wait.pk).update(event=event)
+    OutsideEvent.objects.filter(pk=event.pk).update(step=step, taken_at=now)
     events.record(
         step.job,
         "step.event",
@@ -272,6 +339,8 @@ def _give(event: OutsideEvent, wait: EventWait, step: Step) -> None:
         payload={"event": str(event.pk), "name": event.name, "correlation": event.correlation},
         occurrence=f":{event.pk}",
     )
+    # Said last: one that raised was given to nobody.
+    wait.event, event.step, event.taken_at = event, step, now
 
 
 def _was_late(step: Step, wait: WaitForEvent) -> bool:
@@ -282,10 +351,23 @@ def _was_late(step: Step, wait: WaitForEvent) -> bool:
 
 
 def _kept_for(step: Step, team: Team, wait: WaitForEvent) -> OutsideEvent | None:
-    """The oldest such event that nobody has taken; else what the step took in a job that this one retries."""
+    """The oldest such event that nobody has taken, of a sender who sees the job; else what the step took in a
+    job that this one retries."""
     same = OutsideEvent.objects.filter(team=team, name=wait.name, correlation=wait.correlation)
-    kept = same.filter(step=None).order_by("id").select_for_update(no_key=True).first()
-    if kept is not None or step.lineage is None:
+    kept = _oldest_untaken(same, step.job)
+    if kept is not None:
         return kept
-    chain = Q(step=step.lineage) | Q(step__lineage=step.lineage)
-    return same.filter(chain).exclude(step=step.pk).order_by("-taken_at").first()
+    return same.filter(step__in=steps_before(step)).order_by("-taken_at").first()
+
+
+def _untaken(wait: EventWait, job: Job) -> OutsideEvent | None:
+    """What is kept and may be handed to this wait of the job's."""
+    same = OutsideEvent.objects.filter(team=wait.team_id, name=wait.name, correlation=wait.correlation)
+    return _oldest_untaken(same, job)
+
+
+def _oldest_untaken(same: QuerySet[OutsideEvent], job: Job) -> OutsideEvent | None:
+    """Of a sender who sees the job."""
+    untaken = same.filter(step=None)
+    senders = [key for key in untaken.values_list("delivered_by", flat=True).distinct() if _sees(key, job)]
+    return untaken.filter(delivered_by__in=senders).order_by("id").select_for_update(no_key=True).first()

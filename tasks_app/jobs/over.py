@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tasks_app import clock
 from tasks_app.jobs import events
-from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus
+from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step
 from tasks_app.jobs.models import StepStatus as S
 from tasks_app.jobs.scope import scope_of
 from tasks_app.jobs.templates import TemplateFailedError, resolve
 from tasks_app.jobs.wake import resume
+from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.people.actors import SYSTEM
 
@@ -55,11 +56,28 @@ def end_if_over(job: Job) -> None:
     end_job(job, JobStatus.COMPLETED, outputs=outputs)
 
 
-def end_job(
-    job: Job, to: str, *, actor: Who = SYSTEM, metadata: dict[str, str] | None = None, **changes: Any
-) -> None:
+def job_ender(job: Job) -> str:
+    """Who ended a job that has ended, as an actor's key, by its trail."""
+    entries = AuditEntry.objects.filter(entity_type="job", entity_id=job.pk, seq=job.version)
+    return entries.values_list("actor", flat=True).get()
+
+
+def step_skipper(job: Job, key: str) -> str:
+    """Who skipped a step of a job, as an actor's key, by its trail; empty where nobody did."""
+    skipped = Step.objects.filter(job=job, key=key, skipped=True).values("pk")
+    entries = AuditEntry.objects.filter(entity_type="step", entity_id__in=skipped, to_status=S.COMPLETED)
+    return entries.order_by("-id").values_list("actor", flat=True).first() or ""
+
+
+def job_beginner(job: Job) -> str:
+    """Who started or retried a job, as an actor's key, by its trail."""
+    entries = AuditEntry.objects.filter(entity_type="job", entity_id=job.pk, from_status="")
+    return entries.values_list("actor", flat=True).get()
+
+
+def end_job(job: Job, to: str, *, actor: Who = SYSTEM, rights: Sequence[str] = (), **changes: Any) -> None:
     """End a job the caller has locked, however it ends; `changes` are columns, `error` is the reason too,
-    `metadata` is kept in its audit entry.
+    `rights` as in `transition`.
 
     Listeners are told, and the step that a nested job runs for is woken.
     """
@@ -68,7 +86,7 @@ def end_job(
         to,
         actor=actor,
         reason=changes.get("error", "")[:500],
-        metadata=metadata,
+        rights=rights,
         changes={**changes, "ended_at": clock.now(), "expires_at": None},
     )
     events.record(job, f"job.{job.status.lower()}", payload=changes)

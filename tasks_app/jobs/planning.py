@@ -33,8 +33,10 @@ def job_start(
     subject_id: uuid.UUID | None = None,
     parent_step: Step | None = None,
     priority: int = 100,
+    advertiser_id: uuid.UUID | None = None,
 ) -> Job:
-    """Start a registered recipe, pinned to its version and text. Raises RecipeError."""
+    """Start a registered recipe, pinned to its version and text; it is `advertiser_id`'s, by default that of
+    what it is about. Raises RecipeError."""
     # What runs below a job was pinned with it: a deploy in between changes neither.
     pinned = parent_step.job.plan.get("nested", {}) if parent_step is not None else {}
     plan = Recipe.stored(pinned[recipe]) if recipe in pinned else recipe_named(recipe)
@@ -46,7 +48,7 @@ def job_start(
         plan=recipe_pinned(plan, pinned),
         inputs=inputs,
         team=team,
-        advertiser_id=_advertiser(subject_type, subject_id, parent_step),
+        advertiser_id=advertiser_id or _advertiser(subject_type, subject_id, parent_step),
         requested_by=actor_key(actor),
         request_id=parent_step.job.request_id if parent_step else origin(),
         subject_type=subject_type,
@@ -74,10 +76,15 @@ def init_instance(*, job: Job, plan: Recipe, actor: Who, reason: str) -> None:
     release(job, [step for step in steps.values() if step.incoming == 0])
 
 
-def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None = None) -> dict[str, Step]:
+def plan_steps(
+    job: Job,
+    plan: Recipe,
+    lineage: Mapping[str, uuid.UUID] | None = None,
+    anew: Collection[str] = frozenset(),
+) -> dict[str, Step]:
     """The rows of a job's graph, by key, in the caller's commit; the job is queued.
 
-    `lineage`: the first step in a chain of retries, by key.
+    `lineage`: the first step in a chain of retries, by key; `anew`: those of which nothing is taken over.
     """
     steps = {
         spec.id: Step(
@@ -89,6 +96,7 @@ def plan_steps(job: Job, plan: Recipe, lineage: Mapping[str, uuid.UUID] | None =
             priority=job.priority,
             lane=spec.lane,
             lineage=(lineage or {}).get(spec.id),
+            anew=spec.id in anew,
         )
         for spec in plan.steps
     }

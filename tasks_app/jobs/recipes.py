@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -128,6 +128,19 @@ class Recipe(BaseModel):
             for before in step.after:
                 after.setdefault(before, []).append(step.id)
         return frozenset({key, *_reached(key, after)})
+
+    def anew(self, done: Collection[str], wanted: Collection[str]) -> frozenset[str]:
+        """The steps that a retry does anew: those `wanted`, and each that speaks of one which runs, anew or
+        because it was not `done`: its inputs may be others now."""
+        found: set[str] = set(wanted)
+        steps = {step.id: step for step in self.steps}
+        direct = {step.id: step.after for step in self.steps}
+        for key in TopologicalSorter(direct).static_order():
+            spoken = steps_named(steps[key].texts())
+            of = _reached(key, direct) if spoken is None else spoken
+            if any(before in found or before not in done for before in of):
+                found.add(key)
+        return frozenset(found)
 
     @property
     def digest(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -14,6 +15,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from tasks_app.desk import text
+from tasks_app.desk.drawn import row_held
 from tasks_app.desk.listing import ListPage
 from tasks_app.desk.page import viewer
 from tasks_app.jobs.models import Job
@@ -149,17 +151,18 @@ class ScheduleAdmin(ListPage):
         return redirect(where)
 
     def _save(self, request: HttpRequest, obj: Schedule, user: User) -> HttpResponse:
-        form = ScheduleForm(request.POST, viewer=user)
-        if form.is_valid():
-            try:
-                schedule_change(schedule_id=obj.pk, draft=form.draft(), actor=user)
-            except ScheduleRefusedError as error:
-                form.take(error)
-            else:
-                messages.success(request, "Saved. It starts in your name from now on.")
-                return redirect(link_to(Schedule, obj.pk))
-        data = {**self.object_data(request, obj), "form": form}
-        return self.page(request, _PAGE, obj, status=400, **data)
+        with transaction.atomic():
+            form = ScheduleForm.of(row_held(obj), user, request.POST)
+            if form.is_valid():
+                try:
+                    schedule_change(schedule_id=obj.pk, draft=form.draft(), actor=user)
+                except ScheduleRefusedError as error:
+                    form.take(error)
+        if form.errors:
+            data = {**self.object_data(request, obj), "form": form}
+            return self.page(request, _PAGE, obj, status=400, **data)
+        messages.success(request, "Saved. It starts in your name from now on.")
+        return redirect(link_to(Schedule, obj.pk))
 
 
 def _steered(schedule: Schedule, act: str, user: User) -> tuple[str, str]:

@@ -9,8 +9,11 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from django import forms
+from django.http import QueryDict
 from django.utils import timezone
 
+from tasks_app import days
+from tasks_app.desk.drawn import DrawnForm
 from tasks_app.jobs.cron import zone_read
 from tasks_app.jobs.recipes import recipes_startable
 from tasks_app.jobs.schedule import Schedule
@@ -38,7 +41,7 @@ class _WallClock(forms.DateTimeField):
         return read.replace(tzinfo=None) if read else None
 
 
-class ScheduleForm(forms.Form):
+class ScheduleForm(DrawnForm):
     """A recipe, its inputs and when; a time is read in the zone below it."""
 
     name = forms.CharField(max_length=80)
@@ -77,14 +80,14 @@ class ScheduleForm(forms.Form):
             field.widget.attrs["class"] = "fd-in below"
 
     @classmethod
-    def of(cls, schedule: Schedule, viewer: User) -> ScheduleForm:
-        """The form as the schedule stands."""
+    def of(cls, schedule: Schedule, viewer: User, said: QueryDict | None = None) -> ScheduleForm:
+        """The form as the schedule stands, and what was said in it."""
         shown = ("name", "team", "recipe", "cron", "zone", "missed", "priority")
         initial: dict[str, Any] = {name: getattr(schedule, name) for name in shown}
         initial["inputs"] = json.dumps(schedule.inputs, ensure_ascii=False, indent=2)
         if schedule.start_at is not None:
-            initial["start_at"] = schedule.start_at.astimezone(zone_read(schedule.zone)).replace(tzinfo=None)
-        return cls(initial=initial, viewer=viewer)
+            initial["start_at"] = days.wall(schedule.start_at, schedule.zone)
+        return cls(said, initial=initial, viewer=viewer)
 
     def clean_inputs(self) -> Any:
         """As JSON."""

@@ -28,11 +28,14 @@ from tasks_app.notifications.services import About, notify
 from tasks_app.people.actors import SYSTEM, actor_key, actor_user
 from tasks_app.people.models import Team, User
 from tasks_app.people.roles import SCHEDULE_JOB
+from tasks_app.troubles.rows import each_row, held_back
+from tasks_app.troubles.works import work_on
 from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
 START = "tasks_app.jobs.schedules.schedules_start_due"
 _AT_ONCE = 100
+_WORK = work_on("schedules_started", "schedule")
 _COUNTED = 100  # missed times are counted so far
 Kind, Missed = ScheduleEntry.Kind, Schedule.Missed
 _SHOWN = ("name", "recipe", "inputs", "start_at", "cron", "zone", "missed", "priority")
@@ -120,19 +123,13 @@ def schedules_wake() -> int:
 
 def schedules_start_due() -> int:
     """Start what is due. A task of the queue; any number of processes may. Answers how many jobs."""
-    started = 0
-    for pk in list(_due().order_by("next_due_at").values_list("pk", flat=True)[:_AT_ONCE]):
-        try:
-            started += _start_one(pk)
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception:  # one schedule's trouble stops no other
-            log.exception("schedule_not_taken", schedule=str(pk))
-    return started
+    due = _due().order_by("next_due_at").values_list("pk", flat=True)[:_AT_ONCE]
+    return each_row(_WORK, due, _start_one)
 
 
 def _due() -> QuerySet[Schedule]:
-    return Schedule.objects.filter(paused=False, next_due_at__lte=clock.now())
+    due = Schedule.objects.filter(paused=False, next_due_at__lte=clock.now())
+    return due.exclude(pk__in=held_back(_WORK))
 
 
 @transaction.atomic
@@ -250,6 +247,8 @@ def draft_errors(draft: ScheduleDraft) -> dict[str, list[str]]:
         errors["cron"] = ["Say when: a time, or a cron expression, one of them."]
     elif draft.start_at is not None and draft.start_at <= clock.now():
         errors["start_at"] = ["That has passed. Run it now, or name a later time."]
+    elif draft.start_at is not None and draft.start_at > clock.LATEST:
+        errors["start_at"] = [f"That is too far off: {clock.LATEST.year} is the last year."]
     return errors | _time_errors(draft)
 
 

@@ -25,6 +25,7 @@ EVENTS_SHOWN = 60
 STEPS_READ = 400  # of a recipe's own steps
 ITEMS_READ = 200  # of each fan-out
 _NESTED_READ = 2000  # steps of nested jobs
+_HEAVY = ("job__plan", "job__inputs", "job__outputs")
 # What comes first where not everything is read: what went wrong, what is under way, what is still to come.
 _RANKS = {S.FAILED: 0, S.AWAITING_USER: 1, S.AWAITING_TOOL: 2, S.EXECUTING: 3, S.QUEUED: 4, S.RECEIVED: 5}
 
@@ -114,13 +115,7 @@ def _rows(
     asked: Iterable[Approval],
     sent: Iterable[Operation] = (),
 ) -> JobRows:
-    nested = [step.pk for step in steps if step.spec.get("recipe")]
-    children = {
-        child.parent_step_id: child
-        for child in Job.objects.filter(parent_step__in=nested)
-        if child.parent_step_id is not None
-    }
-    child_steps = _child_steps(children.values())
+    children, child_steps = _nested(step.pk for step in steps if step.spec.get("recipe"))
     waits = [
         step.waiting_for
         for step in [*steps, *(s for rows in child_steps.values() for s in rows)]
@@ -165,14 +160,19 @@ def _first(rows: QuerySet[Step], limit: int) -> QuerySet[Step, Any]:
     return rows.annotate(place=place).filter(place__lte=limit).values("pk")
 
 
-def _child_steps(children: Iterable[Job]) -> dict[uuid.UUID, list[Step]]:
+def _nested(parents: Iterable[uuid.UUID]) -> tuple[dict[uuid.UUID, Job], dict[uuid.UUID, list[Step]]]:
+    """Nested jobs by the step that started them, and their steps by job; one query."""
+    children: dict[uuid.UUID, Job] = {}
     found: dict[uuid.UUID, list[Step]] = {}
-    ids = [child.pk for child in children]
+    ids = list(parents)
     if ids:
         own_first = F("fan_out").asc(nulls_first=True)
-        for step in Step.objects.filter(job__in=ids).order_by(own_first, "id")[:_NESTED_READ]:
+        rows = Step.objects.filter(job__parent_step__in=ids).select_related("job").defer(*_HEAVY)
+        for step in rows.order_by(own_first, "id")[:_NESTED_READ]:
+            if step.job.parent_step_id is not None:
+                children[step.job.parent_step_id] = step.job
             found.setdefault(step.job_id, []).append(step)
-    return found
+    return children, found
 
 
 def job_events(job: Job, before: int | None = None) -> list[WorkflowEvent]:

@@ -9,7 +9,7 @@ from tasks_app.adcp.strict_json import MalformedBody, parse_object
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
 from tasks_app.jobs.looks import step_title
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
-from tasks_app.jobs.retrying import job_retry
+from tasks_app.jobs.retrying import job_retry, retry_refusal
 from tasks_app.jobs.selectors import step_of
 from tasks_app.jobs.steering import (
     MOST_PRIORITY,
@@ -58,8 +58,7 @@ def acts_of(job: Job, who: User) -> Acts | None:
     if not who.has_perm(STEER_JOB) or job.status == JobStatus.DELETED:
         return None
     over = job.status in JOB_ENDED
-    failed = job.status in (JobStatus.FAILED, JobStatus.EXPIRED) and job.parent_step_id is None
-    retry = failed and not Job.objects.filter(retry_of=job).exists()
+    retry = not retry_refusal(job)
     steps = _done(job) if retry else ()
     return Acts(cancel=not over, retry=retry, hide=over, priority=not over, steps=steps)
 

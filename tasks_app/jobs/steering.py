@@ -20,12 +20,15 @@ from tasks_app.jobs.models import StepStatus as S
 from tasks_app.jobs.outside import event_give
 from tasks_app.jobs.waits import WaitType, wait_type
 from tasks_app.lifecycle.transitions import Who, transition
-from tasks_app.people.actors import SYSTEM, actor_key
+from tasks_app.operations.turns import turns_prioritise
+from tasks_app.people.actors import actor_key
+from tasks_app.people.roles import STEER_JOB
 
 MOST_PRIORITY = 32_767
 _GIVEN_ELSEWHERE: dict[str, str] = {
     WaitType.APPROVALS: "It waits for decisions: they are taken at their approvals.",
     WaitType.OPERATION: "It waits for a seller: what a seller asks is answered at the operation.",
+    WaitType.ACCOUNT: "It waits for a seller’s decision about an account: that is followed at the account.",
 }
 _SKIPPABLE = (S.QUEUED, *WAITING)
 _WHY_NOT = {
@@ -50,21 +53,22 @@ def step_skip(*, step_id: uuid.UUID, actor: Who, reason: str) -> Job:
         job, step = _skipped(step_id, actor, reason.strip())
     mine = Step.objects.filter(Q(pk=step.pk) | Q(fan_out=step), child_job__isnull=False)
     for one in mine.select_related("job"):
-        children_end(step=one, reason=f"{step.key} was skipped")
+        children_end(step=one, reason=f"{step.key} was skipped", actor=actor)
     return job
 
 
 def _skipped(step_id: uuid.UUID, actor: Who, reason: str) -> tuple[Job, Step]:
     seen = Step.objects.get(pk=step_id)
     _refuse_unskippable(seen)
-    waits_withdraw([seen, *_open_items(seen)], reason)
+    waits_withdraw([seen, *_open_items(seen)], reason, actor=actor)
     job = engine.locked_job(seen.job_id)
     rows = Step.objects.select_for_update(no_key=True, of=("self",)).select_related("job")
     step = rows.get(pk=step_id)
     _refuse_unskippable(step)
     for item in _open_items(step).select_for_update(no_key=True):
         changes = {"ended_at": clock.now(), "ready_at": None, "lease_until": None}
-        transition(item, S.CANCELLED, actor=SYSTEM, reason=f"{step.key} was skipped", changes=changes)
+        why = f"{step.key} was skipped"
+        transition(item, S.CANCELLED, actor=actor, reason=why, changes=changes, rights=(STEER_JOB,))
         events.record(job, "step.abandoned", step=item)
     events.record(job, "step.skipped", step=step, source=actor_key(actor), payload={"reason": reason})
     engine.skip(job, step, actor=actor, reason=f"Skipped: {reason}"[:500])
@@ -147,6 +151,7 @@ def _prioritised(job_id: uuid.UUID, priority: int, actor: Who, reason: str) -> J
     still = Step.objects.filter(job=job).exclude(status__in=STEP_ENDED).order_by("id")
     locked = still.select_for_update(no_key=True).values_list("pk", flat=True)
     Step.objects.filter(pk__in=list(locked)).update(priority=priority)
+    turns_prioritise(job.subject_id or job.pk, priority)
     return job
 
 

@@ -104,7 +104,11 @@ def _waiting(payload: Mapping[str, Any], _: Mapping[str, Any]) -> tuple[str, str
         return f"Waits for {plural(len(payload.get('ids', ())), 'decision')}", ""
     if kind == WaitType.EVENT:
         return f"Waits for the event {payload.get('name', '')}", ""
-    said: dict[str, str] = {WaitType.OPERATION: "a seller’s answer", WaitType.JOB: "a nested job"}
+    said: dict[str, str] = {
+        WaitType.OPERATION: "a seller’s answer",
+        WaitType.ACCOUNT: "an account",
+        WaitType.JOB: "a nested job",
+    }
     return f"Waits for {said.get(kind, kind)}", ""
 
 

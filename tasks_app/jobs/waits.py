@@ -17,11 +17,14 @@ from django.utils.dateparse import parse_datetime
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.commands.kill_switch import NO_STOPS, Stops
+from tasks_app.commands.questions import STOPPED
 from tasks_app.desk import text
 from tasks_app.desk.items import joined, plural
 from tasks_app.jobs.models import WAITING, Job, Step, StepStatus
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.selectors import would_be_sent
 
 
 class WaitType(StrEnum):
@@ -29,6 +32,7 @@ class WaitType(StrEnum):
 
     OPERATION = "operation"  # an AdCP task that is out with a seller
     APPROVALS = "approvals"  # people's decisions
+    ACCOUNT = "account"  # a seller's decision about an account
     JOB = "job"  # a nested job
     TIME = "time"  # a moment its action named
     ITEMS = "items"  # the items it fanned out to
@@ -41,6 +45,7 @@ _STORED = {"backoff": WaitType.BACK_OFF}
 _COUNTED = {
     "operation": "operation",
     "approvals": "decision",
+    "account": "account",
     "job": "nested job",
     "time": "moment",
     "event": "outside event",
@@ -49,8 +54,9 @@ _COUNTED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """`type`: a WaitType; `ids`: of the operation, approvals or job; `name`: of the event; `count`: of items;
-    `until`: when it is overdue, or wakes by itself; `come`: it is over, and a worker takes the step next."""
+    """`type`: a WaitType; `ids`: of the operation, approvals, account or job; `name`: of the event; `count`:
+    of items; `until`: when it is overdue, or wakes by itself; `come`: it is over, and a worker takes the step
+    next."""
 
     type: str
     ids: tuple[str, ...] = ()
@@ -69,6 +75,7 @@ class Awaited:
     operations: Mapping[str, Operation] = field(default_factory=dict)
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     children: Mapping[uuid.UUID, Job] = field(default_factory=dict)
+    stops: Stops = NO_STOPS
 
 
 def wait_type(stored: Mapping[str, Any] | None) -> str:
@@ -97,7 +104,10 @@ def _operation(_step: Step, wait: Mapping[str, Any], awaited: Awaited) -> dict[s
     operation = awaited.operations.get(wait["id"])
     if operation is None:
         return {"ids": (wait["id"],), "words": "Waits for a seller"}
-    return {"ids": (wait["id"],), "until": operation.deadline_at, "words": _operation_words(operation)}
+    stopped = awaited.stops.words(operation.team_id) if would_be_sent(operation) else ""
+    words = f"{stopped}; {operation.task_type} is not sent to {operation.seller.name}" if stopped else ""
+    words = words or _operation_words(operation)
+    return {"ids": (wait["id"],), "until": operation.deadline_at, "words": words}
 
 
 def _operation_words(operation: Operation) -> str:
@@ -127,7 +137,17 @@ def _approvals(_step: Step, wait: Mapping[str, Any], awaited: Awaited) -> dict[s
         f"{plural(len(still), 'decision')} of {len(wait['ids'])} open; {still[0].reference}, "
         f"“{still[0].title}”, is due {text.moment(still[0].due_at)}"
     )
+    stopped = awaited.stops.words(still[0].team_id) if still[0].kind == STOPPED else ""
+    if stopped:
+        words = f"{stopped}; it goes on when that is let go, or two people pass {still[0].reference}"
     return {"ids": tuple(wait["ids"]), "until": still[0].due_at, "words": words}
+
+
+def _account(_step: Step, wait: Mapping[str, Any], _awaited: Awaited) -> dict[str, Any]:
+    return {
+        "ids": (wait["id"],),
+        "words": f"Waits until {wait['seller']} has the account {wait['of']} active",
+    }
 
 
 def _job(step: Step, wait: Mapping[str, Any], awaited: Awaited) -> dict[str, Any]:
@@ -166,6 +186,7 @@ def _unknown(step: Step, wait: Mapping[str, Any], _awaited: Awaited) -> dict[str
 _KINDS: dict[str, Callable[[Step, Mapping[str, Any], Awaited], dict[str, Any]]] = {
     WaitType.OPERATION: _operation,
     WaitType.APPROVALS: _approvals,
+    WaitType.ACCOUNT: _account,
     WaitType.JOB: _job,
     WaitType.TIME: _time,
     WaitType.ITEMS: _items,

@@ -13,6 +13,7 @@ from django.db import close_old_connections, transaction
 
 from tasks_app import clock, stopping
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.database_connection import connection_checked
 from tasks_app.events.relay import Relay
 from tasks_app.jobs import claims, engine
 from tasks_app.jobs.actions import (
@@ -20,18 +21,18 @@ from tasks_app.jobs.actions import (
     Result,
     Run,
     StepFailedError,
+    WaitForAccount,
     WaitForApprovals,
     WaitForEvent,
     WaitForOperation,
-    action_perform,
 )
+from tasks_app.jobs.adoption import nested_before
+from tasks_app.jobs.aside import perform
 from tasks_app.jobs.attempts import attempt, refuse_exhausted
 from tasks_app.jobs.endings import late_wait_withdraw
 from tasks_app.jobs.hand import Hand
-from tasks_app.jobs.leases import lease_kept
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.outside import event_heard, event_wait
-from tasks_app.jobs.pace import timed
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.recipes import StepSpec
 from tasks_app.jobs.retrying import job_retry_nested
@@ -42,6 +43,8 @@ from tasks_app.jobs.wake import taking_next, wake
 from tasks_app.lanes import WorkerLane
 from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_for
+from tasks_app.sellers.accounts import AWAITED
+from tasks_app.sellers.models import Account
 from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
@@ -53,24 +56,29 @@ def drain(steps: int | None = None, *, lanes: Sequence[str] = claims.ALL) -> int
     """Run ready steps of `lanes`, at most `steps` (settings.DRAIN_STEPS) or for so long. Answers how many
     ran."""
     slice_, until = steps or settings.DRAIN_STEPS, time.monotonic() + _DRAIN_S
-    hand, done = Hand(lanes), 0
+    connection_checked()
+    done = 0
 
-    def room() -> int:
+    def room(hand: Hand) -> int:
         over = time.monotonic() >= until or stopping.asked()
         return 0 if over else max(0, slice_ - done - len(hand.steps))
 
-    left = room()
-    hand.settle(left)
-    while hand.steps:
-        with taking_next() as taken:
-            step = hand.next()
-            if step is not None:
-                done += 1
-                run_step(step, hand)
-            left = room()
-            taken.update(one.lane for one in hand.settle_due(left))
-            if not left:
-                taken.update(lanes)  # one of each is woken below
+    with Hand(lanes) as hand:
+        left = room(hand)
+        hand.settle(left)
+        while hand:
+            with taking_next() as taken:
+                step = hand.next()
+                if step is not None:
+                    done += 1
+                    run_step(step, hand)
+                for one in hand.returned():
+                    with attempt(one.step):
+                        _record(one.step, one.result(), hand)
+                left = room(hand)
+                taken.update(step.lane for step in hand.settle_due(left))
+                if not left:
+                    taken.update(lanes)  # one of each is woken below
     if not left:
         wake(lanes)  # for what it leaves to others
     return done
@@ -91,17 +99,25 @@ def _next_slice() -> None:
 
 def run_step(step: Step, hand: Hand | None = None) -> None:
     """Execute one claimed step and record its result, whatever it is; that it is done, `hand` may record
-    together with others."""
+    together with others. It may run the action beside others: then its result is not there yet."""
     with attempt(step):
-        result = _execute(step)
-        if isinstance(result, Done) and hand is not None:
-            hand.end(step, result.outputs)
-        else:
-            _settle(step, result)
+        run = _prepare(step)
+        if not isinstance(run, Run):
+            _record(step, run, hand)
+        elif hand is None or not hand.run_aside(run):
+            _record(step, perform(run), hand)
 
 
-def _execute(step: Step) -> Result | None:
-    """The action's result; None where the step became other steps or a nested job."""
+def _record(step: Step, result: Result | None, hand: Hand | None) -> None:
+    if isinstance(result, Done) and hand is not None:
+        hand.end(step, result.outputs)
+    else:
+        _settle(step, result)
+
+
+def _prepare(step: Step) -> Run | Result | None:
+    """What its action is to be called with; the result of a nested job; None where the step became other
+    steps, or such a job, whose end it awaits."""
     spec = StepSpec.of_step(step.spec)
     refuse_exhausted(step, spec)
     scope = scope_of(step.job, step, spec.condition, spec.for_each, spec.inputs)
@@ -117,9 +133,7 @@ def _execute(step: Step) -> Result | None:
     if spec.recipe:
         return _nested(step, spec, inputs)
     heard = event_heard(step)
-    run = Run(job=step.job, step=step, inputs=inputs, event=heard.payload, event_late=heard.late)
-    with lease_kept(step), timed(spec.action):
-        return action_perform(spec.action, run)
+    return Run(job=step.job, step=step, inputs=inputs, event=heard.payload, event_late=heard.late)
 
 
 def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None:
@@ -146,12 +160,12 @@ def _nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Result | None
 
 
 def _start_nested(step: Step, spec: StepSpec, inputs: dict[str, Any]) -> Job:
-    """A new job, or in a retried one the retry of the job that ran for this step before."""
-    before = Job.objects.filter(parent_step__job=step.job.retry_of_id, parent_step__key=step.key).first()
-    if step.lineage is not None and before is not None:
-        if before.status == JobStatus.COMPLETED:
-            return before
-        return job_retry_nested(job=before, parent_step=step)
+    """A new job, or in a retried one what the job that ran for this step before came to, or its retry."""
+    before = nested_before(step, inputs)
+    if before is not None:
+        if before.equal and before.job.status == JobStatus.COMPLETED:
+            return before.job
+        return job_retry_nested(before=before, parent_step=step, inputs=inputs)
     return job_start(
         recipe=spec.recipe,
         inputs=inputs,
@@ -173,6 +187,8 @@ def _settle(step: Step, result: Result | None) -> None:
         _wait_for_operation(step, result)
     elif isinstance(result, WaitForApprovals):
         _wait_for_approvals(step, result)
+    elif isinstance(result, WaitForAccount):
+        _wait_for_account(step, result)
     elif isinstance(result, WaitForEvent):
         event_wait(step=step, wait=result)
     else:
@@ -199,6 +215,25 @@ def _wait_for_operation(step: Step, wait: WaitForOperation) -> None:
     )
     if not slept:
         late_wait_withdraw(step, waiting_for)
+
+
+@transaction.atomic
+def _wait_for_account(step: Step, wait: WaitForAccount) -> None:
+    # As above: whoever records what the seller says of the account takes its lock too.
+    rows = Account.objects.select_related("advertiser", "seller")
+    account = rows.select_for_update(of=("self",), no_key=True).get(pk=wait.account_id)
+    engine.mark_waiting(
+        step=step,
+        status=StepStatus.AWAITING_TOOL,
+        reason=f"The account is {account.get_status_display().lower()}",
+        waiting_for={
+            "type": "account",
+            "id": str(account.pk),
+            "seller": account.seller.name,
+            "of": account.advertiser.name,
+        },
+        over=account.status not in AWAITED,
+    )
 
 
 @transaction.atomic

@@ -31,12 +31,23 @@ def fingerprint(key: Ed25519PublicKey) -> str:
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """The key in `path`, made there on first use (0600) with its public half beside it. Raises KeyFileError,
-    OSError."""
+    """The key in `path`, made there on first use (0600); its public half is put beside it where it lacks.
+    Raises KeyFileError, OSError."""
     try:
-        return _read_private(path)
+        key = _read_private(path)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
+        key = _made(path)
+    if not public_path(path).exists():
+        public_path(path).write_bytes(
+            key.public_key().public_bytes(
+                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+        )
+    return key
+
+
+def _made(path: Path) -> Ed25519PrivateKey:
     key = Ed25519PrivateKey.generate()
     try:
         with open(path, "xb", opener=_private) as file:
@@ -49,10 +60,6 @@ def private_key(path: Path) -> Ed25519PrivateKey:
             )
     except FileExistsError:  # another process was faster
         return _read_private(path)
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    public_path(path).write_bytes(public)
     return key
 
 

@@ -15,6 +15,7 @@ from hashlib import sha256
 
 from tasks_app.lifecycle.body import FIELDS, body_fields, netstring
 from tasks_app.lifecycle.declarations import ENTITIES, lifecycle
+from tasks_app.lifecycle.models import Import
 from tasks_app.lifecycle.stored import HASH, TO, Row
 from tasks_app.people.actors import UnknownActorError, actor_key
 
@@ -112,7 +113,7 @@ class Chain:
             return "its columns differ from its bytes: one is empty"
         if told != body:
             return f"its columns differ from its bytes: {_differing(told, body)}"
-        if (frm, to) not in self._edges and not _imported(frm, meta):
+        if frm != to and (frm, to) not in self._edges and not _imported(frm, meta):
             return f"{_word(frm) or 'nothing'} → {_word(to)} is no declared edge"
         if not _named(actor):
             return f"{_word(actor)!r} is no actor"
@@ -152,7 +153,26 @@ def _named(actor: bytes) -> bool:
 def _imported(frm: bytes, metadata: bytes) -> bool:
     """Whether an entry is the birth of a recorded import, which may begin anywhere."""
     told = json.loads(metadata[1:]) if not frm else None
-    return isinstance(told, dict) and told.get("imported") is True and "import" in told
+    return isinstance(told, dict) and told.get("imported") is True and _is_recorded(str(told.get("import")))
+
+
+def _is_recorded(import_id: str) -> bool:
+    """Whether there is such an import; what an entry says of itself proves nothing."""
+    try:
+        return _recorded(uuid.UUID(import_id))
+    except (ValueError, _NotRecordedError):
+        return False
+
+
+class _NotRecordedError(Exception):
+    """Kept out of the cache: an import may be recorded later."""
+
+
+@lru_cache(1024)
+def _recorded(import_id: uuid.UUID) -> bool:
+    if not Import.objects.filter(pk=import_id).exists():
+        raise _NotRecordedError
+    return True
 
 
 def _differing(told: bytes, body: bytes) -> str:

@@ -6,8 +6,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.core.checks import CheckMessage, Error, register
 
+from tasks_app.database_rights import tables_declared
 from tasks_app.lifecycle.declarations import ENTITIES, lifecycle
 
 _MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
@@ -25,6 +27,20 @@ def edges_are_migrated(**_: Any) -> list[CheckMessage]:
         )
         for entity in ENTITIES
         if migrated.get(entity) != declared_edges(entity)
+    ]
+
+
+@register()
+def tables_are_declared(**_: Any) -> list[CheckMessage]:
+    """E002 for every table of which nobody has said what the application's role may write there."""
+    tables = {model._meta.db_table for model in apps.get_models(include_auto_created=True)}
+    return [
+        Error(
+            f"Nobody has declared what the application's role may write in {table}.",
+            hint="Name it, with its reasons, in the role_rights.py of its storey and in docs/audit-proof.md.",
+            id="lifecycle.E002",
+        )
+        for table in sorted(tables - tables_declared().keys())
     ]
 
 

@@ -22,7 +22,20 @@ def install_move(entity: str, table: str) -> migrations.RunSQL:
     """`fd_move_<entity>`, the one way a row of `table` changes its status, and `fd_birth_<entity>`, the one
     way it gets its first entry: both run as the role that migrates."""
     sql = (_SQL / "move.sql").read_text().format(entity=entity, table=table)
-    return migrations.RunSQL(sql, f"drop function if exists fd_move_{entity}, fd_birth_{entity}")
+    return migrations.RunSQL(
+        sql, f"drop function if exists fd_move_{entity}, fd_birth_{entity}, fd_note_{entity}"
+    )
+
+
+def install_changes(entity: str, *, moved: Iterable[str], noted: Iterable[str]) -> migrations.RunSQL:
+    """The columns that change with a status (`fd_move_<entity>`, `fd_move_many_<entity>`) and with an entry
+    that leaves it as it is (`fd_note_<entity>`); every other is refused."""
+    made = (
+        f"create or replace function public.fd_{verb}_{entity}() returns text[] language sql immutable as "
+        f"$$ select '{{{','.join(columns)}}}'::text[] $$;"
+        for verb, columns in (("moved", moved), ("noted", noted))
+    )
+    return migrations.RunSQL(list(made), migrations.RunSQL.noop)
 
 
 def install_steps() -> migrations.RunSQL:
@@ -40,6 +53,11 @@ def install_enforcement(entity: str, table: str, initial: str) -> migrations.Run
     """The triggers on `table` that refuse what is not declared, and `fd_move_many_<entity>`."""
     sql = (_SQL / "enforce.sql").read_text().format(entity=entity, table=table, initial=initial)
     return migrations.RunSQL(sql, migrations.RunSQL.noop)
+
+
+def install_kept() -> migrations.RunSQL:
+    """Numbering and forgetting as the owner, and the triggers that keep what was written."""
+    return migrations.RunSQL((_SQL / "kept.sql").read_text(), migrations.RunSQL.noop)
 
 
 def declare_edges(edges: Edges) -> migrations.RunPython:

@@ -6,16 +6,18 @@ stored entities' guards are in `tasks_app.lifecycle.guards`.
 
 from __future__ import annotations
 
+import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from django.db.models import TextChoices
 
-from tasks_app import clock
+from tasks_app import clock, days
 from tasks_app.lifecycle.declarations import Lifecycle, lifecycle
 from tasks_app.lifecycle.errors import InvalidTransitionError, UnknownStatusError
 from tasks_app.lifecycle.transitions import exact
@@ -50,10 +52,10 @@ class TransitionRule(Generic[StatusT]):
 
 @dataclass(frozen=True, kw_only=True)
 class StateTransition:
-    """One change that happened. `timestamp` is UTC; `metadata` is JSON without floats.
+    """One change that happened. `timestamp` is UTC; `metadata` keeps its decimals and floats as numbers.
 
-    Raises UnknownActorError, TypeError (metadata that cannot be recorded exactly), ValueError (a time
-    without a zone).
+    Raises UnknownActorError, TypeError (metadata that cannot be recorded: NaN, infinity, foreign objects),
+    ValueError (a time without a zone).
     """
 
     from_status: str
@@ -67,13 +69,14 @@ class StateTransition:
     def __post_init__(self) -> None:
         if self.timestamp.utcoffset() is None:
             raise ValueError("the timestamp has no zone")
-        object.__setattr__(self, "timestamp", self.timestamp.astimezone(UTC))
+        object.__setattr__(self, "timestamp", days.utc(self.timestamp))
         object.__setattr__(self, "actor", actor_key(self.actor))
-        object.__setattr__(self, "metadata", exact(self.metadata))  # a copy of its own
+        object.__setattr__(self, "metadata", _metadata(self.metadata))  # a copy of its own
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON; the time in ISO 8601."""
-        return {**asdict(self), "timestamp": self.timestamp.isoformat()}
+        """JSON; the time in ISO 8601, decimals as text."""
+        metadata = exact(self.metadata, floats=True)
+        return {**asdict(self), "timestamp": self.timestamp.isoformat(), "metadata": metadata}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -86,6 +89,20 @@ class StateTransition:
         if not all(isinstance(text, str) for text in texts) or not isinstance(told.metadata, dict):
             raise ValueError("this is no recorded transition: a field has the wrong type")
         return told
+
+
+def _metadata(value: Any) -> Any:
+    """A copy of `value` in which finite decimals and floats stay numbers, all else as `exact` records it.
+    Raises TypeError."""
+    if isinstance(value, Decimal | float):
+        if not math.isfinite(value):
+            raise TypeError(f"{value} is no number that can be recorded")
+        return value
+    if isinstance(value, Mapping):
+        return {exact(str(key)): _metadata(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_metadata(one) for one in value]
+    return exact(value)
 
 
 class OrderAuditLog:
@@ -121,16 +138,29 @@ class OrderAuditLog:
 
 
 class OrderStateMachine(Generic[StatusT]):
-    """One order's status, moved along declared edges only. Raises UnknownStatusError for an unknown one."""
+    """One order's status, moved along declared edges only.
+
+    `rules`, where given, are all that this order may do; without them it may do everything declared. Raises
+    UnknownStatusError, and InvalidTransitionError for a rule whose edge is not declared.
+    """
 
     entity: ClassVar[str]
     statuses: ClassVar[type[TextChoices]]
 
-    def __init__(self, order_id: str, initial_status: StatusT | str | None = None) -> None:
+    def __init__(
+        self,
+        order_id: str,
+        initial_status: StatusT | str | None = None,
+        rules: Iterable[TransitionRule[StatusT]] | None = None,
+    ) -> None:
         self.order_id = order_id
         self._status = self._known(self.declared().initial if initial_status is None else initial_status)
         self.audit_log = OrderAuditLog(order_id)
-        self._rules: dict[tuple[str, str], list[TransitionRule[StatusT]]] = {}
+        self._rules: dict[tuple[str, str], list[TransitionRule[StatusT]]] = {
+            edge: [] for edge in (self.declared().edges if rules is None else ())
+        }
+        for rule in rules or ():
+            self.add_rule(rule)
 
     @classmethod
     def declared(cls) -> Lifecycle:
@@ -150,11 +180,11 @@ class OrderStateMachine(Generic[StatusT]):
         return not self._refusal(self._known(to_status), context)
 
     def allowed_transitions(self) -> list[StatusT]:
-        """Statuses that a declared edge leads to from here, in declared order; guards are not asked."""
-        return [self._known(to) for to in self.declared().targets(self._status.value)]
+        """Statuses that an edge of this order leads to from here, in declared order; guards are not asked."""
+        return [self._known(to) for to in self._targets()]
 
     def add_rule(self, rule: TransitionRule[StatusT]) -> None:
-        """Guard a declared edge of this object; every guard of an edge must agree.
+        """Guard a declared edge of this object, or allow it where `rules` left it out; all guards must agree.
 
         Raises UnknownStatusError, and InvalidTransitionError where the edge is not declared: a new edge is a
         change of the declaration, never made at run time.
@@ -179,14 +209,13 @@ class OrderStateMachine(Generic[StatusT]):
         """Move and record; the reason defaults to the edge's description.
 
         Raises InvalidTransitionError, UnknownStatusError, UnknownActorError, TypeError (metadata that cannot
-        be recorded exactly); then nothing has changed.
+        be recorded); then nothing has changed.
         """
         to = self._known(to_status)
         refused = self._refusal(to, context)
         if refused:
-            allowed = self.declared().targets(self._status.value)
             raise InvalidTransitionError(
-                "order", self.order_id, self._status.value, to.value, refused, allowed
+                "order", self.order_id, self._status.value, to.value, refused, self._targets()
             )
         record = StateTransition(
             from_status=self._status.value,
@@ -236,11 +265,15 @@ class OrderStateMachine(Generic[StatusT]):
         if told and told[-1].to_status != self._status.value:
             raise ValueError(f"the audit log ends at {told[-1].to_status}, not {self._status.value}")
 
+    def _targets(self) -> tuple[str, ...]:
+        now = self._status.value
+        return tuple(to for to in self.declared().targets(now) if (now, to) in self._rules)
+
     def _refusal(self, to: StatusT, context: Mapping[str, Any] | None) -> str:
         edge = (self._status.value, to.value)
-        if edge not in self.declared().edges:
+        if edge not in self._rules:
             return _NO_RULE
-        for rule in self._rules.get(edge, ()):
+        for rule in self._rules[edge]:
             asked = rule.guard(self.order_id, self._status, to, dict(context or {})) if rule.guard else True
             if asked is not True:
                 return asked if isinstance(asked, str) and asked else "guard condition failed"
@@ -248,7 +281,7 @@ class OrderStateMachine(Generic[StatusT]):
 
     def _description(self, to: StatusT) -> str:
         edge = (self._status.value, to.value)
-        own = [rule.description for rule in self._rules.get(edge, ()) if rule.description]
+        own = [rule.description for rule in self._rules[edge] if rule.description]
         return own[-1] if own else self.declared().edges[edge]
 
     def _known(self, status: StatusT | str) -> StatusT:

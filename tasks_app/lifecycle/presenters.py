@@ -7,14 +7,13 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from django.urls import reverse
-from django.utils import timezone
 
-from tasks_app import clock
+from tasks_app import clock, days
 from tasks_app.desk import text
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.chain import Verification
@@ -70,12 +69,12 @@ class TrailRow:
     @property
     def when(self) -> str:
         """Wed 18 Nov, 12:00:07 in the viewer's zone."""
-        return _second(self.at)
+        return text.moment_exact(self.at)
 
     @property
     def utc(self) -> str:
         """The moment as it is stored, for machines and for the exact."""
-        return self.at.astimezone(UTC).isoformat(timespec="microseconds")
+        return days.utc(self.at).isoformat(timespec="microseconds")
 
     @property
     def kind(self) -> str:
@@ -180,6 +179,8 @@ def refusal_words(error: TransitionError) -> str:
 
 def move_words(entry: AuditEntry) -> str:
     """booking → booked; ∅ → quoted for the first."""
+    if entry.from_status == entry.to_status:
+        return f"noted while {entry.to_status}"
     return f"{entry.from_status or '∅'} → {entry.to_status}"
 
 
@@ -227,7 +228,7 @@ def _words(value: Any) -> str:
     if value is None or value == "":
         return "nothing"
     if isinstance(value, str) and _MOMENT.fullmatch(value):
-        return _second(datetime.fromisoformat(value))
+        return text.moment_exact(datetime.fromisoformat(value))
     if isinstance(value, str) and _DIGEST.fullmatch(value):
         return f"{value[:12]}…"
     if value and isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -239,11 +240,6 @@ def _words(value: Any) -> str:
 
 def _cut(said: str) -> str:
     return said if len(said) <= _FACT_SHOWN else f"{said[: _FACT_SHOWN - 1]}…"
-
-
-def _second(at: datetime) -> str:
-    """Wed 18 Nov, 12:00:07 in the viewer's zone."""
-    return f"{text.day(at)}, {timezone.localtime(at):%H:%M:%S}"
 
 
 def _spans(entries: Sequence[AuditEntry]) -> list[timedelta]:

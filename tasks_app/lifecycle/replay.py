@@ -16,6 +16,7 @@ from tasks_app.lifecycle.stored import BODY
 from tasks_app.lifecycle.verify import read_entity
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class State:
 class _Entry:
     seq: int
     at: datetime
+    frm: str
     to: str
     actor: str
     reason: str
@@ -68,13 +70,13 @@ def entity_at(entity_type: str, entity_id: uuid.UUID, *, at: datetime | None = N
     past = list(_until(entries, at))
     if not past:
         return State(verification=verification)
-    last = past[-1]
+    moved = next(entry for entry in reversed(past) if entry.frm != entry.to)
     return State(
-        status=last.to,
-        since=last.at,
-        actor=last.actor,
-        reason=last.reason,
-        seq=last.seq,
+        status=moved.to,
+        since=moved.at,
+        actor=moved.actor,
+        reason=moved.reason,
+        seq=past[-1].seq,
         columns=_columns(past, entries[len(past) :]),
         verification=verification,
     )
@@ -101,11 +103,20 @@ def _columns(past: list[_Entry], later: list[_Entry]) -> dict[str, Known]:
     return dict(sorted({**found, **written}.items()))
 
 
+def _moment(micros: int) -> datetime:
+    """The moment, or the last or first that there is for one outside the calendar."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return _LAST if micros > 0 else _FIRST
+
+
 def _entry(body: bytes) -> _Entry:
     fields = {name: value.decode() for name, value in body_fields(body).items()}
     return _Entry(
         seq=int(fields["seq"]),
-        at=_EPOCH + timedelta(microseconds=int(fields["at"])),
+        at=_moment(int(fields["at"])),
+        frm=fields["from_status"],
         to=fields["to_status"],
         actor=fields["actor"],
         reason=fields["reason"],

@@ -1,6 +1,6 @@
 """The one way a status changes: django-fsm decides, one server-side function writes everything.
 
-Source: document 002 (whole), model.md "Audit entry"; the database functions are in sql/.
+Source: document 002 (whole). What an entry holds: docs/audit-proof.md; the database functions are in sql/.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -29,8 +30,9 @@ from tasks_app.lifecycle.errors import (
 )
 from tasks_app.lifecycle.inserting import rows_insert
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.lifecycle.moved import is_heard, tell_moved
 from tasks_app.lifecycle.prepared import prepared_row
-from tasks_app.people.actors import actor_key, actor_user, is_login
+from tasks_app.people.actors import SYSTEM, actor_key, actor_user, is_login
 from tasks_app.people.models import Actor, User
 from tasks_app.people.scope import covers
 from tasks_app.tracing import trace_id
@@ -53,10 +55,12 @@ def transition(
     metadata: Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
     expected_version: int | None = None,
+    rights: Sequence[str] = (),
 ) -> int:
     """Move `entity` to the status `to`, writing `changes` (field name to value) in the same commit.
 
-    Answers the new version. A declared self-transition is accepted and writes nothing.
+    Answers the new version. A declared self-transition is accepted and writes nothing. `rights`: those of an
+    act from which this move follows; a person needs one of them, instead of the edge's own.
     Raises UnknownStatusError, InvalidTransitionError (no rule, guard, or no right), StaleVersionError
     (somebody moved it first), UnknownActorError, TypeError for metadata or changes that cannot be
     recorded exactly (floats). The instance is updated only when the change is written; where a surrounding
@@ -71,20 +75,63 @@ def transition(
     if frm == to and declared.self_transitions and (frm, to) in declared.edges:
         if changes:
             raise TypeError("a self-transition writes nothing")
-        return entity.version
+        return _still(entity)
     edge = _edge(type(entity), frm, to)
     if edge is None:
         raise _error(InvalidTransitionError, entity, to, "no matching transition rule")
-    _permitted(entity, edge, key, to)
+    _permitted(entity, edge, key, to, rights)
     refused = guards.refusal(entity.entity, str(entity.pk), frm, to, {**(context or {}), "entity": entity})
     if refused:
         raise _error(InvalidTransitionError, entity, to, refused)
-    version, at = _write(entity, to, key, _why(reason, declared.edges[frm, to]), metadata, changes)
-    getattr(entity, edge.name)()
-    entity.version, entity.status_since = version, at
+    with _one_commit(entity):
+        version, at = _write(entity, to, key, _why(reason, declared.edges[frm, to]), metadata, changes)
+        getattr(entity, edge.name)()
+        entity.version, entity.status_since = version, at
+        for name, value in (changes or {}).items():
+            setattr(entity, name, value)
+        tell_moved(entity, reason, key)
+    return version
+
+
+def _one_commit(entity: Stateful) -> AbstractContextManager[None]:
+    """What follows from a move is written in its commit: its caller's, or one of its own."""
+    follows = is_heard(entity.entity) and not connection.in_atomic_block
+    return transaction.atomic() if follows else nullcontext()
+
+
+def note(
+    entity: Stateful,
+    *,
+    actor: Who,
+    reason: str,
+    metadata: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> int:
+    """Record something of `entity` that leaves its status as it is: an entry of its trail, and `changes` in
+    the same commit. Answers the new version. Raises StaleVersionError, UnknownActorError, TypeError as
+    `transition` does, ValueError without a reason."""
+    if not reason.strip():
+        raise ValueError(f"a note on a {entity.entity} has a reason")
+    written = recorded(_columns(entity, changes), floats=True) if changes else None
+    row = prepared_row(
+        f"select fd_note_{entity.entity}(%s, %s, %s, %s, %s, %s, %s, %s)",
+        [
+            entity.pk,
+            entity.version,
+            actor_key(actor),
+            _storable(reason),
+            recorded(metadata or {}),
+            written,
+            trace_id(),
+            clock.frozen(),
+        ],
+    )
+    if row is None or row[0] is None:
+        raise _error(StaleVersionError, entity, entity.status, "it was changed by somebody else meanwhile")
+    entity.version += 1
     for name, value in (changes or {}).items():
         setattr(entity, name, value)
-    return version
+    return entity.version
 
 
 def transition_many(
@@ -95,19 +142,21 @@ def transition_many(
     reason: str = "",
     metadata: Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
+    rights: Sequence[str] = (),
 ) -> int:
     """Move every row of `queryset` that a declared edge leads to `to`, in one statement; answers how many.
 
     Rows elsewhere stay as they are. For sweeps of the system and its agents: a guarded edge is taken only
-    where the guard offers a queryset filter (its `as_filter()`, a Q), then for the rows that pass it. Raises
-    UnknownStatusError, InvalidTransitionError (a person, or a guard without a filter), UnknownActorError,
+    where the guard offers a queryset filter (its `as_filter()`, a Q), then for the rows that pass it. A
+    person moves many only with what an act of theirs ends, by one of its `rights`. Raises UnknownStatusError,
+    InvalidTransitionError (a person without, or a guard without a filter), UnknownActorError,
     TypeError as `transition` does.
     """
     model: type[Stateful] = queryset.model
     declared, key = lifecycle(model.entity), actor_key(actor)
     if to not in declared.states:
         raise UnknownStatusError(model.entity, "many", "", to, f"{to!r} is not a status of {model.entity}")
-    if key.startswith("human:"):
+    if is_login(key) and not (rights and _holds(key, rights)):
         raise InvalidTransitionError(model.entity, "many", "", to, "people move one at a time")
     sources = [before for (before, after) in declared.edges if after == to and before != to]
     rows = queryset.order_by().filter(status__in=sources)
@@ -193,11 +242,39 @@ def _edge(model: type[Stateful], frm: str, to: str) -> FsmTransition | None:
     return None
 
 
-def _permitted(entity: Stateful, edge: FsmTransition, key: str, to: str) -> None:
+def _still(entity: Stateful) -> int:
+    """The version of an entity that stays where it is. Raises StaleVersionError where somebody moved it."""
+    as_known = type(entity)._base_manager.filter(pk=entity.pk, version=entity.version)
+    if not as_known.exists():
+        raise _error(StaleVersionError, entity, entity.status, "it was changed by somebody else meanwhile")
+    return entity.version
+
+
+def _holds(key: str, rights: Sequence[str]) -> bool:
+    user = actor_user(key)
+    return user is not None and any(user.has_perm(right) for right in rights)
+
+
+def moved_by(entity: models.Model, actor: Who, rights: Sequence[str]) -> str:
+    """As whose a move is recorded that follows from an act of `actor`, who did it by one of `rights`: theirs,
+    and the system's where the moved row is none of their teams' and advertisers'."""
+    key = actor_key(actor)
+    if not is_login(key):
+        return key
+    user = actor_user(key) if _holds(key, rights) else None
+    return key if user is not None and covers(user, entity) else SYSTEM
+
+
+def _permitted(entity: Stateful, edge: FsmTransition, key: str, to: str, rights: Sequence[str]) -> None:
     if not is_login(key):
         return
     user = actor_user(key)
-    if user is None or not edge.permission or not edge.has_perm(entity, user):
+    may = user is not None and (
+        any(user.has_perm(right) for right in rights)
+        if rights
+        else bool(edge.permission) and edge.has_perm(entity, user)
+    )
+    if user is None or not may:
         raise _error(InvalidTransitionError, entity, to, "this person has no right to it")
     if not covers(user, entity):
         raise _error(InvalidTransitionError, entity, to, "it is not of this person's teams and advertisers")

@@ -15,7 +15,8 @@ from tasks_app.desk.export import beside
 from tasks_app.desk.page import viewer
 from tasks_app.lifecycle.export import trail_csv, trail_jsonl
 from tasks_app.lifecycle.selectors import entries_visible
-from tasks_app.people.security import Kind, address_of, security_record
+from tasks_app.people.lockout import address_of
+from tasks_app.people.security import Kind, security_record
 
 _FORMS = {
     "csv": (trail_csv, "text/csv; charset=utf-8"),

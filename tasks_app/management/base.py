@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError, OperationalError
 
+from tasks_app.installation import start_lacks
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.refusals import refusal_of
 from tasks_app.people.models import User
@@ -34,6 +35,12 @@ class DeskCommand(BaseCommand):
 
     requires_system_checks = ()
     exit_codes = _EXIT_CODES
+    whole = True  # whether it needs an installation that nothing is lacking of
+    _a_process = False
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self._a_process = True
+        super().run_from_argv(argv)
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         return super().create_parser(prog_name, subcommand, epilog=self.exit_codes, **kwargs)
@@ -53,6 +60,8 @@ class DeskCommand(BaseCommand):
         self.as_json: bool = options["json"]
         self._answered = False
         try:
+            for lack in start_lacks() if self._a_process and self.whole else ():
+                refuse(lack)
             self.run(**options)
         except OperationalError as error:
             told = f"The database did not answer: {error}\n{settings.CONNECTION_HINT()}".strip()
@@ -99,11 +108,14 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
+def login_named(username: str) -> User:
+    """The login of that name, switched off or not. Raises CommandError (2)."""
+    return User.objects.filter(username=username).first() or refuse(f"There is no user {username!r}.")
+
+
 def user_named(username: str) -> User:
     """The login of that name, who may act. Raises CommandError (2)."""
-    user = User.objects.filter(username=username).first()
-    if user is None:
-        refuse(f"There is no user {username!r}.")
+    user = login_named(username)
     if not user.is_active:
         refuse(f"The user {username!r} is switched off.")
     return user

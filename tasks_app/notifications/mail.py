@@ -15,6 +15,7 @@ from django.core.mail import EmailMessage
 from django.urls import reverse
 
 from tasks_app import clock
+from tasks_app.desk.page_rights import page_opens
 from tasks_app.events.bus import Event, subscribe, type_declare
 from tasks_app.notifications.models import Notification, NotificationMail
 from tasks_app.notifications.selectors import mail_recipients, subject_links
@@ -75,19 +76,25 @@ def _mailed(note: Notification, person: User) -> bool:
 
 
 def message(note: Notification, person: User) -> EmailMessage:
-    """The message for one person: the title as the subject, the text, where to look."""
-    own = _page_links.get(note.subject_type)
-    page = (own(note, person) if own else "") or subject_links([note]).get(note.pk)
-    settings_page = reverse("admin:tasks_app_notification_changelist")
-    parts = [
-        note.body or note.title,
-        urljoin(settings.PUBLIC_URL, page or settings_page),
-        f"You asked for these messages: {urljoin(settings.PUBLIC_URL, settings_page)}",
-    ]
+    """The message for one person: the title as the subject, the text, where to look. It leads nobody where
+    they may not go: who does not use the admin is given no address of it."""
     mark = "" if note.level == Notification.Level.INFO else f"{note.get_level_display()}: "
     return EmailMessage(
         subject=f"{mark}{note.title}",
-        body="\n\n".join(parts),
+        body="\n\n".join([note.body or note.title, *_where_to_look(note, person)]),
         to=[person.email],
         headers={"Auto-Submitted": "auto-generated"},
     )
+
+
+def _where_to_look(note: Notification, person: User) -> list[str]:
+    notifications = reverse("admin:tasks_app_notification_changelist")
+    if not page_opens(person, notifications):
+        return ["You asked for these messages. An administrator ends them."]
+    page = subject_links([note]).get(note.pk, "")
+    own = _page_links.get(note.subject_type)
+    link = ((own(note, person) if own else "") or page) if page_opens(person, page) else notifications
+    return [
+        urljoin(settings.PUBLIC_URL, link),
+        f"You asked for these messages: {urljoin(settings.PUBLIC_URL, notifications)}",
+    ]

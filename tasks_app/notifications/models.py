@@ -12,9 +12,10 @@ from tasks_app.people.models import Advertiser, Team, User
 
 class Notification(models.Model):
     """One thing that people are told. A team's is for its members, with a `right` for those who hold it;
-    without a team it is for all who hold `right` (operators), or for one `person`. `roles` narrows the first
-    two to who has one of them. Never for `not_for`, an actor. `subject_type` and `subject_id` name what it is
-    about, in any storey."""
+    without a team it is for all who hold `right` (operators). With a `person` it is for them alone, where it
+    has a team as long as they belong to that. `roles` narrows the first two to who has one of them. Never for
+    `not_for`, an actor, or one of `nor_for`. `subject_type` and `subject_id` name what it is about, in
+    any storey."""
 
     class Level(models.TextChoices):
         INFO = "info"
@@ -37,6 +38,7 @@ class Notification(models.Model):
     roles = models.JSONField(default=list)
     person = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="+")
     not_for = models.CharField(max_length=80, blank=True)  # the key of who asked and may not answer
+    nor_for = models.JSONField(default=list)  # keys of others who may not: who set off what is asked about
     # Told once: a second one with the same key is not made.
     key = models.CharField(max_length=200, unique=True, null=True)  # noqa: DJ001 (most have none)
     readers = models.ManyToManyField(User, through="NotificationRead", related_name="+")

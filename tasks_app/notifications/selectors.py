@@ -11,16 +11,18 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from tasks_app.lifecycle.names import names_of
 from tasks_app.notifications.models import Notification, NotificationMail, NotificationRead
 from tasks_app.people.actors import actor_key, actor_user
+from tasks_app.people.holders import users_with
 from tasks_app.people.models import User
 from tasks_app.people.roles import ADMINISTRATOR
 from tasks_app.people.scope import in_scope, members_of, role_held
 
-_BACKEND = "django.contrib.auth.backends.ModelBackend"
 RECENT, UNREAD_LATEST = 200, 1000
 _UNREAD = """
 select count(*) from (
   select n.id from tasks_app_user_teams t cross join lateral (
     select id from tasks_app_notification where team_id = t.team_id and "right" = any(%s) and not_for <> %s
+       and not nor_for ? %s
+       and person_id is null
        and (roles = '[]' or roles ?| array(select g.name from auth_group g
            join tasks_app_user_groups h on h.group_id = g.id where h.user_id = %s))
        and (t.every_advertiser or advertiser_id is null or advertiser_id in (
@@ -28,10 +30,15 @@ select count(*) from (
      order by id desc limit %s) n
    where t.user_id = %s
   union all
-  (select id from tasks_app_notification where person_id = %s order by id desc limit %s)
+  (select id from tasks_app_notification p where person_id = %s and (team_id is null or exists (
+     select from tasks_app_user_teams t where t.user_id = p.person_id and t.team_id = p.team_id
+       and (t.every_advertiser or p.advertiser_id is null or p.advertiser_id in (
+         select a.advertiser_id from tasks_app_user_teams_advertisers a where a.membership_id = t.id))))
+   order by id desc limit %s)
   union all
   select n.id from unnest(%s::text[]) held(name) cross join lateral (
     select id from tasks_app_notification where team_id is null and "right" = held.name and not_for <> %s
+       and not nor_for ? %s
        and (roles = '[]' or roles ?| array(select g.name from auth_group g
            join tasks_app_user_groups h on h.group_id = g.id where h.user_id = %s))
      order by id desc limit %s) n
@@ -46,10 +53,13 @@ def notifications_of(viewer: User) -> QuerySet[Notification]:
         return Notification.objects.filter(Q(person__isnull=True) | Q(person=viewer))
     held = viewer.get_all_permissions()
     for_operators = Q(team__isnull=True, right__in=held)
-    for_members = in_scope(Notification, viewer) & Q(right__in={"", *held})
-    mine = Q(person=viewer)
+    seen = in_scope(Notification, viewer)
+    for_members = seen & Q(person__isnull=True, right__in={"", *held})
+    # Told to one person: theirs as long as they see what it is about.
+    mine = Q(person=viewer) & (Q(team__isnull=True) | seen)
     told = Notification.objects.filter((for_members | for_operators) & role_held(viewer) | mine)
-    return told.exclude(not_for=actor_key(viewer))
+    key = actor_key(viewer)
+    return told.exclude(not_for=key).exclude(nor_for__contains=[key])
 
 
 def notifications_unread(rows: QuerySet[Notification], viewer: User) -> QuerySet[Notification]:
@@ -79,7 +89,7 @@ def unread_count(viewer: User) -> int:
         recent = notifications_of(viewer).order_by("-pk").values("pk")[:RECENT]
         return notifications_unread(Notification.objects.filter(pk__in=recent), viewer).count()
     rights, actor = sorted(viewer.get_all_permissions()), actor_key(viewer)
-    mine = (actor, viewer.pk, RECENT)
+    mine = (actor, actor, viewer.pk, RECENT)
     with connection.cursor() as cursor:
         of_teams = (["", *rights], *mine, viewer.pk)
         cursor.execute(_UNREAD, (*of_teams, viewer.pk, RECENT, rights, *mine, viewer.pk))
@@ -102,18 +112,18 @@ def mail_recipients(note: Notification) -> QuerySet[User]:
     """Who asked to be mailed, is told this, and was not mailed it yet."""
     people = User.objects.filter(is_active=True)
     if note.right:
-        people = User.objects.with_perm(note.right, backend=_BACKEND)
+        people = users_with(note.right)
     if note.team_id is not None:
-        people = people.filter(members_of(note.team_id, note.advertiser_id))
+        theirs = members_of(note.team_id, note.advertiser_id)
+        people = people.filter(theirs | Q(is_superuser=True) if note.person_id else theirs)
     if note.roles:
         people = people.filter(Q(groups__name__in=note.roles) | _stands_for(note.roles))
     if note.person_id is not None:
         people = people.filter(pk=note.person_id)
     mailed = NotificationMail.objects.filter(notification=note, user=OuterRef("pk"))
     wanted = people.filter(mail_notifications=True, is_service=False).exclude(email="")
-    asker = actor_user(note.not_for) if note.not_for else None
-    if asker is not None:
-        wanted = wanted.exclude(pk=asker.pk)
+    barred = [actor_user(key) for key in (note.not_for, *note.nor_for) if key]
+    wanted = wanted.exclude(pk__in=[user.pk for user in barred if user is not None])
     return wanted.filter(~Exists(mailed)).distinct().order_by("pk")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -14,7 +14,7 @@ from tasks_app.ids import first_id_at
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of, notifications_unread
 from tasks_app.people.models import Team, User
-from tasks_app.people.scope import advertiser_of
+from tasks_app.people.scope import owner_of
 
 _TITLE_CHARS = Notification._meta.get_field("title").max_length or 200
 _AT_ONCE = 2000
@@ -46,17 +46,21 @@ def notify(
     roles: Sequence[str] = (),
     person: User | None = None,
     not_for: str = "",
+    nor_for: Collection[str] = (),
     key: str | None = None,
 ) -> bool:
     """Tell a team, those of it who hold `right`, or all who do, in the caller's transaction; of them only who
-    has one of `roles`, where some are named; or one `person` alone. Never the actor `not_for` (a key). Of a
-    team those hear it who see `advertiser_id`'s, by default that of what it is about. With a `key` it is told
-    once, however often it is said; answers whether it was told now. The event `notification.told` is written
-    with it. A title is one line. Raises ValueError when it is for nobody."""
+    has one of `roles`, where some are named; or one `person` alone. Never the actor `not_for` (a key),
+    nor those of `nor_for`. What
+    is about something of a team's is that team's, and heard by those who see `advertiser_id`'s, by default
+    that of what it is about; one `person` hears it as long as they see that. With a `key` it is told once,
+    however often it is said; answers whether it was told now. The event `notification.told` is written with
+    it. A title is one line. Raises ValueError when it is for nobody."""
     if person is None and team is None and not right:
         raise ValueError(f"{kind}: a notification is for a team, for who holds a right, or for a person")
     if person is not None and (team is not None or right):
         raise ValueError(f"{kind}: what is for one person is for nobody else")
+    owner, advertiser = owner_of(about.type, about.id) if about else (None, None)
     note = Notification(
         kind=kind,
         title=" ".join(title.split())[:_TITLE_CHARS],
@@ -64,12 +68,13 @@ def notify(
         level=level,
         subject_type=about.type if about else "",
         subject_id=about.id if about else None,
-        team=team,
-        advertiser_id=advertiser_id or (advertiser_of(about.type, about.id) if about and team else None),
+        team_id=team.pk if team else owner,
+        advertiser_id=advertiser_id or advertiser,
         right=right,
         roles=list(roles),
         person=person,
         not_for=not_for,
+        nor_for=sorted(nor_for),
         key=key,
         at=clock.now(),
     )
@@ -100,9 +105,6 @@ def user_mail_set(*, user: User, wanted: bool) -> None:
 def notifications_forget() -> int:
     """Remove what is older than settings.NOTIFICATION_KEEP, some in each call. Answers how many."""
     before = first_id_at(clock.now() - settings.NOTIFICATION_KEEP)
-    old = list(
-        Notification.objects.filter(pk__lt=before).order_by("pk").values_list("pk", flat=True)[:_AT_ONCE]
-    )
-    if old:
-        Notification.objects.filter(pk__in=old).delete()
-    return len(old)
+    with connection.cursor() as cursor:
+        cursor.execute("select fd_notifications_forget(%s, %s)", [before, _AT_ONCE])
+        return int(cursor.fetchone()[0])

@@ -77,7 +77,9 @@ def team_webhook_set(
 def team_webhook_deliver(event: Event) -> None:
     """Post one notification of a team that has a webhook and was not posted it. Raises NotPostedError."""
     note = Notification.objects.select_related("team").filter(pk=event.entity_id).first()
-    if note is None or note.team_id is None:  # forgotten meanwhile, or for operators, or for one person
+    if (
+        note is None or note.team_id is None or note.person_id is not None
+    ):  # forgotten meanwhile, or for operators, or for one person
         return
     hook = TeamWebhook.objects.filter(team=note.team_id, active=True).first()
     if hook is None or _LEVELS.index(note.level) < _LEVELS.index(hook.level):

@@ -6,10 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.db import transaction
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
+from tasks_app.desk.drawn import DRAWN, drawn_of
 from tasks_app.desk.page import Page, viewer
 from tasks_app.notifications.models import Notification, TeamWebhook
 from tasks_app.notifications.team_webhook import (
@@ -41,6 +43,7 @@ class TeamWebhookAdmin(Page):
         names = actor_names({hook.changed_by for hook in hooks})
         return {
             "title": "Team webhooks",
+            "drawn": _drawn(hooks),
             "rows": [{"hook": hook, "by": names[hook.changed_by], **_face(hook)} for hook in hooks],
             "teams": list(teams_of(viewer(request))),
             "levels": Notification.Level.choices,
@@ -72,14 +75,20 @@ class TeamWebhookAdmin(Page):
         team: Team | None = teams_of(user).filter(pk=wanted).first() if wanted else None
         if team is None:
             raise TeamWebhookRefusedError("Choose one of your teams.")
-        team_webhook_set(
-            user=user,
-            team=team,
-            url=said.get("url", ""),
-            level=said.get("level", ""),
-            active="active" in said,
-            allow_private="allow_private" in said,
-        )
+        with transaction.atomic():
+            held = self.get_queryset(request).select_for_update(no_key=True, of=("self",))
+            if said.get(DRAWN, "") != _drawn(list(held)):
+                raise TeamWebhookRefusedError(
+                    "Nothing was kept: somebody has changed a webhook since this page was opened."
+                )
+            team_webhook_set(
+                user=user,
+                team=team,
+                url=said.get("url", ""),
+                level=said.get("level", ""),
+                active="active" in said,
+                allow_private="allow_private" in said,
+            )
         return f"{team}: kept. Send a test to see that it arrives."
 
     def _tested(self, request: HttpRequest, hook_id: UUID) -> str:
@@ -91,6 +100,11 @@ class TeamWebhookAdmin(Page):
         except NotPostedError as error:
             raise NotPostedError(f"{hook.team}: not taken, {error}.") from None
         return f"{hook.team}: {hook.host} took the test."
+
+
+def _drawn(hooks: list[TeamWebhook]) -> str:
+    """What the form is drawn from: who has which, and since when."""
+    return drawn_of({str(hook.pk): hook.changed_at.isoformat() for hook in hooks})
 
 
 def _face(hook: TeamWebhook) -> dict[str, str]:

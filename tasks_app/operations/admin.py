@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from tasks_app import clock
+from tasks_app.commands.kill_switch import stops_shown
 from tasks_app.desk import text
 from tasks_app.desk.export import Export
 from tasks_app.desk.items import plural, segments
@@ -69,6 +70,7 @@ class OperationAdmin(StatefulPage):
         shown = _monitor_rows(rows[:_PAGE], user)
         counts = selectors.open_counts(user)
         settled = selectors.settled_counts(user)
+        held = selectors.held_of(selectors.operations_open(user)).count()
         overdue = next((row for row in shown if row.operation.status == S.TIMED_OUT), None)
         return {
             "title": "Operations monitor",
@@ -81,8 +83,8 @@ class OperationAdmin(StatefulPage):
             "summary": _summary(counts, shown),
             "at_sellers": sum(counts.get(s, 0) for s in selectors.AT_SELLERS),
             "at_sellers_words": counts_words(counts, selectors.AT_SELLERS),
-            "for_people": sum(counts.get(s, 0) for s in selectors.FOR_PEOPLE),
-            "for_people_words": counts_words(counts, selectors.FOR_PEOPLE),
+            "for_people": sum(counts.get(s, 0) for s in selectors.FOR_PEOPLE) + held,
+            "for_people_words": _people_words(counts, held),
             "overdue_count": counts.get(S.TIMED_OUT, 0),
             "settled_count": sum(settled.values()),
             "settled_words": ", ".join(f"{c} {settled[c]}" for c in CHANNELS if settled.get(c)) or "none",
@@ -152,7 +154,7 @@ class OperationAdmin(StatefulPage):
         else:
             rows = selectors.operations_open(user)
         if view == "person":
-            rows = rows.filter(status__in=selectors.FOR_PEOPLE)
+            rows = rows.filter(status__in=selectors.FOR_PEOPLE) | selectors.held_of(rows)
         elif view == "overdue":
             rows = rows.filter(status=S.TIMED_OUT)
         for parameter, lookup in (("seller", "seller__slug"), ("task", "task_type")):
@@ -170,6 +172,7 @@ def _monitor_rows(operations: list[Operation], user: User) -> list[OperationRow]
         names |= names_of(kind, {o.subject_id for o in operations if o.subject_type == kind and o.subject_id})
     may_steer = user.has_perm(STEER_OPERATION)
     conflicts, pauses = selectors.conflicts_open(operations), selectors.pauses_open(operations)
+    stopped = stops_shown()
     return [
         operation_row(
             o,
@@ -179,9 +182,19 @@ def _monitor_rows(operations: list[Operation], user: User) -> list[OperationRow]
             may_steer=may_steer,
             pausing=o.pk in pauses,
             conflict=conflicts.get(o.pk),
+            stopped=stopped,
         )
         for o in operations
     ]
+
+
+def _people_words(counts: dict[str, int], held: int) -> str:
+    """What waits for people, those held before they are sent among it."""
+    if not held:
+        return counts_words(counts, selectors.FOR_PEOPLE)
+    asked = any(counts.get(status) for status in selectors.FOR_PEOPLE)
+    paused = f"{counts_words(counts, selectors.FOR_PEOPLE)}, " if asked else ""
+    return f"{paused}{held} held before sending"
 
 
 def _summary(counts: dict[str, int], rows: list[OperationRow]) -> str:

@@ -9,32 +9,48 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import transaction
 
 from tasks_app import clock
-from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
+from tasks_app.approvals.kinds import EffectRefusedNowError, Kind, Outcome, kind_register, on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
+from tasks_app.approvals.question import Question, is_as_shown
 from tasks_app.approvals.services import approval_open
-from tasks_app.commands.questions import GateUnaskedError
 from tasks_app.commands.services import Wanted, command_run
 from tasks_app.lifecycle.transitions import exact
+from tasks_app.operations.answering import answer_problem, answer_question, answer_stands
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.execution import ANSWER as SEND
 from tasks_app.operations.execution import NAME
+from tasks_app.operations.leaving import Leaving, last_look_register
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.pauses import ANSWER, answer_take_back, continuation_current
+from tasks_app.operations.pauses import (
+    ANSWER,
+    answer_hold_back,
+    answer_key,
+    answer_take_back,
+    arguments_let_go,
+    continuation_current,
+)
 from tasks_app.operations.questions import operation_question
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
+from tasks_app.operations.sweep import chore_register
 from tasks_app.people.actors import actor_key
-from tasks_app.people.models import Team, User
+from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
-from tasks_app.sellers.services import on_credentials
+from tasks_app.sellers.trust import credentials_given, on_credentials
+from tasks_app.troubles.rows import due_again, each_row
+from tasks_app.troubles.works import work_on
 
+_WORK = work_on("credentials_used", "operation")
+_AT_ONCE = 100
 _MAX_ANSWER = 64 * 1024  # characters of JSON
 # Ours to say, never part of an answer.
 _OURS = frozenset(
@@ -44,7 +60,9 @@ _OURS = frozenset(
 
 def register() -> None:
     """Called when the application starts."""
+    last_look_register(_looked_at)
     on_credentials(_renewed)
+    chore_register("credentials_used", credentials_use_again)
     on_closed(_closed)
     kind_register(
         Kind(
@@ -52,12 +70,16 @@ def register() -> None:
             label="Answer to a seller",
             apply=_apply,
             version=_version,
+            asks=_question_again,
             reopen=lambda approval: None,
             effects={
                 "approve": "Sends the answer to the seller, once.",
                 "reject": "Nothing is sent; the seller’s question stays open.",
                 "nothing": "Nothing is sent. Waiting never approves.",
             },
+            sends=frozenset({"approve"}),
+            spends=True,
+            outlives_job=True,
         )
     )
 
@@ -73,17 +95,20 @@ def operation_answer(
 ) -> Continuation:
     """Answer the pause `generation`: in words, and by arguments of the task that replace those sent before.
 
-    For a task that may move money another person releases it. Raises SteeringRefusedError: `stale` when
-    another generation is current (it names it), `in_progress` when this one was answered, `impossible`
-    without a verified continuation.
+    For a task that may move money another person releases it, where it is of no team anybody with the right
+    to decide. Raises SteeringRefusedError: `stale` when another generation is current (it names it),
+    `in_progress` when this one was answered, `impossible` without a verified continuation.
     """
     operation = steered(operation_id, user)
     current = _answerable(operation, generation)
     changed = _checked(operation, text.strip(), changes or {})
+    why = answer_problem(operation, _request(operation, changed))
+    if why:
+        raise SteeringRefusedError("answer", why)
     _freeze(current, operation, actor=actor_key(user), text=text.strip(), changes=changed)
     steered_note(operation, user, f"answered pause {generation}", text.strip())
-    if operation.is_mutation and operation.team is not None:
-        _ask(operation, operation.team, current)
+    if operation.is_mutation:
+        _ask(operation, current)
     else:
         _release(operation, current, actor_key(user))
     return current
@@ -123,7 +148,7 @@ def _freeze(
     current: Continuation, operation: Operation, *, actor: str, text: str, changes: dict[str, Any]
 ) -> None:
     """The complete request under a key of its own: other bytes under the old key would be a conflict."""
-    sent = {**json.loads(operation.request_text), **changes}
+    sent = _request(operation, changes)
     if operation.idempotency_key is not None:
         sent["idempotency_key"] = str(uuid.uuid4())
     current.request_text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -132,9 +157,13 @@ def _freeze(
     current.save(update_fields=["request_text", "answer", "answered_by", "answered_at"])
 
 
+def _request(operation: Operation, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The task's arguments as people last let them go, with what the answer says otherwise."""
+    return {**arguments_let_go(operation), **changes}
+
+
 def _release(operation: Operation, current: Continuation, actor: str) -> None:
-    """The answer is a command of its own: sent once, or waiting at a gate. Raises SteeringRefusedError."""
-    answered_at = int((current.answered_at or clock.now()).timestamp() * 1_000_000)
+    """The answer is a command of its own: sent once, or waiting at a gate."""
     wanted = Wanted(
         kind=SEND,
         adapter=NAME,
@@ -148,18 +177,19 @@ def _release(operation: Operation, current: Continuation, actor: str) -> None:
         subject_type="operation",
         subject_id=operation.pk,
     )
-    try:
-        command_run(key=f"answer:{current.pk}:{answered_at}", wanted=wanted, actor=actor)
-    except GateUnaskedError as error:
-        raise SteeringRefusedError("state", str(error)) from error
+    command_run(key=answer_key(current), wanted=wanted, actor=actor)
 
 
-def _ask(operation: Operation, team: Team, current: Continuation) -> None:
+def _ask(operation: Operation, current: Continuation) -> None:
+    approval_open(question=_question(operation, current), requested_by=current.answered_by)
+
+
+def _question(operation: Operation, current: Continuation) -> Question:
     answer = current.answer or {}
     question = operation_question(
         operation,
         kind=ANSWER,
-        team=team,
+        team=operation.team,
         title=f"Answer {operation.seller.name} about {operation.reference}",
         evidence={
             "seller": operation.seller.name,
@@ -167,12 +197,46 @@ def _ask(operation: Operation, team: Team, current: Continuation) -> None:
             "asked_by_seller": current.asked,
             "answer": answer.get("text", ""),
             "changes": as_text(answer.get("changes", {})),
-            "changes_in_words": json.dumps(answer.get("changes", {}), ensure_ascii=False),
+            "changes_in_words": json.dumps(answer.get("changes", {}), ensure_ascii=False, sort_keys=True),
         },
         policy="An answer may move money, one approver",
         version=current.generation,
     )
-    approval_open(question=question, requested_by=current.answered_by)
+    return answer_question(operation, current.arguments, question)
+
+
+def _looked_at(leaving: Leaving) -> bool:
+    """Whether an answer that is about to leave still can be sent, and is what people let go; where not, it is
+    none any more, people are told, and the pause may be answered anew."""
+    current = continuation_current(leaving.operation)
+    if not leaving.is_answer or current is None:
+        return True
+    why = answer_problem(leaving.operation, leaving.request)
+    if not why and not _is_as_released(leaving, current):
+        why = "what it is about has changed since people let it go"
+    if why:
+        answer_hold_back(leaving.operation, why)
+    return not why
+
+
+def _is_as_released(leaving: Leaving, current: Continuation) -> bool:
+    asked = Approval.objects.filter(
+        kind=ANSWER,
+        subject_id=leaving.operation.pk,
+        subject_version=current.generation,
+        status=ApprovalStatus.APPROVED,
+    )
+    released = asked.order_by("-pk").first()
+    if released is not None:
+        return is_as_shown(released, _question_again(released))
+    # Nobody was asked, for it is what people had approved.
+    return answer_stands(leaving.operation, leaving.request)
+
+
+def _question_again(approval: Approval) -> Question:
+    operation = Operation.objects.select_related("seller", "team").get(pk=approval.subject_id)
+    current = operation.continuations.get(generation=approval.subject_version)
+    return _question(operation, current)
 
 
 def _apply(approval: Approval, outcome: Outcome) -> None:
@@ -181,6 +245,9 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
     if current is None or current.released_at is not None:
         return
     if outcome.answer == "approved":
+        why = answer_problem(operation, current.arguments)
+        if why:
+            raise EffectRefusedNowError(why)
         _release(operation, current, current.answered_by)
         return
     answer_take_back(current.pk)
@@ -205,15 +272,63 @@ def _version(approval: Approval) -> int | None:
     return current.generation
 
 
+def _let_go(operation: Operation, current: Continuation, actor: str) -> None:
+    if not operation.is_mutation or answer_stands(operation, current.arguments):
+        _release(operation, current, actor)
+    else:
+        _ask(operation, current)
+
+
 def _renewed(seller: Seller, actor: str) -> None:
-    """New credentials: whatever waited for them goes on at once."""
+    """New credentials: whatever waited for them goes on at once. One row that cannot is put back; it keeps
+    neither the others nor the credentials."""
     waiting = Operation.objects.filter(seller=seller, status=S.AUTH_REQUIRED, settled_at__isnull=True)
-    for operation in waiting.select_related("seller").select_for_update(of=("self",), no_key=True):
-        current = continuation_current(operation)
-        if current is not None and current.answered_at is None and current.expires_at > clock.now():
-            _freeze(current, operation, actor=actor, text="", changes={})
-            _release(operation, current, actor)
-        elif operation.task_id:
-            Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now())
-        elif resend_is_safe(operation):
-            Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+    each_row(_WORK, waiting.order_by("pk").values_list("pk", flat=True), partial(_goes_on, actor=actor))
+
+
+def credentials_use_again() -> int:
+    """What could not go on when its seller's credentials came goes on now, by itself. Answers how many."""
+    return each_row(_WORK, due_again(_WORK)[:_AT_ONCE], _goes_on_late)
+
+
+def _goes_on_late(operation_id: uuid.UUID) -> bool:
+    """In the name of who gave the credentials, and only with newer ones than its pause: what the seller has
+    asked for since waits for people. Answers whether it went on."""
+    operation = _waiting(operation_id)
+    given = credentials_given(operation.seller) if operation else None
+    if operation is None or given is None or given.at <= _paused_at(operation):
+        return False
+    _go_on(operation, actor=given.actor)
+    return True
+
+
+def _goes_on(operation_id: uuid.UUID, *, actor: str) -> bool:
+    """Answers whether it still waited."""
+    operation = _waiting(operation_id)
+    if operation is not None:
+        _go_on(operation, actor=actor)
+    return operation is not None
+
+
+def _waiting(operation_id: uuid.UUID) -> Operation | None:
+    """What waits for credentials, held until the caller's commit."""
+    waiting = Operation.objects.filter(pk=operation_id, status=S.AUTH_REQUIRED, settled_at__isnull=True)
+    return waiting.select_related("seller", "team").select_for_update(of=("self",), no_key=True).first()
+
+
+def _paused_at(operation: Operation) -> datetime:
+    current = continuation_current(operation)
+    return current.at if current is not None else operation.status_since
+
+
+def _go_on(operation: Operation, *, actor: str) -> None:
+    """Let what waits for credentials go on, where it is what people approved; else they are asked, as about
+    any answer."""
+    current = continuation_current(operation)
+    if current is not None and current.answered_at is None and current.expires_at > clock.now():
+        _freeze(current, operation, actor=actor, text="", changes={})
+        _let_go(operation, current, actor)
+    elif operation.task_id:
+        Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now())
+    elif resend_is_safe(operation):
+        Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())

@@ -19,20 +19,20 @@ from django.urls import reverse
 
 from tasks_app import clock, ids
 from tasks_app.adcp.client import version_fields
+from tasks_app.alike import alike_digest
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create
 from tasks_app.operations import policy
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import OperationRefusedError, Subject
-from tasks_app.operations.tokens import webhook_token_of
+from tasks_app.operations.tokens import for_eyes, webhook_token_of
 from tasks_app.operations.turns import turn_take
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team
 from tasks_app.people.scope import advertiser_of
 from tasks_app.sellers.models import Account, Seller
 
-HIDDEN = "(hidden)"
 # Alone: all addresses together bring the admin and the API into the worker that asks.
 WEBHOOK_ADDRESSES = "tasks_app.webhooks.urls"
 
@@ -96,9 +96,13 @@ def operation_make(
     operation.advertiser_id = _advertiser(account, advertiser_id, subject)
     sent = _wire_arguments(operation, arguments, mutation=mutation)
     operation.request_text = json.dumps(sent, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    operation.request = _for_eyes(sent)
+    operation.request = for_eyes(sent)
+    operation.po_alike = (
+        alike_digest(operation.request.get("po_number")) if task_type == "create_media_buy" else ""
+    )
     operation.send_at = None if held else clock.now()
-    operation.share, operation.turn_at = turn_take(seller)
+    turn = turn_take(seller)
+    operation.share, operation.priority, operation.turn_at = turn.share, turn.priority, turn.at
     try:
         with transaction.atomic():
             create(operation, actor=actor, reason=f"{task_type} asked for", metadata={"purpose": purpose})
@@ -118,13 +122,24 @@ def operation_release(*, operation: Operation) -> None:
     )
 
 
+def operation_let_go(operation: Operation) -> None:
+    """Let what was held on its way go on. The time it was held was not its own: its deadline begins anew."""
+    now = clock.now()
+    until = now + policy.deadline(operation.task_type, operation.seller)
+    Operation.objects.filter(pk=operation.pk, send_at__isnull=True).update(
+        send_at=now, deadline_at=Greatest("deadline_at", Value(until))
+    )
+
+
 def seller_refusal(seller: Seller, task_type: str, *, though_off: bool = False) -> str:
     """Why a seller is not asked for such a task; empty when it may be. `though_off`: a person said so."""
+    if not settings.ORGANISATION_DOMAIN:  # a trial on the embedded database: elsewhere nothing would start
+        return "Sellers are told who buys: set FLIGHTDECK_ORGANISATION and FLIGHTDECK_ORGANISATION_DOMAIN"
     if not seller.active and not though_off:
         return f"{seller.name} is switched off"
     if task_type not in READS and not seller.may_be_sent_mutations:
         return f"{seller.name} declares no idempotency: an administrator must accept the risk first"
-    return ""
+    return seller.lacks(task_type)
 
 
 def _new(
@@ -189,14 +204,3 @@ def _push_config(operation: Operation) -> dict[str, Any]:
         scheme = "Bearer" if bearer else "HMAC-SHA256"
         config["authentication"] = {"schemes": [scheme], "credentials": seller.webhook_secret}
     return config
-
-
-def _for_eyes(sent: Mapping[str, Any]) -> dict[str, Any]:
-    shown = dict(sent)
-    config = shown.get("push_notification_config")
-    if config:
-        config = {**config, "token": HIDDEN}
-        if "authentication" in config:
-            config["authentication"] = {**config["authentication"], "credentials": HIDDEN}
-        shown["push_notification_config"] = config
-    return shown

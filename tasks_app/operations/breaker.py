@@ -8,13 +8,13 @@ document 000 ("Error Recovery").
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
 
-from tasks_app import clock
 from tasks_app.adcp.types import Seen
+from tasks_app.database_clock import database_in
 from tasks_app.sellers.models import SellerBreaker
 from tasks_app.sellers.timing import timing
 
@@ -24,18 +24,18 @@ _REASON_CHARS = 500
 
 
 def breaker_room(row: SellerBreaker | None, *, now: datetime) -> int | None:
-    """How many calls a seller's breaker lets out now: None for any number, 1 for a probe, 0 while left alone.
-    `row` is the seller's, None where it never failed."""
+    """How many calls a seller's breaker lets out at `now` (the database's): None for any number, 1 for a
+    probe, 0 while left alone. `row` is the seller's, None where it never failed."""
     if row is None or row.state == _State.CLOSED:
         return None
     return 1 if row.probe_at is None or row.probe_at <= now else 0
 
 
-def breaker_probe(row: SellerBreaker, *, until: datetime) -> None:
-    """Mark that a probe is out; another may follow at `until` if nobody hears of it. Called by who holds the
-    seller's lock, so that there is one."""
+def breaker_probe(row: SellerBreaker) -> None:
+    """Mark that a probe is out; another may follow once a call's lease is over if nobody hears of it. Called
+    by who holds the seller's lock, so that there is one."""
     probed = SellerBreaker.objects.filter(pk=row.pk).exclude(state=_State.CLOSED)
-    probed.update(state=_State.HALF_OPEN, probe_at=until)
+    probed.update(state=_State.HALF_OPEN, probe_at=database_in(settings.OPERATION_LEASE_S))
 
 
 def breaker_is_clean(row: SellerBreaker | None) -> bool:
@@ -59,8 +59,8 @@ def breaker_record(*, seller_id: uuid.UUID, seen: Seen) -> None:
     if failed:
         row.reason = _words(seen)[:_REASON_CHARS]
     breaker_count(row, failed=failed)
-    reset = timedelta(seconds=timing(row.seller, "breaker_reset_s") * settings.POLL_SCALE)
-    row.probe_at = clock.now() + reset if row.state != _State.CLOSED else None
+    reset = timing(row.seller, "breaker_reset_s") * settings.POLL_SCALE
+    row.probe_at = database_in(reset) if row.state != _State.CLOSED else None
     row.save()
 
 

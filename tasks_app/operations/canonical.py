@@ -10,10 +10,8 @@ from typing import Any
 
 from tasks_app.adcp.errors import read_error
 from tasks_app.adcp.hygiene import integral
-from tasks_app.adcp.types import Seen
+from tasks_app.adcp.types import ENDED_BADLY, Seen
 from tasks_app.canonical import canonical_digest
-
-_ENDED_BADLY = frozenset({"failed", "rejected", "canceled"})
 
 
 def observation_digest(seen: Seen, *, task_type: str, sent_context: Any) -> str:
@@ -33,7 +31,7 @@ def _value(seen: Seen, sent_context: Any) -> dict[str, Any] | None:
         body.setdefault("media_buy_status", seen.media_buy_status)
     if seen.context is not None and integral(seen.context) != integral(sent_context):
         body["context"] = seen.context
-    if seen.status in _ENDED_BADLY:
+    if seen.status in ENDED_BADLY:
         listed, single = body.pop("errors", None), body.pop("error", None)
         body["errors"] = _errors(listed, single, seen)
         if not body["errors"]:

@@ -12,26 +12,32 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from heapq import heapify, heappop, heappush
 from typing import Any, Literal, NamedTuple
 
+from django.conf import settings
 from django.db import connection
 
 from tasks_app import clock
+from tasks_app.database_clock import DATABASE_NOW
 from tasks_app.operations.breaker import breaker_probe, breaker_room
-from tasks_app.operations.leases import lease_end
+from tasks_app.operations.leases import Lease, leases_release
 from tasks_app.operations.models import Operation
+from tasks_app.operations.turns import AGED
 from tasks_app.sellers.models import Seller, SellerBreaker
+from tasks_app.troubles.rows import each_row, held_back
+from tasks_app.troubles.works import work_on
 
 Column = Literal["send_at", "next_poll_at"]
-# What is sent takes turns (turns.py); a look puts an operation behind all others that are due.
-_ORDER: dict[Column, str] = {"send_at": "turn_at", "next_poll_at": "next_poll_at"}
-# Looks come in the index's own order, so that no more of them are read than there is room for.
-_TIE: dict[Column, str] = {"send_at": ", t.id", "next_poll_at": ""}
-# A send moves its operation; a look may as well find that somebody has moved it.
-_LOCK: dict[Column, str] = {"send_at": "for no key update skip locked", "next_poll_at": ""}
-_DUE = """t.{column} <= %(by)s and t.status = any(%(statuses)s)
-        and t.id not in (select l.id from tasks_app_calllease l where l.until >= %(now)s)
-        and (%(only)s::uuid is null or t.id = %(only)s)"""
+_LEFT = 8  # this part of a batch is never one seller's
+WORK = work_on("calls", "operation")  # what of them raises is put back (tasks_app.troubles)
+_PROBES = work_on("breakers_probed", "seller")
+_DUE = f"""t.{{column}} <= %(by)s and t.status = any(%(statuses)s)
+        and t.id not in (select l.id from tasks_app_calllease l where l.until >= {DATABASE_NOW})
+        and t.id not in (select r.row from tasks_app_rowtrouble r
+                          where r.work = %(work)s and r.again_at > %(now)s)
+        and (%(only)s::uuid is null or t.id = %(only)s)"""  # noqa: S608
 _SELLER = ", ".join(f"s.{f.column}" for f in Seller._meta.concrete_fields if f.name != "capabilities")
 # Lateral with a limit: one look into the index for each seller, however much is due.
 _SELLERS = f"""
@@ -41,47 +47,100 @@ select {_SELLER} from tasks_app_seller s cross join lateral (
 """  # noqa: S608 - names of ours
 _BREAKER = ", ".join(f"b.{f.column}" for f in SellerBreaker._meta.concrete_fields)
 _ROOMS = f"""
-select s.id, (select count(*) from tasks_app_calllease l where l.seller_id = s.id and l.until >= %s),
-       {_BREAKER}
-  from unnest(%s::uuid[]) s (id) left join tasks_app_sellerbreaker b on b.seller_id = s.id
+select s.id, (select count(*) from tasks_app_calllease l
+               where l.seller_id = s.id and l.until >= {DATABASE_NOW}),
+       {DATABASE_NOW}, {_BREAKER}
+  from unnest(%(sellers)s::uuid[]) s (id) left join tasks_app_sellerbreaker b on b.seller_id = s.id
 """  # noqa: S608
-_TAKE = f"""
+_WAITING = f"""
+select s.seller_id, count(o.id) from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
+ cross join lateral (select t.id from tasks_app_operation t
+                      where t.seller_id = s.seller_id and {_DUE} limit s.free) o
+ group by 1
+"""  # noqa: S608
+_COLUMNS = "t.id, t.seller_id, t.task_id, t.task_type, t.webhook_token, t.account_id"
+# Looks come in the index's own order, so that no more of them are read than there is room for. Nothing locks
+# them: a look may as well find that somebody has moved its operation.
+_LOOKS = f"""
 with due as (
-  select o.*, s.seller_id from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
+  select o.* from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
    cross join lateral (
-     select t.id, t.{{order}} as due, t.task_id, t.webhook_token, t.account_id from tasks_app_operation t
+     select {_COLUMNS}, t.next_poll_at as place from tasks_app_operation t
       where t.seller_id = s.seller_id and {_DUE}
-      order by t.{{order}}{{tie}} limit s.free {{lock}}) o
-   order by o.due limit %(limit)s),
-leased as (
-  insert into tasks_app_calllease (id, seller_id, until) select id, seller_id, %(until)s from due
-      on conflict (id) do update set until = excluded.until)
-select d.id, d.seller_id, d.task_id, d.webhook_token, a.reference::text
-  from due d left join tasks_app_account a on a.id = d.account_id order by d.due
+      order by t.next_poll_at limit s.free) o
+   order by o.place limit %(limit)s),
 """  # noqa: S608
+# What is sent is locked. Aged work, by its turn, has so many of a seller's slots; the others, and what it
+# leaves, go by priority, then turn. Both take turns in the order of calls too, which the limit cuts.
+_SENDS = f"""
+with aged as (
+  select o.* from unnest(%(sellers)s::uuid[], %(for_aged)s::int[]) s (seller_id, free)
+   cross join lateral (
+     select {_COLUMNS}, t.turn_at from tasks_app_operation t
+      where t.seller_id = s.seller_id and {_DUE} and t.turn_at <= %(aged)s
+      order by t.turn_at, t.id limit s.free for no key update skip locked) o),
+rest as (
+  select o.* from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
+   cross join lateral (
+     select {_COLUMNS}, t.turn_at, t.priority from tasks_app_operation t
+      where t.seller_id = s.seller_id and {_DUE} and t.id not in (select a.id from aged a)
+      order by t.priority, t.turn_at, t.id
+      limit s.free - (select count(*) from aged a where a.seller_id = s.seller_id)
+        for no key update skip locked) o),
+due as (
+  select id, seller_id, task_id, task_type, webhook_token, account_id,
+         2 * row_number() over (order by turn_at, id) - %(aged_first)s::int as place from aged
+  union all
+  select id, seller_id, task_id, task_type, webhook_token, account_id,
+         2 * row_number() over (order by priority, turn_at, id) - 1 + %(aged_first)s::int from rest
+   order by place limit %(limit)s),
+"""  # noqa: S608
+# A lease that ran out is taken over, for this call: the older one's answer gives nothing of it back.
+_LEASE = f"""leased as (
+  insert into tasks_app_calllease (id, seller_id, call, until)
+      select id, seller_id, gen_random_uuid(), {DATABASE_NOW} + make_interval(secs => %(lease_s)s) from due
+      on conflict (id) do update set call = excluded.call, until = excluded.until
+   returning id, call)
+select d.id, l.call, d.seller_id, d.task_id, d.task_type, d.webhook_token, a.reference::text
+  from due d join leased l on l.id = d.id left join tasks_app_account a on a.id = d.account_id
+ order by d.place
+"""  # noqa: S608
+# Sends that this process has claimed of each seller: every second slot goes to aged work first, also where
+# slots come free one at a time.
+_claimed: Counter[uuid.UUID] = Counter()
 
 
 class Due(NamedTuple):
     """One operation leased for a call; what a look at it needs."""
 
     id: uuid.UUID
+    call: uuid.UUID
     seller_id: uuid.UUID
     task_id: str
+    task_type: str
     sealed_token: str | None  # our webhook's, still encrypted
     account: str | None  # the account's reference, JSON
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(self.id, self.call)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """Operations leased for a call, the longest due first, with their sellers and breakers by id."""
+    """Operations leased for a call, in their order, with their sellers and breakers by id."""
 
     due: Sequence[Due]
     sellers: Mapping[uuid.UUID, Seller]
     breakers: Mapping[uuid.UUID, SellerBreaker]
 
-    def operations(self, due: Sequence[Due] | None = None) -> list[Operation]:
-        """All of them, or those named, in their order, each with its seller."""
-        wanted = [one.id for one in (self.due if due is None else due)]
+    @cached_property
+    def leases(self) -> Mapping[uuid.UUID, Lease]:
+        """By operation."""
+        return {one.id: one.lease for one in self.due}
+
+    def operations(self, wanted: Sequence[uuid.UUID]) -> list[Operation]:
+        """Those of them, in their order, each with its seller."""
         found = Operation.objects.select_related("account").in_bulk(wanted) if wanted else {}
         for operation in found.values():
             operation.seller = self.sellers[operation.seller_id]
@@ -99,14 +158,25 @@ def claim_due(
     limit: int,
     out: Counter[uuid.UUID] | None = None,
     only: uuid.UUID | None = None,
+    batch: int | None = None,
 ) -> Claimed:
     """Lease what is due by `column` in one of `statuses`, within slots and breakers; in a transaction. What
     is due to be sent is locked too.
 
     `out`: calls of this process by seller, which count even where their lease has run out. With `only` that
     operation alone is taken, and its seller waited for; else a seller that somebody claims from is left out.
+    `batch`: how many calls this process makes at once; of them no seller has more than its share while others
+    are due, nor ever all (`shares`).
     """
-    due = {"by": due_by, "statuses": list(statuses), "now": clock.now(), "only": only}
+    now = clock.now()
+    due = {
+        "by": due_by,
+        "statuses": list(statuses),
+        "now": now,
+        "only": only,
+        "work": WORK,
+        "frozen": clock.frozen(),
+    }
     sellers = _sellers(column, due)
     if not sellers:
         return _NOTHING
@@ -117,11 +187,70 @@ def claim_due(
     free = {pk: min(room, limit) for pk, room in rooms.items() if room > 0}
     if not free:
         return _NOTHING
-    rooms_left = {"sellers": list(free), "free": list(free.values()), "limit": limit, "until": lease_end()}
-    taken = _taken(column, {**due, **rooms_left})
-    for seller_id in {one.seller_id for one in taken} & breakers.keys():
-        breaker_probe(breakers[seller_id], until=lease_end())
-    return Claimed(due=taken, sellers=sellers, breakers=breakers)
+    if batch is not None and sum(free.values()) >= limit:
+        free = shares(_waiting(column, {**due, **_places(free)}), out or Counter(), limit=limit, batch=batch)
+    if not free:
+        return _NOTHING
+    rooms_left = {**_places(free), "limit": limit, "lease_s": settings.OPERATION_LEASE_S}
+    taken = (
+        _sends({**due, **rooms_left}, free) if column == "send_at" else _taken(_LOOKS, {**due, **rooms_left})
+    )
+    return Claimed(due=_probed(taken, breakers), sellers=sellers, breakers=breakers)
+
+
+def _probed(taken: Sequence[Due], breakers: Mapping[uuid.UUID, SellerBreaker]) -> Sequence[Due]:
+    """Those of them that may go out: where one is a probe and that cannot be marked, its seller waits."""
+    asked = {
+        one.seller_id for one in taken if one.seller_id in breakers and _is_open(breakers[one.seller_id])
+    }
+    marked: set[uuid.UUID] = set()
+
+    def mark(seller_id: uuid.UUID) -> int:
+        breaker_probe(breakers[seller_id])
+        marked.add(seller_id)
+        return 1
+
+    each_row(_PROBES, asked, mark)
+    left = asked - marked
+    if not left:
+        return taken
+    leases_release([one.lease for one in taken if one.seller_id in left])
+    return [one for one in taken if one.seller_id not in left]
+
+
+def _is_open(breaker: SellerBreaker) -> bool:
+    return breaker.state != SellerBreaker.State.CLOSED
+
+
+def shares(
+    waiting: Mapping[uuid.UUID, int], out: Mapping[uuid.UUID, int], *, limit: int, batch: int
+) -> dict[uuid.UUID, int]:
+    """How many of `limit` new calls each seller gets of those that wait: one after the other for who has the
+    fewest out, so that a slow seller with many slots keeps nobody waiting. A part of the batch is left by
+    each, for those that become due meanwhile."""
+    most = batch - batch // _LEFT
+    given = dict.fromkeys(waiting, 0)
+    heap = [(out.get(pk, 0), place, pk) for place, pk in enumerate(waiting) if waiting[pk]]
+    heapify(heap)
+    for _ in range(limit):
+        if not heap or heap[0][0] >= most:
+            break
+        taken, place, pk = heappop(heap)
+        given[pk] += 1
+        if given[pk] < waiting[pk]:
+            heappush(heap, (taken + 1, place, pk))
+    return {pk: number for pk, number in given.items() if number}
+
+
+def _places(free: Mapping[uuid.UUID, int]) -> dict[str, Any]:
+    return {"sellers": list(free), "free": list(free.values())}
+
+
+def _waiting(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, int]:
+    """How much of each seller is due, up to its free slots."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING.format(column=column), due)
+        return dict(cursor.fetchall())
 
 
 def _sellers(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, Seller]:
@@ -137,23 +266,36 @@ def _rooms(
 ) -> tuple[dict[uuid.UUID, int], dict[uuid.UUID, SellerBreaker]]:
     """How many more calls each seller may get, and the breakers of those that have failed. Read after the
     sellers' lock, so that no other claim is missed."""
-    now = clock.now()
     rooms, breakers = {}, {}
     with connection.cursor() as cursor:
-        cursor.execute(_ROOMS, [now, list(sellers)])
+        cursor.execute(_ROOMS, {"frozen": clock.frozen(), "sellers": list(sellers)})
         found = cursor.fetchall()
-    for pk, leased, *breaker in found:
+    for pk, leased, now, *breaker in found:
         if breaker[0] is not None:
             breakers[pk] = SellerBreaker(*breaker)
         left = sellers[pk].slots - max(leased, out[pk])
         allowed = breaker_room(breakers.get(pk), now=now)
         rooms[pk] = left if allowed is None else min(allowed, left)
+    if any(_is_open(breaker) for breaker in breakers.values()):
+        rooms |= dict.fromkeys(held_back(_PROBES).values_list("row", flat=True), 0)
     return rooms, breakers
 
 
-def _taken(column: Column, due: Mapping[str, Any]) -> list[Due]:
-    """The longest due first."""
-    order = {"order": _ORDER[column], "tie": _TIE[column], "lock": _LOCK[column]}
+def _sends(due: Mapping[str, Any], free: Mapping[uuid.UUID, int]) -> list[Due]:
+    """What is to be sent; of each seller's free slots every second is for aged work first."""
+    shares = {
+        "aged": due["now"] - AGED,
+        "for_aged": [(slots + 1 - _claimed[pk] % 2) // 2 for pk, slots in free.items()],
+        "aged_first": sum(_claimed[pk] for pk in free) % 2 == 0,
+    }
+    taken = _taken(_SENDS, {**due, **shares})
+    _claimed.update(one.seller_id for one in taken)
+    return taken
+
+
+def _taken(picks: str, due: Mapping[str, Any]) -> list[Due]:
+    """In the order in which they are to be called."""
+    column = "next_poll_at" if picks is _LOOKS else "send_at"
     with connection.cursor() as cursor:
-        cursor.execute(_TAKE.format(column=column, **order), due)
+        cursor.execute((picks + _LEASE).format(column=column), due)
         return [Due(*row) for row in cursor.fetchall()]

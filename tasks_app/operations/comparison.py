@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from tasks_app.adcp.types import Seen
+from tasks_app.operations.line import Teams, UnreadableError
 from tasks_app.operations.services import Subject
 from tasks_app.sellers.models import Seller
 
@@ -24,13 +25,21 @@ class Verdict(StrEnum):
     MISSING = "missing"  # here, unknown at the seller
     BEHIND = "behind"  # ended at the seller, not here
     AHEAD = "ahead"  # ended here, not at the seller
+    UNCLEAR = "unclear"  # the seller gives it a status of its own
     UNANSWERED = "unanswered"  # ours most likely: the answer to a call is still to come
     EXTERNAL = "external"  # a media buy made without us
     IN_STEP = "in_step"  # both say the same
 
 
 DIFFERENT = frozenset(
-    {Verdict.BOUGHT_UNKNOWN, Verdict.ORPHANED, Verdict.MISSING, Verdict.BEHIND, Verdict.AHEAD}
+    {
+        Verdict.BOUGHT_UNKNOWN,
+        Verdict.ORPHANED,
+        Verdict.MISSING,
+        Verdict.BEHIND,
+        Verdict.AHEAD,
+        Verdict.UNCLEAR,
+    }
 )
 
 
@@ -74,12 +83,15 @@ class Finding:
 @dataclass(kw_only=True)
 class Reading:
     """What one seller was found to know. `unread`: why it could not be asked; there are no findings then.
-    `notes`: what could not be compared; `unnamed`: the same of single entities, with the team whose they are.
-    `complete`: everything the seller has was looked at."""
+    `unread_ours`: the same in words for everybody, where `unread` is for `unread_teams` alone.
+    `notes`: what could not be compared, for everybody; `unnamed`: the same of single entities and accounts,
+    with the team whose they are. `complete`: everything the seller has was looked at."""
 
     seller: Seller
     findings: list[Finding] = field(default_factory=list)
     unread: str = ""
+    unread_ours: str = ""
+    unread_teams: Teams = frozenset()
     notes: list[str] = field(default_factory=list)
     unnamed: list[tuple[str, uuid.UUID | None]] = field(default_factory=list)
     complete: bool = True
@@ -94,6 +106,22 @@ def unnamed_of(rows: QuerySet[Any], *, state: str, name: str) -> Unnamed:
         (f"{reference} is {state} without a {name} of the seller's: it cannot be compared", team_id)
         for reference, team_id in rows.order_by("id").values_list("reference", "team_id")
     ]
+
+
+def refused_of(refused: Mapping[str, Teams]) -> Unnamed:
+    """What a `Reading` says of accounts and things that the seller does not tell of, once for each team."""
+    return [(words, team) for words, teams in refused.items() for team in sorted(teams, key=str)]
+
+
+def unread_of(seller: Seller, error: UnreadableError, refused: Mapping[str, Teams]) -> Reading:
+    """The reading of a seller that could not be asked, and which accounts it had refused until then."""
+    return Reading(
+        seller=seller,
+        unread=str(error),
+        unread_ours=error.ours,
+        unread_teams=error.teams,
+        unnamed=refused_of(refused),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ class Conflict(models.Model):
 
     `first` and `second` each hold {channel, at, status, task_id, value, body}: `value` is the task's own
     result or error, `body` what was received, whole. `digest` names what came second, so that the same
-    contradiction is opened once however often it is repeated (AdCP L3/async-identity-and-convergence).
+    contradiction is opened once however often it is repeated (AdCP L3/async-identity-and-convergence). Of one
+    operation and kind one is open at a time.
     """
 
     advertiser_path = "operation__advertiser"
@@ -44,13 +45,24 @@ class Conflict(models.Model):
     resolved_by = models.CharField(max_length=80, blank=True)
     resolved_at = models.DateTimeField(null=True)
     reason = models.TextField(blank=True)
+    # Further contradictions of this kind that came while it was open: counted, kept as observations.
+    more = models.PositiveIntegerField(default=0)
+    # Why it is asked about again, once the one of its kind that is open is decided.
+    waits_because = models.TextField(blank=True)
     # Somebody wrote to the seller about it; it stays open.
     asked_by = models.CharField(max_length=80, blank=True)
     asked_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-id"]
-        constraints = [models.UniqueConstraint(fields=["operation", "kind", "digest"], name="conflict_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["operation", "kind", "digest"], name="conflict_once"),
+            models.UniqueConstraint(
+                fields=["operation", "kind"],
+                condition=models.Q(resolved_at__isnull=True),
+                name="one_open_conflict_per_kind",
+            ),
+        ]
         indexes = [
             models.Index(fields=["team"], name="conflict_open", condition=models.Q(resolved_at__isnull=True))
         ]

@@ -12,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
-from tasks_app.adcp.envelopes import parse_time
+from tasks_app.adcp.values import parse_time
 from tasks_app.approvals import around
 from tasks_app.approvals.selectors import obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
@@ -164,7 +164,7 @@ class ConflictAdmin(Page):
 def _decision(conflict: Conflict, user: User) -> dict[str, Any]:
     question = conflict_question(conflict) if conflict.resolved_at is None else None
     keep, take = choice_words(conflict)
-    why_not = "Nobody was asked: it belongs to no team." if question is None else ""
+    why_not = "Nobody has been asked yet." if question is None else ""
     if question is not None:
         why_not = obstacle(question, user, list(question.decisions.all()))
     places = around.places_of([question], user) if question else {}

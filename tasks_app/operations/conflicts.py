@@ -9,30 +9,41 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
-from tasks_app.approvals.services import DecisionRefusedError, Question, approval_open
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import DecisionRefusedError, approval_open
 from tasks_app.canonical import canonical_digest
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.notifications.services import About, notify
+from tasks_app.operations.bodies import body_of
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.converge import on_observed
 from tasks_app.operations.matching import mismatch
 from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.sweep import chore_register
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.people.scope import asker_of
+from tasks_app.troubles.rows import each_row, held_back
+from tasks_app.troubles.works import work_on
 
 KIND = "conflict"
 _OPEN_VERSION = 1
+_AT_ONCE = 100
+_WORK = work_on("conflicts_asked", "conflict")
+_MOST_IN_LINE = 20  # of one kind about one operation, whatever its seller claims
 _NEVER_REBOUND = "A task’s id never changes once it is bound: what came second cannot be taken."
 _NOBODYS = "Nothing here can be changed by what came second."
 
@@ -41,10 +52,13 @@ _NOBODYS = "Nothing here can be changed by what came second."
 class Taker:
     """What the owner of a subject makes of a contradiction about it.
 
-    `why_not` says in a sentence why what came second cannot be taken (empty: it can); `words` what keeping
-    the first and taking the second do. `keep` and `take` do it, rows only, in the commit of the decision.
+    `claims` names what only the second tells of, that costs money and is nobody's yet (empty: nothing);
+    people are asked about each such thing. `why_not` says in a sentence why what came second cannot be taken
+    (empty: it can); `words` what keeping the first and taking the second do. `keep` and `take` do it, rows
+    only, in the commit of the decision.
     """
 
+    claims: Callable[[Conflict], str]
     why_not: Callable[[Conflict], str]
     words: Callable[[Conflict], tuple[str, str]]
     keep: Callable[[Conflict, Approval, Outcome], None]
@@ -57,18 +71,21 @@ _takers: dict[str, Taker] = {}
 def register() -> None:
     """Called when the application starts."""
     on_observed(_observed)
+    chore_register("conflicts_asked", conflicts_ask)
     kind_register(
         Kind(
             name=KIND,
             label="Conflict",
             apply=_apply,
             version=_version,
+            asks=lambda approval: _question(_locked(approval)),
             reopen=_reopen,
             effects={
                 "approve": "What was first stands.",
                 "reject": "What came second is taken, by a change of its own.",
                 "nothing": "What was first stands, and it is asked about again.",
             },
+            outlives_job=True,
         )
     )
 
@@ -86,7 +103,9 @@ def conflict_open(
     second: Mapping[str, Any],
     note: str = "",
 ) -> Conflict | None:
-    """Keep a contradiction whole and ask people, in the caller's transaction; None where it is known already.
+    """Keep a contradiction whole and ask people, in the caller's transaction; None where it is known already,
+    or counted with one of its kind that is open: a seller that says something else at every look would put as
+    many questions. One that claims something of its own is asked about after that.
 
     `first` and `second` are {channel, at, status, task_id, value, body}.
     """
@@ -95,8 +114,9 @@ def conflict_open(
     digest = canonical_digest([second.get(name) for name in named])
     if Conflict.objects.filter(operation=operation, kind=kind, digest=digest).exists():
         return None
+    # Two processes may see two at once.
+    Operation.objects.select_for_update(no_key=True, of=("self",)).only("pk").get(pk=operation.pk)
     conflict = Conflict(
-        reference=next_reference("CFL"),
         operation=operation,
         team=operation.team,
         kind=kind,
@@ -106,64 +126,162 @@ def conflict_open(
         second=exact(second, floats=True),
         at=clock.now(),
     )
-    # Two processes may see the same at once: the operation's lock, or the database, makes it one.
-    Conflict.objects.bulk_create([conflict], ignore_conflicts=True)
-    if not Conflict.objects.filter(pk=conflict.pk).exists():
+    if _beside(conflict).filter(resolved_at__isnull=True).update(more=F("more") + 1):
+        _put_in_line(conflict)
         return None
-    notify(
-        kind=KIND,
-        title=f"{operation.seller} contradicts itself about {operation.reference}",
-        body=f"{conflict.get_kind_display()}. The first stands until somebody decides {conflict.reference}.",
-        level="warning",
-        about=About(type="conflict", id=conflict.pk),
-        team=operation.team,
-        right="" if operation.team else STEER_OPERATION,
-        key=f"conflict:{conflict.pk}",
-    )
+    if not _kept(conflict):
+        return None
+    stands = f"The first stands until somebody decides {conflict.reference}."
+    _tell(conflict, f"{conflict.get_kind_display()}. {stands}")
     conflict_ask(conflict)
     return conflict
 
 
-def conflict_ask(conflict: Conflict) -> Approval | None:
-    """Ask the operation's team; None where it has none (Ad Ops were told)."""
+def conflict_learnt(
+    *, operation: Operation, known: Mapping[str, Any], note: str, at: datetime, channel: str
+) -> Conflict | None:
+    """The result that was missing contradicts what was learnt of the operation since its end was published:
+    `known`, by a `channel` and as of `at`, stands until people decide."""
+    came = _first_of(operation)
+    first = {**came, "channel": channel, "at": at, "value": dict(known), "body": None}
+    last = _applied(operation).values_list("channel", flat=True).first()
+    second = {**came, "channel": last or came["channel"]}
+    return conflict_open(
+        operation=operation, kind=Conflict.Kind.TERMINAL, first=first, second=second, note=note
+    )
+
+
+def _beside(conflict: Conflict) -> QuerySet[Conflict]:
+    """Those of its kind about the same operation."""
+    return Conflict.objects.filter(operation=conflict.operation_id, kind=conflict.kind)
+
+
+def _kept(conflict: Conflict) -> bool:
+    """Whether it is kept now. Two processes may see the same at once: the operation's lock, or the database,
+    makes it one."""
+    conflict.reference = next_reference("CFL")
+    Conflict.objects.bulk_create([conflict], ignore_conflicts=True)
+    return Conflict.objects.filter(pk=conflict.pk).exists()
+
+
+def _put_in_line(conflict: Conflict) -> None:
+    """What claims something of its own is asked about when the one that is open is decided: each thing once,
+    so many of them."""
+    claimed = _claim(conflict)
+    undecided = _beside(conflict).filter(Q(resolved_at__isnull=True) | ~Q(waits_because=""))
+    waiting = list(undecided.select_related("operation")) if claimed else []
+    if not claimed or claimed in map(_claim, waiting):
+        return
+    if len(waiting) > _MOST_IN_LINE:
+        more = f"It names more than people are asked about one after the other: {claimed} too."
+        _tell(waiting[0], more, key=f"conflict:flood:{conflict.operation_id}")
+        return
+    conflict.waits_because = f"It claims {claimed}"
+    conflict.resolution, conflict.resolved_by = Conflict.Resolution.KEPT, SYSTEM
+    conflict.resolved_at = conflict.at
+    if _kept(conflict):
+        _tell(conflict, f"{conflict.waits_because}: it is asked about after the one that is open.")
+
+
+def _claim(conflict: Conflict) -> str:
+    taker = _takers.get(conflict.operation.subject_type)
+    return taker.claims(conflict) if taker else ""
+
+
+def _tell(conflict: Conflict, body: str, *, key: str = "") -> None:
     operation = conflict.operation
-    if conflict.team is None:
-        return None
-    return approval_open(
-        question=Question(
-            kind=KIND,
-            team=conflict.team,
-            title=f"{operation.seller} contradicts itself about {operation.reference}",
-            subject_type="conflict",
-            subject_id=conflict.pk,
-            subject_version=_OPEN_VERSION,
-            evidence={
-                "conflict": conflict.reference,
-                "operation": operation.reference,
-                "seller": operation.seller.name,
-                "task": operation.task_type,
-                "what": conflict.get_kind_display(),
-                "note": conflict.note,
-                "first_said": f"{conflict.first['status']}, by {conflict.first['channel']}",
-                "second_said": f"{conflict.second['status']}, by {conflict.second['channel']}",
-                "first": as_text(conflict.first),
-                "second": as_text(conflict.second),
-            },
-            policy="A seller contradicts itself",
-        ),
-        requested_by=SYSTEM,
+    notify(
+        kind=KIND,
+        title=f"{operation.seller} contradicts itself about {operation.reference}",
+        body=body,
+        level="warning",
+        about=About(type="conflict", id=conflict.pk),
+        team=operation.team,
+        right="" if operation.team else STEER_OPERATION,
+        key=key or f"conflict:{conflict.pk}",
+    )
+
+
+def conflict_ask(conflict: Conflict) -> Approval:
+    """Ask the operation's team, else anybody with the right to decide; but who asked for what it is about."""
+    asker = asker_of("operation", conflict.operation_id)
+    return approval_open(question=_question(conflict), requested_by=asker)
+
+
+def conflicts_ask() -> int:
+    """Ask about what is open and asked of nobody, the oldest first: of no team, from before such questions
+    were the whole house's. Answers how many."""
+    asked = Approval.objects.filter(
+        kind=KIND, subject_type="conflict", subject_id=OuterRef("pk"), status=ApprovalStatus.OPEN
+    )
+    unasked = Conflict.objects.filter(~Exists(asked), resolved_at__isnull=True)
+    ids = unasked.exclude(pk__in=held_back(_WORK)).order_by("pk").values_list("pk", flat=True)
+    return each_row(_WORK, ids[:_AT_ONCE], _ask_unasked)
+
+
+def _ask_unasked(conflict_id: uuid.UUID) -> int:
+    conflict = _select().filter(pk=conflict_id, resolved_at__isnull=True).first()
+    if conflict is not None:
+        conflict_ask(conflict)
+    return int(conflict is not None)
+
+
+def _question(conflict: Conflict) -> Question:
+    operation = conflict.operation
+    return Question(
+        kind=KIND,
+        team=conflict.team,
+        title=f"{operation.seller} contradicts itself about {operation.reference}",
+        subject_type="conflict",
+        subject_id=conflict.pk,
+        subject_version=_OPEN_VERSION,
+        evidence={
+            "conflict": conflict.reference,
+            "operation": operation.reference,
+            "seller": operation.seller.name,
+            "task": operation.task_type,
+            "what": conflict.get_kind_display(),
+            "note": conflict.note,
+            "first_said": f"{conflict.first['status']}, by {conflict.first['channel']}",
+            "second_said": f"{conflict.second['status']}, by {conflict.second['channel']}",
+            "first": as_text(conflict.first),
+            "second": as_text(conflict.second),
+        },
+        policy="A seller contradicts itself",
     )
 
 
 def conflict_reopen(*, conflict_id: uuid.UUID, why: str) -> None:
-    """What was decided could not be done: the question is open again."""
+    """What was decided could not be done: the question is open again, at once or when the other one of its
+    kind about the operation is decided."""
     conflict = _select().get(pk=conflict_id)
     if conflict.resolved_at is None:
         return
-    conflict.resolution, conflict.resolved_by, conflict.resolved_at = "", "", None
-    conflict.note = f"{conflict.note}; {why}".lstrip("; ")
-    conflict.save(update_fields=["resolution", "resolved_by", "resolved_at", "note"])
+    if not _open_again(conflict, why):
+        conflict.waits_because = why
+        conflict.save(update_fields=["waits_because"])
+        return
+    conflict.refresh_from_db(fields=["resolution", "resolved_by", "resolved_at", "note", "waits_because"])
     conflict_ask(conflict)
+
+
+def _open_again(conflict: Conflict, why: str) -> bool:
+    """Whether it is open again: the database allows one of a kind for an operation."""
+    again = {"resolution": "", "resolved_by": "", "resolved_at": None, "waits_because": ""}
+    noted = f"{conflict.note}; {why}".lstrip("; ")
+    try:
+        with transaction.atomic():
+            Conflict.objects.filter(pk=conflict.pk).update(note=noted, **again)
+    except IntegrityError:
+        return False
+    return True
+
+
+def _next_in_line(decided: Conflict) -> None:
+    """Ask about the next one of its kind that waited for the decision."""
+    waiting = _beside(decided).exclude(waits_because="").order_by("pk").first()
+    if waiting is not None:
+        conflict_reopen(conflict_id=waiting.pk, why=waiting.waits_because)
 
 
 def take_refusal(conflict: Conflict) -> str:
@@ -198,6 +316,7 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
     taker = _takers.get(conflict.operation.subject_type)
     if taker is not None:
         (taker.take if taken else taker.keep)(conflict, approval, outcome)
+    _next_in_line(conflict)
 
 
 def _reopen(approval: Approval) -> None:
@@ -232,10 +351,10 @@ def _observed(operation: Operation, seen: Seen, observation: Observation) -> Non
         second={
             "channel": observation.channel,
             "at": observation.at,
-            "status": seen.raw_status or seen.status,
+            "status": _word(seen.status, seen.raw_status),
             "task_id": seen.task_id or "",
             "value": _value(seen.payload, asdict(seen.error) if seen.error else None),
-            "body": observation.body,
+            "body": body_of(seen),
         },
         note=observation.note,
     )
@@ -250,15 +369,25 @@ def _kind_of(operation: Operation, seen: Seen) -> str:
 
 def _first_of(operation: Operation) -> dict[str, Any]:
     """What stands: the winner's, or the last that was taken in."""
-    seen = operation.observations.filter(outcome=Observation.Outcome.APPLIED).order_by("-id").first()
+    seen = _applied(operation).first()
     return {
         "channel": operation.settled_by or (seen.channel if seen else Channel.REPLY),
         "at": seen.at if seen else operation.status_since,
-        "status": seen.raw_status or seen.status if seen else operation.status,
+        "status": _word(seen.status, seen.raw_status) if seen else operation.status,
         "task_id": operation.task_id,
         "value": _value(operation.result, operation.error),
         "body": seen.body if seen else None,
     }
+
+
+def _applied(operation: Operation) -> QuerySet[Observation]:
+    """What was taken in of it, the last first."""
+    return operation.observations.filter(outcome=Observation.Outcome.APPLIED).order_by("-id")
+
+
+def _word(status: str, raw: str | None) -> str:
+    """The task's status, in whichever words it was told; theirs where it is none."""
+    return (raw or status) if status == "unknown" else status
 
 
 def _value(result: dict[str, Any] | None, error: dict[str, Any] | None) -> dict[str, Any] | None:

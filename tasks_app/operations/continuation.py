@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from django.db import models
 from django.utils import timezone
 from encrypted_fields.fields import EncryptedTextField
 
 from tasks_app.ids import new_id
 from tasks_app.operations.models import Operation
+
+# Of an answer that was given and has not left: what is set, and what is not.
+_GIVEN, _NOT_YET = ("answered_at",), ("dispatched_at", "consumed_at", "stale_at")
 
 
 class Continuation(models.Model):
@@ -24,7 +30,7 @@ class Continuation(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="continuations")
-    generation = models.PositiveSmallIntegerField()
+    generation = models.PositiveIntegerField()
     kind = models.CharField(max_length=5, choices=Kind.choices)
     descriptor = EncryptedTextField(editable=False)
     asked = models.TextField(blank=True)
@@ -50,6 +56,27 @@ class Continuation(models.Model):
 
     def __str__(self) -> str:
         return f"pause {self.generation}"
+
+    @classmethod
+    def held(cls) -> models.Exists:
+        """For a query of operations: whether an answer of theirs was given and has not left yet."""
+        given = {f"{name}__isnull": False for name in _GIVEN}
+        not_yet = {f"{name}__isnull": True for name in _NOT_YET}
+        return models.Exists(cls.objects.filter(operation=models.OuterRef("pk"), **given, **not_yet))
+
+    @classmethod
+    def held_sql(cls, operation: str) -> str:
+        """The same in a statement of our own, where `operation` names the operations."""
+        given = " and ".join(f"held.{name} is not null" for name in _GIVEN)
+        not_yet = " and ".join(f"held.{name} is null" for name in _NOT_YET)
+        of_it = f"from {cls._meta.db_table} held where held.operation_id = {operation}.id"
+        return f"exists (select {of_it} and {given} and {not_yet})"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The answer as it leaves; empty before there is one."""
+        found: dict[str, Any] = json.loads(self.request_text or "{}")
+        return found
 
     @property
     def is_usable(self) -> bool:

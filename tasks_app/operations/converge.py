@@ -8,29 +8,31 @@ document 001 section 6.5, document 000 "Async Operation Handler".
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from django.db import transaction
 from django.db.models import QuerySet
 
 from tasks_app import clock
-from tasks_app.adcp.errors import read_error
-from tasks_app.adcp.types import Seen
-from tasks_app.lifecycle.transitions import Who, transition
+from tasks_app.adcp.errors import told_error
+from tasks_app.adcp.types import ENDED_BADLY, Seen
+from tasks_app.lifecycle.transitions import Who, note, transition
 from tasks_app.operations import partial
+from tasks_app.operations.bodies import body_of, is_whole
 from tasks_app.operations.canonical import observation_digest
 from tasks_app.operations.judging import Verdict, judge, kind_of, why_of
-from tasks_app.operations.leases import leases_release
+from tasks_app.operations.leases import Lease, leases_release
 from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
 from tasks_app.operations.writes import Writes
+from tasks_app.people.actors import SYSTEM
 
-_EARLIEST, _MAX_AHEAD = datetime(2000, 1, 1, tzinfo=UTC), timedelta(minutes=5)
-# What comes by these ends a call of ours, and with it its lease; other news comes beside a call.
-_ENDS_A_CALL = frozenset({Channel.REPLY, Channel.POLL, Channel.RECONCILE})
+_MAX_AHEAD = timedelta(minutes=5)
+_END = frozenset({"result", "error"})
 _bound: list[Callable[[Operation], object]] = []
 _observed: list[Callable[[Operation, Seen, Observation], object]] = []
+_learnt: list[Callable[[Operation], object]] = []
 
 
 def on_bound(listener: Callable[[Operation], object]) -> None:
@@ -45,8 +47,18 @@ def on_observed(listener: Callable[[Operation, Seen, Observation], object]) -> N
         _observed.append(listener)
 
 
-def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str, actor: Who = "") -> Observation:
+def on_late_result(listener: Callable[[Operation], object]) -> None:
+    """Call `listener(operation)` when an operation whose end was published without a result learns it, in the
+    commit that keeps it: news of its own."""
+    if listener not in _learnt:
+        _learnt.append(listener)
+
+
+def observe(
+    *, operation_id: uuid.UUID, seen: Seen, channel: str, actor: Who = "", answered: Lease | None = None
+) -> Observation:
     """Record what was seen and let it have its effect, in one commit. `actor`: the person whose word it is.
+    `answered`: the lease of the call of ours that ends with it; other news comes beside what is out.
 
     Answers the stored observation; its `outcome` says what it led to. A settled operation is then to be
     published (`publish.publish`), by the caller or by the next sweep. Raises Operation.DoesNotExist.
@@ -57,16 +69,19 @@ def observe(*, operation_id: uuid.UUID, seen: Seen, channel: str, actor: Who = "
         seen = _credible(seen)
         with Writes() as writes:
             observation = _observe(operation, seen, channel, writes, actor)
-        if channel in _ENDS_A_CALL:
-            leases_release([operation_id])
+        if answered is not None:
+            leases_release([answered])
         _tell_observed(operation, seen, observation)
     if operation.task_id and not was_bound:
         _tell_bound(operation)
     return observation
 
 
-def observe_many(sights: Mapping[uuid.UUID, tuple[Seen, str]]) -> list[Observation]:
+def observe_many(
+    sights: Mapping[uuid.UUID, tuple[Seen, str]], *, answered: Iterable[Lease] = ()
+) -> list[Observation]:
     """`observe` for many operations, by id what was seen and the channel, in one commit with few statements.
+    `answered`: the leases of the calls that end with it.
 
     Answers the stored observations; operations that somebody holds are left out. Raises what one of them
     raises, and then has recorded nothing.
@@ -77,7 +92,8 @@ def observe_many(sights: Mapping[uuid.UUID, tuple[Seen, str]]) -> list[Observati
         unbound = [operation for operation in operations if not operation.task_id]
         with Writes() as writes:
             observations = [_observe(o, *credible[o.pk], writes) for o in operations]
-        leases_release([o.pk for o in operations if credible[o.pk][1] in _ENDS_A_CALL])
+        held = {operation.pk for operation in operations}
+        leases_release([lease for lease in answered if lease.id in held])
         for operation, observation in zip(operations, observations, strict=True):
             _tell_observed(operation, credible[operation.pk][0], observation)
     for operation in unbound:
@@ -100,7 +116,7 @@ def _observe(operation: Operation, seen: Seen, channel: str, writes: Writes, act
     digest = _digest(operation, seen)
     verdict = judge(operation, seen, channel, digest)
     observation = _record(operation, seen, channel, digest, verdict)
-    writes.observation(observation)
+    writes.observation(observation, whole=is_whole(channel, verdict))
     _apply(operation, seen, channel, verdict, writes, actor)
     return observation
 
@@ -108,6 +124,9 @@ def _observe(operation: Operation, seen: Seen, channel: str, writes: Writes, act
 def _tell_observed(operation: Operation, seen: Seen, observation: Observation) -> None:
     for listener in _observed:
         listener(operation, seen, observation)
+    late = operation.status in SETTLED and operation.published_at is not None
+    for learn in _learnt if late and observation.outcome == Observation.Outcome.APPLIED else ():
+        learn(operation)
 
 
 def _tell_bound(operation: Operation) -> None:
@@ -118,9 +137,10 @@ def _tell_bound(operation: Operation) -> None:
 def _credible(seen: Seen) -> Seen:
     """Without the seller's time where its clock cannot be believed: one far ahead would make all its later
     news look old. With the error of a bad end, where it stands alone in the result."""
-    if seen.error is None and seen.status in ("failed", "rejected", "canceled"):
-        seen = replace(seen, error=read_error((seen.payload or {}).get("error")))
-    if seen.at is None or _EARLIEST <= seen.at <= clock.now() + _MAX_AHEAD:
+    if seen.error is None and seen.status in ENDED_BADLY:
+        error = told_error((seen.payload or {}).get("error"))
+        seen = replace(seen, error=error, message=seen.message or (error.message if error else None))
+    if seen.at is None or clock.EARLIEST <= seen.at <= clock.now() + _MAX_AHEAD:
         return seen
     return replace(seen, at=None)
 
@@ -142,7 +162,7 @@ def _record(operation: Operation, seen: Seen, channel: str, digest: str, verdict
         note=verdict.note,
         digest=digest,
         partial=seen.partial,
-        body=seen.raw if isinstance(seen.raw, dict) else {"text": seen.raw} if seen.raw else None,
+        body=body_of(seen),
         seller_at=seen.at,
         duration_ms=seen.duration_ms,
         error_code=(seen.error.code if seen.error else "")[:80],
@@ -161,7 +181,10 @@ def _apply(
     polled = {"polls": operation.polls} if _counts(operation, channel) else {}
     if verdict.to is None:
         changes = {**polled, **partial.look_again(operation), **(verdict.changes or {})}
-        if changes:
+        if operation.status in SETTLED and not _END.isdisjoint(changes):
+            why = verdict.note or f"Seen by {channel}"
+            note(operation, actor=actor or SYSTEM, reason=why, metadata={"channel": channel}, changes=changes)
+        elif changes:
             writes.columns(operation, changes)
         return
     by_us = seen.kind != "answer"

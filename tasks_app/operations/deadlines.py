@@ -8,24 +8,41 @@ next sweep, and nobody is told twice. Source: document 000 ("Timeout Handling").
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
-import structlog
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Greatest
 
 from tasks_app import clock
+from tasks_app.commands.kill_switch import on_turned, stops
+from tasks_app.commands.models import Command, KillSwitch
 from tasks_app.lifecycle.transitions import transition_many
 from tasks_app.operations import policy
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.leases import is_out
 from tasks_app.operations.models import PENDING, READS, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.resend import cannot_have_acted
+from tasks_app.people.models import Team
+from tasks_app.sellers.models import Seller
+from tasks_app.troubles.rows import due_again, each_row, held_back, together, unhandled
+from tasks_app.troubles.works import work_on
 
-log = structlog.get_logger(__name__)
+_DEADLINE = work_on("deadlines", "operation")
+_TELLING = work_on("overdue_told", "operation")
+_GIVING = work_on("deadlines_given", "operation")
+_AT_ONCE = 1000
 _listeners: list[Callable[[Operation], None]] = []
 NEVER_SENT = "NEVER_SENT"
 _NEVER_SENT_WORDS = "It could not be sent before its deadline: nothing reached the seller"
+
+
+def register() -> None:
+    """Called when the application starts."""
+    on_turned(_let_go)
 
 
 def on_overdue(listener: Callable[[Operation], None]) -> None:
@@ -37,6 +54,7 @@ def on_overdue(listener: Callable[[Operation], None]) -> None:
 def time_out_due(*, limit: int) -> int:
     """Do what the deadlines ask for, at most `limit` of each: fail what was never sent, have calls without an
     answer looked up, declare overdue what is, and tell. Answers how many were told of."""
+    _give_again()
     fail_unsent(limit=limit)
     mark_for_lookup(limit=limit)
     mark_overdue(limit=limit)
@@ -47,11 +65,13 @@ def mark_overdue(*, limit: int) -> int:
     """Move what is past its deadline to `timed_out`, in one statement; answers how many moved.
 
     A mutation whose call has no answer is overdue only once the seller was asked for it (`looked_up_at`);
-    a call that is out at this moment may still answer.
+    a call that is out at this moment may still answer. The seller waits for an answer of ours that the kill
+    switch stops: that is not overdue.
     """
     now = clock.now()
     asked = Q(task_type__in=READS) | Q(looked_up_at__isnull=False)
-    due = _due(Q(status__in=PENDING) | (Q(status=S.CALLING_ADCP) & _idle() & asked), limit)
+    pending = Q(status__in=PENDING) & ~(_stopped() & Q(Continuation.held()))
+    due = _due(pending | (Q(status=S.CALLING_ADCP) & _idle() & asked), limit)
     return _move(
         due,
         S.TIMED_OUT,
@@ -63,20 +83,23 @@ def mark_overdue(*, limit: int) -> int:
 
 
 def mark_for_lookup(*, limit: int) -> int:
-    """Make a look-up due of every mutation past its deadline whose call has no answer; answers how many."""
+    """Make a look-up due of every mutation past its deadline whose call has no answer; answers how many. One
+    that reached nobody and waits at a gate is not late, as what was never sent is not."""
     unknown = Q(status=S.CALLING_ADCP, looked_up_at__isnull=True, next_poll_at__isnull=True) & _idle()
-    due = _due(unknown & ~Q(task_type__in=READS), limit)
-    return Operation.objects.filter(pk__in=due.values("pk")).update(next_poll_at=clock.now(), send_at=None)
+    due = _due(unknown & ~Q(task_type__in=READS) & ~(_waits_at_gate() & cannot_have_acted()), limit)
+    changes = {"next_poll_at": clock.now(), "send_at": None}
+
+    def mark(ids: Sequence[uuid.UUID]) -> list[int]:
+        return [Operation.objects.filter(pk__in=ids).update(**changes)]
+
+    return sum(together(_DEADLINE, due.values_list("pk", flat=True), mark))
 
 
 def fail_unsent(*, limit: int) -> int:
     """Fail what was to be sent and never was by its deadline: nothing reached the seller. What is held for
-    people is not due. Answers how many failed."""
-    due = Operation.objects.filter(
-        status=S.REQUESTED, send_at__isnull=False, deadline_at__lte=clock.now()
-    ).order_by("deadline_at")
+    people, or stopped by the kill switch, is not due. Answers how many failed."""
     return _move(
-        due[:limit],
+        _due(Q(status=S.REQUESTED, send_at__isnull=False) & ~_stopped(), limit),
         S.FAILED,
         error={"code": NEVER_SENT, "message": _NEVER_SENT_WORDS},
         message=_NEVER_SENT_WORDS,
@@ -85,15 +108,86 @@ def fail_unsent(*, limit: int) -> int:
     )
 
 
+def deadlines_anew(team: Team | None = None) -> int:
+    """Give what waits to be sent (of `team`, or of all) its type's time from now on: it was held, by people
+    or by us; answers to sellers too. Answers how many."""
+    waiting = Operation.objects.filter(_waits_for_us())
+    return _give(waiting if team is None else waiting.filter(team=team), _whole_time)
+
+
+def deadlines_later(by: timedelta) -> int:
+    """Give what its seller has in hand so much more time: we did not look at it for so long. Answers how
+    many."""
+    in_hand = Operation.objects.filter(_in_hand())
+    return _give(in_hand, lambda rows: rows.update(deadline_at=F("deadline_at") + by))
+
+
+def _give_again() -> None:
+    """What could not be given its time when all others were: its type's whole time, from now on."""
+    open_still = Operation.objects.filter(_waits_for_us() | _in_hand())
+    each_row(_GIVING, due_again(_GIVING)[:_AT_ONCE], lambda pk: _whole_time(open_still.filter(pk=pk)))
+
+
+def _give(waiting: QuerySet[Operation], give: Callable[[QuerySet[Operation]], int]) -> int:
+    ids = list(waiting.order_by("seller", "task_type").values_list("pk", flat=True))
+    parts = (ids[i : i + _AT_ONCE] for i in range(0, len(ids), _AT_ONCE))
+    # Chosen again as they are written: one may have moved on.
+    return sum(sum(together(_GIVING, part, lambda pks: [give(waiting.filter(pk__in=pks))])) for part in parts)
+
+
+def _whole_time(rows: QuerySet[Operation]) -> int:
+    kinds = list(rows.order_by().values_list("seller", "task_type").distinct())
+    sellers = Seller.objects.in_bulk({seller for seller, _ in kinds})
+    return sum(
+        rows.filter(seller=seller, task_type=task_type).update(
+            deadline_at=Greatest(
+                "deadline_at", Value(clock.now() + policy.deadline(task_type, sellers[seller]))
+            )
+        )
+        for seller, task_type in kinds
+    )
+
+
+def _waits_for_us() -> Q:
+    calls = Q(status__in=(S.REQUESTED, S.CALLING_ADCP), send_at__isnull=False)
+    return calls | (Q(status__in=PENDING) & Q(Continuation.held()))
+
+
+def _in_hand() -> Q:
+    in_hand = Q(status__in=PENDING) | Q(status=S.CALLING_ADCP, send_at__isnull=True)
+    return in_hand & ~Q(Continuation.held()) & Q(deadline_at__isnull=False)
+
+
+def _let_go(turn: KillSwitch) -> None:
+    if not turn.on:
+        deadlines_anew(turn.team)
+
+
+def _stopped() -> Q:
+    """What the kill switch stops now."""
+    now = stops()
+    if now.everywhere is not None:
+        return ~Q(task_type__in=READS)
+    return Q(team__in=now.teams) & ~Q(task_type__in=READS)
+
+
+def _waits_at_gate() -> Q:
+    """What its gates took off the way: it is sent, with its whole time, when they open."""
+    waiting = Command.objects.filter(waiting_since__isnull=False, refused_at__isnull=True)
+    return Q(send_at__isnull=True) & Q(Exists(waiting.filter(key=OuterRef("purpose"))))
+
+
 def tell_overdue(*, limit: int) -> int:
     """Tell the listeners of what is overdue and nobody was told of; answers how many."""
     untold = Operation.objects.filter(status=S.TIMED_OUT, overdue_told_at__isnull=True)
-    ids = list(untold.order_by("overdue_at").values_list("pk", flat=True)[:limit])
-    return sum(_tell_or_leave(operation_id) for operation_id in ids)
+    untold = untold.exclude(pk__in=held_back(_TELLING)).order_by("overdue_at")
+    return each_row(_TELLING, untold.values_list("pk", flat=True)[:limit], _tell)
 
 
 def _due(which: Q, limit: int) -> QuerySet[Operation]:
     due = Operation.objects.filter(which, deadline_at__lte=clock.now())
+    # What is still owed time is not late.
+    due = due.exclude(pk__in=held_back(_DEADLINE)).exclude(pk__in=unhandled(_GIVING))
     return due.order_by("deadline_at")[:limit]
 
 
@@ -105,18 +199,13 @@ def _move(due: QuerySet[Operation], to: str, **changes: Any) -> int:
     """The moved rows are chosen first, without waiting for those that somebody holds."""
     with transaction.atomic():
         locked = due.select_for_update(skip_locked=True, no_key=True)
-        ids = list(locked.values_list("pk", flat=True))
-        if not ids:
-            return 0
-        return transition_many(Operation.objects.filter(pk__in=ids), to, actor="system", changes=changes)
-
-
-def _tell_or_leave(operation_id: uuid.UUID) -> bool:
-    try:
-        return _tell(operation_id)
-    except Exception:  # whatever a listener raises must not stop the others
-        log.exception("overdue_not_told", operation=str(operation_id))
-        return False
+        rows = Operation.objects.all()
+        moved = together(
+            _DEADLINE,
+            locked.values_list("pk", flat=True),
+            lambda ids: [transition_many(rows.filter(pk__in=ids), to, actor="system", changes=changes)],
+        )
+    return sum(moved)
 
 
 @transaction.atomic

@@ -5,35 +5,40 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
 import structlog
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import Q
 from encrypted_fields.fields import EncryptedCharField
 
 from tasks_app import clock
 from tasks_app.adcp import client
-from tasks_app.adcp.tasks import STATUS_TOOL_NAMES, task_status_arguments, task_status_tool
+from tasks_app.adcp.tasks import task_status_arguments
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.commands.kill_switch import NO_STOPS, Stops, stops
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import claims, policy
 from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
 from tasks_app.operations.converge import observe, observe_many
-from tasks_app.operations.leases import leases_release
-from tasks_app.operations.leaving import may_leave, passes_though_off
-from tasks_app.operations.lookup import Lookup, look_up, lookup_of
-from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
+from tasks_app.operations.doubted import doubted_among
+from tasks_app.operations.leases import Lease, leases_release
+from tasks_app.operations.leaving import is_still_wanted, may_leave, passes_though_off
+from tasks_app.operations.lookup import Lookup, can_be_searched, look_up, lookup_of
+from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation, type_asked
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pauses import answer_waits, resume_take
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
+from tasks_app.sellers.heard import seller_learn, version_heard
 from tasks_app.sellers.models import Seller, SellerBreaker
+from tasks_app.troubles.rows import each_row, together
 
 log = structlog.get_logger(__name__)
 
@@ -42,19 +47,27 @@ log = structlog.get_logger(__name__)
 class Call:
     """One call about to be made: everything it needs, so that it touches no database."""
 
-    operation_id: uuid.UUID
+    lease: Lease
     seller_id: uuid.UUID
     channel: str
     endpoint: Endpoint
     tool: str
     arguments: dict[str, Any] = field(repr=False)  # our webhook credentials among them
     secrets: tuple[str, ...] = field(repr=False)
+    task_type: str = ""  # of the task that is looked at
     sealed_token: str | None = field(default=None, repr=False)  # one secret more, still encrypted
     calm: bool = True  # the seller's breaker had nothing to remember when this was claimed
     lookup: Lookup | None = field(default=None, repr=False)
     continuation: dict[str, str] | None = field(default=None, repr=False)
+    spare: dict[str, Any] = field(default_factory=dict)  # what a read may be asked for besides
+    claimed_at: datetime = field(default_factory=clock.now)
+
+    @property
+    def operation_id(self) -> uuid.UUID:
+        return self.lease.id
 
 
+Ended = tuple[Call, Seen]  # a call, and what came of it
 # A look may be due in any of these: overdue, and ended without the result (`partial.py`), too.
 _WATCHED = (S.CALLING_ADCP, *PENDING, S.TIMED_OUT, *SETTLED)
 # Pending without a task is sent again too: what waits for credentials, or a person said to keep waiting for.
@@ -62,26 +75,46 @@ _SENDABLE = (S.REQUESTED, S.CALLING_ADCP, *PENDING)
 
 
 def claim_sends(
-    *, limit: int, out: Counter[uuid.UUID] | None = None, due_by: datetime | None = None
+    *,
+    limit: int,
+    out: Counter[uuid.UUID] | None = None,
+    due_by: datetime | None = None,
+    batch: int | None = None,
 ) -> list[Call]:
     """Take operations that are due to be sent: `calling_adcp` is durable before anything leaves.
 
     No seller gets more than its slots, over all processes (`claims.claim_due`). `due_by` defaults to now.
     """
-    return _claim_sends(_SENDABLE, limit=limit, out=out, due_by=due_by)
+    return _claim_sends(_SENDABLE, limit=limit, out=out, due_by=due_by, batch=batch)
 
 
 @transaction.atomic
 def claim_polls(
-    *, limit: int, out: Counter[uuid.UUID] | None = None, due_by: datetime | None = None
+    *,
+    limit: int,
+    out: Counter[uuid.UUID] | None = None,
+    due_by: datetime | None = None,
+    batch: int | None = None,
 ) -> list[Call]:
     """Take operations that are due to be looked at, overdue ones too: a late answer is still taken. One that
-    the seller gave no task for is looked up by our context."""
+    the seller gave no task for is looked up by our context, and so is a doubted end at one that tells of no
+    task."""
     claimed = claims.claim_due(
-        column="next_poll_at", statuses=_WATCHED, due_by=due_by or clock.now(), limit=limit, out=out
+        column="next_poll_at",
+        statuses=_WATCHED,
+        due_by=due_by or clock.now(),
+        limit=limit,
+        out=out,
+        batch=batch,
     )
-    nameless = claimed.operations([one for one in claimed.due if not one.task_id])
-    return [*_polls(claimed), *(_look_up(operation, claimed) for operation in nameless)]
+    searched = _searched(claimed)
+    _leave_unpollable(claimed, searched)
+
+    def look_ups(ids: Sequence[uuid.UUID]) -> list[Call]:
+        return [_look_up(operation, claimed) for operation in claimed.operations(ids)]
+
+    nameless = [one.id for one in claimed.due if not one.task_id or one.id in searched]
+    return [*_polls(claimed), *together(claims.WORK, nameless, look_ups)]
 
 
 def claim_one(*, operation_id: uuid.UUID) -> Call | None:
@@ -98,29 +131,47 @@ def _claim_sends(
     out: Counter[uuid.UUID] | None = None,
     due_by: datetime | None = None,
     only: uuid.UUID | None = None,
+    batch: int | None = None,
 ) -> list[Call]:
     claimed = claims.claim_due(
-        column="send_at", statuses=statuses, due_by=due_by or clock.now(), limit=limit, out=out, only=only
+        column="send_at",
+        statuses=statuses,
+        due_by=due_by or clock.now(),
+        limit=limit,
+        out=out,
+        only=only,
+        batch=batch,
     )
-    operations = claimed.operations()
-    stopped = stops() if any(operation.is_mutation for operation in operations) else NO_STOPS
-    taken = (_take_send(operation, claimed, stopped) for operation in operations)
-    calls = [call for call in taken if call is not None]
-    leases_release({one.id for one in claimed.due} - {call.operation_id for call in calls})
+
+    def take(ids: Sequence[uuid.UUID]) -> list[Call]:
+        operations = claimed.operations(ids)
+        stopped = stops() if any(operation.is_mutation for operation in operations) else NO_STOPS
+        taken = (_take_send(operation, claimed, stopped) for operation in operations)
+        return [call for call in taken if call is not None]
+
+    calls = together(claims.WORK, [one.id for one in claimed.due], take)
+    leases_release(set(claimed.leases.values()) - {call.lease for call in calls})
     return calls
 
 
 def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) -> Call | None:
     answers = operation.seller.protocol == Seller.Protocol.A2A and answer_waits(operation)
     repeated = operation.attempts > 0 and operation.is_mutation and not answers
-    if not may_leave(operation, stopped, repeated=repeated):
+    if not is_still_wanted(operation, answers=answers):
         return None
-    if not operation.seller.active and not repeated and not passes_though_off(operation):
+    though_off = not operation.seller.active and passes_though_off(operation)
+    if not may_leave(operation, stopped, repeated=repeated, answers=answers):
+        return None
+    if not operation.seller.active and not repeated and not though_off:
         _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")
         return None
     if operation.is_mutation and not operation.seller.may_be_sent_mutations:
         why = f"{operation.seller.name} declares no idempotency: an administrator must accept the risk first"
         _refuse(operation, "NO_IDEMPOTENCY", why)
+        return None
+    lacking = operation.seller.lacks(operation.task_type)
+    if lacking and operation.attempts == 0:
+        _refuse(operation, "NO_TOOL", lacking)
         return None
     resume = resume_take(operation) if answers else None
     if resume is not None:
@@ -144,27 +195,60 @@ def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) ->
     return _call(operation, claimed, Channel.REPLY, operation.task_type, json.loads(operation.request_text))
 
 
+def _unpollable(claimed: claims.Claimed) -> Iterator[claims.Due]:
+    """Those with a task of a seller that has no tool for the state of one."""
+    none = {pk for pk, seller in claimed.sellers.items() if seller.task_tool is None}
+    return (one for one in claimed.due if one.task_id and one.seller_id in none)
+
+
+def _searched(claimed: claims.Claimed) -> set[uuid.UUID]:
+    """Of those, what nobody else asks about: a doubted end is not among what is pending, and no further
+    webhook need come."""
+    sellers = {pk for pk, seller in claimed.sellers.items() if can_be_searched(seller)}
+    return doubted_among([one.id for one in _unpollable(claimed) if one.seller_id in sellers])
+
+
+def _leave_unpollable(claimed: claims.Claimed, searched: Collection[uuid.UUID]) -> None:
+    """The others are not called for, but looked after: their seller's list of tools may be read anew, and
+    webhooks and reconciliation tell of the task."""
+    left = [one.id for one in _unpollable(claimed) if one.id not in searched]
+    if left:
+        together(claims.WORK, left, _leave)
+        leases_release([claimed.leases[pk] for pk in left])
+
+
+def _leave(ids: Sequence[uuid.UUID]) -> list[int]:
+    wait = policy.poll_interval(status=S.TIMED_OUT, polls=0, age_s=0, webhook=False, retry_after_s=None)
+    rows = Operation.objects.filter(pk__in=ids)
+    gone = Q(settled_at__lte=clock.now() - settings.LOOK_AFTER_GIVING_UP)
+    given_up = rows.filter(gone).update(next_poll_at=None)
+    return [given_up + rows.exclude(gone).update(next_poll_at=clock.now() + wait)]
+
+
 def _polls(claimed: claims.Claimed) -> Iterator[Call]:
     """The looks at what has a task. From columns, not operations: a look needs little, there may be many."""
     lines = {pk: _poll_line(seller, claimed.breakers.get(pk)) for pk, seller in claimed.sellers.items()}
     for one in claimed.due:
-        if one.task_id:
+        line = lines[one.seller_id]
+        if one.task_id and line is not None:
             yield Call(
-                operation_id=one.id,
+                lease=one.lease,
                 seller_id=one.seller_id,
                 channel=Channel.POLL,
                 arguments=task_status_arguments(
                     one.task_id, json.loads(one.account) if one.account else None
                 ),
+                task_type=type_asked(one.task_type),
                 sealed_token=one.sealed_token,
-                **lines[one.seller_id],
+                **line,
             )
 
 
-def _poll_line(seller: Seller, breaker: SellerBreaker | None) -> dict[str, Any]:
-    """What all looks at one seller have in common."""
-    # A seller that lists neither name is asked by the present one: its error then says so.
-    tool = task_status_tool(seller.tools) or STATUS_TOOL_NAMES[0]
+def _poll_line(seller: Seller, breaker: SellerBreaker | None) -> dict[str, Any] | None:
+    """What all looks at one seller have in common; None where it has no tool for them."""
+    tool = seller.task_tool
+    if tool is None:
+        return None
     return {
         "endpoint": seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
         "tool": tool,
@@ -183,7 +267,7 @@ def _call(
 ) -> Call:
     seller = operation.seller
     return Call(
-        operation_id=operation.pk,
+        lease=claimed.leases[operation.pk],
         seller_id=seller.pk,
         channel=channel,
         endpoint=seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
@@ -191,6 +275,7 @@ def _call(
         arguments=arguments,
         secrets=tuple(operation_secrets(operation)),
         calm=breaker_is_clean(claimed.breakers.get(seller.pk)),
+        spare={"account": operation.account.reference} if operation.account else {},
     )
 
 
@@ -230,35 +315,75 @@ async def make(call: Call) -> Seen:
         sealed = cast(EncryptedCharField, Operation._meta.get_field("webhook_token"))
         secrets = (*secrets, str(sealed.to_python(call.sealed_token)))
     return await client.call(
-        call.endpoint, call.tool, call.arguments, secrets=secrets, continuation=call.continuation
+        call.endpoint,
+        call.tool,
+        call.arguments,
+        secrets=secrets,
+        continuation=call.continuation,
+        spare=call.spare,
+        task_type=call.task_type,
     )
 
 
-def finish(done: Sequence[tuple[Call, Seen]]) -> None:
+def finish(done: Sequence[Ended]) -> None:
     """Observe what came of calls, together where that goes well, else one by one, and publish what settled.
 
     One that raises stops no other; its lease runs out and it is due again.
     """
-    seen = {call.operation_id: (seen, call.channel) for call, seen in done}
+    left = [(call, _dated(call, seen)) for call, seen in done]
+    while left:
+        left = _finish_first(left)
+
+
+def _finish_first(done: Sequence[Ended]) -> list[Ended]:
+    """Of each operation the first alone. Answers the rest: where the first waited so long that the operation
+    was called again, it is told of both, in their order."""
+    first: dict[uuid.UUID, Ended] = {}
+    left: list[Ended] = []
+    for one in done:
+        if first.setdefault(one[0].operation_id, one) is not one:
+            left.append(one)
+    _finish_each(first)
+    return left
+
+
+def _finish_each(calls: Mapping[uuid.UUID, Ended]) -> None:
+    done = list(calls.values())
     try:
-        observed = {o.operation_id: o.operation for o in observe_many(seen)} if len(done) > 1 else {}
+        observed = _observe_together(done) if len(done) > 1 else {}
     except (OperationalError, InterfaceError):
         raise
     except Exception:  # one of them is wrong: each is tried by itself
         log.exception("not_observed_together", operations=len(done))
         observed = {}
-    for call, what in done:
-        try:
-            _finish(call, what, observed.get(call.operation_id))
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception:  # it stops no other; its lease runs out and it is due again
-            log.exception("call_not_observed", operation=str(call.operation_id), tool=call.tool)
+
+    def end(pk: uuid.UUID) -> int:
+        _finish(*calls[pk], observed.get(pk))
+        return 1
+
+    each_row(claims.WORK, calls, end, commits=True)
+
+
+def _observe_together(done: Sequence[Ended]) -> dict[uuid.UUID, Operation]:
+    """Those that nobody held, by id."""
+    sights = {call.operation_id: (seen, call.channel) for call, seen in done}
+    observations = observe_many(sights, answered=[call.lease for call, _ in done])
+    return {one.operation_id: one.operation for one in observations}
+
+
+def _dated(call: Call, seen: Seen) -> Seen:
+    """What comes back tells how things stood no earlier than when the call left."""
+    return replace(seen, asked_at=call.claimed_at)
 
 
 def _finish(call: Call, seen: Seen, operation: Operation | None) -> None:
     if operation is None:
-        operation = observe(operation_id=call.operation_id, seen=seen, channel=call.channel).operation
+        operation = observe(
+            operation_id=call.operation_id, seen=seen, channel=call.channel, answered=call.lease
+        ).operation
+    if seen.learned:
+        seller_learn(seller_id=call.seller_id, learned=seen.learned)
+    version_heard(seller_id=call.seller_id, seen=seen)
     if not call.calm or is_failure(seen):
         breaker_record(seller_id=call.seller_id, seen=seen)
     if operation.settled_at is not None:

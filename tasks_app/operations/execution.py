@@ -6,20 +6,30 @@ Source: document 003, "Execution Command Boundary" (`ExecutionAdapter`).
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
-from tasks_app import clock
 from tasks_app.commands.adapters import adapter_register
 from tasks_app.commands.gates import SELLER
 from tasks_app.commands.models import Command
-from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import pauses
-from tasks_app.operations.asking import operation_make, operation_release, seller_refusal
+from tasks_app.operations.asking import (
+    operation_let_go,
+    operation_make,
+    operation_release,
+    seller_refusal,
+)
 from tasks_app.operations.models import PENDING, SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.resend import may_have_acted
-from tasks_app.operations.services import OperationRefusedError, Subject, operation_withdraw
-from tasks_app.people.actors import SYSTEM
+from tasks_app.operations.services import (
+    CANCELS_ALONE,
+    NO_SINGLE_PACKAGES,
+    OperationRefusedError,
+    Subject,
+    not_sent_again,
+    operation_withdraw,
+)
+from tasks_app.people.roles import CANCEL_DEAL, DECIDE, STEER_JOB, SUBMIT_CAMPAIGN
 from tasks_app.sellers.models import Account
 
 NAME = "adcp"
@@ -31,8 +41,14 @@ TASKS = {
     STOP: "update_media_buy",
     ACCOUNT: "sync_accounts",
 }
-_NOT_REPEATED = "X_FLIGHTDECK_NOT_REPEATED"
 _UNDONE = (S.FAILED, S.REJECTED, S.CANCELED)
+
+
+# By one of these somebody ends what has an operation sent: at its gate, or with what wanted it.
+_ENDS = (DECIDE, STEER_JOB, SUBMIT_CAMPAIGN, CANCEL_DEAL)
+
+# What a change of a media buy may say, beside that it is cancelled.
+_CHANGES = ("name", "paused", "start_time", "end_time", "total_budget", "packages", "new_packages")
 
 
 class AdcpAdapter:
@@ -48,6 +64,9 @@ class AdcpAdapter:
             return {"operation": str(operation.pk), "reference": operation.reference}
         if command.seller is None:
             raise OperationRefusedError("an order has a seller")
+        refused = _refused_change(command.payload["arguments"])
+        if refused:
+            raise OperationRefusedError(refused)
         account_id = command.payload["account"]
         subject = command.subject_id and Subject(type=command.subject_type, id=command.subject_id)
         operation = operation_make(
@@ -65,7 +84,8 @@ class AdcpAdapter:
         return {"operation": str(operation.pk), "reference": operation.reference}
 
     def execute(self, command: Command) -> None:
-        """Due to be sent. Raises OperationRefusedError: its seller is off, or may be sent no mutations."""
+        """Due to be sent. Raises OperationRefusedError: its seller is off, has no such tool, or may be
+        sent no mutations."""
         operation = _operation(command)
         if command.kind == ANSWER:
             pauses.answer_release(operation, uuid.UUID(command.payload["continuation"]))
@@ -80,19 +100,21 @@ class AdcpAdapter:
         """Due to be sent (again), where that is still wanted."""
         operation = _operation(command)
         if _is_to_leave(operation):
-            Operation.objects.filter(pk=operation.pk, send_at__isnull=True).update(send_at=clock.now())
+            operation_let_go(operation)
 
-    def withdraw(self, command: Command, *, reason: str) -> None:
-        """Canceled where nothing left, failed where nothing can have been done; else looked up there."""
+    def withdraw(self, command: Command, *, reason: str, actor: str) -> bool:
+        """Canceled where nothing left, failed where nothing can have been done; else looked up there. An
+        answer that waits to be sent is none any more."""
         operation = _operation(command)
         if command.kind == ANSWER and command.executed_at is None:
             pauses.answer_take_back(uuid.UUID(command.payload["continuation"]))
-        elif operation.status == S.REQUESTED:
-            operation_withdraw(operation=operation, actor=SYSTEM, reason=reason[:500], tell=True)
-        elif operation.status == S.CALLING_ADCP and not may_have_acted(operation):
-            _fail(operation, reason)
-        elif operation.status not in SETTLED:
-            Operation.objects.filter(pk=operation.pk).update(send_at=None, next_poll_at=clock.now())
+            return True
+        was_answer = pauses.answer_refuse(operation)
+        if operation.status == S.REQUESTED:
+            operation_withdraw(operation=operation, actor=actor, reason=reason[:500], tell=True, rights=_ENDS)
+        else:
+            not_sent_again(operation, reason)
+        return not was_answer
 
     def ended(self, command: Command) -> bool:
         """Its operation was withdrawn, or the seller has it: there is an end, or a task."""
@@ -115,6 +137,20 @@ def register() -> None:
 _ADAPTER = AdcpAdapter()
 
 
+def _refused_change(arguments: Mapping[str, Any]) -> str:
+    """Why nobody is asked for such a change; empty where it may be.
+
+    Of packages that are cancelled by themselves neither budgets nor gates know, so they would come back as a
+    departure that costs the whole media buy. A cancellation is judged as one, whatever it carries besides.
+    """
+    packages = arguments.get("packages")
+    told = packages if isinstance(packages, list) else []
+    if any(isinstance(package, Mapping) and package.get("canceled") for package in told):
+        return NO_SINGLE_PACKAGES
+    besides = any(arguments.get(name) is not None for name in _CHANGES)
+    return CANCELS_ALONE if arguments.get("canceled") and besides else ""
+
+
 def _operation(command: Command) -> Operation:
     rows = Operation.objects.select_related("seller", "account", "team")
     return rows.select_for_update(of=("self",), no_key=True).get(pk=uuid.UUID(command.operation_id))
@@ -125,19 +161,3 @@ def _is_to_leave(operation: Operation) -> bool:
     if operation.status in (S.REQUESTED, S.CALLING_ADCP, *PENDING) and not operation.task_id:
         return True
     return operation.status in PENDING and pauses.answer_waits(operation)
-
-
-def _fail(operation: Operation, reason: str) -> None:
-    why = f"Not sent again: {reason}"
-    transition(
-        operation,
-        S.FAILED,
-        actor=SYSTEM,
-        reason=why[:500],
-        changes={
-            "error": {"code": _NOT_REPEATED, "message": why},
-            "message": why,
-            "send_at": None,
-            "settled_at": clock.now(),
-        },
-    )

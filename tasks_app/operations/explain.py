@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tasks_app.approvals.explain import Pending, question_about, question_answers, question_mover
+from tasks_app.approvals.explain import (
+    Pending,
+    people_asked,
+    question_about,
+    question_answers,
+    question_mover,
+)
+from tasks_app.commands.kill_switch import stops_shown
 from tasks_app.desk import text
 from tasks_app.desk.explain import (
     NOBODY,
@@ -20,9 +27,20 @@ from tasks_app.desk.explain import (
     stands,
 )
 from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.corrections import anew_words, correction_refusal, sellers_words
 from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.selectors import conflicts_of, conflicts_open, operations_of
-from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.operations.resend import may_have_acted
+from tasks_app.operations.selectors import (
+    commands_at_gate,
+    conflicts_of,
+    conflicts_open,
+    is_held,
+    operations_of,
+    would_be_sent,
+)
+from tasks_app.operations.steering import poll_refusal, stop_refusal
+from tasks_app.people.roles import STEER_OPERATION, TURN_KILL_SWITCH
+from tasks_app.sellers.explain import credentials_movers
 
 S = OperationStatus
 _VIEW = "tasks_app.view_operation"
@@ -31,15 +49,20 @@ _ENDED = {
     S.COMPLETED: "Nothing: the seller did it.",
     S.FAILED: "Nothing: it failed, and is not tried again by itself.",
     S.CANCELED: "Nothing: it was canceled.",
-    S.REJECTED: "Nothing: the seller refused it, and what a seller refuses is never sent again.",
+    S.REJECTED: "Nothing: the seller refused it, and the same is never sent again.",
 }
+
+_REFUSED = (S.FAILED, S.CANCELED, S.REJECTED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """An operation's facts. `held`: nothing is to be sent; `given_up`: settled while overdue; `question`: the
-    open approval about it, what it was for or its contradiction; `conflict`: the open contradiction's
-    reference."""
+    """An operation's facts. `held`: it leaves only when people or a gate let it; `unreached`: so once it was
+    tried in vain; `stopped`: who stopped what is sent, when and why; `steers`: what who steers it may do now;
+    `given_up`: settled while overdue; `question`: the open approval about it, what it was for or its
+    contradiction; `conflict`: the open contradiction's reference; `said`: why its seller refused it, in
+    sentences of its own; `correctable`: it may be corrected and asked for anew; `renews`: who gives its
+    seller new credentials, where it wants them."""
 
     status: str
     task: str = "its task"
@@ -48,10 +71,16 @@ class Seen:
     next_poll_at: datetime | None = None
     send_at: datetime | None = None
     held: bool = False
+    unreached: bool = False
+    stopped: str = ""
+    steers: tuple[str, ...] = ()
     given_up: bool = False
     message: str = ""
     question: Pending | None = None
     conflict: str = ""
+    said: str = ""
+    correctable: bool = False
+    renews: tuple[Mover, ...] = ()
 
 
 def operation_answers(seen: Seen) -> Answers:
@@ -60,48 +89,97 @@ def operation_answers(seen: Seen) -> Answers:
 
 
 def _ended(seen: Seen) -> Answers:
+    ended = f"{_ENDED[S(seen.status)]} {seen.said}".rstrip()
     if seen.conflict:
         return Answers(
-            waiting=f"{_ENDED[S(seen.status)]} But the seller has said otherwise since: {seen.conflict}.",
+            waiting=f"{ended} But the seller has said otherwise since: {seen.conflict}.",
             movers=(question_mover(seen.question),) if seen.question else (_writes(),),
             otherwise="What was first stands.",
             deadline=seen.question.due_at if seen.question else None,
         )
     if seen.question:
         asked = question_answers(seen.question)
-        about = f"{seen.question.reference}, “{seen.question.title}”"
-        return replace(asked, waiting=f"{_ENDED[S(seen.status)]} But people are asked: {about}.")
-    return Answers(waiting=_ENDED[S(seen.status)], otherwise=NOBODY)
+        return replace(asked, waiting=f"{ended} {people_asked(seen.question)}")
+    return Answers(waiting=ended, otherwise=NOBODY, movers=(corrects(),) if seen.correctable else ())
 
 
 def _requested(seen: Seen) -> Answers:
+    if seen.stopped:
+        return _stopped(
+            seen, f"{seen.task} is not sent to {seen.seller}.", "Its deadline does not end it meanwhile."
+        )
     if seen.held and seen.question:
         return question_answers(seen.question)
     if seen.held:
         return Answers(
             waiting="It is held: it is sent once a person lets it, or the gate in front of it opens.",
-            movers=(Mover(right=STEER_OPERATION, does="decide what becomes of it"),),
+            movers=(Mover(who=_WORKER, does="asks people, and sends it once they or the gate let it"),),
             otherwise="Nothing is sent.",
-            deadline=seen.deadline_at,
         )
     return Answers(
         waiting=f"It waits for {seen.task} to be sent to {seen.seller}, {_when(seen.send_at)}.",
-        movers=(Mover(who=_WORKER, does="sends it when a slot of the seller is free"), _steers()),
+        movers=(Mover(who=_WORKER, does="sends it when a slot of the seller is free"), *_steers(seen)),
         otherwise=_deadline(seen, "it fails, for nothing reached the seller"),
         deadline=seen.deadline_at,
     )
 
 
+def _stopped(seen: Seen, said: str, at_deadline: str) -> Answers:
+    """Two people may let one pass: where they are asked, the question is named."""
+    passes = (question_mover(seen.question),) if seen.question else ()
+    return Answers(
+        waiting=f"{seen.stopped}. {said}",
+        movers=(
+            Mover(right=TURN_KILL_SWITCH, does="let the kill switch go; then it is sent by itself"),
+            *passes,
+            *_steers(seen),
+        ),
+        otherwise=f"Nothing leaves while it is stopped. {at_deadline}",
+        deadline=seen.deadline_at if seen.status != S.REQUESTED else None,
+    )
+
+
 def _calling(seen: Seen) -> Answers:
+    at_deadline = _deadline(seen, "the seller is asked whether it knows it, and people decide")
+    if seen.held:
+        return _calling_held(seen, at_deadline)
+    if seen.send_at is None and seen.next_poll_at is not None:
+        return Answers(
+            waiting=f"It left once: {seen.seller} is asked whether it has {seen.task}, "
+            f"{_when(seen.next_poll_at)}.",
+            movers=(Mover(who=_WORKER, does="asks the seller for it"), *_steers(seen)),
+            otherwise="Nothing is sent again before the seller has said; then people decide.",
+        )
     return Answers(
         waiting=f"{seen.seller} is being called, or its answer to {seen.task} was lost on the way.",
         movers=(
             Mover(who=_WORKER, does="takes the answer, or sends the same bytes under the same key again"),
             Mover(who=seen.seller, does="answers"),
-            _steers(),
+            *_steers(seen),
         ),
-        otherwise=_deadline(seen, "the seller is asked whether it knows it, and people decide"),
+        otherwise=at_deadline,
         deadline=seen.deadline_at,
+    )
+
+
+def _calling_held(seen: Seen, at_deadline: str) -> Answers:
+    """It left once and may not leave again: a gate is closed, or the kill switch is on."""
+    said = f"It left once, and {seen.seller} may have {seen.task}; it is not sent again."
+    if seen.unreached:
+        said = f"{seen.seller} was not reached; {seen.task} is not sent again yet."
+        at_deadline, seen = "Its deadline does not end it meanwhile.", replace(seen, deadline_at=None)
+    if seen.stopped:
+        return _stopped(seen, said, at_deadline)
+    asked = question_answers(seen.question) if seen.question else None
+    return Answers(
+        waiting=f"{said} {asked.waiting}" if asked else said,
+        movers=(
+            *(asked.movers if asked else ()),
+            *(() if seen.unreached else (Mover(who=seen.seller, does="may still answer"),)),
+            *_steers(seen),
+        ),
+        otherwise=f"{asked.otherwise} {at_deadline}" if asked else at_deadline,
+        deadline=asked.deadline if asked else seen.deadline_at,
     )
 
 
@@ -110,7 +188,7 @@ def _with_seller(seen: Seen) -> Answers:
     polled = f"; it is asked again {_when(seen.next_poll_at)}" if seen.next_poll_at else ""
     return Answers(
         waiting=f"{seen.seller} {verb} {seen.task}{polled}.",
-        movers=(Mover(who=seen.seller, does="answers, by webhook or when it is asked"), _steers()),
+        movers=(Mover(who=seen.seller, does="answers, by webhook or when it is asked"), *_steers(seen)),
         otherwise=_deadline(seen, "it is overdue: nothing is undone, and people decide whether to wait on"),
         deadline=seen.deadline_at,
     )
@@ -134,10 +212,7 @@ def _input(seen: Seen) -> Answers:
 def _auth(seen: Seen) -> Answers:
     return Answers(
         waiting=f"{seen.seller} wants credentials before it goes on with {seen.task}.",
-        movers=(
-            Mover(right="tasks_app.change_seller", does="give the seller's page new credentials"),
-            Mover(who=seen.seller, does="may go on by itself"),
-        ),
+        movers=(*seen.renews, Mover(who=seen.seller, does="may go on by itself")),
         otherwise=_deadline(seen, "it is overdue and people decide whether to wait on"),
         deadline=seen.deadline_at,
     )
@@ -154,7 +229,7 @@ def _overdue(seen: Seen) -> Answers:
         return question_answers(seen.question)
     return Answers(
         waiting=f"{seen.seller} has not answered {seen.task} by its deadline; people will be asked.",
-        movers=(Mover(who=seen.seller, does="may still answer"), _steers()),
+        movers=(Mover(who=seen.seller, does="may still answer"), *_steers(seen)),
         otherwise="It stays overdue, is looked at now and then, and people are asked.",
         deadline=seen.deadline_at,
     )
@@ -180,7 +255,7 @@ def conflict_answers(*, resolved: bool, kept: bool, seller: str, question: Pendi
     if question:
         return question_answers(question)
     return Answers(
-        waiting=f"{seller} said two different things about what is no team’s: nobody is asked which holds.",
+        waiting=f"{seller} said two different things; people are asked next which of them holds.",
         movers=(_writes(),),
         otherwise="What was first stands.",
     )
@@ -229,13 +304,29 @@ def _operation(operation: Operation) -> Answers:
             deadline_at=operation.deadline_at,
             next_poll_at=operation.next_poll_at,
             send_at=operation.send_at,
-            held=operation.send_at is None,
+            held=is_held(operation),
+            unreached=_is_unreached(operation),
+            stopped=stops_shown().words(operation.team_id) if would_be_sent(operation) else "",
+            steers=_acts(operation) if unsettled else (),
             given_up=not unsettled,
             message=operation.message,
             question=question_about(_asked_about(operation, conflict)),
             conflict=conflict.reference if conflict else "",
+            said=_said(operation) if operation.status in _REFUSED else "",
+            correctable=not correction_refusal(operation),
+            renews=credentials_movers(operation.seller) if operation.status == S.AUTH_REQUIRED else (),
         )
     )
+
+
+def _is_unreached(operation: Operation) -> bool:
+    """Whether it was tried, reached nobody and waits at a gate: it is not late (`deadlines.py`)."""
+    tried = operation.status == S.CALLING_ADCP and is_held(operation)
+    return tried and bool(commands_at_gate([operation])) and not may_have_acted(operation)
+
+
+def _said(operation: Operation) -> str:
+    return f"{sellers_words(operation)} {anew_words(operation)}".strip()
 
 
 def _asked_about(operation: Operation, conflict: Conflict | None) -> list[tuple[str, uuid.UUID | None]]:
@@ -244,6 +335,8 @@ def _asked_about(operation: Operation, conflict: Conflict | None) -> list[tuple[
     if conflict is not None:
         return [("conflict", conflict.pk)]
     own: list[tuple[str, uuid.UUID | None]] = [("operation", operation.pk)]
+    if operation.is_mutation and operation.status in (S.REQUESTED, S.CALLING_ADCP):
+        own += [("command", pk) for pk in commands_at_gate([operation]).values()]
     if operation.settled_at is None or operation.overdue_at is not None:
         own.append((operation.subject_type, operation.subject_id))
     return own
@@ -271,12 +364,23 @@ def _conflict_standing(conflict: Conflict) -> Standing:
     )
 
 
+def corrects(reference: str = "it") -> Mover:
+    """Who corrects what a seller refused, and asks anew."""
+    return Mover(right=STEER_OPERATION, does=f"correct {reference} and ask anew")
+
+
 def _writes() -> Mover:
     return Mover(right=STEER_OPERATION, does="write to the seller")
 
 
-def _steers() -> Mover:
-    return Mover(right=STEER_OPERATION, does="ask the seller now, or stop waiting")
+def _acts(operation: Operation) -> tuple[str, ...]:
+    """What who steers it would not be refused now."""
+    acts = {"ask the seller now": poll_refusal, "stop waiting": stop_refusal}
+    return tuple(does for does, refusal in acts.items() if not refusal(operation))
+
+
+def _steers(seen: Seen) -> tuple[Mover, ...]:
+    return (Mover(right=STEER_OPERATION, does=", or ".join(seen.steers)),) if seen.steers else ()
 
 
 def _deadline(seen: Seen, effect: str) -> str:

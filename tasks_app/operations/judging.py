@@ -14,11 +14,12 @@ from typing import Any
 from tasks_app import clock
 from tasks_app.adcp.errors import TOOL_ERROR
 from tasks_app.adcp.types import Seen
-from tasks_app.operations import partial, policy
-from tasks_app.operations.lookup import after_lookup, is_fruitless
-from tasks_app.operations.matching import identities, mismatch, unusable_task
+from tasks_app.operations import doubted, partial, policy
+from tasks_app.operations.lookup import LOOKED_UP, after_lookup, is_fruitless, look_up_at
+from tasks_app.operations.matching import identities, mismatch, task_changed, unusable_task
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.news import OLDER, TOLD_ANEW, is_older, is_overtaken, is_told_anew
 from tasks_app.operations.resend import GARBLED, NOT_SENT, may_have_acted
 
 _STATUS = {
@@ -33,7 +34,9 @@ _STATUS = {
 }
 _Outcome = Observation.Outcome
 _MAX_MESSAGE = 2000
-# The seller knows the key and will not say what became of it (adcp.md "Idempotency").
+# A person at the seller decides: it is out, as with `submitted` (document 000 "Simulate Pending States").
+_WITH_A_PERSON = frozenset({"pending_manual", "pending_approval", "requires_approval"})
+# The seller knows the key and will not say what became of it (AdCP L1/security "Idempotency").
 _LOST_KEY = frozenset({"IDEMPOTENCY_EXPIRED", "IDEMPOTENCY_CONFLICT"})
 
 
@@ -60,10 +63,12 @@ def judge(operation: Operation, seen: Seen, channel: str, digest: str) -> Verdic
     if another:
         return _not_ours(operation, seen, channel, another)
     if operation.status in SETTLED:
-        return _after_the_end(operation, seen, digest)
+        return _after_the_end(operation, seen, channel, digest)
     unusable = unusable_task(operation, seen)
     if unusable:
         return _not_ours(operation, seen, channel, unusable)
+    if is_overtaken(operation, seen, channel):
+        return _overtaken(operation, seen, channel)
     if seen.status == "unknown":
         return _unclear(operation, seen, channel)
     if channel == Channel.REPLY:
@@ -74,6 +79,8 @@ def judge(operation: Operation, seen: Seen, channel: str, digest: str) -> Verdic
 def _not_ours(operation: Operation, seen: Seen, channel: str, why: str) -> Verdict:
     """Told of something else: kept, and this operation is looked at as before. The answer to a call that
     names no task of ours is a person's: nobody will answer that call again."""
+    if task_changed(operation, seen) and is_told_anew(operation, channel):
+        return Verdict(outcome=_Outcome.STALE, note=TOLD_ANEW)
     changes: dict[str, Any] = {}
     if operation.task_id:
         changes = _keep_looking(operation, seen)
@@ -89,7 +96,8 @@ def _reply(operation: Operation, seen: Seen) -> Verdict:
             return _try_again(operation, seen, certain=True)
         if operation.is_mutation and _is_crash(seen):
             return _try_again(operation, seen, certain=False)
-        if seen.error.code in _LOST_KEY and may_have_acted(operation, observing=True):
+        unsure = seen.error.code in _LOST_KEY or seen.error.details.get("in_words")
+        if unsure and may_have_acted(operation, observing=True):
             return Verdict(
                 outcome=_Outcome.INDETERMINATE, note=why_of(seen), changes=_to_a_person(why_of(seen))
             )
@@ -110,12 +118,9 @@ def _news(operation: Operation, seen: Seen, channel: str) -> Verdict:
             note="overdue: a person decides whether to wait on",
             changes={**identities(operation, seen), **_keep_looking(operation, seen)},
         )
-    if _is_older(operation, seen):
-        return Verdict(
-            outcome=_Outcome.STALE,
-            note="older than what is known",
-            changes={**identities(operation, seen), **_keep_looking(operation, seen)},
-        )
+    if is_older(operation, seen):
+        changes = {**identities(operation, seen), **_keep_looking(operation, seen)}
+        return Verdict(outcome=_Outcome.STALE, note=OLDER, changes=changes)
     changes = {
         **identities(operation, seen),
         "message": _said(seen) or operation.message,
@@ -144,29 +149,43 @@ def _after_auth(operation: Operation, seen: Seen) -> datetime | None:
     return clock.now() + wait
 
 
-def _after_the_end(operation: Operation, seen: Seen, digest: str) -> Verdict:
+def _after_the_end(operation: Operation, seen: Seen, channel: str, digest: str) -> Verdict:
     if seen.status not in ("completed", "failed", "canceled", "rejected"):
-        return Verdict(outcome=_Outcome.STALE, note="already settled")
+        return _no_end(operation, seen, channel)
     winner = (
         operation.observations.filter(outcome=_Outcome.APPLIED, status=_wire(operation.status))
         .order_by("-id")
         .first()
     )
+    again = doubted.look_on(operation, seen, channel)
     if winner is not None and winner.digest == digest:
-        return Verdict(outcome=_Outcome.DUPLICATE)
+        return Verdict(outcome=_Outcome.DUPLICATE, changes=again)
     same_end = winner is not None and winner.status == seen.status and partial.agrees(operation, seen)
     if same_end and seen.partial:
-        return Verdict(outcome=_Outcome.INDETERMINATE, note=f"{seen.status}, without the result")
+        note = f"{seen.status}, without the result"
+        return Verdict(outcome=_Outcome.INDETERMINATE, note=note, changes=again)
     if same_end and winner is not None and winner.partial:
         return Verdict(outcome=_Outcome.APPLIED, note="the result that was missing", changes=_result(seen))
+    if is_told_anew(operation, channel):
+        return Verdict(outcome=_Outcome.STALE, note=TOLD_ANEW)
     return Verdict(
         outcome=_Outcome.CONFLICT, note=f"settled as {operation.status}, now told {seen.status} differently"
     )
 
 
+def _no_end(operation: Operation, seen: Seen, channel: str) -> Verdict:
+    """Of what has ended here: it moves nothing, but may be why the seller is asked (again)."""
+    if doubted.is_doubt(operation, seen, channel):
+        changes = doubted.look_soon(operation)
+        return Verdict(outcome=_Outcome.INDETERMINATE, note=doubted.DOUBTED, changes=changes)
+    again = doubted.look_on(operation, seen, channel)
+    return Verdict(outcome=_Outcome.STALE, note="already settled", changes=again)
+
+
 def _unanswered(operation: Operation, seen: Seen, channel: str) -> Verdict:
     if operation.status in SETTLED:
-        return Verdict(outcome=_Outcome.STALE, note=why_of(seen))
+        again = doubted.look_on(operation, seen, channel)
+        return Verdict(outcome=_Outcome.STALE, note=why_of(seen), changes=again)
     if channel != Channel.REPLY:
         return Verdict(
             outcome=_Outcome.INDETERMINATE, note=why_of(seen), changes=_keep_looking(operation, seen)
@@ -211,7 +230,13 @@ def _to_a_person(why: str) -> dict[str, Any]:
 def _unclear(operation: Operation, seen: Seen, channel: str) -> Verdict:
     """A status outside the enum, or a status call that failed: keep observing, never fail."""
     note = why_of(seen) if seen.error else f"the seller says {seen.raw_status!r}, which is not a task status"
-    if channel == Channel.REPLY and not (operation.task_id or seen.task_id):
+    nameless = channel == Channel.REPLY and not (operation.task_id or seen.task_id)
+    with_a_person = operation.is_mutation and seen.raw_status in _WITH_A_PERSON
+    if nameless and operation.is_mutation and (seen.payload or {}).get("media_buy_id"):
+        # It names a media buy, and not whether the task or the buy has ended: the buy is read back.
+        changes = {"send_at": None, "next_poll_at": clock.now(), "message": _said(seen) or note}
+        return Verdict(outcome=_Outcome.INDETERMINATE, note=note, changes=changes)
+    if nameless and not with_a_person:
         return _try_again(operation, seen, certain=False, why=note)
     changes = {
         **identities(operation, seen),
@@ -227,11 +252,26 @@ def _unclear(operation: Operation, seen: Seen, channel: str) -> Verdict:
     return Verdict(outcome=_Outcome.INDETERMINATE, note=note, changes=changes)
 
 
+def _overtaken(operation: Operation, seen: Seen, channel: str) -> Verdict:
+    """Newer news was applied while it was on its way: nothing moves back, and the seller is asked anew, when
+    that is due, however many webhooks come."""
+    changes = {**identities(operation, seen), **_keep_looking(operation, seen)}
+    if (operation.task_id or seen.task_id) and not _retry_after(seen):
+        again, due = clock.now() + policy.floor(operation.seller), operation.next_poll_at
+        changes["next_poll_at"] = min(again, due) if due and channel == Channel.WEBHOOK else again
+    return Verdict(outcome=_Outcome.STALE, note=OLDER, changes=changes)
+
+
 def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None) -> dict[str, Any]:
-    """The next poll, for what is (or is about to be) pending at the seller under a known task."""
+    """The next poll, for what is (or is about to be) pending at the seller under a known task; what has none
+    there is looked up by our context."""
     status = status or operation.status
-    if status not in (*PENDING, S.TIMED_OUT) or not (operation.task_id or seen.task_id):
+    if status not in (*PENDING, S.TIMED_OUT):
         return {}
+    if not (operation.task_id or seen.task_id):
+        return {"next_poll_at": look_up_at(operation, status)} if status in LOOKED_UP else {}
+    if status == S.TIMED_OUT and policy.given_up_for_good(operation):
+        return {"next_poll_at": None}
     due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=_retry_after(seen))
     if seen.replayed:
         due = clock.now()  # as old as the first answer: what holds now is read at once
@@ -263,10 +303,6 @@ def _result(seen: Seen) -> dict[str, Any]:
     if seen.error is not None:
         changes["error"] = asdict(seen.error)
     return changes
-
-
-def _is_older(operation: Operation, seen: Seen) -> bool:
-    return bool(seen.at and operation.seller_news_at and seen.at < operation.seller_news_at)
 
 
 def kind_of(seen: Seen) -> str:

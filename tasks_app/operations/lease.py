@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from tasks_app.desk import text
+from tasks_app.ids import new_id
 from tasks_app.sellers.models import Seller
 
 
@@ -19,10 +21,12 @@ class CallLease(models.Model):
     seller = models.ForeignKey(
         Seller, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
+    # Whose it is: an operation whose lease ran out is called again, and the older call may still end.
+    call = models.UUIDField(default=new_id, editable=False)
     until = models.DateTimeField()  # in no index, so that renewing it writes none
 
     class Meta:
         indexes = [models.Index(fields=["seller"], name="lease_by_seller")]
 
     def __str__(self) -> str:
-        return f"{self.id} until {self.until:%Y-%m-%d %H:%M:%S}"
+        return f"{self.id} until {text.moment_kept(self.until)}"

@@ -47,7 +47,7 @@ def about_silence(operation: Operation) -> Letter:
     lines = [
         *_reference(operation),
         "",
-        f"We sent it {text.moment(since, 'UTC')} UTC and do not know its outcome.",
+        f"We sent it {text.moment_kept(since)} and do not know its outcome.",
         "Please tell us whether it was carried out, and under which media buy id.",
     ]
     return _letter(operation, f"What became of {_name(operation)}?", lines)

@@ -3,30 +3,35 @@
 A purchase whose answer never came is neither failed nor, once the seller no longer recognises its key, sent
 again: first its tasks, then its media buys are searched for the ids that we sent along. Found, it is observed
 like anything else that is seen; not found, the same bytes go once more while the key is good; else a person
-decides. Source: AdCP L1/security "Idempotency", adcp.md "Asking".
+decides. Source: AdCP L1/security "Idempotency".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from django.conf import settings
 
 from tasks_app import clock
+from tasks_app.adcp.answers import read_bought
+from tasks_app.adcp.meaning import plain_word
 from tasks_app.adcp.requests import MediaBuyStatus
-from tasks_app.adcp.tasks import STATUS_TOOL_NAMES, task_item, task_list_tool, task_status_arguments
-from tasks_app.adcp.tasks import task_status_tool as status_tool_of
-from tasks_app.adcp.types import Seen, WireError
+from tasks_app.adcp.tasks import TaskItem, task_item, task_list_tool, task_status_arguments
+from tasks_app.adcp.types import BUY_GONE, Seen, WireError
+from tasks_app.adcp.values import identity_of
 from tasks_app.operations import policy
 from tasks_app.operations.line import Line, UnreadableError, line_to
-from tasks_app.operations.models import Channel, Observation, Operation
+from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.resend import resend_is_safe
+from tasks_app.operations.resend import refusal_of, resend_is_safe
+from tasks_app.sellers.models import Seller
 
-NOT_FOUND = "not_found"  # Seen.raw_status
+# The seller said that it has it: it is waited for until it is overdue, not sent again nor asked about.
+LOOKED_UP = frozenset({S.SUBMITTED, S.WORKING})
+NOT_FOUND, SEVERAL = "not_found", "several_found"  # Seen.raw_status
 _UNREADABLE = "X_FLIGHTDECK_LOOKUP"
 _BUYS = "get_media_buys"
 _ALL_STATUSES = sorted(get_args(MediaBuyStatus))
@@ -41,13 +46,19 @@ class Lookup:
 
     operation_id: str
     subject_id: str
+    task_id: str  # where it is known, and the seller has no tool to tell of it
     task_type: str
     since: str
     account: dict[str, Any] | None
     line: Line
     list_tool: str | None
-    status_tool: str
+    status_tool: str | None
     can_list_buys: bool
+
+
+def can_be_searched(seller: Seller) -> bool:
+    """Whether it shows its tasks, or its media buys."""
+    return task_list_tool(seller.tools) is not None or seller.offers(_BUYS)
 
 
 def lookup_of(operation: Operation) -> Lookup:
@@ -57,19 +68,25 @@ def lookup_of(operation: Operation) -> Lookup:
     return Lookup(
         operation_id=str(operation.pk),
         subject_id=str(operation.subject_id or ""),
+        task_id=operation.task_id,
         task_type=operation.task_type,
         since=sent.isoformat(timespec="seconds").replace("+00:00", "Z"),
         account=operation.account.reference if operation.account else None,
         line=line_to(seller),
         list_tool=task_list_tool(seller.tools),
-        status_tool=status_tool_of(seller.tools) or STATUS_TOOL_NAMES[0],
-        # Only a purchase makes a media buy that carries our context.
-        can_list_buys=operation.task_type == "create_media_buy" and _BUYS in seller.tools,
+        status_tool=seller.task_tool,
+        can_list_buys=_lists_buys(operation),
     )
 
 
+def _lists_buys(operation: Operation) -> bool:
+    """Only a purchase makes a media buy that carries our context."""
+    return operation.task_type == "create_media_buy" and operation.seller.offers(_BUYS)
+
+
 async def look_up(lookup: Lookup) -> Seen:
-    """What the seller shows of the call: its task, its media buy, or an answer with raw_status NOT_FOUND.
+    """What the seller shows of the call: its task, its media buy, or an answer with raw_status NOT_FOUND, or
+    SEVERAL where more than one media buy may be what was bought.
 
     Of kind `no_answer` where the seller cannot be asked; nothing it does raises.
     """
@@ -86,16 +103,20 @@ async def _task(lookup: Lookup) -> Seen | None:
         return None
     wanted = {"filters": {"task_type": lookup.task_type, "created_after": lookup.since}}
     async for entries in lookup.line.rows(lookup.list_tool, _scoped(lookup, wanted), listed="tasks"):
-        for item in map(task_item, entries):
-            if item is not None and _is_ours(lookup, item.context):
-                return await _status(lookup, item.task_id)
+        for item in (task_item(entry, task_type=lookup.task_type) for entry in entries):
+            if item is not None and _is_its_task(lookup, item):
+                return await _status(lookup, item)
     return None
 
 
-async def _status(lookup: Lookup, task_id: str) -> Seen:
-    seen = await lookup.line.ask(lookup.status_tool, task_status_arguments(task_id, lookup.account))
+async def _status(lookup: Lookup, item: TaskItem) -> Seen:
+    """What the seller says of the one task; its own list's word where it has no tool for that."""
+    if lookup.status_tool is None:
+        return item.seen
+    asked = task_status_arguments(item.task_id, lookup.account)
+    seen = await lookup.line.ask(lookup.status_tool, asked, task_type=lookup.task_type)
     if seen.kind != "answer" or seen.task_id is None:
-        raise UnreadableError(f"{lookup.status_tool} of {task_id} was not answered")
+        raise UnreadableError(f"{lookup.status_tool} of {item.task_id} was not answered")
     return seen
 
 
@@ -103,33 +124,37 @@ async def _media_buy(lookup: Lookup) -> Seen | None:
     if not lookup.can_list_buys:
         return None
     asked = _scoped(lookup, {"status_filter": _ALL_STATUSES})
+    ours: dict[str | None, Seen] = {}
     async for buys in lookup.line.rows(_BUYS, asked, listed="media_buys"):
         for buy in buys:
             if _is_ours(lookup, buy.get("context")):
-                return _bought(buy)
-    return None
+                ours[identity_of(buy.get("media_buy_id"))] = read_bought(buy)
+    return _the_one(ours)
 
 
-def _bought(buy: dict[str, Any]) -> Seen:
-    """The media buy as the answer to its purchase: it proves the end; the own answer may still come."""
-    state = buy.get("media_buy_status") or buy.get("status")
-    refused = state == "rejected"
-    return Seen(
-        kind="answer",
-        status="rejected" if refused else "completed",
-        raw_status=str(state or ""),
-        media_buy_status=state if isinstance(state, str) else None,
-        message="Found at the seller by our context",
-        payload=buy,
-        partial=True,
-        error=WireError(code="REJECTED", message="the seller shows it as rejected") if refused else None,
-        context=buy.get("context"),
-        raw=buy,
-    )
+def _the_one(ours: Mapping[str | None, Seen]) -> Seen | None:
+    """Of the media buys with our context the one that was bought, however the seller orders its list: what
+    came to nothing proves nothing beside one that lives. Of several that live people say which it is."""
+    live = [name for name, seen in ours.items() if not _has_ended(seen)]
+    if len(live) > 1:
+        names = ", ".join(sorted(name or "one without a name" for name in live))
+        why = f"The seller shows more than one media buy with our ids: {names}."
+        return Seen(kind="answer", status="unknown", raw_status=SEVERAL, message=why)
+    # Of those that are over, one that was bought before one that never was.
+    ranked = sorted(live or ours, key=lambda name: (ours[name].status == "rejected", name or ""))
+    return ours[ranked[0]] if ranked else None
+
+
+def _has_ended(seen: Seen) -> bool:
+    return plain_word(seen.media_buy_status) in BUY_GONE
 
 
 def _scoped(lookup: Lookup, arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "account": lookup.account} if lookup.account else arguments
+
+
+def _is_its_task(lookup: Lookup, item: TaskItem) -> bool:
+    return item.task_id == lookup.task_id if lookup.task_id else _is_ours(lookup, item.context)
 
 
 def _is_ours(lookup: Lookup, context: object) -> bool:
@@ -147,26 +172,60 @@ def _texts(context: Mapping[str, Any]) -> Iterator[str]:
 
 
 def is_fruitless(operation: Operation, seen: Seen, channel: str) -> bool:
-    """Whether `seen` is a look-up that found nothing, of a call whose answer is still missing."""
+    """Whether `seen` is a look-up that found nothing, of a call whose answer is still missing, or too
+    much."""
+    if channel != Channel.RECONCILE or operation.status in SETTLED:
+        return False
     nothing = seen.kind != "answer" or seen.raw_status == NOT_FOUND
-    return channel == Channel.RECONCILE and nothing and not operation.task_id
+    return seen.raw_status == SEVERAL or (nothing and not operation.task_id)
+
+
+def look_up_at(operation: Operation, status: str) -> datetime:
+    """When to look (again) for what the seller has under a task that it did not name, about to be in
+    `status`: as often as it would be polled, without a webhook."""
+    now = clock.now()
+    wait = policy.poll_interval(
+        status=status,
+        polls=_lookups(operation, answered=True),
+        age_s=(now - (operation.sent_at or now)).total_seconds(),
+        webhook=False,
+        retry_after_s=None,
+        seller=operation.seller,
+    )
+    return now + policy.jittered(wait, operation.seller)
 
 
 def after_lookup(operation: Operation, seen: Seen) -> tuple[str, dict[str, Any]]:
-    """A note, and the columns to write, after a look-up that found nothing."""
+    """A note, and the columns to write, after a look-up that is fruitless."""
+    if seen.raw_status == SEVERAL:
+        return _to_a_person(seen.message or SEVERAL)
     if operation.status == S.TIMED_OUT:
         return "nothing was found", {"next_poll_at": None}
+    if operation.status in LOOKED_UP:
+        note = "the seller has it, and does not show it yet"
+        return note, {"next_poll_at": look_up_at(operation, operation.status)}
     if seen.kind != "answer":
         return _unanswered(operation, seen)
     if resend_is_safe(operation) and not _lookups(operation, answered=True):
         due = clock.now() + timedelta(seconds=2 * settings.WORKING_TIMEOUT_S)
-        note = "the seller shows nothing of it, and still recognises its key: sent once more"
+        note = f"{_shown(operation)}, and still recognises its key: sent once more"
         deadline = max(operation.deadline_at or due, due)
         return note, _next(send_at=clock.now(), deadline_at=deadline, message=note)
-    return _to_a_person(
-        "The outcome is unknown, and the seller shows neither a task nor a media buy with our ids: "
-        "ask it before buying again."
-    )
+    refused = refusal_of(operation)
+    said = f" It is not sent again: {refused}" if refused else ""
+    return _to_a_person(f"The outcome is unknown, and {_shown(operation)}: ask it before buying again.{said}")
+
+
+def _shown(operation: Operation) -> str:
+    """What the seller was searched for in vain, or that there is nothing to search."""
+    searched = {
+        "task": task_list_tool(operation.seller.tools) is not None,
+        "media buy": _lists_buys(operation),
+    }
+    lists = [name for name, is_there in searched.items() if is_there]
+    if not lists:
+        return "the seller has no tool that would show it"
+    return f"the seller shows no {' and no '.join(lists)} with our ids"
 
 
 def _unanswered(operation: Operation, seen: Seen) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tasks_app.adcp.account_keys import other_brand
 from tasks_app.adcp.types import Seen
+from tasks_app.adcp.values import identity_of, text_of
 from tasks_app.operations.models import UNKNOWN_TYPE, Operation
 
 MAX_IDENTITY = 255
@@ -17,18 +19,35 @@ MAX_IDENTITY = 255
 
 def mismatch(operation: Operation, seen: Seen) -> str:
     """Why `seen` cannot be about `operation`; empty when nothing speaks against it."""
-    if operation.task_id and seen.task_id and seen.task_id != operation.task_id:
+    if task_changed(operation, seen):
         return f"task_id changed from {operation.task_id} to {seen.task_id}"
     if seen.task_type and operation.task_type not in (seen.task_type, UNKNOWN_TYPE):
         return f"tells of {seen.task_type}, not {operation.task_type}"
-    ours, echoed = _named(operation.request, "context", "operation_id"), _named(seen.context, "operation_id")
+    ours = text_of(_at(operation.request, "context", "operation_id"))
+    echoed = text_of(_at(seen.context, "operation_id"))
     if ours and echoed and ours != echoed:
         return f"echoes the context of another operation, {echoed}"
-    account = operation.account.reference if operation.account else None
-    asked, told = _named(account, "account_id"), _named(seen.payload, "account", "account_id")
-    if asked and told and asked != told:
-        return f"tells of account {told}, not {asked}"
-    return ""
+    return _other_account(operation, (seen.payload or {}).get("account"))
+
+
+def task_changed(operation: Operation, seen: Seen) -> bool:
+    """Whether `seen` names another task than the one that is bound."""
+    return bool(operation.task_id and seen.task_id and seen.task_id != operation.task_id)
+
+
+def _other_account(operation: Operation, stated: Any) -> str:
+    """Why the account that the seller tells of is not the operation's: neither as it was sent nor as it is
+    named today, for a seller may name an account anew while a call is out."""
+    if operation.account is None or not isinstance(stated, Mapping):
+        return ""
+    references = (operation.request.get("account"), operation.account.reference)
+    ours = [asked for reference in references if (asked := identity_of(_at(reference, "account_id")))]
+    told = identity_of(stated.get("account_id"))
+    if ours and told and told not in ours:
+        return f"tells of account {told}, not {' or '.join(dict.fromkeys(ours))}"
+    brands = [brand for reference in references if (brand := text_of(_at(reference, "brand", "domain")))]
+    others = [other_brand(stated, brand) for brand in brands]
+    return f"tells of an account of {others[0]}, not {brands[0]}" if others and all(others) else ""
 
 
 def unusable_task(operation: Operation, seen: Seen) -> str:
@@ -43,7 +62,12 @@ def unusable_task(operation: Operation, seen: Seen) -> str:
 
 def identities(operation: Operation, seen: Seen) -> dict[str, Any]:
     """The seller's names as columns, each bound once."""
-    told = {"task_id": seen.task_id, "a2a_task_id": seen.a2a_task_id, "a2a_context_id": seen.a2a_context_id}
+    told = {
+        "task_id": seen.task_id,
+        "a2a_task_id": seen.a2a_task_id,
+        "a2a_context_id": seen.a2a_context_id,
+        "context_id": seen.context_id,
+    }
     return {
         name: value
         for name, value in told.items()
@@ -51,7 +75,7 @@ def identities(operation: Operation, seen: Seen) -> dict[str, Any]:
     }
 
 
-def _named(found: Any, *path: str) -> str | None:
+def _at(found: Any, *path: str) -> Any:
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str) and found else None
+    return found

@@ -2,13 +2,17 @@
 fail to answer.
 
 Source: document 000, "Monitoring and Alerting". Read from the database when asked for, so that any web
-process answers for all, and a restart loses nothing; each seller's latest rows only (health.py).
+process answers for all, and a restart loses nothing; each seller's latest rows only (health.py). So many
+sellers are named one by one (METRICS_SELLERS: those in use first, of these who have most open); what others
+have open is counted as "(others)".
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from django.conf import settings
 from django.db.models import Count
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -27,24 +31,43 @@ def register() -> None:
 
 
 def _families() -> Iterator[Metric]:
-    sellers = list(Seller.objects.defer("capabilities", "tools", "token", "webhook_secret"))
+    counts = _open_counts()
+    sellers = _named(counts)
     health = sellers_health(sellers)
     told = [(seller.slug, health[seller.pk]) for seller in sellers]
-    yield _open()
+    yield _open(counts, {slug for slug, _ in told})
     yield from _shares(told)
     yield _approval_times(told)
     yield _call_times(told)
     yield _webhooks_paused(told)
 
 
-def _open() -> Metric:
+def _open_counts() -> Counter[tuple[str, str, str]]:
+    """Operations that are not settled, by seller, task and status."""
+    rows = Operation.objects.filter(settled_at__isnull=True).order_by()
+    counted = rows.values_list("seller__slug", "task_type", "status").annotate(Count("pk"))
+    return Counter({(slug, task, status): count for slug, task, status, count in counted})
+
+
+def _named(counts: Counter[tuple[str, str, str]]) -> list[Seller]:
+    busy: Counter[str] = Counter()
+    for (slug, _, _), count in counts.items():
+        busy[slug] += count
+    sellers = Seller.objects.defer("capabilities", "tools", "token", "webhook_secret")
+    first = sorted(sellers, key=lambda one: (not one.active, -busy[one.slug], one.slug))
+    return first[: settings.METRICS_SELLERS]
+
+
+def _open(counts: Counter[tuple[str, str, str]], named: set[str]) -> Metric:
     family = GaugeMetricFamily(
         "flightdeck_operations_open",
         "Operations not settled, by seller, task and status",
         labels=["seller", "task", "status"],
     )
-    rows = Operation.objects.filter(settled_at__isnull=True).order_by("seller__slug", "task_type", "status")
-    for *labels, count in rows.values_list("seller__slug", "task_type", "status").annotate(Count("pk")):
+    told: Counter[tuple[str, str, str]] = Counter()
+    for (slug, task, status), count in counts.items():
+        told[slug if slug in named else "(others)", task, status] += count
+    for labels, count in sorted(told.items()):
         family.add_metric(labels, count)
     return family
 
@@ -52,8 +75,16 @@ def _open() -> Metric:
 def _shares(told: Told) -> Iterator[Metric]:
     """Ratios, 0 to 1; a seller without evidence has none."""
     for name, words, share in (
-        ("rejection", "Rejected among the latest settled operations", lambda h: h.share("rejected")),
-        ("timeout", "Overdue once among the latest settled operations", lambda h: h.share("overdue")),
+        (
+            "rejection",
+            "Rejected among the latest changes that ended; reads do not count",
+            lambda h: h.share("rejected"),
+        ),
+        (
+            "timeout",
+            "Overdue now or once among the latest changes; reads do not count",
+            lambda h: h.share("overdue"),
+        ),
         (
             "api_error",
             "Calls without an AdCP answer or with an error, latest calls",

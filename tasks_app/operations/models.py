@@ -54,6 +54,11 @@ READS = frozenset(
 )
 
 
+def type_asked(task_type: str) -> str:
+    """The type of task that was asked for; empty for what was only found at a seller, whose word counts."""
+    return "" if task_type == UNKNOWN_TYPE else task_type
+
+
 def _steers(_operation: models.Model, user: Any) -> bool:
     """Keeping on waiting: whoever decides, or steers."""
     return bool(user.has_perm(DECIDE) or user.has_perm(STEER_OPERATION))
@@ -77,6 +82,8 @@ class Channel(models.TextChoices):
 
 # The channels of news that did not come with the answer to the call itself.
 SEEN_LATER = (Channel.POLL.value, Channel.WEBHOOK.value, Channel.RECONCILE.value)
+# Those on which the seller was asked how things stand.
+LOOKS = (Channel.POLL, Channel.RECONCILE)
 
 
 class Operation(Stateful):
@@ -105,6 +112,8 @@ class Operation(Stateful):
     # webhook credentials, so the text is encrypted; `request` is the same for people's eyes.
     request_text = EncryptedTextField(editable=False)
     request = models.JSONField()
+    # What its purchase-order number has in common with those that look the same (`alike_digest`).
+    po_alike = models.CharField(max_length=64, blank=True, default="", editable=False)
     idempotency_key = models.CharField(max_length=255, unique=True, null=True)  # noqa: DJ001 (reads have none)
     webhook_token = EncryptedCharField(max_length=120, null=True, editable=False)
 
@@ -112,6 +121,7 @@ class Operation(Stateful):
     task_id = models.CharField(max_length=255, blank=True)
     a2a_task_id = models.CharField(max_length=255, blank=True)
     a2a_context_id = models.CharField(max_length=255, blank=True)
+    context_id = models.CharField(max_length=255, blank=True)  # the conversation, where it speaks MCP
 
     # What is known.
     message = models.TextField(blank=True)
@@ -133,10 +143,11 @@ class Operation(Stateful):
     # What happens next.
     send_at = models.DateTimeField(null=True)  # due to be sent (again); null: held or already answered
     share = models.UUIDField(null=True)  # what was asked for together; takes turns with the rest (turns.py)
+    priority = models.PositiveSmallIntegerField(default=100)  # of the job that asked: lower goes first
     turn_at = models.DateTimeField(default=timezone.now)  # of what is due to be sent, the earliest goes first
     next_poll_at = models.DateTimeField(null=True)
     deadline_at = models.DateTimeField(null=True)
-    attempts = models.PositiveSmallIntegerField(default=0)
+    attempts = models.PositiveIntegerField(default=0)
     polls = models.PositiveIntegerField(default=0)
 
     class Meta:
@@ -200,16 +211,29 @@ class Operation(Stateful):
                 condition=~models.Q(a2a_context_id=""),
             ),
             models.Index(
+                fields=["context_id"], name="operation_by_context", condition=~models.Q(context_id="")
+            ),
+            models.Index(
+                fields=["account", "po_alike"],
+                name="operation_po_alike",
+                condition=~models.Q(po_alike=""),
+            ),
+            models.Index(
                 KeyTransform("po_number", "request"),
                 name="operation_po_number",
                 condition=models.Q(task_type="create_media_buy"),
             ),
-            # A seller's health, read from its latest rows: what settled, what settled later than at once,
-            # what could have come by webhook.
+            # A seller's health, read from its latest rows: what settled, changes among it, what settled later
+            # than at once, what could have come by webhook.
             models.Index(
                 fields=["seller", "-settled_at"],
                 name="operation_settled",
                 condition=models.Q(settled_at__isnull=False),
+            ),
+            models.Index(
+                fields=["seller", "-settled_at"],
+                name="operation_changes_settled",
+                condition=models.Q(settled_at__isnull=False) & ~models.Q(task_type__in=sorted(READS)),
             ),
             models.Index(
                 fields=["seller", "task_type", "-settled_at"],
@@ -225,6 +249,10 @@ class Operation(Stateful):
 
     def __str__(self) -> str:
         return self.reference
+
+    @property
+    def type_asked(self) -> str:
+        return type_asked(self.task_type)
 
     @property
     def is_mutation(self) -> bool:

@@ -10,8 +10,10 @@ from typing import Any
 
 from tasks_app import clock
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
-from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import approval_open, approval_void
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import approval_open
+from tasks_app.approvals.subjects import questions_review, questions_withdraw
 from tasks_app.desk import text
 from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations import policy
@@ -23,6 +25,7 @@ from tasks_app.operations.publish import on_settled
 from tasks_app.operations.questions import operation_question
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.people.actors import SYSTEM
+from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.hours import deadline_after, hours_of
 
 KIND = "overdue"
@@ -31,13 +34,14 @@ KIND = "overdue"
 def register() -> None:
     """Called when the application starts."""
     on_overdue(overdue_ask)
-    on_settled(_withdraw_question)
+    on_settled(_review_questions)
     kind_register(
         Kind(
             name=KIND,
             label="Overdue",
             apply=_apply,
             version=_version,
+            asks=lambda approval: _question(_operation(approval), _why(approval)),
             reopen=_reopen,
             effects={
                 "approve": "Keep waiting: a new deadline of the same length is set, "
@@ -45,6 +49,7 @@ def register() -> None:
                 "reject": "Stop waiting. The seller may still act; a late answer comes back to a person.",
                 "nothing": "It stays overdue, is looked at now and then, and is asked about again.",
             },
+            outlives_job=True,
         )
     )
 
@@ -63,10 +68,15 @@ def more_time_words(operation: Operation) -> str:
 
 
 def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "") -> None:
-    """Ask people whether to wait on for what is `timed_out`; a read is given up. `why`: a person's reason."""
-    if not operation.is_mutation or operation.team is None:
+    """Ask people whether to wait on for what is `timed_out`, of no team anybody with the right to decide; a
+    read is given up. `why`: a person's reason."""
+    if not operation.is_mutation:
         give_up(operation)
         return
+    approval_open(question=_question(operation, why), requested_by=requested_by)
+
+
+def _question(operation: Operation, why: str) -> Question:
     current = continuation_current(operation)
     evidence: dict[str, Any] = {
         "seller": operation.seller.name,
@@ -78,7 +88,7 @@ def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "")
     }
     if current is not None and current.dispatched_at is not None:
         evidence["answer_left_at"] = current.dispatched_at  # whether it arrived is not known
-    question = operation_question(
+    return operation_question(
         operation,
         kind=KIND,
         team=operation.team,
@@ -86,7 +96,6 @@ def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "")
         evidence={**evidence, "stop_because": why} if why else evidence,
         policy=f"Past its deadline for {operation.task_type}" if not why else "Asked to stop waiting",
     )
-    approval_open(question=question, requested_by=requested_by)
 
 
 def give_up(operation: Operation) -> None:
@@ -113,19 +122,18 @@ def wait_on(operation: Operation, *, actor: Who, reason: str, send_again: bool) 
     )
 
 
-def overdue_withdraw(operation: Operation, reason: str) -> None:
+def overdue_withdraw(operation: Operation, reason: str, actor: Who = SYSTEM) -> None:
     """The question whether to wait on has become idle. Who is deciding at this moment finds that it has, and
     changes nothing."""
-    asked = Approval.objects.filter(
-        kind=KIND, subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
+    questions_withdraw(
+        "operation", operation.pk, kinds=(KIND,), reason=reason, actor=actor, rights=(STEER_OPERATION,)
     )
-    for approval in asked.select_for_update(no_key=True, skip_locked=True):
-        approval_void(approval=approval, reason=reason)
 
 
-def _withdraw_question(operation: Operation) -> None:
+def _review_questions(operation: Operation) -> None:
+    """Of what people are asked about an operation, most is answered by its end."""
     if operation.status in SETTLED:
-        overdue_withdraw(operation, f"The seller answered: {operation.status}")
+        questions_review("operation", [operation.pk], reason=f"The seller answered: {operation.status}")
 
 
 def _apply(approval: Approval, outcome: Outcome) -> None:
@@ -142,7 +150,17 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
     elif outcome.answer == "rejected":
         give_up(operation)
     else:
-        overdue_ask(operation)
+        _ask_again(approval, operation)
+
+
+def _ask_again(approval: Approval, operation: Operation) -> None:
+    """The same, by whoever asked, with their reason."""
+    overdue_ask(operation, requested_by=approval.requested_by, why=_why(approval))
+
+
+def _why(approval: Approval) -> str:
+    """A person's reason, which the question alone holds."""
+    return str(approval.evidence.get("stop_because", ""))
 
 
 def _version(approval: Approval) -> int | None:
@@ -152,6 +170,10 @@ def _version(approval: Approval) -> int | None:
 
 
 def _reopen(approval: Approval) -> None:
-    operation = Operation.objects.select_related("seller", "team").get(pk=approval.subject_id)
+    operation = _operation(approval)
     if operation.status == S.TIMED_OUT:
-        overdue_ask(operation)
+        _ask_again(approval, operation)
+
+
+def _operation(approval: Approval) -> Operation:
+    return Operation.objects.select_related("seller", "team").get(pk=approval.subject_id)

@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 
 from tasks_app import clock
+from tasks_app.adcp.errors import UNCODED
 from tasks_app.adcp.types import Seen
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -24,7 +25,8 @@ _WORTH_ASKING = frozenset({"completed", "failed"})
 
 def held(operation: Operation, seen: Seen) -> dict[str, Any]:
     """The columns of an end without anything of its result: look again, and publish only then."""
-    nothing = seen.partial and not seen.payload and seen.status in _WORTH_ASKING
+    in_words = seen.error is not None and seen.error.code == UNCODED
+    nothing = seen.partial and not seen.payload and not in_words and seen.status in _WORTH_ASKING
     if not nothing or not (operation.task_id or seen.task_id):
         return {}
     give_up = timedelta(seconds=_GIVE_UP_S * settings.POLL_SCALE)
@@ -45,6 +47,8 @@ def agrees(operation: Operation, seen: Seen) -> bool:
         known, told = (operation.result or {}).get("media_buy_id"), (seen.payload or {}).get("media_buy_id")
     else:
         known, told = (operation.error or {}).get("code"), seen.error.code if seen.error else None
+        if UNCODED in (known, told):
+            return True  # one of them has only words for it
     return not known or not told or known == told
 
 

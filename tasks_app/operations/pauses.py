@@ -16,17 +16,21 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
 
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import approval_void
+from tasks_app.approvals.subjects import questions_withdraw
+from tasks_app.desk.items import raised
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations import policy
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.converge import on_observed
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.services import send_with_time
+from tasks_app.operations.tokens import for_eyes
 from tasks_app.people.roles import STEER_OPERATION
 
 ANSWER = "answer"  # the kind of approval that releases one
@@ -59,20 +63,109 @@ def answer_waits(operation: Operation) -> bool:
     return current is not None and current.released_at is not None and current.dispatched_at is None
 
 
+def answer_key(current: Continuation) -> str:
+    """The key of the command that the answer of a pause is: another answer is another one."""
+    answered_at = int((current.answered_at or clock.now()).timestamp() * 1_000_000)
+    return f"answer:{current.pk}:{answered_at}"
+
+
+def answer_waiting(operation: Operation) -> dict[str, Any]:
+    """The request of the answer that waits to be sent."""
+    current = continuation_current(operation)
+    return current.arguments if current is not None else {}
+
+
+def answers_let_go(*, left: bool = False) -> QuerySet[Any]:
+    """Answers that people let go, or that send what they had approved, and that nobody took off the way, each
+    with the `amount` that was approved with it; of an operation the newest counts. `left`: only those that
+    have left."""
+    about = {"subject_id": OuterRef("operation_id"), "subject_version": OuterRef("generation")}
+    asked = Approval.objects.filter(kind=ANSWER, subject_type="operation", **about).order_by("-pk")
+    # The same pause may be answered anew: the last question is about the answer that it has now.
+    amount = Case(When(status=ApprovalStatus.APPROVED, then=F("amount")))
+    rows = Continuation.objects.annotate(
+        asked_is=Subquery(asked.values("status")[:1]), amount=Subquery(asked.values(approved=amount)[:1])
+    )
+    waits = Q(stale_at__isnull=True, consumed_at__isnull=True, answered_at__isnull=False)
+    let_go = waits & (Q(released_at__isnull=False) | Q(asked_is=ApprovalStatus.APPROVED))
+    sent = Q(dispatched_at__isnull=False)
+    return rows.filter(sent if left else sent | let_go).order_by("-generation")
+
+
+def request_let_go(operation: Operation, *, left: bool = False) -> dict[str, Any]:
+    """What the seller is asked for by now, for people's eyes: the newest answer that they let go, else the
+    request itself. It is what counts, is shown, proved, compared and sent on; the first request never is."""
+    newest = answers_let_go(left=left).filter(operation=operation).first()
+    request: dict[str, Any] = operation.request if newest is None else for_eyes(newest.arguments)
+    return request
+
+
+def arguments_let_go(operation: Operation) -> dict[str, Any]:
+    """The same of what has left, as it left: what the next answer is made from. Never shown."""
+    newest = answers_let_go(left=True).filter(operation=operation).first()
+    arguments: dict[str, Any] = json.loads(operation.request_text) if newest is None else newest.arguments
+    return arguments
+
+
 def answer_release(operation: Operation, continuation_id: uuid.UUID) -> None:
-    """Let the frozen answer of a pause be sent, where the pause still waits for it."""
+    """Let the frozen answer of a pause be sent, where the pause still waits for it. The time it was with
+    people, or held, is not the seller's: the deadline begins anew."""
     current = continuation_current(operation)
     if current is None or current.pk != continuation_id or current.released_at or not current.answered_at:
         return
-    current.released_at = clock.now()
+    now = clock.now()
+    current.released_at = now
     current.save(update_fields=["released_at"])
-    Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+    send_with_time(operation, at=now)
 
 
 def answer_take_back(continuation_id: uuid.UUID) -> None:
     """An answer that was not released is none: another may be given."""
     Continuation.objects.filter(pk=continuation_id, released_at__isnull=True).update(
         request_text=None, answer=None, answered_by="", answered_at=None
+    )
+
+
+def answer_refuse(operation: Operation) -> bool:
+    """Somebody said no to what was on its way: an answer that waits to be sent is stale, and the pause may be
+    answered anew. Answers whether there was one."""
+    current = continuation_current(operation)
+    if current is None or current.answered_at is None or current.dispatched_at is not None:
+        return False
+    _open_anew(operation, current, "it was refused on its way")
+    return True
+
+
+def answer_hold_back(operation: Operation, why: str) -> None:
+    """An answer on its way is not sent as it is, and people are told: the pause may be answered anew."""
+    current = continuation_current(operation)
+    if current is None:
+        return
+    _open_anew(operation, current, why)
+    Operation.objects.filter(pk=operation.pk).update(send_at=None)
+    notify(
+        kind="answer_held_back",
+        title=f"Our answer about {operation.reference} was not sent: {why}",
+        body=f"{operation.seller} still waits: answer it anew, or stop waiting.",
+        level="warning",
+        about=About(type="operation", id=operation.pk),
+        team=operation.team,
+        right="" if operation.team else STEER_OPERATION,
+        key=f"answer_held_back:{current.pk}",
+    )
+
+
+def _open_anew(operation: Operation, current: Continuation, why: str) -> None:
+    _stale(current, why)
+    _withdraw_question(operation, raised(why))
+    Continuation.objects.create(
+        operation=operation,
+        generation=current.generation + 1,
+        kind=current.kind,
+        descriptor=current.descriptor,
+        asked=current.asked,
+        at=clock.now(),
+        expires_at=current.expires_at,
     )
 
 
@@ -94,7 +187,7 @@ def resume_take(operation: Operation) -> Resume | None:
     identity = json.loads(current.descriptor)
     answer = current.answer or {}
     return Resume(
-        arguments=json.loads(current.request_text or "{}"),
+        arguments=current.arguments,
         continuation={**identity, "message_id": str(current.pk), "text": str(answer.get("text", ""))},
     )
 
@@ -111,9 +204,11 @@ def _fallback(operation: Operation) -> dict[str, Any]:
 
 def _observed(operation: Operation, seen: Seen, observation: Observation) -> None:
     """Keep the pauses in step with what was seen; in the observation's commit, the operation's row locked."""
-    current = continuation_current(operation)
     is_reply = observation.channel == Channel.REPLY
     applied = observation.outcome == Observation.Outcome.APPLIED
+    if not (is_reply or applied or operation.status in SETTLED):
+        return  # most looks: nothing has moved, and no answer of ours was replied to
+    current = continuation_current(operation)
     if current is not None and current.dispatched_at is not None and is_reply:
         _replied(operation, current, seen)
     if operation.status in SETTLED:
@@ -228,10 +323,5 @@ def _stale(current: Continuation, why: str) -> None:
     current.save(update_fields=["stale_at", "note"])
 
 
-def _withdraw_question(operation: Operation) -> None:
-    asked = Approval.objects.filter(
-        kind=ANSWER, subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
-    )
-    # Who is deciding at this moment finds the pause gone and changes nothing.
-    for approval in asked.select_for_update(no_key=True, skip_locked=True):
-        approval_void(approval=approval, reason="The seller went on without the answer")
+def _withdraw_question(operation: Operation, why: str = "The seller went on without the answer") -> None:
+    questions_withdraw("operation", operation.pk, kinds=(ANSWER,), reason=why)

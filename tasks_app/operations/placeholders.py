@@ -30,6 +30,7 @@ from tasks_app.sellers.models import Seller
 
 TASK = "task"
 _LONGEST_ID = 255
+_MOST_OBSERVED = 200  # of one seller at a time: a list of tasks that nobody knows is a person's
 
 
 def task_settle(seller: Seller, finding: Finding) -> Settled | None:
@@ -43,7 +44,7 @@ def task_settle(seller: Seller, finding: Finding) -> Settled | None:
         return None
     if finding.verdict == Verdict.UNANSWERED:
         return _bind(finding, finding.subject.id)
-    if finding.verdict == Verdict.BEHIND:
+    if finding.verdict in (Verdict.BEHIND, Verdict.UNCLEAR):
         return _look_again(finding, finding.subject.id)
     return None
 
@@ -52,13 +53,15 @@ def placeholder_ensure(*, seller: Seller, finding: Finding) -> Operation:
     """The operation that observes a task nobody here knows: a recorded import, in the status the seller says.
 
     It is polled at once and sent never. Asked again for the same task it answers the one there is. Raises
-    ValueError for a task_id that no column holds.
+    ValueError for a task_id that no column holds, and where as many of the seller's are observed as may be.
     """
     if not 0 < len(finding.theirs) <= _LONGEST_ID:
         raise ValueError(f"the task_id has {len(finding.theirs)} characters")
     try:
         with transaction.atomic():
             existing = _of_task(seller, finding.theirs)
+            if existing is None and _observed(seller) >= _MOST_OBSERVED:
+                raise ValueError(f"{_MOST_OBSERVED} tasks of {seller} that nobody knows are observed already")
             return existing or _placeholder(seller, finding)
     except IntegrityError:
         # Another run, or the answer to the call itself, was faster: theirs is the one.
@@ -67,6 +70,12 @@ def placeholder_ensure(*, seller: Seller, finding: Finding) -> Operation:
 
 def _of_task(seller: Seller, task_id: str) -> Operation | None:
     return Operation.objects.filter(seller=seller, task_id=task_id).first()
+
+
+def _observed(seller: Seller) -> int:
+    """How many placeholders of the seller's are open, counted no further than there may be."""
+    unsettled = Operation.objects.filter(seller=seller, task_type=UNKNOWN_TYPE, settled_at=None)
+    return unsettled.order_by()[:_MOST_OBSERVED].count()
 
 
 def _placeholder(seller: Seller, finding: Finding) -> Operation:
@@ -89,7 +98,7 @@ def _placeholder(seller: Seller, finding: Finding) -> Operation:
         task_id=finding.theirs,
         message=f"Listed by the seller as {told.get('task_type') or 'a task'}; nobody here asked for it",
         next_poll_at=now,
-        deadline_at=now + policy.deadline(UNKNOWN_TYPE),
+        deadline_at=now + policy.deadline(UNKNOWN_TYPE, seller),
         created_at=now,
         status_since=now,
     )
@@ -113,7 +122,13 @@ def _observe_orphan(seller: Seller, finding: Finding) -> Settled | None:
 
 def _bind(finding: Finding, operation_id: uuid.UUID) -> Settled:
     """The seller echoed our operation's id with the task: as if the call's answer had come."""
-    seen = Seen(kind="answer", status="submitted", task_id=finding.theirs, raw=finding.told)
+    seen = Seen(
+        kind="answer",
+        status="submitted",
+        task_id=finding.theirs,
+        raw=finding.told,
+        asked_at=finding.asked_at,
+    )
     return _observe(operation_id, seen, "bound to its task")
 
 

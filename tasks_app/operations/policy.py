@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
+from tasks_app import clock
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
@@ -20,6 +21,7 @@ from tasks_app.sellers.timing import timing, timing_deadline
 # A purchase of unknown outcome is asked about until it is overdue, but seldom.
 _PATIENT_AFTER = 10
 _MOST_DOUBLINGS = 20
+_GIVEN_UP = 4  # what people gave up is looked at so much less often
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +87,11 @@ def poll_interval(
     """How long to wait before looking at a pending operation again, without jitter.
 
     `polls` were made in this status, `age_s` is the time since it was sent, in seconds. A seller's own
-    retry_after wins and is not scaled; everything else is multiplied by settings.POLL_SCALE.
+    retry_after wins, if above `floor()`, and is not scaled; everything else is multiplied by
+    settings.POLL_SCALE.
     """
     if retry_after_s:
-        return timedelta(seconds=retry_after_s)
+        return max(timedelta(seconds=retry_after_s), floor(seller))
     age = age_s / settings.POLL_SCALE
     return timedelta(seconds=_interval_s((status, webhook), polls, age, seller) * settings.POLL_SCALE)
 
@@ -121,15 +124,30 @@ def next_poll(operation: Operation, *, status: str, now: datetime, retry_after_s
         retry_after_s=retry_after_s,
         seller=seller,
     )
+    if status == S.TIMED_OUT and operation.settled_at is not None:
+        wait *= _GIVEN_UP
     return now + (wait if retry_after_s else jittered(wait, seller))
+
+
+def given_up_for_good(operation: Operation) -> bool:
+    """Whether people gave it up so long ago that its seller is asked for it no more."""
+    given_up = operation.settled_at
+    return given_up is not None and given_up + settings.LOOK_AFTER_GIVING_UP <= clock.now()
 
 
 def resend_delay(attempts: int, retry_after_s: float | None, seller: Seller | None = None) -> timedelta:
     """How long to wait before sending the same bytes again after `attempts` attempts: exponential, with
-    jitter. What the seller asks for is kept exactly."""
+    jitter. What the seller asks for is kept exactly, above `floor()`; after many attempts no sooner than we
+    would go again ourselves: one that says "in a second" for days is asked ever more seldom."""
     if retry_after_s:
-        return timedelta(seconds=retry_after_s)
+        ours = floor(seller) if attempts < _PATIENT_AFTER else backoff(attempts, seller)
+        return max(timedelta(seconds=retry_after_s), floor(seller), ours)
     return jittered(backoff(attempts, seller), seller)
+
+
+def floor(seller: Seller | None = None) -> timedelta:
+    """The shortest wait before anything is repeated because the seller says so."""
+    return timedelta(seconds=timing(seller, "repeat_floor_s"))
 
 
 def backoff(attempts: int, seller: Seller | None = None) -> timedelta:

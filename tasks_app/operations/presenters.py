@@ -11,6 +11,7 @@ from typing import Any
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
+from tasks_app.commands.kill_switch import Stops, stops_shown
 from tasks_app.desk import text
 from tasks_app.desk.export import plain
 from tasks_app.desk.items import Item, lowered
@@ -21,12 +22,15 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Channel, Observation, Operation, OperationStatus
 from tasks_app.operations.overdue import KIND as OVERDUE
 from tasks_app.operations.overdue import more_time_words, new_deadline
+from tasks_app.operations.selectors import is_held, would_be_sent
 from tasks_app.operations.steered import STEERED
 from tasks_app.operations.steering import resend_refusal, settle_refusal
+from tasks_app.sellers.explain import CREDENTIALS_AWAITED
 
 S = OperationStatus
 # AdCP errors and results are shown whole below this many characters of JSON, else cut with a note.
 _JSON_SHOWN = 20_000
+_ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,7 @@ class Next:
     when: str = ""
     otherwise: str = ""
     glyph: str = "running"
+    stopped: bool = False  # by the kill switch
 
     @property
     def note(self) -> str:
@@ -70,6 +75,7 @@ def operation_row(
     may_steer: bool,
     pausing: bool = False,
     conflict: Conflict | None = None,
+    stopped: Stops | None = None,
 ) -> OperationRow:
     """One operation as the monitor shows it."""
     return OperationRow(
@@ -77,7 +83,7 @@ def operation_row(
         subject=names.get(operation.subject_id) if operation.subject_id else None,
         age=None if operation.settled_at else operation_age(operation),
         took=operation_took(operation),
-        next=operation_next(operation, question, pausing=pausing),
+        next=operation_next(operation, question, pausing=pausing, stopped=stopped),
         last=observation_words(last) if last else "nothing yet",
         question=question,
         link=link_to(Operation, operation.pk),
@@ -122,20 +128,31 @@ def operation_took(operation: Operation) -> str:
     return text.duration(operation.settled_at - (operation.sent_at or operation.created_at))
 
 
-def operation_next(operation: Operation, question: Approval | None = None, *, pausing: bool = False) -> Next:
+def operation_next(
+    operation: Operation,
+    question: Approval | None = None,
+    *,
+    pausing: bool = False,
+    stopped: Stops | None = None,
+) -> Next:
     """What happens next and when; and what if nobody acts. `pausing`: the seller's question can be answered
-    through its transport."""
+    through its transport; `stopped`: where nothing is sent, read here where it is not given."""
     if operation.settled_at is not None:
         return _settled(operation)
+    if would_be_sent(operation):
+        turn = (stopped or stops_shown()).turn(operation.team_id)
+        if turn is not None:
+            return Next(
+                what="Stopped by the kill switch",
+                when=f"since {text.moment_short(turn.at)}: {turn.reason}",
+                otherwise="Nothing is sent while it is on; it goes by itself once that is let go",
+                glyph="person",
+                stopped=True,
+            )
     if operation.status == S.TIMED_OUT:
         return _overdue(operation, question)
-    if operation.status == S.REQUESTED and operation.send_at is None:
-        return Next(
-            what="Waits for a decision",
-            when=f"since {text.moment_short(operation.created_at)}",
-            otherwise="Nothing is sent before it",
-            glyph="person",
-        )
+    if is_held(operation):
+        return _held(operation)
     if operation.status in (S.REQUESTED, S.CALLING_ADCP):
         return _sending(operation)
     if operation.status == S.INPUT_REQUIRED:
@@ -147,7 +164,7 @@ def operation_next(operation: Operation, question: Approval | None = None, *, pa
         )
     if operation.status == S.AUTH_REQUIRED:
         return Next(
-            what="Ad Ops renews the credentials",
+            what=CREDENTIALS_AWAITED,
             when=f"since {text.moment_short(operation.status_since)}",
             otherwise=_overdue_when(operation),
             glyph="person",
@@ -188,6 +205,7 @@ def identities(operation: Operation) -> list[tuple[str, str]]:
         ("Seller’s task", operation.task_id),
         ("A2A task", operation.a2a_task_id),
         ("A2A context", operation.a2a_context_id),
+        ("Seller’s context", operation.context_id),
         ("Purpose", operation.purpose),
     ]
     return [(label, value) for label, value in named if value]
@@ -247,13 +265,17 @@ def overdue_choices(operation: Operation, question: Approval | None) -> list[Ite
 
 
 def pretty(value: Any) -> str:
-    """JSON for people, cut where it is very long."""
+    """JSON for people, cut at 20,000 characters; not more is written out (what nests deeply is many times as
+    long on a page)."""
     if value in (None, {}, []):
         return ""
-    shown = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False, default=str)
-    if len(shown) <= _JSON_SHOWN:
-        return shown
-    return f"{shown[:_JSON_SHOWN]}\n… ({len(shown):,} characters in all)"
+    parts, room = [], _JSON_SHOWN
+    for part in _ENCODER.iterencode(value):
+        parts.append(part[:room])
+        room -= len(part)
+        if room < 0:
+            return f"{''.join(parts)}\n… (the rest is not shown)"
+    return "".join(parts)
 
 
 def _settled(operation: Operation) -> Next:
@@ -279,11 +301,23 @@ def _overdue(operation: Operation, question: Approval | None) -> Next:
     )
 
 
+def _held(operation: Operation) -> Next:
+    sent = operation.status == S.CALLING_ADCP
+    return Next(
+        what="Waits for a decision",
+        when=f"since {text.moment_short(operation.created_at)}" if not sent else "it may have left once",
+        otherwise="It is not sent again before it" if sent else "Nothing is sent before it",
+        glyph="person",
+    )
+
+
 def _sending(operation: Operation) -> Next:
     attempt = f"attempt {max(operation.attempts, 1)} of {policy.max_attempts(operation.seller)}"
     again = operation.send_at
     if operation.attempts and again is not None:
         return Next(what="Resend, same bytes and key", when=f"{attempt} was made, {_in(again)}")
+    if operation.status == S.CALLING_ADCP and again is None and operation.next_poll_at is not None:
+        return Next(what="The seller is asked whether it knows it", when=_in(operation.next_poll_at))
     if operation.status == S.REQUESTED:
         return Next(what="Is sent at once", when="waits for a free slot of the seller")
     return Next(what="The call is out", when=attempt, otherwise="After a crash the same bytes are sent again")

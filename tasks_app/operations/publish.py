@@ -11,14 +11,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 
-import structlog
 from django.db import transaction
 from django.db.models import Q
 
 from tasks_app import clock
 from tasks_app.operations.models import Operation
+from tasks_app.troubles.rows import each_row, held_back, together
+from tasks_app.troubles.works import work_on
 
-log = structlog.get_logger(__name__)
+_WORK = work_on("publish", "operation")
 _listeners: list[Callable[[Operation], None]] = []
 
 
@@ -47,40 +48,35 @@ def publish(*, operation_id: uuid.UUID) -> bool:
 
 
 def publish_or_leave(*, operation_id: uuid.UUID) -> bool:
-    """Publish; whatever a listener raises is logged, and the operation left for the next sweep."""
-    try:
-        return publish(operation_id=operation_id)
-    except Exception:  # the operation's end is durable: only its effects are still to come
-        log.exception("publish_failed", operation=str(operation_id))
-        return False
+    """Publish; where a listener raises, the operation is put back: its end is durable, only its effects are
+    still to come."""
+    return bool(each_row(_WORK, [operation_id], _publish, commits=True))
+
+
+def _publish(operation_id: uuid.UUID) -> bool:
+    return publish(operation_id=operation_id)
 
 
 def publish_many(*, operation_ids: Sequence[uuid.UUID]) -> int:
     """Publish what of these is due, in one commit where that goes well, else each in its own. Answers how
     many."""
-    try:
-        return _publish_together(operation_ids)
-    except Exception:  # a listener raised, or two publishers met: each is tried by itself
-        log.exception("not_published_together", operations=len(operation_ids))
-        return sum(publish_or_leave(operation_id=operation_id) for operation_id in operation_ids)
+    return sum(together(_WORK, operation_ids, _publish_together))
 
 
-@transaction.atomic
-def _publish_together(operation_ids: Sequence[uuid.UUID]) -> int:
+def _publish_together(operation_ids: Sequence[uuid.UUID]) -> list[int]:
     rows = Operation.objects.filter(_due(), pk__in=operation_ids).select_related("seller", "account")
     operations = list(rows.select_for_update(of=("self",), skip_locked=True).order_by("pk"))
     for operation in operations:
         for listener in _listeners:
             listener(operation)
     Operation.objects.filter(pk__in=[o.pk for o in operations]).update(published_at=clock.now())
-    return len(operations)
+    return [len(operations)]
 
 
 def publish_due(*, limit: int) -> int:
     """Publish settled operations that nobody has. Answers how many."""
-    due = Operation.objects.filter(_due())
-    ids = list(due.order_by("settled_at").values_list("pk", flat=True)[:limit])
-    return sum(publish_or_leave(operation_id=operation_id) for operation_id in ids)
+    due = Operation.objects.filter(_due()).exclude(pk__in=held_back(_WORK)).order_by("settled_at")
+    return each_row(_WORK, due.values_list("pk", flat=True)[:limit], _publish, commits=True)
 
 
 def _due() -> Q:

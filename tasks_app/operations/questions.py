@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks_app.approvals.services import Question
+from tasks_app.approvals.question import Question
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import Team
 
@@ -14,14 +14,14 @@ def operation_question(
     operation: Operation,
     *,
     kind: str,
-    team: Team,
+    team: Team | None,
     title: str,
     evidence: Mapping[str, Any],
     policy: str,
     version: int | None = None,
 ) -> Question:
     """A question about an operation as it is now; `version`: what else the answer is bound to (a pause's
-    generation). The evidence always names the operation."""
+    generation), `team` None: the whole house is asked. The evidence always names the operation."""
     return Question(
         kind=kind,
         team=team,
@@ -31,4 +31,5 @@ def operation_question(
         subject_version=operation.version if version is None else version,
         evidence={"operation": operation.reference, **evidence},
         policy=policy,
+        moving=frozenset({"last_message", "account_status"}),
     )

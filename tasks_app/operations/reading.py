@@ -18,8 +18,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from tasks_app import clock
 from tasks_app.adcp.types import Seen
+from tasks_app.database_clock import database_moment, database_now
 from tasks_app.ids import new_id
 from tasks_app.operations.breaker import (
     breaker_is_clean,
@@ -29,8 +29,9 @@ from tasks_app.operations.breaker import (
     is_failure,
 )
 from tasks_app.operations.lease import CallLease
-from tasks_app.operations.leases import lease_end, leases_release, leases_renew
+from tasks_app.operations.leases import Lease, is_live, lease_end, leases_release, leases_renew
 from tasks_app.operations.line import Line, UnreadableError, line_to
+from tasks_app.sellers.heard import seller_learn, version_heard
 from tasks_app.sellers.models import Seller, SellerBreaker
 
 _LOOK_S = 0.2  # so often a call that waits looks whether it is next
@@ -40,7 +41,7 @@ _LOOK_S = 0.2  # so often a call that waits looks whether it is next
 class _Turn:
     """A place in a seller's queue: next when fewer than `slots` of the calls `ahead` are out."""
 
-    id: uuid.UUID
+    lease: Lease
     slots: int
     ahead: list[uuid.UUID]
     calm: bool
@@ -52,13 +53,18 @@ class ReadingLine(Line):
 
     seller_id: uuid.UUID
 
-    async def ask(self, tool: str, arguments: Mapping[str, Any]) -> Seen:
+    async def ask(self, tool: str, arguments: Mapping[str, Any], *, task_type: str = "") -> Seen:
         """One call, when it is its turn; whatever comes back.
 
-        Raises UnreadableError: the seller is switched off, or left alone because it does not answer.
+        Raises UnreadableError: the seller is switched off, has no such tool, or is left alone because it does
+        not answer.
         """
         async with self._turn() as turn:
-            seen = await _renewing(turn, super().ask(tool, arguments))
+            seen = await _renewing(turn, super().ask(tool, arguments, task_type=task_type))
+        if seen.learned:
+            await sync_to_async(seller_learn)(seller_id=self.seller_id, learned=seen.learned)
+        if seen.error is not None or seen.other_version:
+            await sync_to_async(version_heard)(seller_id=self.seller_id, seen=seen)
         if not turn.calm or is_failure(seen):
             await sync_to_async(breaker_record)(seller_id=self.seller_id, seen=seen)
         return seen
@@ -71,18 +77,18 @@ class ReadingLine(Line):
                 await asyncio.sleep(_LOOK_S)
             yield turn
         finally:
-            await sync_to_async(leases_release)([turn.id])
+            await sync_to_async(leases_release)([turn.lease])
 
 
 def reading_line_to(seller: Seller) -> ReadingLine:
     """The line for readings, with what the seller may echo and nobody may see."""
     line = line_to(seller)
-    return ReadingLine(endpoint=line.endpoint, secrets=line.secrets, seller_id=seller.pk)
+    return ReadingLine(seller=seller, endpoint=line.endpoint, secrets=line.secrets, seller_id=seller.pk)
 
 
 def left_alone() -> Q:
     """A condition on sellers' breakers (prefix `breaker__`): they are not called now, not even to probe."""
-    return ~Q(breaker__state=SellerBreaker.State.CLOSED) & Q(breaker__probe_at__gt=clock.now())
+    return ~Q(breaker__state=SellerBreaker.State.CLOSED) & Q(breaker__probe_at__gt=database_now())
 
 
 @transaction.atomic
@@ -92,21 +98,23 @@ def _queue(seller_id: uuid.UUID) -> _Turn:
     if not seller.active:
         raise UnreadableError(f"{seller.name} is switched off")
     breaker = SellerBreaker.objects.filter(pk=seller_id).first()
-    allowed = breaker_room(breaker, now=clock.now())
+    allowed = None if breaker is None else breaker_room(breaker, now=database_moment())
     if allowed == 0:
         raise UnreadableError(f"{seller.name} did not answer and is left alone for a while")
     if allowed is not None and breaker is not None:
-        breaker_probe(breaker, until=lease_end())
-    live = CallLease.objects.filter(seller=seller_id, until__gte=clock.now())
+        breaker_probe(breaker)
+    live = CallLease.objects.filter(is_live(), seller=seller_id)
     ahead = list(live.values_list("pk", flat=True))
     lease = CallLease.objects.create(id=new_id(), seller=seller, until=lease_end())
-    return _Turn(id=lease.pk, slots=seller.slots, ahead=ahead, calm=breaker_is_clean(breaker))
+    return _Turn(
+        lease=Lease(lease.pk, lease.call), slots=seller.slots, ahead=ahead, calm=breaker_is_clean(breaker)
+    )
 
 
 def _is_next(turn: _Turn) -> bool:
     """Whether it may go out now. Who waits renews its place."""
-    leases_renew([turn.id])
-    return CallLease.objects.filter(pk__in=turn.ahead, until__gte=clock.now()).count() < turn.slots
+    leases_renew([turn.lease])
+    return CallLease.objects.filter(is_live(), pk__in=turn.ahead).count() < turn.slots
 
 
 async def _renewing(turn: _Turn, call: Coroutine[Any, Any, Seen]) -> Seen:
@@ -115,7 +123,7 @@ async def _renewing(turn: _Turn, call: Coroutine[Any, Any, Seen]) -> Seen:
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=settings.OPERATION_LEASE_S / 3)
-            await sync_to_async(leases_renew)([turn.id])
+            await sync_to_async(leases_renew)([turn.lease])
         return task.result()
     finally:
         task.cancel()

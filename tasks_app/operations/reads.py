@@ -28,7 +28,8 @@ def read_ensure(
     advertiser_id: uuid.UUID | None = None,
 ) -> Operation:
     """The read of `purpose`, made on first use and due at once. Raises OperationRefusedError (the seller is
-    off), EffectRefusedError (a pure action asks nobody), ValueError for a task that is no read."""
+    off, or has no such tool), EffectRefusedError (a pure action asks nobody), ValueError for a task that is
+    no read."""
     if task_type not in READS:
         raise ValueError(f"{task_type} changes something at the seller: it is a command (ordering)")
     read_allowed()

@@ -20,21 +20,23 @@ from asgiref.sync import async_to_sync
 
 from tasks_app import clock
 from tasks_app.adcp.tasks import (
-    STATUS_TOOL_NAMES,
     TaskItem,
     task_item,
     task_list_tool,
     task_status_arguments,
-    task_status_tool,
 )
 from tasks_app.adcp.types import TERMINAL_STATUSES, Seen
-from tasks_app.operations.comparison import Finding, Reading, Verdict, unnamed_of
+from tasks_app.adcp.values import identity_of
+from tasks_app.operations.comparison import Finding, Reading, Verdict, refused_of, unnamed_of, unread_of
 from tasks_app.operations.line import (
     Line,
+    Teams,
     UnreadableError,
     accounts_by_reference,
     is_not_there,
-    why,
+    refused_one,
+    teams_of_accounts,
+    unreadable,
     within,
 )
 from tasks_app.operations.models import OPEN, PENDING, SETTLED, Operation
@@ -66,14 +68,16 @@ def tasks_reconcile(sellers: Sequence[Seller], limit_s: float) -> list[Reading]:
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
     """What to ask one seller: `accounts` by their reference (None: without one), `pending` is task_id to
-    account reference."""
+    account reference, `teams` to the team whose it is, `types` to the type of task that was asked for."""
 
     seller: Seller
     line: Line
     list_tool: str | None
-    status_tool: str
+    status_tool: str | None
     accounts: list[tuple[dict[str, Any] | None, list[Account]]]
     pending: dict[str, dict[str, Any] | None]
+    teams: dict[str, uuid.UUID | None]
+    types: dict[str, str]
 
 
 @dataclass(kw_only=True)
@@ -84,17 +88,16 @@ class _Heard:
     items: dict[str, TaskItem] = field(default_factory=dict)
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
     looked_up: dict[str, Seen] = field(default_factory=dict)
+    refused: dict[str, Teams] = field(default_factory=dict)
     passed_over: int = 0
     left_out: int = 0
-    unread: str = ""
+    unread: UnreadableError | None = None
 
 
 def _plan(seller: Seller) -> _Plan:
     known = Operation.objects.filter(seller=seller, status__in=(*PENDING, S.TIMED_OUT)).exclude(task_id="")
-    pending = {
-        operation.task_id: operation.account.reference if operation.account else None
-        for operation in known.select_related("account").defer(*_HEAVY)
-    }
+    operations = list(known.select_related("account").defer(*_HEAVY))
+    pending = {one.task_id: one.account.reference if one.account else None for one in operations}
     accounts: list[tuple[dict[str, Any] | None, list[Account]]] = [
         (json.loads(reference), owners) for reference, owners in accounts_by_reference(seller).items()
     ]
@@ -104,9 +107,11 @@ def _plan(seller: Seller) -> _Plan:
         seller=seller,
         line=reading_line_to(seller),
         list_tool=task_list_tool(seller.tools),
-        status_tool=task_status_tool(seller.tools) or STATUS_TOOL_NAMES[0],
+        status_tool=seller.task_tool,
         accounts=accounts,
         pending=pending,
+        teams={one.task_id: one.team_id for one in operations},
+        types={one.task_id: one.type_asked for one in operations},
     )
 
 
@@ -119,19 +124,29 @@ async def _hear(plan: _Plan, limit_s: float) -> _Heard:
     try:
         await within(limit_s, _ask(plan, heard))
     except UnreadableError as error:
-        heard.unread = str(error)
+        heard.unread = error
     return heard
 
 
 async def _ask(plan: _Plan, heard: _Heard) -> None:
-    for reference, owners in plan.accounts if plan.list_tool else ():
-        async for item in _listed(plan, reference):
-            heard.items[item.task_id] = item
-            heard.listed_for.setdefault(item.task_id, []).extend(owners)
+    """An account, or a task, that the seller refuses to tell of leaves the others readable."""
+    asked = plan.accounts if plan.list_tool else []
+    for reference, owners in asked:
+        try:
+            async for item in _listed(plan, reference):
+                heard.items[item.task_id] = item
+                heard.listed_for.setdefault(item.task_id, []).extend(owners)
+        except UnreadableError as error:
+            last, teams = len(heard.refused) + 1 == len(asked), teams_of_accounts(owners)
+            refused_one(error, heard.refused, account=reference, teams=teams, last=last)
     unlisted = [task_id for task_id in plan.pending if task_id not in heard.items]
     heard.passed_over = max(0, len(unlisted) - _MOST_LOOKED_UP)
-    for task_id in unlisted[:_MOST_LOOKED_UP]:
-        heard.looked_up[task_id] = await _looked_up(plan, task_id)
+    for task_id in unlisted[:_MOST_LOOKED_UP] if plan.status_tool else ():
+        try:
+            heard.looked_up[task_id] = await _looked_up(plan, task_id)
+        except UnreadableError as error:
+            account, teams = plan.pending[task_id], {plan.teams[task_id]}
+            refused_one(error, heard.refused, account=account, teams=teams, last=False)
 
 
 async def _listed(plan: _Plan, account: dict[str, Any] | None) -> Any:
@@ -140,32 +155,40 @@ async def _listed(plan: _Plan, account: dict[str, Any] | None) -> Any:
         arguments["account"] = account
     async for rows in plan.line.rows(str(plan.list_tool), arguments, listed="tasks"):
         for row in rows:
-            item = task_item(row)
+            named = identity_of(row.get("task_id")) or ""
+            item = task_item(row, task_type=plan.types.get(named, ""))
             if item is not None:
-                yield replace(item, raw={})
+                yield replace(item, seen=replace(item.seen, raw=None, payload=None))
 
 
 async def _looked_up(plan: _Plan, task_id: str) -> Seen:
-    seen = await plan.line.ask(plan.status_tool, task_status_arguments(task_id, plan.pending[task_id]))
+    asked = task_status_arguments(task_id, plan.pending[task_id])
+    seen = await plan.line.ask(str(plan.status_tool), asked, task_type=plan.types[task_id])
     told = seen.kind == "answer" and seen.task_id is not None
     if not told and not is_not_there(seen):
-        raise UnreadableError(f"{plan.status_tool} of {task_id}: {why(seen)}")
+        raise unreadable(f"{plan.status_tool} of {task_id}", seen)
     return seen
 
 
 def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
-    reading = Reading(seller=plan.seller, unread=heard.unread)
     if heard.unread:
-        return reading
+        return unread_of(plan.seller, heard.unread, heard.refused)
+    reading = Reading(seller=plan.seller)
     asked_for = {*plan.pending, *heard.items}
     rows = Operation.objects.filter(seller=plan.seller, task_id__in=asked_for).defer(*_HEAVY)
     ours = {o.task_id: o for o in rows}
     judged = [task_id for task_id in plan.pending if task_id in heard.items or task_id in heard.looked_up]
     reading.findings = [_pending_here(ours[task_id], heard) for task_id in judged]
     reading.findings += _listed_only(plan, heard, ours, started)
-    reading.notes, reading.complete = list(_notes(plan, heard)), not (heard.passed_over + heard.left_out)
+    reading.notes, reading.complete = (
+        list(_notes(plan, heard)),
+        not (heard.passed_over or heard.left_out or heard.refused),
+    )
     nameless = Operation.objects.filter(seller=plan.seller, status__in=PENDING, task_id="")
-    reading.unnamed = unnamed_of(nameless, state="pending", name="task_id")
+    reading.unnamed = [
+        *refused_of(heard.refused),
+        *unnamed_of(nameless, state="pending", name="task_id"),
+    ]
     return reading
 
 
@@ -181,6 +204,8 @@ def _pending_here(operation: Operation, heard: _Heard) -> Finding:
         verdict, there = Verdict.MISSING, ""
     elif ended_there:
         verdict = Verdict.BEHIND
+    elif (item.status if item else seen.status if seen else "") == "unknown":
+        verdict, note = Verdict.UNCLEAR, f"{there or 'its status'} is none of AdCP’s task statuses"
     elif operation.status == S.TIMED_OUT:
         note = "overdue here"
     return Finding(
@@ -215,7 +240,7 @@ def _listed_only(
         if operation is None:
             unknown += 1
             if unknown <= _MOST_UNKNOWN:
-                yield _unknown_here(item, heard.listed_for[task_id], nameless)
+                yield _unknown_here(item, heard.listed_for[task_id], nameless, started)
             continue
         ended = operation.settled_at is not None and operation.settled_at < started
         yield Finding(
@@ -233,9 +258,11 @@ def _nameless(seller: Seller) -> list[Operation]:
     return list(sent.exclude(status=S.REQUESTED).defer(*_HEAVY).order_by("id"))
 
 
-def _unknown_here(item: TaskItem, owners: Sequence[Account], nameless: Sequence[Operation]) -> Finding:
+def _unknown_here(
+    item: TaskItem, owners: Sequence[Account], nameless: Sequence[Operation], started: datetime
+) -> Finding:
     named = _named_by(item, nameless)
-    likely = named or next((o for o in nameless if item.task_type in (None, o.task_type)), None)
+    likely = named or next((o for o in nameless if _may_be_its(o, item, owners)), None)
     told = {
         "task_id": item.task_id,
         "task_type": item.task_type,
@@ -253,6 +280,7 @@ def _unknown_here(item: TaskItem, owners: Sequence[Account], nameless: Sequence[
             subject=Subject(type="operation", id=named.pk) if named else None,
             team_id=likely.team_id,
             told=told,
+            asked_at=started,
         )
     team_id, account_id = _owner(owners)
     return Finding(
@@ -272,6 +300,16 @@ def _named_by(item: TaskItem, nameless: Sequence[Operation]) -> Operation | None
     return next((o for o in nameless if str(o.pk) == named), None)
 
 
+def _may_be_its(operation: Operation, item: TaskItem, owners: Sequence[Account]) -> bool:
+    """Whether a task may be that of an operation without an answer: by its type, and by the accounts that it
+    was listed for; a seller that was asked about none may mean any."""
+    if item.task_type not in (None, operation.task_type):
+        return False
+    if operation.account_id is None:
+        return not owners or operation.team_id in teams_of_accounts(owners)
+    return not owners or operation.account_id in {owner.pk for owner in owners}
+
+
 def _owner(owners: Sequence[Account]) -> tuple[uuid.UUID | None, uuid.UUID | None]:
     """Team and account of a task; None where it was listed for several, as by a seller that takes no
     notice of the account it is asked about."""
@@ -286,6 +324,8 @@ def _owner(owners: Sequence[Account]) -> tuple[uuid.UUID | None, uuid.UUID | Non
 def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
     if plan.list_tool is None:
         yield "lists no tasks: ones unknown here would not be seen"
+    if plan.status_tool is None:
+        yield "cannot be asked about a single task"
     if heard.passed_over:
         yield f"{heard.passed_over} pending operations were not listed and not looked up in this run"
     if heard.left_out:

@@ -19,8 +19,8 @@ def register() -> None:
 
 
 def find(wanted: Wanted, viewer: User) -> Iterator[Hit]:
-    """By the seller's task_id, A2A's task and context ids, the purchase-order number, or an idempotency key,
-    of which only the beginning is compared."""
+    """By the seller's task_id and context_id, A2A's task and context ids, the purchase-order number, or an
+    idempotency key, of which only the beginning is compared."""
     rows, text = rows_of("operation", viewer), wanted.text
     # The unique index begins with the seller: with all of them named it answers at once.
     of_sellers = rows.filter(seller__in=Seller.objects.order_by().values("pk")).exclude(task_id="")
@@ -29,6 +29,8 @@ def find(wanted: Wanted, viewer: User) -> Iterator[Hit]:
     yield from hits_of("operation", rows.filter(named), "A2A task id")
     talked = Q(a2a_context_id=text) & ~Q(a2a_context_id="")
     yield from hits_of("operation", rows.filter(talked), "A2A context id")
+    in_context = Q(context_id=text) & ~Q(context_id="")
+    yield from hits_of("operation", rows.filter(in_context), "context id")
     ordered = rows.filter(task_type="create_media_buy", request__po_number=text)
     yield from hits_of("operation", ordered, "po_number")
     if len(text) >= KEY_SHOWN:

@@ -10,6 +10,7 @@ from django.db.models import Count, F, Q, QuerySet
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.commands.models import Command
 from tasks_app.ids import first_id_at
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
@@ -39,6 +40,30 @@ def operations_open(viewer: User) -> QuerySet[Operation]:
     """Not settled; overdue ones first, then by deadline."""
     rows = operations_of(viewer).filter(status__in=OPEN, settled_at__isnull=True)
     return rows.order_by(F("deadline_at").asc(nulls_last=True), "pk")
+
+
+def held_of(rows: QuerySet[Operation]) -> QuerySet[Operation]:
+    """Those that wait before they are sent: for a decision, or at a gate."""
+    return rows.filter(status=S.REQUESTED, send_at__isnull=True)
+
+
+def commands_at_gate(operations: Iterable[Operation]) -> dict[str, uuid.UUID]:
+    """Purpose to the id of the command that waits at a gate, of these operations."""
+    keys = [operation.purpose for operation in operations]
+    return dict(Command.objects.filter(key__in=keys, waiting_since__isnull=False).values_list("key", "pk"))
+
+
+def is_held(operation: Operation) -> bool:
+    """Whether it leaves, at first or once more, only when people or a gate let it: neither due to be sent nor
+    to be asked for at its seller."""
+    if operation.status == S.CALLING_ADCP:
+        return operation.is_mutation and operation.send_at is None and operation.next_poll_at is None
+    return operation.status == S.REQUESTED and operation.send_at is None
+
+
+def would_be_sent(operation: Operation) -> bool:
+    """Whether it changes something and has yet to leave, or to leave again, but for what is in its way."""
+    return operation.is_mutation and (operation.status == S.REQUESTED or is_held(operation))
 
 
 def open_counts(viewer: User) -> dict[str, int]:

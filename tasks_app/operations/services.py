@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Value
+from django.db.models.functions import Greatest
 
 from tasks_app import clock
-from tasks_app.lifecycle.transitions import Who, transition
-from tasks_app.operations.models import Operation
+from tasks_app.approvals.kinds import EffectRefusedNowError
+from tasks_app.lifecycle.transitions import Who, moved_by, transition
+from tasks_app.operations import policy
+from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.resend import had_no_effect
+from tasks_app.people.actors import SYSTEM
+
+_NOT_REPEATED = "X_FLIGHTDECK_NOT_REPEATED"
+NO_SINGLE_PACKAGES = "single packages are not cancelled: cancel the whole media buy, or lower a budget"
+CANCELS_ALONE = "a cancellation changes nothing besides: ask for the change by itself"
 
 
-class OperationRefusedError(Exception):
+class OperationRefusedError(EffectRefusedNowError):
     """The operation may not be asked for; the text says why. Nothing was sent."""
 
 
@@ -23,18 +36,62 @@ class Subject:
     id: uuid.UUID
 
 
-def operation_withdraw(*, operation: Operation, actor: Who, reason: str, tell: bool = False) -> None:
+def operation_withdraw(
+    *, operation: Operation, actor: Who, reason: str, tell: bool = False, rights: Sequence[str] = ()
+) -> None:
     """Cancel an operation that was never sent. Raises InvalidTransitionError when it was.
 
-    `tell`: whoever listens to its end is told of it, by the next sweep.
+    The reason becomes its message, and so what people are told. `tell`: whoever listens to its end is told of
+    it, by the next sweep. `actor`: whose act it follows from, by one of `rights`.
     """
     now = clock.now()
     transition(
         operation,
         S.CANCELED,
-        actor=actor,
+        actor=moved_by(operation, actor, rights),
         reason=reason,
-        changes={"send_at": None, "settled_at": now, "published_at": None if tell else now},
+        rights=rights,
+        changes={
+            "message": reason,
+            "send_at": None,
+            "settled_at": now,
+            "published_at": None if tell else now,
+        },
+    )
+
+
+def send_with_time(operation: Operation, *, at: datetime, message: str | None = None) -> None:
+    """Have it sent at `at`, with at least its type's whole time from now on: what passed until now is not the
+    seller's."""
+    until = clock.now() + policy.deadline(operation.task_type, operation.seller)
+    said = {} if message is None else {"message": message}
+    Operation.objects.filter(pk=operation.pk).update(
+        send_at=at, deadline_at=Greatest("deadline_at", Value(until)), **said
+    )
+
+
+def not_sent_again(operation: Operation, reason: str) -> None:
+    """What was sent before and is refused now: it fails where nothing can have been done; else the seller is
+    asked what it has, and then people."""
+    if had_no_effect(operation):
+        _fail(operation, reason)
+    elif operation.status not in SETTLED:
+        Operation.objects.filter(pk=operation.pk).update(send_at=None, next_poll_at=clock.now())
+
+
+def _fail(operation: Operation, reason: str) -> None:
+    why = f"Not sent again: {reason}"
+    transition(
+        operation,
+        S.FAILED,
+        actor=SYSTEM,
+        reason=why[:500],
+        changes={
+            "error": {"code": _NOT_REPEATED, "message": why},
+            "message": why,
+            "send_at": None,
+            "settled_at": clock.now(),
+        },
     )
 
 

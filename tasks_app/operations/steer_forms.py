@@ -7,16 +7,26 @@ from typing import Any
 
 from tasks_app.adcp.strict_json import MalformedBody, parse_object
 from tasks_app.operations import steering
+from tasks_app.operations.account_refusals import anew_because, refused_for_account
 from tasks_app.operations.answers import operation_answer
+from tasks_app.operations.corrections import (
+    corrected_as,
+    correction_arguments,
+    correction_refusal,
+    operation_correct,
+    sellers_words,
+)
 from tasks_app.operations.letters import about_question, about_silence
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import more_time_words
 from tasks_app.operations.pauses import continuation_current
+from tasks_app.operations.presenters import pretty
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.operations.writing import seller_write
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.sellers.explain import credentials_words
 
 _MAX_JSON = 64 * 1024
 Form = Mapping[str, str]
@@ -34,13 +44,27 @@ def steering_data(operation: Operation, viewer: User) -> dict[str, Any]:
         "resend_refusal": steering.resend_refusal(operation),
         "stop_refusal": steering.stop_refusal(operation),
         "settle_refusal": steering.settle_refusal(operation),
+        **_correction_data(operation, viewer),
         "ends": steering.ENDS,
         "pause": pause,
         "answerable": bool(pause is not None and pause.answered_at is None and operation.status in PENDING),
         "unanswerable": waits and pause is None,
+        "renews": credentials_words(operation.seller) if operation.status == S.AUTH_REQUIRED else "",
         "letter": about_question(operation) if asks else about_silence(operation),
         "more_time": more_time_words(operation),
         "key_short": f"{operation.idempotency_key[:8]}…" if operation.idempotency_key else "",
+    }
+
+
+def _correction_data(operation: Operation, viewer: User) -> dict[str, Any]:
+    """The form by which it is corrected, and what it was corrected as."""
+    offered = viewer.has_perm(STEER_OPERATION) and not correction_refusal(operation)
+    return {
+        "said": sellers_words(operation) if operation.status in (S.FAILED, S.REJECTED) else "",
+        "correctable": offered,
+        "arguments": pretty(correction_arguments(operation)) if offered else "",
+        "anew_because": anew_because(operation) if offered and refused_for_account(operation) else "",
+        "corrected_as": corrected_as(operation),
     }
 
 
@@ -111,6 +135,17 @@ def _write(form: Form, operation: Operation, user: User) -> str:
     return f"Your message to {operation.seller} is on its way."
 
 
+def _correct(form: Form, operation: Operation, user: User) -> str:
+    _sure(form)
+    new = operation_correct(
+        operation_id=operation.pk,
+        user=user,
+        arguments=_json(form.get("arguments", ""), "What is asked for"),
+        reason=form.get("reason", ""),
+    )
+    return f"{new.reference} is asked for in its place: somebody else decides whether it is sent."
+
+
 def _sure(form: Form) -> None:
     if form.get("sure") != "on":
         raise SteeringRefusedError("reason", "Confirm that you have read what it does.")
@@ -133,4 +168,5 @@ _ACTS: dict[str, Callable[[Form, Operation, User], str]] = {
     "settle": _settle,
     "answer": _answer,
     "write": _write,
+    "correct": _correct,
 }

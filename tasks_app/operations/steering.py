@@ -15,10 +15,13 @@ from django.db import transaction
 
 from tasks_app import clock
 from tasks_app.adcp.types import Seen, WireError
+from tasks_app.adcp.values import identity_of
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
+from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import approval_open
+from tasks_app.approvals.subjects import questions_set_off
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import conflict_asked
@@ -29,31 +32,46 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import overdue_ask, overdue_withdraw, wait_on
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.questions import operation_question
+from tasks_app.operations.resend import refusal_of
 from tasks_app.operations.selectors import conflicts_of
-from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
+from tasks_app.operations.steered import (
+    RESENT,
+    SteeringRefusedError,
+    led_to,
+    senders,
+    steered,
+    steered_note,
+)
 from tasks_app.people.actors import actor_ensure, actor_key
-from tasks_app.people.models import Team, User
+from tasks_app.people.models import User
+from tasks_app.people.setting_off import reach_register, set_off_register
 
 SETTLE = "settle_by_hand"
 ENDS = ("completed", "failed", "rejected", "canceled")
 End = Literal["completed", "failed", "rejected", "canceled"]
+_PROPOSED = ("end", "reason", "evidence", "result")
+_LONGEST_ID = 255
 _LEAST_EVIDENCE = 10  # characters: a letter's number, an address, who said it when
 
 
 def register() -> None:
     """Called when the application starts."""
+    set_off_register(senders)
+    reach_register(led_to)
     kind_register(
         Kind(
             name=SETTLE,
             label="Settle by hand",
             apply=_apply,
             version=_version,
+            asks=_question_again,
             reopen=_reopen,
             effects={
                 "approve": "Records the end that the evidence shows, and what follows from it.",
                 "reject": "Nothing is recorded; the seller’s own word is waited for.",
                 "nothing": "Nothing is recorded. Waiting never approves.",
             },
+            outlives_job=True,
         )
     )
 
@@ -77,6 +95,7 @@ def operation_resend(*, operation_id: uuid.UUID, user: User, reason: str) -> Ope
 
     Only while the seller replays the key. Raises SteeringRefusedError.
     """
+    questions_set_off("operation", operation_id, actor=user, why=f"sent again: {reason}")
     operation = steered(operation_id, user)
     _reasoned(reason)
     refused = resend_refusal(operation)
@@ -84,10 +103,10 @@ def operation_resend(*, operation_id: uuid.UUID, user: User, reason: str) -> Ope
         raise SteeringRefusedError("state", refused)
     if operation.status == S.TIMED_OUT:
         wait_on(operation, actor=user, reason=reason, send_again=True)
-        overdue_withdraw(operation, "The same was sent again")
+        overdue_withdraw(operation, "The same was sent again", user)
     else:
         Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
-    steered_note(operation, user, "resend, same key", reason)
+    steered_note(operation, user, RESENT, reason)
     return operation
 
 
@@ -129,7 +148,8 @@ def operation_settle(
     evidence: str,
     result: Mapping[str, Any] | None = None,
 ) -> Approval | None:
-    """Propose an end that the seller told by another way; the approval, or None where it is recorded.
+    """Propose an end that the seller told by another way; the approval, or None where it is recorded. Of no
+    team anybody else with the right to decide is asked.
 
     `end` is an AdCP task status of `ENDS`, `result` the task's own result (a purchase's names the media buy),
     `evidence` says where it stands. A read's end is recorded at once. Raises SteeringRefusedError.
@@ -139,10 +159,15 @@ def operation_settle(
     refused = settle_refusal(operation)
     if refused:
         raise SteeringRefusedError("state", refused)
+    waiting = _proposed(operation)
+    if waiting is not None:
+        raise SteeringRefusedError(
+            "state", f"{waiting.reference} proposes another end already: have that decided first."
+        )
     proposal = _proposal(operation, end, reason, evidence, result or {})
     steered_note(operation, user, f"settle by hand as {end}", f"{reason} ({proposal['evidence']})")
-    if operation.is_mutation and operation.team is not None:
-        return _ask(operation, operation.team, proposal, actor_key(user))
+    if operation.is_mutation:
+        return _ask(operation, proposal, actor_key(user))
     _record(operation, proposal, actor_key(user))
     return None
 
@@ -169,6 +194,12 @@ def question_of(operation: Operation) -> Approval | None:
     return asked.filter(status=ApprovalStatus.OPEN).order_by("-pk").first()
 
 
+def _proposed(operation: Operation) -> Approval | None:
+    """The open question whether an end that somebody proposed is recorded."""
+    asked = Approval.objects.filter(kind=SETTLE, subject_type="operation", subject_id=operation.pk)
+    return asked.filter(status=ApprovalStatus.OPEN).first()
+
+
 def poll_refusal(operation: Operation) -> str:
     """Why it cannot be looked at; empty when it can."""
     if operation.status in SETTLED or not operation.task_id:
@@ -188,6 +219,9 @@ def resend_refusal(operation: Operation) -> str:
         return "A call is out at this moment."
     if operation.task_type == UNKNOWN_TYPE:
         return "It was found at the seller: there is nothing of ours to send."
+    refused = refusal_of(operation) if operation.is_mutation else ""
+    if refused:
+        return f"It was refused: {refused}"
     if operation.is_mutation and not _is_replayed(operation):
         return "The seller no longer recognises its key: the same again could buy twice."
     return ""
@@ -233,9 +267,8 @@ def _proposal(
     if len(evidence.strip()) < _LEAST_EVIDENCE:
         where = "Say where the seller said so: a letter, a page, a call and its time."
         raise SteeringRefusedError("evidence", where)
-    named = result.get("media_buy_id")
-    is_named = isinstance(named, str) and 0 < len(named) <= 255
-    if end == "completed" and operation.task_type == "create_media_buy" and not is_named:
+    named = identity_of(result.get("media_buy_id"), longest=_LONGEST_ID)
+    if end == "completed" and operation.task_type == "create_media_buy" and named is None:
         raise SteeringRefusedError("evidence", "A purchase that was made has a media_buy_id: name it.")
     return {
         "end": end,
@@ -245,11 +278,15 @@ def _proposal(
     }
 
 
-def _ask(operation: Operation, team: Team, proposal: dict[str, Any], requested_by: str) -> Approval:
-    question = operation_question(
+def _ask(operation: Operation, proposal: dict[str, Any], requested_by: str) -> Approval:
+    return approval_open(question=_question(operation, proposal), requested_by=requested_by)
+
+
+def _question(operation: Operation, proposal: Mapping[str, Any]) -> Question:
+    return operation_question(
         operation,
         kind=SETTLE,
-        team=team,
+        team=operation.team,
         title=f"Settle {operation.reference} by hand: {proposal['end']}",
         evidence={
             "seller": operation.seller.name,
@@ -260,7 +297,12 @@ def _ask(operation: Operation, team: Team, proposal: dict[str, Any], requested_b
         },
         policy="Settled by hand, one approver",
     )
-    return approval_open(question=question, requested_by=requested_by)
+
+
+def _question_again(approval: Approval) -> Question:
+    """About the operation as it is now; what is proposed stands in the question alone."""
+    operation = Operation.objects.select_related("seller", "team").get(pk=approval.subject_id)
+    return _question(operation, _proposed_in(approval))
 
 
 def _apply(approval: Approval, outcome: Outcome) -> None:
@@ -298,6 +340,9 @@ def _version(approval: Approval) -> int | None:
 
 def _reopen(approval: Approval) -> None:
     operation = Operation.objects.select_related("seller", "team").get(pk=approval.subject_id)
-    if operation.status not in SETTLED and operation.team is not None:
-        proposal = {name: approval.evidence[name] for name in ("end", "reason", "evidence", "result")}
-        _ask(operation, operation.team, proposal, approval.requested_by)
+    if operation.status not in SETTLED:
+        _ask(operation, _proposed_in(approval), approval.requested_by)
+
+
+def _proposed_in(approval: Approval) -> dict[str, Any]:
+    return {name: approval.evidence[name] for name in _PROPOSED}

@@ -1,6 +1,6 @@
 """The sweep: sends and polls what is due, many at once in one asyncio loop, and declares what is overdue.
 
-It costs what is due, not what exists; a hanging seller delays only itself (document 000; house.md rule 3).
+It costs what is due, not what exists; a hanging seller delays only itself (document 000).
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
 import structlog
@@ -22,8 +22,11 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from tasks_app import clock, stopping
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import deadlines, dispatch, publish
-from tasks_app.operations.leases import leases_forget, leases_release, leases_renew
+from tasks_app.operations.claims import WORK
+from tasks_app.operations.leases import Lease, leases_forget, leases_release, leases_renew
+from tasks_app.operations.pulse import pulse_beat
 from tasks_app.session_locks import session_lock, session_locked, session_unlock
+from tasks_app.troubles.rows import put_back
 
 log = structlog.get_logger(__name__)
 # What else a sweep looks after, registered by the rooms above: each answers how many rows it handled.
@@ -106,10 +109,11 @@ class _Sweeper:
         self._due_by = due_by
         self._polls_first = False
         self._out: dict[asyncio.Task[None], uuid.UUID] = {}
+        self._leases: dict[uuid.UUID, Lease] = {}  # of what is out, by operation
         self._renew_at = 0.0
         self._per_seller: Counter[uuid.UUID] = Counter()
         self._ended, self._enough, self._room = 0, 1, asyncio.Event()
-        self._answered: list[tuple[dispatch.Call, Seen]] = []
+        self._answered: deque[tuple[dispatch.Call, Seen]] = deque()  # and not observed yet
         self._observing = asyncio.Lock()
 
     async def safely(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -178,10 +182,12 @@ class _Sweeper:
     async def _start(self, claim: Callable[..., list[dispatch.Call]], room: int) -> int:
         if room <= 0:
             return 0
-        claimed = await sync_to_async(claim)(limit=room, out=self._per_seller, due_by=self._due_by)
-        out = set(self._out.values())
+        claimed = await sync_to_async(claim)(
+            limit=room, out=self._per_seller, due_by=self._due_by, batch=settings.SWEEP_BATCH
+        )
         # One whose lease ran out because this process was slow: it is still out, and leased again.
-        calls = [call for call in claimed if call.operation_id not in out]
+        calls = [call for call in claimed if call.operation_id not in self._leases]
+        self._leases |= {call.operation_id: call.lease for call in claimed}
         for call in calls:
             self._per_seller[call.seller_id] += 1
             task = asyncio.create_task(self._one(call))
@@ -190,7 +196,7 @@ class _Sweeper:
         return len(calls)
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        del self._out[task]
+        del self._leases[self._out.pop(task)]
         self._ended += 1
         if self._ended >= self._enough:
             self._room.set()
@@ -200,38 +206,68 @@ class _Sweeper:
             seen = await dispatch.make(call)
             self._answered.append((call, seen))
             await self._observe()
-        except Exception:  # one operation's trouble stops no other; its lease runs out and it is due again
-            log.exception("call_failed", operation=str(call.operation_id), tool=call.tool)
+        except Exception as error:  # one operation's trouble stops no other
+            await self._failed(call, error)
         finally:
             self._per_seller[call.seller_id] -= 1
+
+    async def _failed(self, call: dispatch.Call, error: Exception) -> None:
+        """It is put back; where the database is away its lease runs out, and it is due again."""
+        log.error("call_failed", operation=str(call.operation_id), tool=call.tool, error=str(error))
+        try:
+            if not isinstance(error, OperationalError | InterfaceError):
+                await sync_to_async(put_back)(WORK, call.operation_id, error)
+        except (OperationalError, InterfaceError) as lost:
+            log.warning("call_not_put_back", operation=str(call.operation_id), error=str(lost))
 
     async def _observe(self) -> None:
         """Observe what was answered since somebody last did: by whoever comes first, for all that wait."""
         async with self._observing:
-            answered, self._answered = self._answered, []
-            if answered:
-                await sync_to_async(dispatch.finish)(answered)
+            await sync_to_async(self._finish_answered)()
+
+    def _finish_answered(self) -> None:
+        """Taken here, in the thread of the database, and one by one: whoever is cancelled before this began
+        leaves all of them, and an answer that comes in meanwhile is the next one's."""
+        answered = [self._answered.popleft() for _ in range(len(self._answered))]
+        if answered:
+            dispatch.finish([(self._leased(call), seen) for call, seen in answered])
+
+    def _leased(self, call: dispatch.Call) -> dispatch.Call:
+        """The call with the lease by which it is out now."""
+        return replace(call, lease=self._leases.get(call.operation_id, call.lease))
 
     async def _renew_leases(self) -> None:
         """Leases are short, so that a killed worker's calls are soon made again; it renews them meanwhile."""
         if self._out and time.monotonic() >= self._renew_at:
-            await sync_to_async(leases_renew)(list(self._out.values()))
+            await sync_to_async(leases_renew)(list(self._leases.values()))
             self._renew_at = time.monotonic() + settings.OPERATION_LEASE_S / 3
 
     async def _hand_back(self) -> None:
-        tasks, operations = list(self._out), list(self._out.values())
+        """Cut off what is out, so that it is due again; what was answered already is observed first, or it
+        would be sent again."""
+        tasks, leases = list(self._out), list(self._leases.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await sync_to_async(leases_release)(operations)
+        await sync_to_async(self._finish_answered)()
+        await sync_to_async(leases_release)(leases)
 
     def _rows(self) -> None:
         """What needs no seller."""
-        leases_forget()
-        self.swept.overdue += deadlines.time_out_due(limit=settings.SWEEP_BATCH)
-        self.swept.published += publish.publish_due(limit=settings.SWEEP_BATCH)
+        _run("leases_forgotten", leases_forget)
+        self.swept.overdue += _run("deadlines", _time_out_due)
+        self.swept.published += _run("published", _publish_due)
         for name, chore in _chores.items():
             self.swept.chores[name] = self.swept.chores.get(name, 0) + _run(name, chore)
+
+
+def _time_out_due() -> int:
+    pulse_beat()  # after an outage, what waited has its time before anything is declared overdue
+    return deadlines.time_out_due(limit=settings.SWEEP_BATCH)
+
+
+def _publish_due() -> int:
+    return publish.publish_due(limit=settings.SWEEP_BATCH)
 
 
 def _run(name: str, chore: Callable[[], int]) -> int:

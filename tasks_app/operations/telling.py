@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from tasks_app.adcp.errors import UNCODED
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
 from tasks_app.events.bus import Event, subscribe
@@ -17,13 +18,17 @@ from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notifications_forget, notify
 from tasks_app.operations.estimates import estimate_of, estimate_words
-from tasks_app.operations.models import PENDING, Channel, Operation
+from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import chore_register
+from tasks_app.people.actors import actor_user
 from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.people.scope import asker_of
+from tasks_app.sellers.explain import credentials_words
 
 _SAID_CHARS = 500
 _ID_CHARS = 255
+_DECIDERS = "whoever may decide on approvals"
 _BUYS = frozenset({"create_media_buy", "update_media_buy"})
 _Level = Notification.Level
 
@@ -67,6 +72,24 @@ def operation_tell(event: Event) -> None:
         right=STEER_OPERATION if operators else "",
         key=_key(operation, event, status),
     )
+    if operators and status in SETTLED:
+        _tell_asker(operation, told, ":".join(str(part) for part in event.dedup_id))
+
+
+def _tell_asker(operation: Operation, told: Told, key: str) -> None:
+    """Who asked hears of the end too, where it is told to operators and they are none."""
+    asker = actor_user(asker_of("operation", operation.pk))
+    if asker is None or asker.is_service or asker.has_perm(STEER_OPERATION):
+        return
+    notify(
+        kind="asked_operation",
+        title=told.title,
+        body="\n".join(sentence for sentence in told.sentences if sentence),
+        level=told.level,
+        about=About(type="operation", id=operation.pk),
+        person=asker,
+        key=f"asked:{key}",
+    )
 
 
 def _key(operation: Operation, event: Event, status: str) -> str:
@@ -81,7 +104,8 @@ def _waiting(operation: Operation, since: datetime) -> Told:
     return Told(
         title=f"Waiting for {operation.seller.name}: {_what(operation)}",
         sentences=(
-            f"Awaited: the answer to {_what(operation)}, from {operation.seller.name}, since {_at(since)}.",
+            f"Awaited: the answer to {_what(operation)}, from {operation.seller.name}, "
+            f"since {text.moment_kept(since)}.",
             _estimate(operation),
             _overdue_then(operation),
             _said(operation),
@@ -93,7 +117,8 @@ def _working(operation: Operation, since: datetime) -> Told:
     return Told(
         title=f"{operation.seller.name} is working on {_what(operation)}",
         sentences=(
-            f"Awaited: the result of {_what(operation)}, from {operation.seller.name}, since {_at(since)}.",
+            f"Awaited: the result of {_what(operation)}, from {operation.seller.name}, "
+            f"since {text.moment_kept(since)}.",
             _estimate(operation),
             _overdue_then(operation),
             _said(operation),
@@ -106,7 +131,7 @@ def _asks(operation: Operation, since: datetime) -> Told:
         title=f"{operation.seller.name} asks about {_what(operation)}",
         sentences=(
             f"Awaited: our answer to {operation.seller.name}, from {operation.team or 'Ad Ops'}, "
-            f"since {_at(since)}.",
+            f"since {text.moment_kept(since)}.",
             _said(operation) or f"{operation.seller.name} did not say what it asks.",
             _overdue_then(operation),
         ),
@@ -118,8 +143,9 @@ def _locked_out(operation: Operation, since: datetime) -> Told:
     return Told(
         title=f"{operation.seller.name} wants credentials for {_what(operation)}",
         sentences=(
-            f"Awaited: credentials for {operation.seller.name}, from Ad Ops, since {_at(since)}.",
-            "Renew its token on its page: what waits goes on by itself.",
+            f"Awaited: credentials for {operation.seller.name}, from Ad Ops, "
+            f"since {text.moment_kept(since)}.",
+            credentials_words(operation.seller),
             _said(operation),
             _overdue_then(operation),
         ),
@@ -136,9 +162,9 @@ def _overdue(operation: Operation, since: datetime) -> Told:
     return Told(
         title=f"Overdue: {operation.seller.name} has not answered {_what(operation)}",
         sentences=(
-            f"Awaited: a decision to keep waiting or to stop{asked}, from {operation.team or 'Ad Ops'}, "
-            f"since {_at(since)}.",
-            f"Sent {_at(operation.sent_at)}." if operation.sent_at else "",
+            f"Awaited: a decision to keep waiting or to stop{asked}, from {operation.team or _DECIDERS}, "
+            f"since {text.moment_kept(since)}.",
+            f"Sent {text.moment_kept(operation.sent_at)}." if operation.sent_at else "",
             _estimate(operation),
             "The seller may still act; a late answer is still taken.",
         ),
@@ -223,21 +249,22 @@ def _estimate(operation: Operation) -> str:
 def _overdue_then(operation: Operation) -> str:
     if operation.deadline_at is None:
         return ""
-    return f"Overdue {_at(operation.deadline_at)}; then a person is asked."
+    return f"Overdue {text.moment_kept(operation.deadline_at)}; then a person is asked."
 
 
 def _ended(word: str, operation: Operation, at: datetime) -> str:
     if operation.sent_at is None:
-        return f"{word} {_at(at)}; it was never sent."
+        return f"{word} {text.moment_kept(at)}; it was never sent."
     took = text.duration(at - operation.sent_at)
     seen = f", seen by {operation.settled_by}" if operation.settled_by else ""
-    return f"{word} {_at(at)}, {took} after it was sent{seen}."
+    return f"{word} {text.moment_kept(at)}, {took} after it was sent{seen}."
 
 
 def _why(operation: Operation) -> str:
     """The seller's code, field and words."""
     error = operation.error if isinstance(operation.error, dict) else {}
     code, field = str(error.get("code") or ""), str(error.get("field") or "")
+    code = "" if code == UNCODED else code
     words = _cut(str(error.get("message") or "") or operation.message)
     named = f"{code} ({field})" if code and field else code
     return ": ".join(part for part in (named, words) if part) or "No reason was given."
@@ -251,8 +278,3 @@ def _said(operation: Operation) -> str:
 def _cut(words: str) -> str:
     one_line = " ".join(words.split())
     return one_line if len(one_line) <= _SAID_CHARS else f"{one_line[: _SAID_CHARS - 1]}…"
-
-
-def _at(moment: datetime) -> str:
-    """Wed 18 Nov, 12:00 UTC: read by people in several zones."""
-    return f"{text.moment(moment, 'UTC')} UTC"

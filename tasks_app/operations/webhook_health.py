@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -24,11 +24,15 @@ from tasks_app.operations.sweep import chore_register
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.health import WebhookRate, WebhookState
 from tasks_app.sellers.models import Seller
+from tasks_app.troubles.rows import each_row, held_back
+from tasks_app.troubles.works import work_on
 
 log = structlog.get_logger(__name__)
 _EVERY = timedelta(minutes=1)
 _SELLERS_AT_ONCE = 20
 _LATEST = 200
+_WORK = work_on("webhooks_judged", "seller")
+_WIDEST = timedelta(days=90)
 # Of the latest operations that had a webhook registered and settled later than at once: those that a webhook
 # settled, or confirmed after a poll was faster. A first answer that is final is followed by no webhook.
 _RATE = """
@@ -37,12 +41,35 @@ select s.id, count(o.id), count(o.id) filter (where o.settled_by = 'webhook' or 
      where seen.operation_id = o.id and seen.channel = 'webhook' and seen.outcome in ('applied', 'duplicate')
        and seen.status in ('completed', 'failed', 'canceled', 'rejected')))
   from unnest(%s::uuid[], %s::timestamptz[]) s(id, since) left join lateral (
-    select id, settled_by from tasks_app_operation
-     where seller_id = s.id and settled_by in ('poll', 'webhook', 'reconcile') and webhook_token is not null
-       and settled_at >= s.since and settled_at <= %s
-     order by settled_at desc limit %s) o on true
+    select id, settled_by from (
+        select id, settled_by, settled_at, row_number() over (order by settled_at desc) as place
+          from tasks_app_operation
+         where seller_id = s.id and settled_by in ('poll', 'webhook', 'reconcile')
+           and webhook_token is not null and settled_at >= s.since and settled_at <= %s
+         order by settled_at desc limit %s) latest
+     where settled_at >= %s or place <= %s) o on true
  group by s.id
 """
+
+
+# Of operations that a refused delivery named, those of which no other delivery told, and that are not among
+# the ones counted above: it was sent, and did not come.
+_REFUSED = """
+select o.seller_id, count(*) from tasks_app_operation o
+ where o.id = any(%s) and o.webhook_token is not null
+   and (o.settled_at is null or o.settled_at > %s or o.settled_by not in ('poll', 'webhook', 'reconcile'))
+   and not exists (select from tasks_app_observation seen where seen.operation_id = o.id
+                    and seen.channel = 'webhook' and seen.outcome in ('applied', 'duplicate'))
+ group by o.seller_id
+"""
+Since = Mapping[uuid.UUID, datetime]
+_refused_readers: list[Callable[[Since], set[uuid.UUID]]] = []
+
+
+def refused_register(reader: Callable[[Since], set[uuid.UUID]]) -> None:
+    """Called by the room that refuses deliveries, when the application starts. `reader` answers the ids of
+    the operations that refused deliveries named, by seller since a moment."""
+    _refused_readers[:] = [reader]
 
 
 def register() -> None:
@@ -52,23 +79,50 @@ def register() -> None:
 
 def rates(sellers: Sequence[Seller]) -> dict[uuid.UUID, WebhookRate]:
     """Each seller's webhook rate over settings.WEBHOOK_RATE_WINDOW, or since its trial began; the latest 200
-    operations at most. What settled within settings.WEBHOOK_GRACE may still be confirmed and does not count.
+    operations at most. Where that is less than a sample, the window is widened until it is one, to 90 days at
+    most. What settled within settings.WEBHOOK_GRACE may still be confirmed and does not count, unless what
+    told of it was refused.
     """
     now = clock.now()
     hooked = [seller for seller in sellers if seller.uses_webhooks]
     grace = settings.WEBHOOK_GRACE * settings.POLL_SCALE
     with connection.cursor() as cursor:
         cursor.execute(
-            _RATE, [[s.pk for s in hooked], [_since(s, now) for s in hooked], now - grace, _LATEST]
+            _RATE,
+            [
+                [seller.pk for seller in hooked],
+                [_since(seller, now) for seller in hooked],
+                now - grace,
+                _LATEST,
+                now - settings.WEBHOOK_RATE_WINDOW,
+                settings.WEBHOOK_RATE_SAMPLE,
+            ],
         )
         counted = {pk: (due, came) for pk, due, came in cursor.fetchall()}
+    refused = _refused(hooked, now, now - grace)
     found = {}
     for seller in sellers:
         due, came = counted.get(seller.pk, (0, 0))
         found[seller.pk] = WebhookRate(
-            state=webhook_state(seller, now), due=due, came=came, until=seller.webhook_paused_until
+            state=webhook_state(seller, now),
+            due=due + refused.get(seller.pk, 0),
+            came=came,
+            refused=refused.get(seller.pk, 0),
+            until=seller.webhook_paused_until,
         )
     return found
+
+
+def _refused(sellers: Sequence[Seller], now: datetime, settled_by: datetime) -> dict[uuid.UUID, int]:
+    """Of how many operations the seller told by deliveries that were refused, in the present window."""
+    day = now - settings.WEBHOOK_RATE_WINDOW
+    since = {seller.pk: max(_since(seller, now), day) for seller in sellers}
+    named = {pk for reader in _refused_readers for pk in reader(since)} if since else set()
+    if not named:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_REFUSED, [list(named), settled_by])
+        return dict(cursor.fetchall())
 
 
 def webhook_state(seller: Seller, now: datetime) -> WebhookState:
@@ -82,8 +136,8 @@ def webhook_state(seller: Seller, now: datetime) -> WebhookState:
 
 def webhooks_judge() -> int:
     """Judge every seller that was not judged for a minute, 20 at most. Answers how many were switched."""
-    due = list(_due().order_by("webhook_checked_at").values_list("pk", flat=True)[:_SELLERS_AT_ONCE])
-    return sum(_judge(seller_id) for seller_id in due)
+    due = _due().exclude(pk__in=held_back(_WORK)).order_by("webhook_checked_at")
+    return each_row(_WORK, due.values_list("pk", flat=True)[:_SELLERS_AT_ONCE], _judge)
 
 
 def _due() -> QuerySet[Seller]:
@@ -125,7 +179,7 @@ def _pause(seller: Seller, rate: WebhookRate) -> None:
         kind="webhooks_paused",
         title=f"Webhooks of {seller.name} {'still do not come' if again else 'do not come'}: it is polled",
         body=f"{_share(rate)} Under {_percent(settings.WEBHOOK_RATE_MIN)} it is polled as if it sent none, "
-        f"until {text.moment(until, 'UTC')} UTC; then its webhooks are tried again. "
+        f"until {text.moment_kept(until)}; then its webhooks are tried again. "
         "They are still registered, and taken when they come.",
         level=Notification.Level.WARNING,
     )
@@ -157,7 +211,8 @@ def _tell(seller: Seller, *, kind: str, title: str, body: str, level: str) -> No
 
 def _share(rate: WebhookRate) -> str:
     came = _percent(rate.came / rate.due)
-    return f"{rate.came} of the latest {rate.due} operations were told of by webhook ({came})."
+    refused = f" Of {rate.refused} what came did not verify." if rate.refused else ""
+    return f"{rate.came} of the latest {rate.due} operations were told of by webhook ({came}).{refused}"
 
 
 def _percent(share: float) -> str:
@@ -166,5 +221,6 @@ def _percent(share: float) -> str:
 
 
 def _since(seller: Seller, now: datetime) -> datetime:
-    since = now - settings.WEBHOOK_RATE_WINDOW
+    """What settled before says nothing of now."""
+    since = now - max(_WIDEST, settings.WEBHOOK_RATE_WINDOW)
     return max(since, seller.webhook_judged_since) if seller.webhook_judged_since else since

@@ -1,4 +1,5 @@
-"""What observations write, gathered and written together: one statement for all rows, one for all columns."""
+"""What observations write, gathered and written together: one statement for all rows (or
+for as many as it should carry), one for all columns."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any, cast
 from django.db import connection, models
 
 from tasks_app.lifecycle.transitions import exact
+from tasks_app.operations.bodies import insert, leave_out
 from tasks_app.operations.models import Observation, Operation
 
 _COLUMNS = """
@@ -24,6 +26,7 @@ class Writes:
 
     def __init__(self) -> None:
         self._observations: list[Observation] = []
+        self._judged: list[Observation] = []
         self._columns: list[tuple[Operation, dict[str, Any]]] = []
 
     def __enter__(self) -> Writes:
@@ -31,12 +34,15 @@ class Writes:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            Observation.objects.bulk_create(self._observations)
+            leave_out(self._judged)
+            insert(self._observations)
             self._write_columns()
 
-    def observation(self, observation: Observation) -> None:
-        """Insert it at the end."""
+    def observation(self, observation: Observation, *, whole: bool) -> None:
+        """Insert it at the end; with its body where it is `whole`, else as far as bodies are kept."""
         self._observations.append(observation)
+        if not whole:
+            self._judged.append(observation)
 
     def columns(self, operation: Operation, changes: Mapping[str, Any]) -> None:
         """Write columns of an operation (not its status) at the end; the instance has them at once."""

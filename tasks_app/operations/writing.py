@@ -6,11 +6,10 @@ import uuid
 
 from django.db import transaction
 
-from tasks_app import clock
+from tasks_app import days
 from tasks_app.canonical import canonical_digest
 from tasks_app.commands.messages import Message, MessageRefusedError, message_send
 from tasks_app.commands.models import Command
-from tasks_app.commands.questions import GateUnaskedError
 from tasks_app.operations.models import Operation
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
 from tasks_app.people.models import User
@@ -25,7 +24,7 @@ def seller_write(*, operation_id: uuid.UUID, user: User, subject: str, body: str
     """
     operation = steered(operation_id, user)
     message = Message(to=_address(operation), subject=subject, body=body)
-    said = canonical_digest([str(operation.pk), clock.now().date().isoformat(), subject, body])
+    said = canonical_digest([str(operation.pk), days.today("UTC").isoformat(), subject, body])
     try:
         command = message_send(
             key=f"letter:{said}",
@@ -38,8 +37,6 @@ def seller_write(*, operation_id: uuid.UUID, user: User, subject: str, body: str
         )
     except MessageRefusedError as error:
         raise SteeringRefusedError("answer", str(error)) from error
-    except GateUnaskedError as error:
-        raise SteeringRefusedError("state", str(error)) from error
     if command.replays == 0:
         steered_note(operation, user, f"wrote to {message.to}", body)
     return command

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
+from django.db.models import CharField, F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
 from tasks_app.people.models import Actor, User
 
 SYSTEM = "system"
@@ -71,3 +74,9 @@ def actor_names(keys: set[str]) -> dict[str, str]:
     """Key to name, one query; unknown keys stand for themselves."""
     found = dict(Actor.objects.filter(key__in=keys).values_list("key", "name"))
     return {key: found.get(key, key) for key in keys}
+
+
+def actor_named(column: str) -> Coalesce:
+    """The same for the key in a column, as a part of the query that reads it."""
+    names = Actor.objects.filter(key=OuterRef(column)).values("name")
+    return Coalesce(Subquery(names), F(column), output_field=CharField())

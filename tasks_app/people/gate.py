@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from tasks_app.people.models import User
-from tasks_app.people.second_factor import DUE, ENROL, STATE, factor_state
+from tasks_app.people.second_factor import DUE, ENROL, STATE, factor_forget_begun, factor_state
 
 _API = "/api/"
 _PROBLEM = {
@@ -50,11 +50,13 @@ def session_state(request: HttpRequest) -> str:
 
 
 def register() -> None:
-    """Each sign-in begins without its second factor. Called when the application starts."""
+    """Each sign-in begins without its second factor, and forgets one that was only begun. Called when the
+    application starts."""
     user_logged_in.connect(_begin, dispatch_uid="second_factor")
 
 
 def _begin(request: HttpRequest, user: User, **_: Any) -> None:
+    factor_forget_begun(user=user)
     request.session[STATE] = factor_state(user)
 
 

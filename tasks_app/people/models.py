@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, UserManager
 from django.contrib.postgres.indexes import OpClass
 from django.db import models
 from django.db.models.functions import Upper
 
+from tasks_app.alike import as_seen
 from tasks_app.ids import new_id
 
 
@@ -48,6 +49,23 @@ class Advertiser(models.Model):
         return self.name
 
 
+if TYPE_CHECKING:
+    _UserManager = UserManager["User"]
+else:
+    _UserManager = UserManager  # takes no parameter when it runs
+
+
+class People(_UserManager):
+    """Logins, found by their name as it is kept."""
+
+    use_in_migrations = False
+
+    def get_by_natural_key(self, username: str | None) -> User:
+        """Raises User.DoesNotExist. One that was made before names were normalised is found by its own."""
+        named = [User.normalize_username(username or ""), username]
+        return next(iter(self.filter(username__in=named)[:1]), None) or self.get(username=username)
+
+
 class User(AbstractUser):
     """A login. What it did is recorded under its Actor, which outlives it."""
 
@@ -61,6 +79,7 @@ class User(AbstractUser):
         "service account", default=False, help_text="It acts as agent:<id> and never decides."
     )
 
+    objects: ClassVar[People] = People()
     _scope: Any = None  # people/scope.py reads it once for an instance
 
     class Meta(AbstractUser.Meta):
@@ -68,6 +87,16 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.username = self.normalize_username(self.username)
+        super().save(*args, **kwargs)
+
+    @classmethod
+    def normalize_username(cls, username: str) -> str:
+        """A name as it is kept and looked up: in NFKC, without characters that nobody sees, so that no two
+        logins look the same by them and none escapes its lock-out."""
+        return as_seen(username)
 
 
 class Membership(models.Model):

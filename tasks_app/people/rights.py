@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from django.db import transaction
 
 from tasks_app.people.models import Membership, User
 from tasks_app.people.second_factor import ENROL, factor_state
@@ -32,8 +36,18 @@ def rights_of(user: User) -> dict[str, Any]:
     }
 
 
-def rights_changed(*, user: User, before: dict[str, Any], by: User, address: str | None) -> bool:
-    """Record what has changed since `before`, who did it, from what to what; False where nothing has.
+@contextmanager
+def rights_recorded(user: User, *, by: User | str) -> Iterator[None]:
+    """What is done in this block to the rights of `user`, who may be new, is recorded, in one transaction."""
+    with transaction.atomic():
+        before = rights_of(user) if User.objects.filter(pk=user.pk).exists() else {}
+        yield
+        rights_changed(user=user, before=before, by=by, address=None)
+
+
+def rights_changed(*, user: User, before: dict[str, Any], by: User | str, address: str | None) -> bool:
+    """Record what has changed since `before`, who did it, from what to what; False where nothing has. In the
+    transaction that changes it: PostgreSQL refuses a change without its record at commit.
 
     Who must now have a second factor and has none is signed out, and sets one up at the next sign-in.
     """

@@ -23,6 +23,7 @@ _READ = (
     "tasks_app.view_approvalpolicy",
     "tasks_app.view_exchangerate",
 )
+_TROUBLES = "tasks_app.view_rowtrouble"
 _RECONCILIATION = ("tasks_app.view_reconciliationrun", "tasks_app.view_reconciliationfinding")
 SUBMIT_CAMPAIGN = "campaigns.submit_campaign"
 DECIDE = "tasks_app.decide_approval"
@@ -33,6 +34,7 @@ SCHEDULE_JOB = "tasks_app.schedule_job"
 DELIVER_EVENT = "tasks_app.deliver_event"
 CANCEL_DEAL = "orders.cancel_deal"
 ADD_SELLER = "tasks_app.add_seller"
+CHANGE_SELLER = "tasks_app.change_seller"
 TURN_KILL_SWITCH = "tasks_app.turn_kill_switch"
 MANAGE_POLICIES = "tasks_app.manage_policies"
 ADMINISTRATOR = "Administrator"
@@ -51,9 +53,10 @@ ROLES: dict[str, tuple[str, ...]] = {
         DELIVER_EVENT,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
+        _TROUBLES,
         *_RECONCILIATION,
         *_COMMANDS,
-        "tasks_app.change_seller",
+        CHANGE_SELLER,
     ),
     "Finance": _READ,
     "Auditor": (
@@ -82,6 +85,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_COMMANDS,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",
+        _TROUBLES,
         *_RECONCILIATION,
         "tasks_app.view_actor",
         VIEW_SECURITY_LOG,
@@ -93,6 +97,11 @@ ROLES: dict[str, tuple[str, ...]] = {
         "auth.view_group",
     ),
 }
+
+
+def roles_after_migrate(**_: object) -> None:
+    """A receiver of `post_migrate`: whatever was changed by hand, roles hold their rights again."""
+    roles_sync()
 
 
 def roles_sync() -> None:

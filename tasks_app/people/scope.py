@@ -7,7 +7,7 @@ advertisers'. What belongs to no advertiser goes by team.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -15,14 +15,16 @@ from typing import Any, TypeVar
 from django.apps import apps
 from django.contrib.postgres.expressions import ArraySubquery
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import BooleanField, F, Func, Model, Q, QuerySet
+from django.db.models import BooleanField, Exists, F, Func, Model, OuterRef, Q, QuerySet
 
-from tasks_app.people.actors import actor_key
+from tasks_app.people.actors import SYSTEM, actor_key, is_login
 from tasks_app.people.models import Advertiser, Membership, Team, User
 from tasks_app.people.roles import ADMINISTRATOR
 
 M = TypeVar("M", bound=Model)
 _HELD = "_roles_held"
+_NESTED = 5  # a command of an operation of a job of a campaign
+_ASKED = ("requested_by", "subject_type", "subject_id")
 _ANY_OF: dict[str, Any] = {"template": "%(expressions)s", "arg_joiner": " ?| "}
 
 
@@ -40,16 +42,37 @@ def scope_of(viewer: User) -> Scope:
     known: Scope | None = viewer._scope
     if known is not None:
         return known
-    rows = list(
-        Membership.objects.filter(user=viewer).values_list("team_id", "every_advertiser", "advertisers")
-    )
-    scope = Scope(
-        whole=frozenset(team for team, every, _ in rows if every),
-        limited=frozenset(team for team, every, _ in rows if not every),
-        advertisers=frozenset(one for _, every, one in rows if not every and one is not None),
-    )
+    scope = _scopes([viewer])[viewer.pk]
     viewer._scope = scope
     return scope
+
+
+def standing_read(people: Collection[User]) -> None:
+    """Read the scopes and the roles of many people, for `scope_of` and `roles_held`: two queries."""
+    scopes = _scopes(people)
+    names: dict[uuid.UUID, set[str]] = {one.pk: set() for one in people}
+    held = User.groups.through.objects.filter(user__in=names).values_list("user_id", "group__name")
+    for pk, name in held:
+        names[pk].add(name)
+    for one in people:
+        one._scope = scopes[one.pk]
+        one.__dict__[_HELD] = _answering(one, names[one.pk])
+
+
+def _scopes(people: Collection[User]) -> dict[uuid.UUID, Scope]:
+    rows: dict[uuid.UUID, list[tuple[uuid.UUID, bool, uuid.UUID | None]]] = {one.pk: [] for one in people}
+    seats = Membership.objects.filter(user__in=rows)
+    told = seats.values_list("user_id", "team_id", "every_advertiser", "advertisers")
+    for pk, team, every, one in told:
+        rows[pk].append((team, every, one))
+    return {
+        pk: Scope(
+            whole=frozenset(team for team, every, _ in own if every),
+            limited=frozenset(team for team, every, _ in own if not every),
+            advertisers=frozenset(one for _, every, one in own if not every and one is not None),
+        )
+        for pk, own in rows.items()
+    }
 
 
 def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> QuerySet[M]:
@@ -60,13 +83,18 @@ def visible(queryset: QuerySet[M], viewer: User, *, team: str = "team") -> Query
 
 
 def in_scope(model: type[Model], viewer: User, *, team: str = "team") -> Q:
-    """Of rows of `model`, those in the viewer's scope. Sets are spelt out, so that the planner knows how
-    many rows an advertiser has."""
+    """Of rows of `model`, those in the viewer's scope; what belongs to no team is everybody's where the model
+    says so. Sets are spelt out, so that the planner knows how many rows an advertiser has."""
+    own = _own(model, viewer, team)
+    return own | Q(**{f"{team}__isnull": True}) if getattr(model, "teamless_is_everybodys", False) else own
+
+
+def _own(model: type[Model], viewer: User, team: str) -> Q:
     scope = scope_of(viewer)
     path = advertiser_path(model, team)
     if path is None or not scope.limited:
         return Q(**{f"{team}__in": scope.whole | scope.limited})
-    own = Q(**{f"{path}__in": scope.advertisers}) | _nobodys(model, path, viewer)
+    own = Q(**{f"{path}__in": scope.advertisers}) | _nobodys(model, team, path, viewer)
     part = Q(**{f"{team}__in": scope.limited}) & own
     return Q(**{f"{team}__in": scope.whole}) | part if scope.whole else part
 
@@ -78,9 +106,11 @@ def covers(viewer: User, row: Model) -> bool:
     if team is None or viewer.is_superuser:
         return True
     scope, advertiser = scope_of(viewer), getattr(owner, "advertiser_id", None)
-    return team in scope.whole or (
-        team in scope.limited and (advertiser is None or advertiser in scope.advertisers)
-    )
+    if team in scope.whole or team not in scope.limited:
+        return team in scope.whole
+    if advertiser is None:
+        return not _is_requesters(owner) or owner.requested_by == actor_key(viewer)
+    return advertiser in scope.advertisers
 
 
 @cache
@@ -89,12 +119,9 @@ def advertiser_path(model: type[Model], team: str) -> str | None:
 
     A model says it by `advertiser_path`, or has a field `advertiser`.
     """
-    prefix = team.removesuffix("team")
+    prefix, owner = team.removesuffix("team"), _owner(model, team)
     if prefix.endswith("advertiser__"):
         return prefix.removesuffix("__")
-    owner: Any = model
-    for name in prefix.split("__")[:-1]:
-        owner = owner._meta.get_field(name).related_model
     said = getattr(owner, "advertiser_path", "")
     if said or team == "pk":
         return f"{prefix}{said}" if said else None
@@ -110,15 +137,36 @@ def teams_of(viewer: User) -> QuerySet[Team]:
     return Team.objects.all() if viewer.is_superuser else viewer.teams.all()
 
 
+def team_named(viewer: User, given: str) -> Team | None:
+    """The team of the viewer's with this id or name."""
+    try:
+        found = teams_of(viewer).filter(pk=uuid.UUID(given))
+    except ValueError:
+        found = teams_of(viewer).filter(name=given)
+    return found.first()
+
+
+def people_known(viewer: User) -> QuerySet[User]:
+    """Whom the viewer may name: who shares a team with them, and may sign in."""
+    people = User.objects.filter(is_active=True, is_service=False)
+    if viewer.is_superuser:
+        return people
+    seats = Membership.objects.filter(team__in=viewer.teams.all())
+    return people.filter(pk__in=seats.values("user"))
+
+
 def roles_held(user: User) -> frozenset[str]:
     """Names of the person's roles, read once for each `user` object, as Django reads rights; a superuser
     answers for everything, as an Administrator does."""
     held: frozenset[str] | None = user.__dict__.get(_HELD)
     if held is None:
-        names = user.groups.values_list("name", flat=True)
-        held = frozenset({*names, ADMINISTRATOR} if user.is_superuser else names)
+        held = _answering(user, user.groups.values_list("name", flat=True))
         user.__dict__[_HELD] = held
     return held
+
+
+def _answering(user: User, names: Iterable[str]) -> frozenset[str]:
+    return frozenset({*names, ADMINISTRATOR} if user.is_superuser else names)
 
 
 def members_of(team_id: uuid.UUID, advertiser_id: uuid.UUID | None) -> Q:
@@ -135,23 +183,65 @@ def members_of_any(teams: Collection[uuid.UUID] | QuerySet[Team], advertiser_id:
     return Q(pk__in=seats.values("user"))
 
 
-_owned: dict[str, tuple[str, str]] = {"advertiser": ("tasks_app.Advertiser", "pk")}
+_owned: dict[str, tuple[str, str, str]] = {"advertiser": ("tasks_app.Advertiser", "pk", "team")}
+_sold: dict[str, str] = {}
 
 
-def owned_register(subject_type: str, model: str, path: str = "advertiser") -> None:
-    """Say where a subject's advertiser stands: `path` on `model` ("app.Model"). Called by the storey that
-    has the model, when the application starts."""
-    _owned[subject_type] = (model, path)
+def owned_register(
+    subject_type: str, model: str, path: str = "advertiser", team: str = "team", seller: str = ""
+) -> None:
+    """Say where a subject's advertiser, its team and its seller (empty: it has none) stand: paths on `model`
+    ("app.Model"). Called by the storey that has the model, when the application starts."""
+    _owned[subject_type] = (model, path, team)
+    if seller:
+        _sold[subject_type] = seller
+
+
+def about_seller(seller_id: uuid.UUID, *, nested: int = 1) -> Q:
+    """Of rows with a subject, those about something of the seller's, or about what is itself about it."""
+    about = Q()
+    for subject_type, path in _sold.items():
+        model: Any = apps.get_model(_owned[subject_type][0])
+        its = Q(**{path: seller_id})
+        if nested and any(field.name == "subject_type" for field in model._meta.get_fields()):
+            its |= about_seller(seller_id, nested=nested - 1)
+        rows = model._default_manager.filter(its, pk=OuterRef("subject_id"))
+        about |= Q(Exists(rows), subject_type=subject_type)
+    return about
+
+
+def owner_of(subject_type: str, subject_id: uuid.UUID | None) -> tuple[uuid.UUID | None, uuid.UUID | None]:
+    """The team and the advertiser of what a row is about; None where it has none, or is of a type that has
+    none."""
+    if subject_id is None or subject_type not in _owned:
+        return None, None
+    model, path, team = _owned[subject_type]
+    rows: Any = apps.get_model(model)._default_manager
+    found: tuple[uuid.UUID | None, uuid.UUID | None] | None
+    found = rows.filter(pk=subject_id).values_list(team, path).first()
+    return found or (None, None)
 
 
 def advertiser_of(subject_type: str, subject_id: uuid.UUID | None) -> uuid.UUID | None:
-    """The advertiser of what a row is about; None where it has none, or is of a type that has none."""
-    if subject_id is None or subject_type not in _owned:
-        return None
-    model, path = _owned[subject_type]
-    rows: Any = apps.get_model(model)._default_manager
-    found: uuid.UUID | None = rows.filter(pk=subject_id).values_list(path, flat=True).first()
-    return found
+    """The advertiser of what a row is about, as `owner_of`."""
+    return owner_of(subject_type, subject_id)[1]
+
+
+def asker_of(subject_type: str, subject_id: uuid.UUID | None) -> str:
+    """The key of the login that asked for a subject of a registered type; where the system did in somebody's
+    stead, of who asked for what that is about. SYSTEM where nobody did, or it is not known."""
+    for _ in range(_NESTED):
+        if subject_id is None or subject_type not in _owned:
+            break
+        model: Any = apps.get_model(_owned[subject_type][0])
+        known = {field.name for field in model._meta.get_fields()} & {*_ASKED}
+        row = model._default_manager.filter(pk=subject_id).values(*known).first() if known else None
+        if row is None:
+            break
+        if is_login(row.get("requested_by", SYSTEM)):
+            return str(row["requested_by"])
+        subject_type, subject_id = row.get("subject_type", ""), row.get("subject_id")
+    return SYSTEM
 
 
 def advertisers_seen(viewer: User) -> QuerySet[Advertiser]:
@@ -159,11 +249,27 @@ def advertisers_seen(viewer: User) -> QuerySet[Advertiser]:
     return visible(Advertiser.objects.all(), viewer)
 
 
-def _nobodys(model: type[Model], path: str, viewer: User) -> Q:
-    nobodys = Q(**{f"{path}__isnull": True})
-    if getattr(model, "unowned_is_requesters", False):
-        return nobodys & Q(requested_by=actor_key(viewer))
-    return nobodys
+def _owner(model: type[Model], team: str) -> Any:
+    """The model at whose end of the path `team` the owning team stands."""
+    owner: Any = model
+    for name in team.removesuffix("team").split("__")[:-1]:
+        owner = owner._meta.get_field(name).related_model
+    return owner
+
+
+def _nobodys(model: type[Model], team: str, path: str, viewer: User) -> Q:
+    """Rows of no advertiser: everybody's of the team, but for those that are their requester's alone."""
+    nobodys, prefix = Q(**{f"{path}__isnull": True}), team.removesuffix("team")
+    whose = getattr(_owner(model, team), "unowned_is_requesters", False)
+    if not whose:
+        return nobodys
+    mine = Q(**{f"{prefix}requested_by": actor_key(viewer)})
+    return nobodys & (mine if whose is True else mine | ~Q(**{f"{prefix}subject_type__in": whose}))
+
+
+def _is_requesters(row: Any) -> bool:
+    whose: Any = getattr(row, "unowned_is_requesters", False)
+    return whose is True or (bool(whose) and row.subject_type in whose)
 
 
 def role_held(user: User) -> Q:
@@ -171,4 +277,9 @@ def role_held(user: User) -> Q:
     if user.is_superuser:
         return Q(roles=[]) | Q(roles__has_any_keys=sorted(roles_held(user)))
     mine = ArraySubquery(user.groups.values("name"))
-    return Q(roles=[]) | Q(Func(F("roles"), mine, **_ANY_OF, output_field=BooleanField()))
+    return Q(roles=[]) | Q(any_of("roles", mine))
+
+
+def any_of(column: str, texts: ArraySubquery) -> Func:
+    """Whether a JSON column's list has one of `texts`."""
+    return Func(F(column), texts, **_ANY_OF, output_field=BooleanField())

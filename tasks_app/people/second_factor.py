@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import pyotp
 from django.conf import settings
@@ -44,25 +46,31 @@ def factor_state(user: User) -> str:
 
 
 @transaction.atomic
-def factor_begin(*, user: User) -> str:
-    """A new secret for an app, as the otpauth:// address of its QR code; in force once a code of it was seen.
+def factor_begin(*, user: User, session_key: str | None) -> str:
+    """A new secret for an app, as the otpauth:// address of its QR code; in force once a code of it was seen
+    in the same session. Another session is shown another one: who signed in there may be somebody else.
     Raises FactorRefusedError where one is in force."""
+    here = key_digest(session_key)
     factor, _ = SecondFactor.objects.select_for_update(no_key=True).get_or_create(
-        user=user, defaults={"secret": pyotp.random_base32()}
+        user=user, defaults={"secret": pyotp.random_base32(), "begun_in": here}
     )
     if factor.confirmed_at is not None:
         raise FactorRefusedError("A second factor is set up: remove it first.")
+    if factor.begun_in != here:
+        factor.secret, factor.begun_in = pyotp.random_base32(), here
+        factor.save(update_fields=["secret", "begun_in"])
     return pyotp.TOTP(factor.secret).provisioning_uri(name=user.username, issuer_name="Flightdeck")
 
 
 def factor_confirm(*, user: User, code: str, session_key: str | None, address: str | None) -> list[str]:
-    """Put the app into force with its first code; answers the recovery codes, which are shown this once.
-    The user's other sessions end. Raises FactorRefusedError."""
+    """Put the app that this session was shown into force with its first code; answers the recovery codes,
+    which are shown this once. The user's other sessions end. Raises FactorRefusedError."""
     with transaction.atomic():
-        factor = SecondFactor.objects.select_for_update(no_key=True).filter(user=user).first()
+        begun = SecondFactor.objects.filter(user=user, begun_in=key_digest(session_key))
+        factor = begun.select_for_update(no_key=True).first()
         if factor is None or factor.confirmed_at is not None:
             raise FactorRefusedError("There is nothing to confirm: begin anew.")
-        problem = _problem(factor, code)
+        problem = "" if _taken(factor, code) else _refused(factor)
         if not problem:
             factor.confirmed_at = clock.now()
             factor.save(update_fields=["confirmed_at"])
@@ -79,21 +87,23 @@ def factor_check(*, user: User, code: str, address: str | None) -> None:
         factor = SecondFactor.objects.select_for_update(no_key=True).filter(user=user).first()
         if factor is None or factor.confirmed_at is None:
             raise FactorRefusedError("No second factor is set up.")
-        problem = _problem(factor, code)
-        if not problem:
+        if _taken(factor, code, recovery=partial(_recovery_taken, user, code, address)):
             return
-        if not _locked(factor) and _recovery_taken(user, code, address):
-            SecondFactor.objects.filter(pk=factor.pk).update(failures=0)
-            return
+        problem = _refused(factor)
         security_record(event=Kind.FACTOR_FAILED, actor=user, about=user.username, address=address)
     raise FactorRefusedError(problem)
 
 
+def factor_forget_begun(*, user: User) -> None:
+    """Remove an app of the user's that was shown and never confirmed."""
+    SecondFactor.objects.filter(user=user, confirmed_at__isnull=True).delete()
+
+
 @transaction.atomic
 def factor_remove(*, user: User, by: User, address: str | None, but_session: str | None = None) -> bool:
-    """Remove the user's app and recovery codes, and end their sessions but `but_session` (a key). False where
-    there was none."""
-    gone, _ = SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).delete()
+    """Remove the user's app, also one that was only begun, and recovery codes, and end their sessions but
+    `but_session` (a key). False where there was none."""
+    gone, _ = SecondFactor.objects.filter(user=user).delete()
     if not gone:
         return False
     RecoveryCode.objects.filter(user=user).delete()
@@ -117,19 +127,29 @@ def _locked(factor: SecondFactor) -> bool:
     return factor.locked_until is not None and factor.locked_until > clock.now()
 
 
-def _problem(factor: SecondFactor, code: str) -> str:
-    """Why the code is not one of the app's; empty where it is, and taken. Its row is held."""
+def _taken(factor: SecondFactor, code: str, recovery: Callable[[], bool] = lambda: False) -> bool:
+    """Whether the code is one of the app's, or `recovery` takes it; nothing is while it is locked. Its row is
+    held."""
+    if _locked(factor):
+        return False
+    step = _step_of(factor, code)
+    if step is None and not recovery():
+        return False
+    factor.last_step = factor.last_step if step is None else step
+    factor.failures, factor.locked_until = 0, None
+    factor.save(update_fields=["last_step", "failures", "locked_until"])
+    return True
+
+
+def _refused(factor: SecondFactor) -> str:
+    """Count a code that was not taken; answers why it was not. Its row is held."""
     if _locked(factor):
         return "Too many wrong codes: try again in a quarter of an hour."
-    step = _step_of(factor, code)
-    if step is not None:
-        factor.last_step, factor.failures, factor.locked_until = step, 0, None
-    else:
-        factor.failures += 1
-        if factor.failures >= _MOST_FAILURES:
-            factor.failures, factor.locked_until = 0, clock.now() + _LOCK
-    factor.save(update_fields=["last_step", "failures", "locked_until"])
-    return "" if step is not None else "That is not the code of this moment."
+    factor.failures += 1
+    if factor.failures >= _MOST_FAILURES:
+        factor.failures, factor.locked_until = 0, clock.now() + _LOCK
+    factor.save(update_fields=["failures", "locked_until"])
+    return "That is not the code of this moment."
 
 
 def _step_of(factor: SecondFactor, code: str) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from axes.helpers import get_client_ip_address
 from axes.signals import user_locked_out
 from django.conf import settings
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
@@ -14,6 +13,7 @@ from django.http import HttpRequest
 
 from tasks_app import clock
 from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
+from tasks_app.people.lockout import address_of
 from tasks_app.people.models import Actor, User
 from tasks_app.people.security_models import SecurityEvent
 from tasks_app.people.sessions import FROM
@@ -50,12 +50,6 @@ def security_record(
         request=origin()[:64],
         detail=detail or {},
     )
-
-
-def address_of(request: HttpRequest | None) -> str | None:
-    """The client's address, as lock-out counts it; None where there is none."""
-    found = get_client_ip_address(request) if request is not None else None
-    return str(found) if found else None
 
 
 def security_forget() -> int:
@@ -111,7 +105,7 @@ def _locked_out(request: HttpRequest | None = None, username: str | None = None,
 def _refused(event: str, username: Any, request: HttpRequest | None) -> None:
     # What was typed for a name may be a password: kept only where there is such a login.
     named = str(username or "")[:_NAME_CHARS].replace("\x00", "")
-    user = User.objects.filter(username=named).first() if named else None
+    user = User.objects.filter(username=User.normalize_username(named)).first() if named else None
     security_record(
         event=event,
         actor=None,

@@ -29,6 +29,10 @@ class SecurityEvent(models.Model):
         RIGHTS_CHANGED = "rights_changed", "Rights changed"
         TEAM_CHANGED = "team_changed", "Team changed"
         ADVERTISER_CHANGED = "advertiser_changed", "Advertiser changed"
+        SELLER_CHANGED = "seller_changed", "Seller changed"
+        SELLER_ASKED = "seller_asked", "Change of a seller asked for"
+        SELLER_REFUSED = "seller_refused", "Change of a seller not made"
+        ACCOUNT_TOLD = "account_told", "Account changed by its seller"
         EXPORTED = "exported", "Exported"
         TOKEN_MADE = "token_made", "API token made"
         TOKEN_REVOKED = "token_revoked", "API token revoked"
@@ -43,6 +47,8 @@ class SecurityEvent(models.Model):
     address = models.GenericIPAddressField(null=True)
     request = models.CharField(max_length=64, blank=True)
     detail = models.JSONField(default=dict)
+    # The transaction it was written in, in PostgreSQL's word: a change of rights has its entry in the same.
+    born_in = models.CharField(max_length=48, blank=True, default="", editable=False)
 
     class Meta:
         ordering = ["-id"]
@@ -86,9 +92,11 @@ class SecondFactor(models.Model):
         User, primary_key=True, on_delete=models.CASCADE, related_name="second_factor"
     )
     secret = EncryptedCharField(max_length=64, editable=False)  # base32
+    # Digest of the key of the session that was shown the QR code: no other one may confirm it.
+    begun_in = models.CharField(max_length=64, editable=False)
     confirmed_at = models.DateTimeField(null=True)  # null: shown as a QR code, no code seen yet
     last_step = models.BigIntegerField(default=0)  # of the latest code: none is taken twice
-    failures = models.PositiveSmallIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
     locked_until = models.DateTimeField(null=True)
 
     class Meta:

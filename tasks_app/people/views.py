@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, cast
 
 import segno
 from django.contrib import admin, messages
 from django.contrib.admin.views.decorators import staff_member_required
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -14,7 +16,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from tasks_app.people.access import access_end, access_of
 from tasks_app.people.gate import session_state
+from tasks_app.people.lockout import address_of
 from tasks_app.people.models import User
 from tasks_app.people.second_factor import (
     DONE,
@@ -30,7 +34,7 @@ from tasks_app.people.second_factor import (
     recovery_codes_left,
     recovery_codes_renew,
 )
-from tasks_app.people.security import Kind, address_of, security_record
+from tasks_app.people.security import Kind, security_record
 from tasks_app.people.security_models import SecondFactor
 from tasks_app.people.sessions import key_digest, sessions_drop, sessions_of
 
@@ -42,8 +46,9 @@ _MOST = 50
 @staff_member_required
 @require_http_methods(["GET", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
-    """Sessions and the second factor of who is signed in. POST `action`: end (with `session`), end_others,
-    codes, remove (the last two with `code`)."""
+    """Sessions, what opens without one, and the second factor of who is signed in. POST `action`: end (with
+    `session`), end_others (`revoke`: and what opens without a session), codes, remove (the last two with
+    `code`)."""
     user = cast(User, request.user)
     if request.method == "POST":
         return _account_post(request, user)
@@ -54,6 +59,7 @@ def account(request: HttpRequest) -> HttpResponse:
         "desk/account.html",
         title="Your account",
         sessions=[(row, row.pk == own) for row in sessions_of(user)[:_MOST]],
+        accesses=access_of(user),
         factor=factor,
         wanted=factor_wanted(user),
         codes_left=recovery_codes_left(user) if factor else 0,
@@ -104,7 +110,7 @@ def second_factor_new(request: HttpRequest) -> HttpResponse:
             request.session[STATE], request.session[_ONCE] = DONE, codes
             return HttpResponseRedirect(reverse("account"))
     try:
-        uri = factor_begin(user=user)
+        uri = factor_begin(user=user, session_key=request.session.session_key)
     except FactorRefusedError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("account"))
@@ -121,8 +127,10 @@ def second_factor_new(request: HttpRequest) -> HttpResponse:
 
 def _account_post(request: HttpRequest, user: User) -> HttpResponse:
     action, address = request.POST.get("action", ""), address_of(request)
-    if action in ("end", "end_others"):
-        _end(request, user, only=request.POST.get("session", "")[:64] if action == "end" else "")
+    if action == "end":
+        _end(request, user, only=request.POST.get("session", "")[:64] or "none")
+    elif action == "end_others":
+        _end_others(request, user, revoke="revoke" in request.POST)
     elif action in ("codes", "remove"):
         try:
             factor_check(user=user, code=_code(request), address=address)
@@ -152,16 +160,30 @@ def _end(request: HttpRequest, user: User, *, only: str) -> None:
             detail={"ended": ended},
             address=address_of(request),
         )
-    messages.success(request, "It is ended." if only and ended else f"Sessions ended: {ended}.")
+    messages.success(request, "It is ended." if ended else "It had ended already.")
+
+
+def _end_others(request: HttpRequest, user: User, *, revoke: bool) -> None:
+    ended = access_end(
+        user=user,
+        by=user,
+        address=address_of(request),
+        revoke=revoke,
+        but_session=request.session.session_key,
+    )
+    told = [f"Sessions ended: {ended.pop('ended')}"]
+    told += [f"revoked {', '.join(f'{name}: {count}' for name, count in ended.items())}"] if ended else []
+    messages.success(request, f"{'; '.join(told)}.")
 
 
 def _page(request: HttpRequest, template: str, **data: Any) -> TemplateResponse:
     request.current_app = admin.site.name
-    # The frame shows counts and names: not to a session that is not whole yet.
-    frame = {"site_title": admin.site.site_title}
-    if session_state(request) not in (DUE, ENROL):
-        frame = admin.site.each_context(request)
-    return TemplateResponse(request, template, {**frame, **data})
+    framed = request
+    if session_state(request) in (DUE, ENROL):
+        # The frame shows counts and names: to a session that is not whole yet what it shows to strangers.
+        framed = copy.copy(request)
+        framed.user = AnonymousUser()
+    return TemplateResponse(request, template, {**admin.site.each_context(framed), **data})
 
 
 def _code(request: HttpRequest) -> str:

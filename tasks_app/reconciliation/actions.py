@@ -145,7 +145,11 @@ def register() -> None:
 
 
 def _has_task(finding: ReconciliationFinding) -> bool:
-    return finding.subject_type == "operation" and finding.verdict in (Verdict.MISSING, Verdict.BEHIND)
+    return finding.subject_type == "operation" and finding.verdict in (
+        Verdict.MISSING,
+        Verdict.BEHIND,
+        Verdict.UNCLEAR,
+    )
 
 
 def _poll(finding: ReconciliationFinding, _chosen: Chosen) -> Done:

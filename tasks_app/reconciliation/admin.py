@@ -23,7 +23,7 @@ from tasks_app.operations.presenters import pretty
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
-from tasks_app.people.scope import visible
+from tasks_app.people.scope import scope_of, visible
 from tasks_app.reconciliation.actions import ActionRefusedError, Chosen, actions_for, finding_act
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.reconciliation.presenters import (
@@ -37,11 +37,11 @@ from tasks_app.reconciliation.presenters import (
 from tasks_app.reconciliation.runs import run_ask
 from tasks_app.reconciliation.selectors import findings_of
 from tasks_app.reconciliation.waiting import Waiting
-from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.models import SECRET_COLUMNS, Account, Seller
 from tasks_app.templatetags.fd import mark
 
 _MAX_REASON = 2000
-_SECRETS = ("seller__token", "seller__webhook_secret", "seller__capabilities", "seller__tools")
+_SECRETS = tuple(f"seller__{name}" for name in (*SECRET_COLUMNS, "capabilities", "tools"))
 
 
 @admin.register(ReconciliationFinding)
@@ -233,11 +233,12 @@ def _seller_names() -> dict[str, str]:
 
 
 def _teams(user: User) -> set[str] | None:
-    """The teams whose rows of a report `user` sees, as text; None: all."""
+    """The teams whose rows of a report `user` sees, as text; None: all. Not those of which only some
+    advertisers are theirs: the rows name no advertiser, and the findings are listed one by one."""
     if user.is_superuser:
         return None
     nobodys = {""} if user.has_perm(STEER_OPERATION) else set()
-    return nobodys | {str(pk) for pk in user.teams.values_list("pk", flat=True)}
+    return nobodys | {str(pk) for pk in scope_of(user).whole}
 
 
 def _uuid(given: str) -> uuid.UUID | None:

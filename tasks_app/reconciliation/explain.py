@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tasks_app.approvals.explain import Pending, question_about, question_answers
 from tasks_app.desk.explain import NOBODY, Answers, Explainer, Mover, Standing, explainer_register, page_link
+from tasks_app.desk.items import lowered
 from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.reconciliation.actions import actions_for
 from tasks_app.reconciliation.models import ReconciliationFinding
 from tasks_app.reconciliation.presenters import KINDS, finding_face, verdict_words
 from tasks_app.reconciliation.selectors import findings_of
 
 
 def finding_answers(
-    *, ended: str = "", differs: bool = True, holder: str = "", question: Pending | None = None
+    *,
+    ended: str = "",
+    differs: bool = True,
+    holder: str = "",
+    question: Pending | None = None,
+    acts: Sequence[str] = ("It may stay so",),
 ) -> Answers:
-    """The answers about a finding. `ended`: how, in words, where it is resolved; `holder`: who took it."""
+    """The answers about a finding. `ended`: how, in words, where it is resolved; `holder`: who took it;
+    `acts`: what helps with it, as its page calls it."""
     if ended:
         return Answers(waiting=f"Nothing: {ended[:1].lower()}{ended[1:]}.", otherwise=NOBODY)
-    act = Mover(right=STEER_OPERATION, does="take it, ask again, adopt it or say that it may stay so")
+    act = Mover(right=STEER_OPERATION, does=f"on its page, one of: {', '.join(map(lowered, acts))}")
     if question:
         asked = question_answers(question)
         return Answers(
@@ -72,6 +82,7 @@ def _answers(finding: ReconciliationFinding) -> Answers:
         differs=finding.differs,
         holder=str(finding.holder or ""),
         question=asked,
+        acts=[action.label for action in actions_for(finding)],
     )
 
 

@@ -15,27 +15,19 @@ from django.db.models import Q
 from tasks_app import clock
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
-from tasks_app.operations.comparison import Finding, Reader, Reading, Settled, Verdict
+from tasks_app.operations.comparison import DIFFERENT, Finding, Reader, Reading, Settled, Verdict
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.models import Team
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.models import Account, Seller
 
 log = structlog.get_logger(__name__)
 R = ReconciliationFinding.Resolution
-KEPT = frozenset(
-    {
-        Verdict.BOUGHT_UNKNOWN,
-        Verdict.ORPHANED,
-        Verdict.MISSING,
-        Verdict.BEHIND,
-        Verdict.AHEAD,
-        Verdict.EXTERNAL,
-    }
-)
+KEPT = DIFFERENT | {Verdict.EXTERNAL}
 # What was asked for its result so long ago, and is still behind, is a person's.
 _POLL_TAKES = timedelta(minutes=15)
+_Owner = tuple[uuid.UUID | None, uuid.UUID | None]  # team and advertiser
 _MOST_ALARMS = 100  # notifications of one seller in one run; the rows say the rest
 
 
@@ -171,7 +163,8 @@ def _is_new(row: ReconciliationFinding) -> bool:
 
 
 def _tell(run: ReconciliationRun, seller: Seller, rows: list[ReconciliationFinding]) -> None:
-    """Each media buy that nobody here knows is an alarm of its own; the rest is told per team, at once."""
+    """Each media buy that nobody here knows is an alarm of its own; the rest is told per team and
+    advertiser, at once."""
     lost = [row for row in rows if row.verdict == Verdict.BOUGHT_UNKNOWN and row.is_open]
     for row in lost[:_MOST_ALARMS]:
         notify(
@@ -184,12 +177,16 @@ def _tell(run: ReconciliationRun, seller: Seller, rows: list[ReconciliationFindi
             right=STEER_OPERATION,
             key=f"bought_unknown:{seller.pk}:{row.digest}",
         )
-    by_team: dict[uuid.UUID | None, list[ReconciliationFinding]] = {}
+    clients = dict(
+        Account.objects.filter(pk__in={row.account_id for row in rows}).values_list("pk", "advertiser_id")
+    )
+    by_owner: dict[_Owner, list[ReconciliationFinding]] = {}
     for row in rows:
         if row.verdict != Verdict.BOUGHT_UNKNOWN:
-            by_team.setdefault(row.team_id, []).append(row)
-    for team_id, told in by_team.items():
-        _tell_team(run, seller, team_id, told)
+            client = clients.get(row.account_id) if row.account_id else None
+            by_owner.setdefault((row.team_id, client), []).append(row)
+    for owner, told in by_owner.items():
+        _tell_owner(run, seller, owner, told)
 
 
 def _waiting_words(waiting: int, of: int) -> str:
@@ -198,9 +195,10 @@ def _waiting_words(waiting: int, of: int) -> str:
     return f"{waiting or 'None'} of them {'wait' if waiting > 1 else 'waits'} for a person."
 
 
-def _tell_team(
-    run: ReconciliationRun, seller: Seller, team_id: uuid.UUID | None, rows: list[ReconciliationFinding]
+def _tell_owner(
+    run: ReconciliationRun, seller: Seller, owner: _Owner, rows: list[ReconciliationFinding]
 ) -> None:
+    team_id, client = owner
     waiting = [row for row in rows if row.is_open]
     said = [f"{row.theirs}: {row.verdict}{f', {row.here}' if row.here else ''}" for row in rows[:10]]
     more = f" and {len(rows) - 10} more" if len(rows) > 10 else ""
@@ -212,5 +210,6 @@ def _tell_team(
         about=About(type="reconciliation", id=run.pk),
         team=Team.objects.get(pk=team_id) if team_id else None,
         right="" if team_id else STEER_OPERATION,
-        key=f"reconciliation:{run.pk}:{seller.pk}:{rows[0].kind}:{team_id or ''}",
+        advertiser_id=client,
+        key=f"reconciliation:{run.pk}:{seller.pk}:{rows[0].kind}:{team_id or ''}:{client or ''}",
     )

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from tasks_app.desk import text
 from tasks_app.ids import new_id
 from tasks_app.operations.comparison import Verdict
 from tasks_app.people.models import Team, User
@@ -54,7 +55,7 @@ class ReconciliationRun(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_trigger_display()}, {self.asked_at:%Y-%m-%d %H:%M}"
+        return f"{self.get_trigger_display()}, {text.moment_kept(self.asked_at)}"
 
 
 class ReconciliationFinding(models.Model):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
 from tasks_app.operations.comparison import Verdict
+from tasks_app.operations.line import NOT_READ
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 
 R = ReconciliationFinding.Resolution
 State = ReconciliationRun.State
+_WHOEVERS = "Why was kept without the team that it is for"
 KINDS = {"task": "Task", "media_buy": "Media buy"}
 
 
@@ -57,6 +59,12 @@ _VERDICTS = {
         word="Ahead",
         means="It has ended here, and still runs at the seller.",
         advice="What runs there may cost money: have it cancelled, or keep it as a deal.",
+    ),
+    Verdict.UNCLEAR: VerdictWords(
+        glyph="waiting",
+        word="Status of its own",
+        means="The seller gives it a status that is none of AdCP’s, so nobody knows how it stands.",
+        advice="It is asked for again. If it stays so, ask the seller what it means and settle it by hand.",
     ),
     Verdict.EXTERNAL: VerdictWords(
         glyph="seller",
@@ -117,11 +125,8 @@ def report_rows(
     return [
         {
             "name": names.get(part["seller"], part["seller"]),
-            "unread": part["unread"],
-            "notes": [
-                *part["notes"],
-                *(one["note"] for one in part["unnamed"] if _seen_by(one, teams)),
-            ],
+            "unread": list(dict.fromkeys(_unread(one, teams) for one in part["unread"])),
+            "notes": list(dict.fromkeys(_notes(part, teams))),
             "rows": sorted(
                 (
                     {**row, "kind": label, "words": verdict_words(row["verdict"])}
@@ -134,6 +139,20 @@ def report_rows(
         }
         for part in report
     ]
+
+
+def _unread(told: Mapping[str, Any] | str, teams: Collection[str] | None) -> str:
+    """Why a seller could not be read: its own words for those whose account they are on. Runs of old kept the
+    words alone, which are whoever's."""
+    if isinstance(told, str):
+        return told if teams is None else _WHOEVERS
+    return str(told["why"] if teams is None or set(told["teams"]) & set(teams) else told["ours"])
+
+
+def _notes(part: Mapping[str, Any], teams: Collection[str] | None) -> Iterator[str]:
+    """What could not be compared. Runs of old kept what was refused without its teams."""
+    yield from (note for note in part["notes"] if teams is None or not note.startswith(NOT_READ))
+    yield from (one["note"] for one in part["unnamed"] if _seen_by(one, teams))
 
 
 def _seen_by(row: Mapping[str, str], teams: Collection[str] | None) -> bool:

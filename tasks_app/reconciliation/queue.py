@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.waiting import Waiting, waiting_register
+from tasks_app.approvals.waiting import Asked, Source, Waiting, waiting_register
 from tasks_app.lifecycle.names import link_to
 from tasks_app.operations.comparison import Verdict
 from tasks_app.people.models import User
@@ -22,23 +22,31 @@ _HEAVY = ("told", "seller__token", "seller__webhook_secret", "seller__capabiliti
 
 def register() -> None:
     """Called when the application starts."""
-    waiting_register({_KIND: "Reconciliation finding"}, findings_waiting)
+    waiting_register(
+        Source(labels={_KIND: "Reconciliation finding"}, rows=findings_waiting, tell=_findings_told)
+    )
 
 
-def findings_waiting(viewer: User, _kinds: Collection[str], limit: int) -> list[Waiting]:
-    """Open differences that nobody else has taken and no approval asks about; nothing for who may not read
-    them."""
-    if not viewer.has_perm("tasks_app.view_reconciliationfinding"):
-        return []
-    asked = Approval.objects.filter(
+def findings_waiting(viewer: User, asked: Asked) -> QuerySet[ReconciliationFinding]:
+    """Open differences that no approval asks about, none for who may not read them; on who steers those wait
+    that nobody else has taken. They have no deadline."""
+    reads = viewer.has_perm("tasks_app.view_reconciliationfinding")
+    if not reads or asked.late or (asked.mine and not viewer.has_perm(STEER_OPERATION)):
+        return ReconciliationFinding.objects.none()
+    about = Approval.objects.filter(
         subject_type=OuterRef("subject_type"),
         subject_id=OuterRef("subject_id"),
         status=ApprovalStatus.OPEN,
     )
     rows = findings_of(viewer).filter(resolved_at__isnull=True).exclude(verdict=Verdict.EXTERNAL)
-    rows = rows.exclude(Exists(asked)).select_related("seller", "holder").defer(*_HEAVY)
+    if asked.mine:
+        rows = rows.filter(Q(holder__isnull=True) | Q(holder=viewer))
+    return rows.exclude(Exists(about)).select_related("seller", "holder").defer(*_HEAVY).order_by("pk")
+
+
+def _findings_told(viewer: User, rows: Sequence[ReconciliationFinding]) -> list[Waiting]:
     steers = viewer.has_perm(STEER_OPERATION)
-    return [_finding(one, viewer, steers) for one in rows.order_by("pk")[:limit]]
+    return [_finding(one, viewer, steers) for one in rows]
 
 
 def _finding(finding: ReconciliationFinding, viewer: User, steers: bool) -> Waiting:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.conf import settings
+from django.db import connection
 
 from tasks_app import clock
-from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
+from tasks_app.reconciliation.models import ReconciliationRun
 
-State = ReconciliationRun.State
 _AT_ONCE = 500
 _SLACK = timedelta(hours=1)
 
@@ -21,14 +21,6 @@ def reports_prune() -> int:
     oldest = ReconciliationRun.objects.order_by("id").values_list("asked_at", flat=True).first()
     if oldest is None or oldest >= before - _SLACK:
         return 0
-    ended = ReconciliationRun.objects.filter(asked_at__lt=before, state__in=(State.ENDED, State.LOST))
-    latest = ReconciliationRun.objects.order_by("-id").values_list("pk", flat=True)[:1]
-    runs = list(ended.exclude(pk__in=latest).order_by("id").values_list("pk", flat=True)[:_AT_ONCE])
-    findings = list(
-        ReconciliationFinding.objects.filter(resolved_at__lt=before)
-        .order_by("resolved_at")
-        .values_list("pk", flat=True)[:_AT_ONCE]
-    )
-    ReconciliationFinding.objects.filter(pk__in=findings).delete()
-    ReconciliationRun.objects.filter(pk__in=runs).delete()
-    return len(runs) + len(findings)
+    with connection.cursor() as cursor:
+        cursor.execute("select fd_reconciliation_forget(%s, %s)", [before, _AT_ONCE])
+        return int(cursor.fetchone()[0])

@@ -1,14 +1,16 @@
 """Reconciliation runs: on the worker cluster's start, on schedule, by hand; one at a time.
 
 A run is a row that was asked for; whoever takes it compares with all sellers at once, does what needs no
-person, and keeps the report. The database holds a lock for it: a killed worker's connection gives that back,
-and the next run finds the killed one lost.
+person, and keeps the report. A seller whose word cannot be handled is reported as unread, and operators are
+told (tasks_app.troubles); the others are compared all the same. The database holds a lock for a run: a killed
+worker's connection gives that back, and the next run finds the killed one lost.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -33,10 +35,13 @@ from tasks_app.reconciliation.models import ReconciliationRun
 from tasks_app.reconciliation.waiting import Waiting
 from tasks_app.sellers.models import Seller
 from tasks_app.session_locks import session_lock, session_unlock
+from tasks_app.troubles.rows import connection_lost, each_row, put_back
+from tasks_app.troubles.works import work_on
 from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
 WORK = "tasks_app.reconciliation.runs.runs_work"
+_UNHANDLED = "What it says could not be handled: nothing of it was compared"
 ORDER = list(Verdict)
 State, Trigger = ReconciliationRun.State, ReconciliationRun.Trigger
 _WOKEN = timedelta(seconds=1)  # a wake-up that was lost costs the next look after it
@@ -56,16 +61,18 @@ class Compared:
         """For people: what could not be read, notes, and the findings of each kind (`tasks`, …)."""
         kept = self.as_kept(whole=True)
         rows = {name: [_without_team(row) for row in kept[name]] for name in self._names()}
-        return {**kept, "notes": [*kept["notes"], *(one["note"] for one in kept.pop("unnamed"))], **rows}
+        notes = dict.fromkeys([*kept["notes"], *(one["note"] for one in kept.pop("unnamed"))])
+        unread = dict.fromkeys(one["why"] for one in kept["unread"])
+        return {**kept, "unread": list(unread), "notes": list(notes), **rows}
 
     def as_kept(self, *, whole: bool = False) -> dict[str, Any]:
-        """For the run's row: with the team that each part is for, and without what is in step unless it is
+        """For the run's row: with the teams that each part is for, and without what is in step unless it is
         `whole`."""
         readings = [reading for reading, _ in self.kinds.values()]
         unnamed = [pair for reading in readings for pair in reading.unnamed]
         return {
             "seller": self.seller.slug,
-            "unread": list(dict.fromkeys(reading.unread for reading in readings if reading.unread)),
+            "unread": [_unread(reading) for reading in readings if reading.unread],
             "notes": [note for reading in readings for note in reading.notes],
             "unnamed": [{"note": note, "team": str(team or "")} for note, team in unnamed],
             **{f"{kind}s": _rows(recorded, whole=whole) for kind, (_, recorded) in self.kinds.items()},
@@ -114,6 +121,7 @@ def reader_register(reader: Reader) -> None:
     """Compare what `reader` reads in every run."""
     if all(known.kind != reader.kind for known in _readers):
         _readers.append(reader)
+        _work(reader)
 
 
 def register() -> None:
@@ -186,7 +194,7 @@ def _perform(run: ReconciliationRun, limit_s: float) -> Report:
     _begin(run)
     sellers = [run.only] if run.only else list(Seller.objects.filter(active=True))
     try:
-        read = [(reader, reader.read(sellers, limit_s / max(len(_readers), 1))) for reader in _readers]
+        read = [(reader, _read(reader, sellers, limit_s / max(len(_readers), 1))) for reader in _readers]
         report = Report(run=run, sellers=_recorded(run, sellers, read))
     except Exception as error:  # whatever it was stands in the run's report
         _end(run, error=f"{type(error).__name__}: {error}"[:500])
@@ -230,14 +238,56 @@ def _end(run: ReconciliationRun, *, error: str = "") -> None:
     run.refresh_from_db()
 
 
+def _read(reader: Reader, sellers: Sequence[Seller], limit_s: float) -> list[Reading]:
+    """What each seller says, all asked at once; where one's word cannot be read, each by itself. Those
+    whose word cannot be read are left out."""
+    try:
+        return reader.read(sellers, limit_s)
+    except Exception as error:  # whoever's it was, the others are read all the same
+        if connection_lost():
+            raise
+        log.warning("not_read_together", kind=reader.kind, sellers=len(sellers), error=str(error))
+    found: list[Reading] = []
+    for seller in sellers:
+        try:
+            found += reader.read([seller], limit_s / len(sellers))
+        except Exception as error:  # as above
+            if connection_lost():
+                raise
+            put_back(_work(reader), seller.pk, error)
+    return found
+
+
 def _recorded(
     run: ReconciliationRun, sellers: Sequence[Seller], read: list[tuple[Reader, list[Reading]]]
 ) -> list[Compared]:
     compared = [Compared(seller=seller, kinds={}) for seller in sellers]
     for reader, readings in read:
-        for one, reading in zip(compared, readings, strict=True):
-            one.kinds[reader.kind] = (reading, reading_record(run=run, reader=reader, reading=reading))
+        told = {reading.seller.pk: reading for reading in readings}
+        done = _kept(run, reader, told)
+        for one in compared:
+            pk, nothing = one.seller.pk, Reading(seller=one.seller, unread=_UNHANDLED, complete=False)
+            one.kinds[reader.kind] = (told[pk], done[pk]) if pk in done else (nothing, [])
     return compared
+
+
+def _kept(
+    run: ReconciliationRun, reader: Reader, told: Mapping[uuid.UUID, Reading]
+) -> dict[uuid.UUID, list[Recorded]]:
+    """What was recorded of each seller's reading; nothing of one that cannot be."""
+    done: dict[uuid.UUID, list[Recorded]] = {}
+
+    def record(seller_id: uuid.UUID) -> int:
+        done[seller_id] = reading_record(run=run, reader=reader, reading=told[seller_id])
+        return 1
+
+    each_row(_work(reader), told, record, commits=True)
+    return done
+
+
+def _work(reader: Reader) -> str:
+    """What comparing one kind of thing is called: what troubles one kind is over once that was recorded."""
+    return work_on(f"{reader.kind}s_reconciled", "seller")
 
 
 def _rows(recorded: list[Recorded], *, whole: bool) -> list[dict[str, str]]:
@@ -255,6 +305,15 @@ def _rows(recorded: list[Recorded], *, whole: bool) -> list[dict[str, str]]:
         }
         for one in told
     ]
+
+
+def _unread(reading: Reading) -> dict[str, Any]:
+    """Why it could not be read: `why` for `teams`, `ours` for everybody."""
+    return {
+        "why": reading.unread,
+        "ours": reading.unread_ours or reading.unread,
+        "teams": sorted(str(team or "") for team in reading.unread_teams),
+    }
 
 
 def _without_team(row: dict[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
@@ -14,31 +15,40 @@ from django.utils.safestring import SafeString
 from pydantic import ValidationError as WireError
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminURLInputWidget
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldAdminURLInputWidget
 
 from tasks_app import clock
 from tasks_app.adcp import requests
 from tasks_app.desk import terms, text
+from tasks_app.desk.drawn import DrawnAdmin, DrawnForm, row_held
 from tasks_app.desk.listing import ListPage
 from tasks_app.desk.page import explain_link, viewer
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers import presenters
+from tasks_app.sellers.accounts import account_ask_again, account_words, holdable, switched_off_words
 from tasks_app.sellers.explain import account_glyph
 from tasks_app.sellers.forms import SellerForm, TimingForm, take
 from tasks_app.sellers.health import health_of
-from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.heard import quirk_forget, seller_read_now
+from tasks_app.sellers.learnt import learnt_of
+from tasks_app.sellers.models import SECRET_COLUMNS, Account, Seller
 from tasks_app.sellers.selectors import accounts_of, recent_deliveries
 from tasks_app.sellers.services import (
     SellerChange,
+    account_add,
+    account_change,
+    account_hold,
+    change_withdraw,
     seller_change,
     seller_timing_change,
     webhook_secret_rotate,
 )
+from tasks_app.sellers.trust import Made
 from tasks_app.templatetags.fd import mark
 
-_SECRETS = ("token", "webhook_secret", "webhook_secret_previous")
+VIEW_DELIVERY = "tasks_app.view_webhookdelivery"
 
 
 @admin.register(Seller)
@@ -71,7 +81,7 @@ class SellerAdmin(ListPage):
         return bool(ModelAdmin.has_change_permission(self, request, obj))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer(*_SECRETS)
+        return super().get_queryset(request).defer(*SECRET_COLUMNS)
 
     @display(description="Seller")
     def show_name(self, seller: Seller) -> SafeString:
@@ -114,11 +124,12 @@ class SellerAdmin(ListPage):
         user = viewer(request)
         taken = obj.idempotency_risk_accepted_by
         accepted = actor_names({taken})[taken] if taken else ""
-        health = health_of([obj]).get(obj.pk)
+        health, accounts = health_of([obj]).get(obj.pk), accounts_of(obj, user)
         may_change = self.has_change_permission(request, obj)
         return {
             "seller": obj,
             "abilities": presenters.abilities(obj),
+            "learnt": learnt_of(obj, accounts),
             "webhooks": presenters.webhooks_words(obj),
             "idempotency": presenters.idempotency_words(obj, accepted),
             "idempotency_glyph": presenters.idempotency_glyph(obj),
@@ -126,9 +137,11 @@ class SellerAdmin(ListPage):
             "figures": presenters.health_figures(obj, health) if health else [],
             "breaker": presenters.breaker_item(health.breaker) if health and health.breaker else None,
             "errors": presenters.error_rows(health.calls) if health else [],
-            "deliveries": recent_deliveries(obj) if user.has_perm("tasks_app.view_webhookdelivery") else None,
-            "accounts": [(a, terms.payment(a.payment_terms)) for a in accounts_of(obj, user)],
+            "deliveries": recent_deliveries(obj, user) if user.has_perm(VIEW_DELIVERY) else None,
+            "accounts": [(a, terms.payment(a.payment_terms)) for a in accounts],
             "form": SellerForm.of(obj) if may_change else None,
+            "withdraws": may_change,
+            **presenters.waiting_data(obj),
             "timing": TimingForm(seller=obj) if may_change else None,
             "timing_own": len(obj.timing),
             "rotation_lasts": len(obj.webhook_secrets(clock.now())) > 1,
@@ -141,26 +154,52 @@ class SellerAdmin(ListPage):
             raise PermissionDenied
         if "rotate" in request.POST:
             return self._rotate(request, obj)
+        if "withdraw" in request.POST:
+            return self._withdraw(request, obj)
+        if "forget" in request.POST:
+            return self._forget(request, obj)
+        if "read_again" in request.POST:
+            return self._read_again(request, obj)
         which = "timing" if "timing" in request.POST else "form"
-        form = TimingForm(request.POST, seller=obj) if which == "timing" else SellerForm(request.POST)
-        changed: list[str] = []
-        if form.is_valid():
-            try:
-                changed = self._save(form, obj, viewer(request))
-            except ValidationError as error:
-                take(form, error)
+        with transaction.atomic():
+            form, made = self._posted(request, row_held(obj), which)
         if form.errors:
             data = {**self.object_data(request, obj), which: form}
             return self.page(request, "desk/seller.html", obj, status=422, **data)
-        if changed:
-            self.log_change(request, obj, f"Changed {', '.join(changed)}")
-            messages.success(request, f"Saved: {', '.join(changed).replace('_', ' ')}.")
+        told_made(self, request, obj, made)
         return HttpResponseRedirect(request.path)
 
-    def _save(self, form: SellerForm | TimingForm, obj: Seller, user: User) -> list[str]:
+    def _posted(self, request: HttpRequest, obj: Seller, which: str) -> tuple[SellerForm | TimingForm, Made]:
+        """The form with its errors, if it has any, and what was written."""
+        timing = which == "timing"
+        form = TimingForm(request.POST, seller=obj) if timing else SellerForm.of(obj, request.POST)
+        if form.is_valid():
+            try:
+                return form, self._save(form, obj, viewer(request))
+            except ValidationError as error:
+                take(form, error)
+        return form, Made(changed=[])
+
+    def _save(self, form: SellerForm | TimingForm, obj: Seller, user: User) -> Made:
         if isinstance(form, TimingForm):
-            return seller_timing_change(seller=obj, timing=form.numbers, actor=user)
+            return Made(changed=seller_timing_change(seller=obj, timing=form.numbers, actor=user))
         return seller_change(seller=obj, change=SellerChange(**form.cleaned_data), actor=user)
+
+    def _withdraw(self, request: HttpRequest, obj: Seller) -> HttpResponse:
+        if change_withdraw(row=obj, actor=viewer(request)):
+            messages.success(request, "Withdrawn: the present values stay.")
+        return HttpResponseRedirect(request.path)
+
+    def _forget(self, request: HttpRequest, obj: Seller) -> HttpResponse:
+        if quirk_forget(seller=obj, quirk=request.POST["forget"], actor=viewer(request)):
+            self.log_change(request, obj, "Forgot what was learnt")
+            messages.success(request, "Forgotten: it is asked as any other until it refuses that again.")
+        return HttpResponseRedirect(request.path)
+
+    def _read_again(self, request: HttpRequest, obj: Seller) -> HttpResponse:
+        seller_read_now(seller_id=obj.pk)
+        messages.success(request, "It is asked what it can do; its answer shows here in a moment.")
+        return HttpResponseRedirect(request.path)
 
     def _rotate(self, request: HttpRequest, obj: Seller) -> HttpResponse:
         drop = request.POST["rotate"] == "drop"
@@ -175,8 +214,31 @@ class SellerAdmin(ListPage):
         return HttpResponseRedirect(request.path)
 
 
-class AccountForm(forms.ModelForm):
+def told_made(page: ListPage, request: HttpRequest, row: Seller | Account, made: Made) -> None:
+    """Say what was written, and what waits for a second person."""
+    if made.changed:
+        page.log_change(request, row, f"Changed {', '.join(made.changed)}")
+        messages.success(request, f"Saved: {', '.join(made.changed).replace('_', ' ')}.")
+    if made.waiting is not None:
+        waits = presenters.trust_lines(made.waiting)
+        messages.warning(
+            request,
+            f"Waits for a second person: {', '.join(label for label, _, _ in waits).lower()}. "
+            "The present values stand until somebody else approves it.",
+        )
+
+
+class AccountForm(DrawnForm, forms.ModelForm):
     """An account by hand; its reference has AdCP's shape (core/account-ref)."""
+
+    reason = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Why",
+        help_text="For who approves: of an account in use, what it is and who pays change with a second "
+        "person’s word",
+        widget=UnfoldAdminTextInputWidget(),
+    )
 
     setup_url = forms.URLField(
         required=False, max_length=500, assume_scheme="https", widget=UnfoldAdminURLInputWidget()
@@ -207,7 +269,7 @@ class AccountForm(forms.ModelForm):
 
 
 @admin.register(Account)
-class AccountAdmin(ListPage):
+class AccountAdmin(DrawnAdmin, ListPage):
     """Advertisers' accounts with sellers; booking needs an active one."""
 
     form = AccountForm
@@ -243,14 +305,84 @@ class AccountAdmin(ListPage):
         account = self.get_object(request, object_id) if object_id else None
         if account is None:
             return super().changeform_view(request, object_id, form_url, extra_context)
+        if request.method == "POST" and "withdraw" in request.POST:
+            return self._withdraw(request, account)
+        if request.method == "POST" and "ask_again" in request.POST:
+            return self._ask_again(request, account)
+        if request.method == "POST" and "hold" in request.POST:
+            return self._keep_off(request, account)
         extra = {
             "explain_link": explain_link(account),
+            "withdraws": self.has_change_permission(request, account),
+            **presenters.waiting_data(account),
             "glyph": account_glyph(account.status),
             "word": account.get_status_display(),
             "terms": terms.payment(account.payment_terms),
+            "words": account_words(account),
+            "off": switched_off_words(account),
+            "may_hold": holdable(account) and self.has_change_permission(request, account),
+            "may_ask": account.status != Account.Status.ACTIVE
+            and not account.switched_off_by
+            and self.has_change_permission(request, account),
             **(extra_context or {}),
         }
         return super().changeform_view(request, object_id, form_url, extra)
+
+    def _withdraw(self, request: HttpRequest, account: Account) -> HttpResponse:
+        if not self.has_change_permission(request, account):
+            raise PermissionDenied
+        if change_withdraw(row=account, actor=viewer(request)):
+            messages.success(request, "Withdrawn: the present values stay.")
+        return HttpResponseRedirect(request.path)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Account | None = None) -> tuple[str, ...]:
+        """Whose it is and with whom is what it is."""
+        return ("advertiser", "seller") if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
+        if not change:
+            account_add(account=obj, actor=viewer(request))
+            return
+        values = {name: form.cleaned_data[name] for name in form.changed_data if name != "reason"}
+        try:
+            made = account_change(
+                account=obj, values=values, actor=viewer(request), reason=form.cleaned_data["reason"]
+            )
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+        else:
+            told_made(self, request, obj, made)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """What is written, which is said in words; Django’s own message tells what was typed."""
+        return super().log_change(request, obj, message) if isinstance(message, str) else None
+
+    def _ask_again(self, request: HttpRequest, account: Account) -> HttpResponse:
+        if not self.has_change_permission(request, account):
+            raise PermissionDenied
+        try:
+            account_ask_again(account, viewer(request))
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+        else:
+            self.log_change(request, account, "Asked the seller for it again")
+            messages.success(request, f"{account.seller} is asked again; its answer will be told here.")
+        return HttpResponseRedirect(request.path)
+
+    def _keep_off(self, request: HttpRequest, account: Account) -> HttpResponse:
+        if not self.has_change_permission(request, account):
+            raise PermissionDenied
+        try:
+            account_hold(account=account, actor=viewer(request))
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+        else:
+            self.log_change(request, account, "Kept it off, whatever its seller says")
+            messages.success(request, "It stays off, until people let it go: set its status for that.")
+        return HttpResponseRedirect(request.path)
+
+    def response_change(self, request: HttpRequest, obj: Account) -> HttpResponse:
+        return HttpResponseRedirect(request.path)
 
     @display(description="Account")
     def show_account(self, account: Account) -> SafeString:

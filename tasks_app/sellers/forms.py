@@ -6,18 +6,73 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 
+from tasks_app.desk.drawn import DrawnForm
+from tasks_app.sellers.headers import headers_parse, headers_text, secret_headers_parse
 from tasks_app.sellers.hours import hours_of, hours_parse
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.timing import timing_settings
 
+_SHOWN = (
+    *(
+        "name",
+        "slots",
+        "active",
+        "auth_scheme",
+        "status_tool",
+        "account_in_reads",
+        "webhook_mode",
+        "jwks_url",
+    ),
+    *("allow_private", "contact_email"),
+)
 
-class SellerForm(forms.Form):
+
+class SellerForm(DrawnForm):
     """The settings card of a seller's page. The token is written, never shown."""
 
     name = forms.CharField(max_length=120)
     slots = forms.IntegerField(min_value=1, max_value=500, help_text="Calls out at the same time")
     active = forms.BooleanField(required=False, help_text="Asked and booked with while on")
+    auth_scheme = forms.ChoiceField(
+        required=False,
+        choices=Seller.AuthScheme.choices,
+        label="Credentials",
+        help_text="How we sign in to it",
+    )
+    headers = forms.CharField(
+        required=False,
+        max_length=6000,
+        label="Headers of its own",
+        help_text="Sent with every request, such as a tenant: Name: value, one a line",
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+    secret_headers = forms.CharField(
+        required=False,
+        max_length=6000,
+        label="New secret headers",
+        help_text="All of them, as above. Left empty, the stored ones stay. They are never shown.",
+        widget=forms.Textarea(attrs={"rows": 2, "autocomplete": "off"}),
+    )
+    status_tool = forms.CharField(
+        required=False,
+        max_length=80,
+        label="Status tool",
+        help_text="Its own name for the tool that tells of a task; empty: one that it lists",
+    )
+    account_in_reads = forms.ChoiceField(
+        required=False,
+        choices=Seller.AccountInReads.choices,
+        label="Account in reads",
+        help_text="Whether reads of media buys and tasks name the account",
+    )
+    webhook_mode = forms.ChoiceField(
+        required=False,
+        choices=Seller.WebhookMode.choices,
+        label="Webhooks",
+        help_text="How it proves what it tells us; none: it is polled",
+    )
     jwks_url = forms.URLField(
         required=False,
         max_length=500,
@@ -45,6 +100,12 @@ class SellerForm(forms.Form):
         help_text="Left empty, the stored one stays. It is never shown.",
         widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "off"}),
     )
+    forget_token = forms.BooleanField(
+        required=False, label="Forget the token", help_text="Nothing is sent to it as us from now on"
+    )
+    forget_secret_headers = forms.BooleanField(
+        required=False, label="Forget the secret headers", help_text="None is sent from now on"
+    )
     risk_accepted = forms.BooleanField(
         required=False,
         label="Accept the idempotency risk",
@@ -52,19 +113,36 @@ class SellerForm(forms.Form):
         "same purchase is sent once more and may be booked twice. Your name is recorded.",
     )
 
+    reason = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Why",
+        help_text="For who approves: of a seller in use, name, keys, credentials, headers, webhooks, contact "
+        "and status tool change, and it is switched on again, with a second person’s word",
+    )
+
     def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        super().__init__(*args, **kwargs)
         for field in self.fields.values():
             if not isinstance(field, forms.BooleanField):
                 field.widget.attrs["class"] = "fd-in below"
 
     @classmethod
-    def of(cls, seller: Seller) -> SellerForm:
-        """The form as the seller stands."""
-        shown = ("name", "slots", "active", "jwks_url", "allow_private", "contact_email")
-        initial = {name: getattr(seller, name) for name in shown}
+    def of(cls, seller: Seller, said: QueryDict | None = None) -> SellerForm:
+        """The form as the seller stands, and what was said in it."""
+        initial = {name: getattr(seller, name) for name in _SHOWN}
+        initial["headers"] = headers_text(seller.headers)
         initial["business_hours"] = str(hours_of(seller.business_hours) or "")
-        return cls(initial={**initial, "risk_accepted": bool(seller.idempotency_risk_accepted_by)})
+        initial["risk_accepted"] = bool(seller.idempotency_risk_accepted_by)
+        return cls(said, initial=initial)
+
+    def clean_headers(self) -> dict[str, str]:
+        """As they are stored."""
+        return headers_parse(self.cleaned_data["headers"])
+
+    def clean_secret_headers(self) -> dict[str, str]:
+        """Empty: the stored ones stay."""
+        return secret_headers_parse(self.cleaned_data["secret_headers"])
 
     def clean_business_hours(self) -> dict[str, Any]:
         """As they are stored."""
@@ -76,11 +154,11 @@ class SellerForm(forms.Form):
         take(self, error)
 
 
-class TimingForm(forms.Form):
+class TimingForm(DrawnForm):
     """The numbers of one seller: an empty field is the document's own, which stands in it in grey."""
 
     def __init__(self, *args: object, seller: Seller, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        super().__init__(*args, **kwargs)
         for one in timing_settings(seller):
             unit = {"s": "seconds", "times": "times", "x": "factor"}[one.unit]
             self.fields[f"timing_{one.name}"] = forms.FloatField(
@@ -92,6 +170,10 @@ class TimingForm(forms.Form):
                     attrs={"class": "fd-in below", "placeholder": f"{one.default:g}", "step": "any"}
                 ),
             )
+
+    def has_row(self) -> bool:
+        """Always: it is the seller's."""
+        return True
 
     @property
     def numbers(self) -> dict[str, float | None]:

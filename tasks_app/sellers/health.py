@@ -39,6 +39,7 @@ class Outcomes:
     deadline, whatever became of them."""
 
     task: str
+    is_change: bool  # it buys or changes something; else it only reads
     count: int
     completed: int
     rejected: int
@@ -69,11 +70,13 @@ class WebhookState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookRate:
-    """Of `due` operations that could have been told of by webhook, `came` were; `until`: paused so long."""
+    """Of `due` operations that could have been told of by webhook, `came` were; of `refused` what came did
+    not verify. `until`: paused so long."""
 
     state: WebhookState
     due: int = 0
     came: int = 0
+    refused: int = 0
     until: datetime | None = None
 
     @property
@@ -84,7 +87,8 @@ class WebhookRate:
 
 @dataclass(frozen=True, kw_only=True)
 class Out:
-    """What is with the seller now: operations open, overdue, calls out, and since when the oldest is open."""
+    """What is with the seller now: operations open, changes of them past their deadline, calls out, and since
+    when the oldest is open."""
 
     open: int = 0
     overdue: int = 0
@@ -116,11 +120,19 @@ class SellerHealth:
 
     @property
     def settled(self) -> int:
-        return sum(one.count for one in self.outcomes)
+        """How many changes ended; reads are not decided on."""
+        return sum(one.count for one in self._changes)
+
+    @property
+    def _changes(self) -> list[Outcomes]:
+        return [one for one in self.outcomes if one.is_change]
 
     def share(self, of: str) -> float | None:
-        """completed, rejected or overdue among what settled, 0 to 1; None when nothing did."""
-        return sum(getattr(one, of) for one in self.outcomes) / self.settled if self.settled else None
+        """completed, rejected or overdue among the changes that ended, 0 to 1; of `overdue` also among those
+        that are overdue now. None where there are none."""
+        now = self.out.overdue if of == "overdue" else 0
+        among = self.settled + now
+        return (sum(getattr(one, of) for one in self._changes) + now) / among if among else None
 
 
 HealthReader = Callable[[Sequence[Seller]], dict[uuid.UUID, SellerHealth]]

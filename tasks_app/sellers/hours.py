@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.core.exceptions import ValidationError
 
+from tasks_app import days
+
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _KEYS = {"zone", "weekdays", "from", "to"}
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
@@ -86,7 +88,7 @@ def deadline_after(start: datetime, span: timedelta, hours: BusinessHours | None
     """The moment at which `span` of open time has passed since `start` (aware); of any, without hours."""
     if hours is None:
         return start + span
-    start, left, openings = start.astimezone(UTC), span, _openings(start, hours)
+    start, left, openings = days.utc(start), span, _openings(start, hours)
     while True:
         opens, closes = next(openings)
         begin = max(start, opens)

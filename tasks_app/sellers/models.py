@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.core.validators import MinValueValidator
+from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
-from encrypted_fields.fields import EncryptedCharField
+from encrypted_fields.fields import EncryptedCharField, EncryptedFieldMixin, EncryptedTextField
 
+from tasks_app.adcp.tasks import is_status_tool, task_status_tool, tool_offered
 from tasks_app.adcp.types import Endpoint
 from tasks_app.ids import new_id
 from tasks_app.people.models import Advertiser
+from tasks_app.sellers.headers import HEADERS_LOST, headers_opened, headers_valid
 from tasks_app.sellers.hours import hours_valid
 
 _HORIZON_S = (24 * 3600, 7 * 24 * 3600)
+LONGEST_HORIZON = timedelta(seconds=_HORIZON_S[1])
 
 
 class Seller(models.Model):
@@ -32,12 +36,25 @@ class Seller(models.Model):
         BEARER = "bearer", "bearer credentials (legacy)"
         NONE = "none", "none, polling only"
 
+    class AuthScheme(models.TextChoices):
+        BEARER = "bearer", "Bearer token"
+        BASIC = "basic", "Basic: name and password"
+
+    class AccountInReads(models.TextChoices):
+        AUTO = "auto", "as the seller takes it"
+        ALWAYS = "always", "always named"
+        NEVER = "never", "never named"
+
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     slug = models.SlugField(max_length=60, unique=True)
     name = models.CharField(max_length=120)
     url = models.URLField(max_length=500)
     protocol = models.CharField(max_length=4, choices=Protocol.choices)
     token = EncryptedCharField(max_length=500, null=True, blank=True, editable=False)
+    auth_scheme = models.CharField(max_length=6, choices=AuthScheme.choices, default=AuthScheme.BEARER)
+    # Of its own, sent with every request: {name: value}; the secret ones as JSON (sellers/headers.py).
+    headers = models.JSONField(default=dict, blank=True, validators=[headers_valid])
+    secret_headers = EncryptedTextField(null=True, blank=True, editable=False)
     webhook_mode = models.CharField(max_length=12, choices=WebhookMode.choices, default=WebhookMode.NONE)
     webhook_secret = EncryptedCharField(max_length=200, null=True, blank=True, editable=False)
     # While a secret is being rotated: what purchases asked for before were told to sign with.
@@ -45,16 +62,31 @@ class Seller(models.Model):
     webhook_secret_previous_until = models.DateTimeField(null=True, editable=False)
     jwks_url = models.URLField(max_length=500, blank=True)
     allow_private = models.BooleanField(default=False, help_text="May live on a private address.")
+    status_tool = models.CharField(
+        max_length=80,
+        blank=True,
+        validators=[RegexValidator(r"^[A-Za-z0-9_./-]+$", "A tool’s name.")],
+        help_text="Its own name for the tool that tells of a task",
+    )
+    account_in_reads = models.CharField(
+        max_length=6,
+        choices=AccountInReads.choices,
+        default=AccountInReads.AUTO,
+        help_text="Whether reads of media buys and tasks name the account",
+    )
     slots = models.PositiveSmallIntegerField(
         default=1, validators=[MinValueValidator(1)], help_text="Calls out at the same time."
     )
     active = models.BooleanField(default=True, help_text="Not asked and not booked with while off.")
     capabilities = models.JSONField(default=dict, editable=False)
     capabilities_at = models.DateTimeField(null=True, editable=False)
+    # Null: when it was last asked decides (operations/seller_reads.py).
+    capabilities_next_at = models.DateTimeField(null=True, editable=False)
     adcp_version = models.CharField(max_length=20, blank=True, editable=False)
     tools = models.JSONField(default=list, editable=False)
     idempotency_ttl_s = models.PositiveIntegerField(null=True, editable=False)
-    # Who accepted sending purchases to a seller that declares no idempotency (adcp.md: fail closed).
+    # Who accepted sending purchases to a seller that declares no idempotency: without
+    # that none are sent (AdCP L1/security "Idempotency").
     idempotency_risk_accepted_by = models.CharField(max_length=80, blank=True, editable=False)
     idempotency_risk_accepted_at = models.DateTimeField(null=True, editable=False)
     quirks = models.JSONField(default=list, blank=True)
@@ -75,6 +107,19 @@ class Seller(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Raises ValidationError."""
+        super().clean()
+        if self.auth_scheme == self.AuthScheme.BASIC and self.token and ":" not in self.token:
+            raise ValidationError({"token": "Basic credentials are name:password."})
+        # Every poll calls it with a task's id.
+        if self.status_tool and not is_status_tool(self.status_tool) and not self._has_status_tool():
+            raise ValidationError({"status_tool": "By its name this is no tool that only tells of a task."})
+
+    def _has_status_tool(self) -> bool:
+        """Whether it is stored with that status tool: what was kept before bars no other change."""
+        return Seller.objects.filter(pk=self.pk, status_tool=self.status_tool).exists()
 
     @property
     def uses_webhooks(self) -> bool:
@@ -98,9 +143,10 @@ class Seller(models.Model):
 
     @property
     def known_secrets(self) -> list[str]:
-        """All that it may repeat to us and nobody may store: webhook secrets, outdated ones too, and its
-        token."""
-        return [s for s in (self.webhook_secret, self.webhook_secret_previous, self.token) if s]
+        """All that it may repeat to us and nobody may store: webhook secrets, outdated ones too, its token
+        and the values of its secret headers."""
+        kept = (self.webhook_secret, self.webhook_secret_previous)
+        return [*(s for s in kept if s), *self.endpoint(timeout_s=0).secrets]
 
     @property
     def brand_json_url(self) -> str:
@@ -123,12 +169,33 @@ class Seller(models.Model):
         """Whether a repeated purchase is known, or accepted, to be harmless."""
         return self.idempotency_ttl_s is not None or bool(self.idempotency_risk_accepted_by)
 
+    @property
+    def task_tool(self) -> str | None:
+        """The tool that tells of one task: its own name, else the one it lists; None where it lists tools and
+        none of these."""
+        return self.status_tool or task_status_tool(self.tools)
+
+    def offers(self, tool: str) -> bool:
+        """Whether it may be asked with this tool; so too where it is not known what it has."""
+        return tool == self.status_tool or tool_offered(self.tools, tool)
+
+    def lacks(self, tool: str) -> str:
+        """Why it is not asked with this tool, in words; empty where it may be."""
+        return "" if self.offers(tool) else f"{self.name} lists no tool {tool}, so it is not asked"
+
     def endpoint(self, *, timeout_s: float) -> Endpoint:
         """How to reach the agent, for `tasks_app.adcp`."""
+        secret_headers = headers_opened(self.secret_headers)
         return Endpoint(
             url=self.url,
             protocol=self.protocol,  # type: ignore[arg-type]
             token=self.token,
+            basic=self.auth_scheme == self.AuthScheme.BASIC,
+            headers=self.headers,
+            secret_headers=secret_headers or {},
+            unusable=HEADERS_LOST if secret_headers is None else "",
+            status_tool=self.status_tool or None,
+            reads_account=_READS_ACCOUNT.get(self.account_in_reads),
             allow_private=self.allow_private,
             timeout_s=timeout_s,
             adcp_version=self.adcp_version or None,
@@ -136,6 +203,11 @@ class Seller(models.Model):
         )
 
 
+# Encrypted: left out wherever a seller is read and nothing is sent to it.
+SECRET_COLUMNS = tuple(
+    field.name for field in Seller._meta.concrete_fields if isinstance(field, EncryptedFieldMixin)
+)
+_READS_ACCOUNT: dict[str, bool] = {Seller.AccountInReads.ALWAYS: True, Seller.AccountInReads.NEVER: False}
 _SHARED = (Seller.WebhookMode.HMAC, Seller.WebhookMode.HMAC_BODY, Seller.WebhookMode.BEARER)
 
 
@@ -175,10 +247,14 @@ class Account(models.Model):
     """An advertiser's account with a seller; booking needs an active one."""
 
     class Status(models.TextChoices):
-        ACTIVE = "active"
-        PENDING = "pending_approval"
-        REJECTED = "rejected"
-        CLOSED = "closed"
+        """AdCP enums/account-status."""
+
+        ACTIVE = "active", "Active"
+        PENDING = "pending_approval", "Pending"
+        PAYMENT_REQUIRED = "payment_required", "Payment required"
+        SUSPENDED = "suspended", "Suspended"
+        REJECTED = "rejected", "Rejected"
+        CLOSED = "closed", "Closed"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     advertiser = models.ForeignKey(Advertiser, on_delete=models.PROTECT, related_name="accounts")
@@ -189,14 +265,73 @@ class Account(models.Model):
     billing_party = models.CharField(max_length=120, blank=True)
     payment_terms = models.CharField(max_length=40, blank=True)
     setup_url = models.URLField(max_length=500, blank=True)
+    # The seller's words: {"message", "expires_at", "currency" (which the account is bound to),
+    # "errors": [{"code", "message", "field", "suggestion"}]}.
+    said = models.JSONField(default=dict, editable=False)
+    # An id that the seller handed out and then refused; `reference` is then brand and operator.
+    refused_reference = models.JSONField(null=True, editable=False)
+    # Who here suspended or closed it: it stays so, whatever its seller says, until people let it go.
+    switched_off_by = models.CharField(max_length=80, blank=True, editable=False)
+    requested_by = models.CharField(max_length=80, blank=True, editable=False)
+    status_since = models.DateTimeField(default=timezone.now, editable=False)
+    read_at = models.DateTimeField(null=True, editable=False)  # when the seller last spoke of it
+    next_read_at = models.DateTimeField(null=True, editable=False)  # while its state is awaited
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["advertiser", "seller"], name="account_once_per_seller")
         ]
-        # Found by the seller's id for it.
-        indexes = [models.Index(KeyTransform("account_id", "reference"), name="account_by_seller_id")]
+        indexes = [
+            # Found by the seller's id for it.
+            models.Index(KeyTransform("account_id", "reference"), name="account_by_seller_id"),
+            models.Index(
+                fields=["next_read_at"],
+                name="account_to_read",
+                condition=models.Q(next_read_at__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.reference.get("account_id") or f"{self.advertiser} with {self.seller}")
+
+
+class TrustChange(models.Model):
+    """A change of what decides whom we believe, that waits for a second person or had their word.
+
+    `before` and `after` are {field: as shown}, secrets by their fingerprints; `values` is what will be
+    written, JSON. Ended ones keep no values.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    seller = models.ForeignKey(Seller, on_delete=models.PROTECT, related_name="trust_changes")
+    account = models.ForeignKey(Account, null=True, on_delete=models.PROTECT, related_name="trust_changes")
+    asked_by = models.CharField(max_length=80)
+    asked_at = models.DateTimeField(default=timezone.now)
+    reason = models.CharField(max_length=500, blank=True)
+    before = models.JSONField()
+    after = models.JSONField()
+    values = EncryptedTextField(null=True, editable=False)
+    round = models.PositiveIntegerField(default=1)  # how often it was asked: `before` had changed
+    applied_at = models.DateTimeField(null=True)
+    refused_at = models.DateTimeField(null=True)
+    ended_by = models.CharField(max_length=80, blank=True)
+
+    class Meta:
+        default_permissions = ()
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["seller", "account"],
+                condition=models.Q(applied_at__isnull=True, refused_at__isnull=True),
+                nulls_distinct=False,
+                name="one_trust_change_waits",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(applied_at__isnull=True) | models.Q(refused_at__isnull=True),
+                name="trust_change_ends_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"Change of {self.account or self.seller}"

@@ -6,14 +6,17 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from tasks_app.desk import text
 from tasks_app.desk.items import Item, plural
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
+from tasks_app.people.actors import actor_names
 from tasks_app.sellers.health import Breaker, Calls, Out, SellerHealth, WebhookRate, WebhookState
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.models import Account, Seller, TrustChange
 from tasks_app.sellers.selectors import seller_names
 from tasks_app.sellers.services import seller_abilities
+from tasks_app.sellers.trust import trust_waiting, trusted_of
 
 _WEBHOOKS = {
     Seller.WebhookMode.RFC9421: ("RFC 9421", "signed with its own key"),
@@ -48,7 +51,7 @@ def idempotency_words(seller: Seller, accepted_by: str = "") -> tuple[str, str]:
     if seller.idempotency_risk_accepted_by:
         who = accepted_by or seller.idempotency_risk_accepted_by
         taken = seller.idempotency_risk_accepted_at
-        return "Not declared", f"risk accepted by {who}{f' on {taken:%d %b %Y}' if taken else ''}"
+        return "Not declared", f"risk accepted by {who}{f' on {text.day(taken)}' if taken else ''}"
     return "Not declared", "no purchase is sent"
 
 
@@ -164,7 +167,10 @@ def _webhooks_figure(rate: WebhookRate) -> Figure:
     came = (
         f"{rate.came} of {rate.due} came ({percent(rate.came, rate.due)})" if rate.due else "none was due yet"
     )
-    told = [note] if rate.state == WebhookState.NONE else [part for part in (note, came) if part]
+    refused = f"{rate.refused} did not verify" if rate.refused else ""
+    told = [note] if rate.state == WebhookState.NONE else [part for part in (note, came, refused) if part]
+    if rate.refused and glyph == "done":
+        glyph = "failed"
     return Figure(glyph=glyph, label="Webhooks that came", value=value, note=", ".join(told))
 
 
@@ -187,7 +193,7 @@ def _open_words(health: SellerHealth | None) -> str:
 def _cannot(words: str) -> str:
     if words.startswith("can "):
         return f"cannot {words.removeprefix('can ')}"
-    return {"tells us by webhook": "sends no webhooks: it is polled"}.get(words, f"never {words}")
+    return f"never {words}"
 
 
 def seller_name(seller: Seller) -> EntityName:
@@ -204,3 +210,18 @@ def _names(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, EntityName]:
 
 
 namer_register("seller", _names)
+
+
+def waiting_data(row: Seller | Account) -> dict[str, Any]:
+    """What templates/desk/seller_waiting.html is given: the change that waits for a second person."""
+    change = trust_waiting(row)
+    if change is None:
+        return {}
+    by = change.asked_by
+    return {"waiting": change, "waiting_lines": trust_lines(change), "waiting_by": actor_names({by})[by]}
+
+
+def trust_lines(change: TrustChange) -> list[tuple[str, str, str]]:
+    """(label, before, after) of what waits for a second person."""
+    known = trusted_of(change.account or change.seller)
+    return [(known[name].label, change.before[name], after) for name, after in change.after.items()]

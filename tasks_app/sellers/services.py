@@ -4,56 +4,75 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
-from django.conf import settings
+from asgiref.sync import sync_to_async
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Max
-from django.utils.text import slugify
 
 from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.signatures.jwks import KeysError, fetch_jwks_uri
+from tasks_app.adcp.signatures.origins import same_origin
+from tasks_app.adcp.tasks import LIST_TOOL_NAMES
 from tasks_app.adcp.types import Capabilities
-from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
-from tasks_app.people.models import Actor, Advertiser, User
+from tasks_app.lifecycle.transitions import Who
+from tasks_app.people.actors import SYSTEM, actor_ensure
+from tasks_app.people.models import Actor, User
 from tasks_app.people.roles import ADD_SELLER
-from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.accounts import account_save, account_switched, holdable, switched_off_words
+from tasks_app.sellers.headers import headers_opened, headers_sealed
+from tasks_app.sellers.heard import WANTED, Reread, heard_columns, seller_reread
+from tasks_app.sellers.models import SECRET_COLUMNS, Account, Seller
+from tasks_app.sellers.names import free_slug, name_check
 from tasks_app.sellers.timing import timing_clean
+from tasks_app.sellers.trust import (
+    ACCOUNT_TRUST,
+    SELLER_HANDLING,
+    SELLER_ROTATED,
+    SELLER_TRUST,
+    Made,
+    in_use,
+    row_change,
+    secret_ensure,
+    shown,
+    trust_draft,
+    trust_locked,
+    trust_record,
+    trust_waiting,
+    trust_withdraw,
+)
 
 log = structlog.get_logger(__name__)
 
 _DISCOVERY_TIMEOUT_S = 30.0
-_SECRETS = ("token", "webhook_secret", "webhook_secret_previous")
 # A rotated secret is accepted at least so long (AdCP's replay window), and at most.
 _ROTATION = (timedelta(minutes=5), timedelta(days=14))
-# What this product asks of a seller: the tool, and what is lost without it.
-_WANTED = {
-    "get_products": "be asked for products",
-    "create_media_buy": "be booked",
-    "get_media_buys": "be read for what was booked",
-    "get_task_status": "be polled",
-    "list_tasks": "be reconciled",
-    "update_media_buy": "change a media buy",
-    "sync_accounts": "open accounts by brand",
+_SETTINGS = (
+    *("name", "slots", "active", "jwks_url", "allow_private", "contact_email", "business_hours", "headers"),
+    "status_tool",
+)
+# Reads of what is ours: the first that it has is tried when it is added.
+_TRIED = ("list_accounts", "get_media_buys", *LIST_TOOL_NAMES)
+_NOT_ANSWERED = ("auth-required", "failed", "rejected", "unknown")
+# What was given to one host and is no other's; a risk accepted for it goes as its address does (trust.py).
+_OF_THE_HOST: dict[str, Any] = {"token": None, "secret_headers": None, "jwks_url": ""}
+_OLDER = {
+    "get_task_status": ("get_task", "tasks/get", "tasks_get"),
+    "list_tasks": ("tasks/list", "tasks_list"),
 }
-_SETTINGS = ("name", "slots", "active", "jwks_url", "allow_private", "contact_email", "business_hours")
-_OLDER = {"get_task_status": ("tasks/get", "tasks_get"), "list_tasks": ("tasks/list", "tasks_list")}
 
 
-_renewed: list[Callable[[Seller, str], object]] = []
-
-
-def on_credentials(listener: Callable[[Seller, str], object]) -> None:
-    """Call `listener(seller, actor key)` in the commit that gives a seller new credentials."""
-    if listener not in _renewed:
-        _renewed.append(listener)
+async def seller_read_again(*, seller: Seller) -> Reread | None:
+    """Ask a seller again what it can do and keep it; None where its address has become another meanwhile.
+    Raises DiscoveryError (what it said before stands)."""
+    capabilities = await client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S))
+    return await sync_to_async(seller_reread)(asked=seller, capabilities=capabilities)
 
 
 def seller_add(
@@ -62,79 +81,135 @@ def seller_add(
     url: str,
     protocol: str,
     token: str | None = None,
-    webhooks: str = Seller.WebhookMode.NONE,
-    jwks_url: str = "",
-    allow_private: bool = False,
-    slots: int = 1,
+    webhooks: str | None = None,
+    jwks_url: str | None = None,
+    allow_private: bool | None = None,
+    slots: int | None = None,
+    auth_scheme: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    secret_headers: Mapping[str, str] | None = None,
+    status_tool: str | None = None,
+    account_in_reads: str | None = None,
+    actor: Who = SYSTEM,
+    reason: str = "",
 ) -> tuple[Seller, Capabilities]:
-    """Ask a seller what it can do, then keep it (an existing one of that name is brought up to date).
+    """Ask a seller what it can do, then keep it (an existing one of that name is brought up to date: what is
+    None stays). Of one in use, what decides whom we believe waits for a second person (`trust_waiting`).
 
-    A token that was kept is not sent to another host: with a new address comes a new token, or none.
-    Raises DiscoveryError (nothing is kept) and ValidationError for values that cannot be kept.
+    A token and secret headers that were kept are not sent to another host: with a new address come new ones,
+    or none, and keys are looked for anew; nor does a risk count for it that was accepted for another. Raises
+    DiscoveryError (nothing is kept) and ValidationError for values that cannot be kept.
     """
-    slug = slugify(name)[:60]
-    seller = Seller.objects.filter(slug=slug).first() or Seller(slug=slug)
-    same_host = urlsplit(seller.url).netloc == urlsplit(url).netloc
-    seller.name, seller.url, seller.protocol = name, url, protocol
-    seller.token = token or (seller.token if same_host else None)
-    seller.webhook_mode, seller.jwks_url = webhooks, jwks_url
-    seller.allow_private, seller.slots = allow_private, slots
-    if seller.shares_webhook_secret and not seller.webhook_secret:
-        seller.webhook_secret = secrets.token_urlsafe(32)
-    seller.full_clean(exclude=[*_SECRETS])
-    capabilities = asyncio.run(client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
-    if webhooks == Seller.WebhookMode.RFC9421 and not jwks_url:
-        seller.jwks_url = _published_keys(seller, capabilities)
-    with transaction.atomic():
-        _keep(seller, capabilities)
-        if token:
-            _tell_renewed(seller, SYSTEM)
-    return seller, capabilities
+    draft = _named(name) or Seller(slug=free_slug(name, url))
+    given: dict[str, Any] = {
+        "name": name,
+        "url": url,
+        "protocol": protocol,
+        "token": token or None,
+        "webhook_mode": webhooks,
+        "jwks_url": jwks_url,
+        "allow_private": allow_private,
+        "slots": slots,
+        "auth_scheme": auth_scheme,
+        "headers": headers if headers is None else dict(headers),
+        "secret_headers": headers_sealed(secret_headers or {}),
+        "status_tool": status_tool,
+        "account_in_reads": account_in_reads,
+    }
+    values = {column: value for column, value in given.items() if value is not None}
+    if not same_origin(draft.url, url):
+        values = {**_OF_THE_HOST, **values}
+        draft.quirks = []
+    for column, value in values.items():
+        setattr(draft, column, value)
+    draft.full_clean(exclude=[*SECRET_COLUMNS])
+    capabilities = asyncio.run(client.discover(draft.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
+    if draft.webhook_mode == Seller.WebhookMode.RFC9421 and not draft.jwks_url:
+        values["jwks_url"] = _published_keys(draft, capabilities)
+    return _keep(draft, values, capabilities, actor=actor, reason=reason), capabilities
+
+
+def _named(name: str) -> Seller | None:
+    """The seller that people call so. Raises ValidationError where they call two so, or another one so that
+    it looks the same."""
+    found = list(Seller.objects.filter(name=name)[:2])
+    if len(found) > 1:
+        raise ValidationError({"name": "two sellers are called so: give one another name first"})
+    if not found:
+        name_check(name)
+    return found[0] if found else None
 
 
 def _published_keys(seller: Seller, capabilities: Capabilities) -> str:
-    """Where the seller publishes its keys, by its brand.json. Raises ValidationError."""
+    """Where the seller publishes its keys, by its brand.json: at the origin that it declares for them, if
+    it declares one. Raises ValidationError."""
     if not capabilities.brand_json_url:
         raise ValidationError({"jwks_url": "the seller names no brand.json: say where its keys are"})
     try:
-        return asyncio.run(
+        published = asyncio.run(
             fetch_jwks_uri(seller.url, capabilities.brand_json_url, allow_private=seller.allow_private)
         )
     except KeysError as error:
         raise ValidationError({"jwks_url": f"brand.json: {error}"}) from error
+    declared = capabilities.key_origin
+    if declared is not None and not same_origin(published, declared):
+        raise ValidationError(
+            {"jwks_url": "brand.json names keys of another origin than the seller declares"}
+        )
+    return published
 
 
-def seller_refresh(*, seller: Seller) -> Capabilities:
-    """Ask again. Raises DiscoveryError, and then changes nothing."""
-    capabilities = asyncio.run(client.discover(seller.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
-    _keep(seller, capabilities)
-    return capabilities
-
-
-def _keep(seller: Seller, capabilities: Capabilities) -> None:
-    seller.capabilities = dict(capabilities.raw)
-    seller.capabilities_at = clock.now()
-    seller.adcp_version = capabilities.version
-    seller.tools = sorted(capabilities.tools)
-    seller.idempotency_ttl_s = capabilities.idempotency_ttl_s
-    seller.quirks = sorted({*seller.quirks, *capabilities.quirks})
-    _save_but_health(seller)
+@transaction.atomic
+def _keep(
+    draft: Seller, values: Mapping[str, Any], capabilities: Capabilities, *, actor: Who, reason: str
+) -> Seller:
+    """Write a new seller, or change the one that the draft is of. Raises ValidationError."""
+    with connection.cursor() as cursor:  # one at a time: names and slugs that are free stay so
+        cursor.execute("select pg_advisory_xact_lock(hashtext('flightdeck seller_add'))")
+    kept = Seller.objects.select_for_update(no_key=True)
+    seller = kept.filter(pk=draft.pk).first() or kept.filter(name=draft.name).first()
+    heard = heard_columns(capabilities)
+    if seller is None:
+        seller = Seller(slug=free_slug(draft.name, draft.url), **values, **heard)
+        secret_ensure(seller)
+        seller_born(seller, actor, {"added": True})
+    else:
+        row_change(row=seller, values=values, actor=actor, reason=reason, heard=heard)
     Actor.objects.update_or_create(
         key=f"agent:{seller.slug}", defaults={"kind": Actor.Kind.AGENT, "name": seller.name}
     )
+    return seller
 
 
-def _save_but_health(seller: Seller) -> None:
-    """Without the columns that the sweep writes, maybe while the seller was being asked."""
-    kept = {"id", "webhook_paused_until", "webhook_judged_since", "webhook_checked_at"}
-    names = [field.name for field in Seller._meta.concrete_fields if field.name not in kept]
-    seller.save(update_fields=None if seller._state.adding else names)
+@transaction.atomic
+def seller_import(*, name: str, url: str, actor: Who) -> Seller:
+    """Keep a seller that another system knew: off, and asked nothing, until somebody adds it; recorded."""
+    slug = free_slug(name, url)
+    seller = Seller(slug=slug, name=name, url=url, protocol=Seller.Protocol.MCP, active=False)
+    seller_born(seller, actor, {"imported": True})
+    Actor.objects.get_or_create(
+        key=f"agent:{seller.slug}", defaults={"kind": Actor.Kind.AGENT, "name": seller.name}
+    )
+    return seller
+
+
+@transaction.atomic
+def seller_born(seller: Seller, actor: Who, detail: Mapping[str, Any]) -> None:
+    """Keep a new seller, with its entry in the security log, which names everything that is not empty. Raises
+    ValidationError for a name that is another's."""
+    name_check(seller.name)
+    seller.save(force_insert=True)
+    told = {name: shown(seller, name) for name in (*SELLER_HANDLING, *SELLER_ROTATED)}
+    more = [name for name, value in told.items() if value != "none"]
+    first = {name: ("none", shown(seller, name)) for name in (*SELLER_TRUST, *more)}
+    trust_record(seller, first, actor, told=False, detail=detail)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SellerChange:
-    """What people may change of a seller. `token` "" keeps the stored one; `risk_accepted` is somebody's word
-    that purchases may be sent although the seller does not declare that it replays a repeated one."""
+    """What people may change of a seller. What is empty of `token`, `secret_headers` and the choices keeps
+    what is stored; `risk_accepted` is somebody's word that purchases may be sent although the seller does not
+    declare that it replays a repeated one. `reason` is for who approves what needs a second person."""
 
     name: str
     slots: int
@@ -145,41 +220,42 @@ class SellerChange:
     risk_accepted: bool = False
     contact_email: str = ""
     business_hours: dict[str, Any] = field(default_factory=dict)
+    webhook_mode: str = ""
+    auth_scheme: str = ""
+    account_in_reads: str = ""
+    status_tool: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    secret_headers: dict[str, str] = field(default_factory=dict)
+    forget_token: bool = False
+    forget_secret_headers: bool = False
+    reason: str = ""
 
 
 @transaction.atomic
-def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> list[str]:
-    """Write a person's changes and record who accepted the idempotency risk; answers what changed, by field.
-
-    Raises ValidationError (nothing is written).
-    """
+def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> Made:
+    """Write a person's changes, or ask for those that need a second person, and record who accepted the
+    idempotency risk. Raises ValidationError (nothing is written)."""
     seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
-    changed = [name for name in _SETTINGS if getattr(seller, name) != getattr(change, name)]
-    for name in changed:
-        setattr(seller, name, getattr(change, name))
-    if change.token:
-        seller.token = change.token
-        changed.append("token")
+    values = {name: getattr(change, name) for name in _SETTINGS}
+    chosen = ("webhook_mode", "auth_scheme", "account_in_reads")
+    values |= {name: getattr(change, name) for name in chosen if getattr(change, name)}
+    if change.secret_headers or change.forget_secret_headers:
+        values["secret_headers"] = headers_sealed(change.secret_headers)
+    if change.token or change.forget_token:
+        values["token"] = change.token or None
     if change.risk_accepted != bool(seller.idempotency_risk_accepted_by):
-        _accept_risk(seller, actor, accepted=change.risk_accepted)
-        changed += ["idempotency_risk_accepted_by", "idempotency_risk_accepted_at"]
-    seller.full_clean(exclude=[*_SECRETS, "capabilities", "tools", "quirks"])
-    if changed:
-        seller.save(update_fields=changed)
-        if "name" in changed:
-            Actor.objects.filter(key=f"agent:{seller.slug}").update(name=seller.name)
-        log.info("seller_changed", seller=seller.slug, fields=changed, by=actor_key(actor))
-    if "token" in changed:
-        _tell_renewed(seller, actor_key(actor))
-    return changed
+        values |= _risk(actor, accepted=change.risk_accepted)
+    return row_change(row=seller, values=values, actor=actor, reason=change.reason)
 
 
-def _accept_risk(seller: Seller, actor: User, *, accepted: bool) -> None:
+def _risk(actor: User, *, accepted: bool) -> dict[str, Any]:
     """By whom and when; anybody who may change the seller takes it back. Raises ValidationError."""
     if accepted and not actor.has_perm(ADD_SELLER):
         raise ValidationError({"risk_accepted": "Only an administrator accepts this risk."})
-    seller.idempotency_risk_accepted_by = actor_ensure(user=actor).key if accepted else ""
-    seller.idempotency_risk_accepted_at = clock.now() if accepted else None
+    return {
+        "idempotency_risk_accepted_by": actor_ensure(user=actor).key if accepted else "",
+        "idempotency_risk_accepted_at": clock.now() if accepted else None,
+    }
 
 
 @transaction.atomic
@@ -189,16 +265,55 @@ def seller_timing_change(*, seller: Seller, timing: Mapping[str, Any], actor: Us
     seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
     kept = timing_clean(timing)
     changed = sorted(name for name in {*kept, *seller.timing} if kept.get(name) != seller.timing.get(name))
-    if changed:
-        seller.timing = kept
-        seller.save(update_fields=["timing"])
-        log.info("seller_timing_changed", seller=seller.slug, numbers=changed, by=actor_key(actor))
+    row_change(row=seller, values={"timing": kept}, actor=actor)
     return changed
 
 
-def _tell_renewed(seller: Seller, actor: str) -> None:
-    for listener in _renewed:
-        listener(seller, actor)
+@transaction.atomic
+def account_change(*, account: Account, values: Mapping[str, Any], actor: User, reason: str = "") -> Made:
+    """Write what a person says of an account, or ask for what needs a second person. Whose it is and with
+    whom is what it is: deals hold it. Raises ValidationError (nothing is written)."""
+    if {"advertiser", "seller"} & values.keys():
+        raise ValidationError("An account stays its advertiser’s, with its seller: make another one.")
+    locked = Account.objects.select_for_update(no_key=True, of=("self",)).select_related(
+        "seller", "advertiser"
+    )
+    return row_change(row=locked.get(pk=account.pk), values=values, actor=actor, reason=reason)
+
+
+@transaction.atomic
+def account_hold(*, account: Account, actor: User) -> None:
+    """Keep off what its seller switched off: from now on people let it go, and the seller's word does not.
+    One person may always switch off; recorded. Raises ValidationError where there is nothing to keep off."""
+    rows = Account.objects.select_for_update(no_key=True, of=("self",)).select_related("seller", "advertiser")
+    held = rows.get(pk=account.pk)
+    if not holdable(held):
+        off = switched_off_words(held)
+        raise ValidationError(f"{off} already." if off else "Its seller has not switched it off.")
+    account_switched(held, actor)
+    account_save(held, before=held.status)
+    kept = {"status": (held.status, f"{held.status}, until people let it go")}
+    trust_record(held, kept, actor, told=in_use(held))
+
+
+@transaction.atomic
+def account_add(*, account: Account, actor: Who) -> None:
+    """Keep an account that a person made; recorded."""
+    account_switched(account, actor)
+    account_save(account, before="")
+    first = {name: ("none", shown(account, name)) for name in (*ACCOUNT_TRUST, "requested_by")}
+    trust_record(account, first, actor, told=False, detail={"added": True})
+
+
+@transaction.atomic
+def change_withdraw(*, row: Seller | Account, actor: User) -> bool:
+    """Take back what waits for a second person; False where nothing does, or somebody has just decided."""
+    waiting = trust_waiting(row)
+    change = trust_locked(waiting.pk) if waiting else None
+    if change is None:
+        return False
+    trust_withdraw(change, actor=actor)
+    return True
 
 
 @transaction.atomic
@@ -220,16 +335,14 @@ def webhook_secret_rotate(*, seller: Seller, actor: User, drop_present: bool = F
             f"The secret before is accepted until {lasts:%Y-%m-%d %H:%M} UTC: purchases still rely on it."
         )
     until = None if drop_present else _relied_on_until(seller, now)
+    before = shown(seller, "webhook_secret")
     seller.webhook_secret_previous = None if drop_present else seller.webhook_secret
     seller.webhook_secret_previous_until = until
     seller.webhook_secret = secrets.token_urlsafe(32)
     seller.save(update_fields=["webhook_secret", "webhook_secret_previous", "webhook_secret_previous_until"])
-    log.info(
-        "webhook_secret_rotated",
-        seller=seller.slug,
-        by=actor_ensure(user=actor).key,
-        previous_until=str(until or "dropped"),
-    )
+    rotated = {"webhook_secret": (before, shown(seller, "webhook_secret"))}
+    accepted = {"the one before is accepted until": str(until or "no more")}
+    trust_record(seller, rotated, actor_ensure(user=actor), detail=accepted)
     return until
 
 
@@ -244,38 +357,61 @@ def _relied_on_until(seller: Seller, now: datetime) -> datetime:
 def seller_abilities(seller: Seller) -> dict[str, bool]:
     """What the seller can and cannot do, in words."""
     tools = set(seller.tools)
-    can = {f"can {words}": bool(tools & {tool, *_OLDER.get(tool, ())}) for tool, words in _WANTED.items()}
+    can = {f"can {words}": bool(tools & {tool, *_OLDER.get(tool, ())}) for tool, words in WANTED.items()}
     can["replays a repeated purchase (idempotency)"] = seller.idempotency_ttl_s is not None
-    can["tells us by webhook"] = seller.uses_webhooks
     return can
 
 
-def account_record(*, advertiser: Advertiser, seller: Seller, answer: dict[str, Any]) -> Account:
-    """Keep one account as a seller's sync_accounts or list_accounts answered it."""
-    reference: dict[str, Any] = {}
-    if answer.get("account_id"):
-        reference = {"account_id": answer["account_id"]}
-    elif isinstance(answer.get("brand"), dict):
-        reference = {"brand": answer["brand"], "operator": answer.get("operator", "")}
-    status = str(answer.get("status") or Account.Status.PENDING)
-    told = answer.get("setup")
-    setup = told if isinstance(told, dict) else {}
-    account, _ = Account.objects.update_or_create(
-        advertiser=advertiser,
-        seller=seller,
-        defaults={
-            "reference": reference,
-            "status": status if status in Account.Status.values else Account.Status.PENDING,
-            "billing_party": _billed(advertiser, str(answer.get("billing") or "")),
-            "payment_terms": str(answer.get("payment_terms") or "")[:40],
-            "setup_url": str(setup.get("url") or "")[:500],
-        },
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What came of one read with our credentials; `tool` is empty where the seller has none to try,
+    `locked_out` where it does not take them."""
+
+    tool: str
+    answered: bool
+    words: str
+    locked_out: bool = False
+
+
+def seller_try(*, seller: Seller) -> Tried:
+    """Make one authenticated read, with what waits for a second person where something does."""
+    draft = trust_draft(seller)
+    tool = next((name for name in _TRIED if name in draft.tools), "")
+    if not tool:
+        return Tried(tool="", answered=False, words="it lists no tool that reads what is ours")
+    seen = asyncio.run(
+        client.call(
+            draft.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S),
+            tool,
+            {"pagination": {"max_results": 1}},
+            secrets=draft.known_secrets,
+        )
     )
-    return account
+    answered = seen.kind == "answer" and seen.error is None and seen.status not in _NOT_ANSWERED
+    said = seen.error.message or seen.error.code if seen.error else seen.message or seen.status
+    return Tried(
+        tool=tool,
+        answered=answered,
+        words="answered" if answered else f"refused: {said}",
+        locked_out=seen.status == "auth-required",
+    )
 
 
-def _billed(advertiser: Advertiser, party: str) -> str:
-    """Who gets the invoice, by name: AdCP says which party (enums/billing-party), not who that is."""
-    ours = settings.ORGANISATION_NAME
-    names = {"operator": ours, "agent": ours, "advertiser": advertiser.name, "brand": advertiser.name}
-    return str(names.get(party, party))[:120]
+def seller_options(seller: Seller) -> dict[str, str]:
+    """What people set for the seller, in words; secrets by name alone."""
+    secret = headers_opened(seller.secret_headers)
+    given = [
+        *(f"{name}: {value}" for name, value in seller.headers.items()),
+        *(f"{n}: (secret)" for n in secret or ()),
+        *(["(secret ones under a lost key)"] if secret is None else []),
+    ]
+    return {
+        "webhooks": str(seller.get_webhook_mode_display()),
+        "keys": seller.jwks_url or "none",
+        "credentials": str(seller.get_auth_scheme_display()) if seller.token else "none",
+        "headers of its own": "; ".join(given) or "none",
+        "private address": "allowed" if seller.allow_private else "not allowed",
+        "calls at a time": str(seller.slots),
+        "status tool": seller.status_tool or f"{seller.task_tool}, as it lists",
+        "account in reads": str(seller.get_account_in_reads_display()),
+    }

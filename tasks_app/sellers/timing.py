@@ -1,13 +1,11 @@
-"""The numbers by which a seller is asked, waited for and left alone: the documents' own, or the seller's.
+"""The numbers by which a seller is asked, waited for and left alone: the defaults, or the seller's own.
 
-`Seller.timing` holds only what somebody changed for that seller; everything else is the default below, with
-the document it comes from. Source: document 000 ("Async Operation Handler", "Task Monitoring", "Webhook
-Support", "Timeout Handling", "Error Recovery").
+`Seller.timing` holds only what somebody changed for that seller; everything else is the default below. Each
+names its source: a part of document 000 where that states the number, else it is Flightdeck's own.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
+from tasks_app.adcp.values import number_of
 from tasks_app.sellers.models import Seller
 
 _HANDLER, _MONITORING = "document 000, Async Operation Handler", "document 000, Task Monitoring"
@@ -49,8 +48,8 @@ NUMBERS: Mapping[str, Number] = {
     "working_s": _seconds("Working: look every", 5, _HANDLER),
     "working_polls": _times("Working: so often, then as submitted", 24, _HANDLER),
     "webhook_first_s": _seconds("With webhooks: first look after", 120, _WEBHOOKS),
-    "webhook_next_s": _seconds("With webhooks: then again after, doubling", 30, _WEBHOOKS),
-    "webhook_cap_s": _seconds("With webhooks: at most", 120, _WEBHOOKS),
+    "webhook_next_s": _seconds("With webhooks: then again after, doubling", 30, _OURS),
+    "webhook_cap_s": _seconds("With webhooks: at most", 120, _OURS),
     "webhook_until_s": _seconds("With webhooks: relied on until", 600, _WEBHOOKS),
     "input_first_s": _seconds("Input or credentials wanted: first look after", 30, _MONITORING),
     "input_factor": Number(
@@ -67,9 +66,10 @@ NUMBERS: Mapping[str, Number] = {
     "call_attempts": _times("Calls: attempts", 3, _RECOVERY, most=20),
     "call_first_s": _seconds("Calls: again after, doubling", 1, _RECOVERY),
     "call_cap_s": _seconds("Calls: at most", 60, _RECOVERY),
+    "repeat_floor_s": _seconds("Calls: never sooner than after, whatever the seller says", 6, _OURS),
     "unclear_cap_s": _seconds("Purchases of unknown outcome: at most", 900, _OURS),
-    "breaker_failures": _times("Left alone after failures in a row", 5, _RECOVERY, most=1000),
-    "breaker_reset_s": _seconds("Left alone for", 30, _RECOVERY),
+    "breaker_failures": _times("Left alone after failures in a row", 5, _OURS, most=1000),
+    "breaker_reset_s": _seconds("Left alone for", 30, _OURS),
 }
 # Deadlines by type: their defaults are settings.OPERATION_DEADLINES.
 _DEADLINES = {
@@ -161,7 +161,7 @@ def timing_clean(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _problem(number: Number, value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if number_of(value) is None:
         return "is no number"
     if not number.least <= value <= number.most:
         return f"must be from {number.least:g} to {number.most:g}"

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -68,6 +67,12 @@ def money(value: Any, currency: str, places: Any = None) -> str | SafeString:
         return text.DASH
     shown = text.amount(value, currency, None if places is None else int(places))
     return format_html('<span class="nw"><span class="cur">{}</span>{}</span>', currency, shown)
+
+
+@register.filter
+def exact(value: Any) -> str:
+    """An amount for a script: its digits with four decimals, whatever the language."""
+    return f"{value:.4f}"
 
 
 @register.simple_tag
@@ -184,5 +189,4 @@ def zone(name: str) -> str:
 @register.simple_tag
 def clock_line() -> str:
     """The header's clock: Tue 17 Nov 2026, 09:12 New York."""
-    local = timezone.localtime(clock.now())
-    return f"{local:%a} {local.day} {local:%b} {local.year}, {local:%H:%M} {text.zone_name()}"
+    return text.moment_now()

@@ -1,4 +1,4 @@
-"""The bell in the header of every page."""
+"""What the frame of every page tells: the bell, and the banner while something is stopped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from django import template
 
+from tasks_app.commands.selectors import stopped_for
 from tasks_app.notifications.bell import bell_html
 from tasks_app.people.models import User
 
@@ -17,3 +18,12 @@ def bell(context: dict[str, Any]) -> str:
     """How many notifications this person has not read, leading to them; nothing for who is not signed in."""
     user = getattr(context.get("request"), "user", None)
     return bell_html(user) if isinstance(user, User) and user.is_staff else ""
+
+
+@register.inclusion_tag("desk/stopped.html", takes_context=True)
+def stopped_banner(context: dict[str, Any]) -> dict[str, Any]:
+    """Where the kill switch is on for this person: by whom, since when, why; nothing where it is off."""
+    user = getattr(context.get("request"), "user", None)
+    if not isinstance(user, User) or not user.is_staff:
+        return {}
+    return {"stopped": stopped_for(user), "may_see": user.has_perm("tasks_app.view_killswitch")}

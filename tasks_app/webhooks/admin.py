@@ -20,18 +20,18 @@ from tasks_app.operations.presenters import pretty
 from tasks_app.templatetags.fd import mark
 from tasks_app.webhooks.models import WebhookDelivery
 from tasks_app.webhooks.presenters import VERDICTS, verified_words
-from tasks_app.webhooks.refusals import refused_count
-from tasks_app.webhooks.selectors import delivery_operation
+from tasks_app.webhooks.rates import refused_count
+from tasks_app.webhooks.selectors import deliveries_of, delivery_operation
 
 V = WebhookDelivery.Verdict
 
 
 @admin.register(WebhookDelivery)
 class WebhookDeliveryAdmin(ListPage):
-    """Every POST to our endpoint, refused ones too. Deliveries belong to sellers, not to teams."""
+    """Every POST to our endpoint, refused ones too."""
 
     object_template = "desk/delivery.html"
-    team_path = None
+    team_path = None  # by the operation, see get_queryset
     head = "Webhook deliveries"
     subhead = "Everything that reached our endpoint, newest first, refused ones too"
     views = {
@@ -56,7 +56,7 @@ class WebhookDeliveryAdmin(ListPage):
     ordering = ["-id"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows = super().get_queryset(request).select_related("seller")
+        rows = deliveries_of(viewer(request)).select_related("seller").order_by(*self.ordering)
         secrets = ("seller__token", "seller__webhook_secret", "seller__webhook_secret_previous")
         return rows.defer("body", *secrets, "seller__capabilities")
 

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+
+from django.conf import settings
 
 from tasks_app import clock
+from tasks_app.days import start_of, today
+from tasks_app.desk import text
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.models import Seller
 
 _NAMED = 5
+_NEW_KEY, _NEW_KEYS_A_DAY = "webhook_new_key", 3
 
 
-def mode_mismatch_alarm(seller: Seller) -> None:
-    """Somebody proves themselves in another way than the seller was registered for: once a day (AdCP
-    L1/security "Downgrade and injection resistance")."""
-    notify(
-        kind="webhook_mode_mismatch",
+def unverified_alarm(
+    seller: Seller, *, count: int, since: datetime, code: str, tried: str, instead: str
+) -> bool:
+    """A seller's deliveries do not verify, or are proven in another way than agreed: once a day for each
+    (AdCP L1/security "Downgrade and injection resistance"). Answers whether it was said now."""
+    mismatch = code == "webhook_mode_mismatch"
+    what = "signs webhooks in another way than agreed" if mismatch else "sends webhooks that do not verify"
+    return notify(
+        kind="webhook_mode_mismatch" if mismatch else "webhook_unverified",
         level=Notification.Level.ALARM,
-        title=f"{seller.name} signs webhooks in another way than agreed",
-        body=f"Registered: {seller.get_webhook_mode_display()}. Deliveries proven otherwise are refused (401 "
-        "webhook_mode_mismatch): the seller set it up wrongly, or somebody stands in between. What it is "
-        "asked for is still seen by polling.",
+        title=f"{seller.name} {what}",
+        body=f"{count} refused since {text.moment_kept(since)} (401 {code}). "
+        f"Registered: {seller.get_webhook_mode_display()}. "
+        f"What was tried: {tried}. The seller or its registration is set up wrongly, or somebody stands in "
+        f"between. On its page it may be set to something else: {instead}. What it is asked for is still "
+        "seen by polling.",
         about=About(type="seller", id=seller.pk),
         right=STEER_OPERATION,
-        key=f"webhook_mode_mismatch:{seller.pk}:{clock.now():%Y-%m-%d}",
+        key=f"webhook_unverified:{seller.pk}:{seller.webhook_mode}:{clock.now():%Y-%m-%d}",
     )
 
 
@@ -46,16 +58,61 @@ def nonces_full_alarm(seller: Seller, *, key_id: str) -> None:
     )
 
 
+def waiting_full_alarm(seller: Seller, *, count: int, size: int) -> None:
+    """So much of a seller's deliveries is kept without effect that no more is: once a day."""
+    _of_the_day(
+        seller,
+        "webhook_waiting_full",
+        title=f"{seller.name} sends more webhooks of no use than are kept",
+        body=f"{count} are kept, {size / 2**20:.1f} MB: of tasks that we do not know, or with other words "
+        "under a key that was used. Further ones of unknown tasks are refused (429 webhook_waiting_full) "
+        "until what is kept finds its task or is past its time. The seller sends us what is somebody "
+        "else’s, or its answers to our calls do not arrive. What we bought is still seen by polling.",
+    )
+
+
+def day_full_alarm(seller: Seller) -> None:
+    """A seller has sent as much as is taken of it in a day: once a day."""
+    most = settings.WEBHOOK_SELLER_BYTES / 2**20
+    _of_the_day(
+        seller,
+        "webhook_day_full",
+        title=f"{seller.name} has sent more webhooks today than are taken",
+        body=f"More than {most:,.0f} MB since midnight UTC. Further ones are refused until the next (429 "
+        "webhook_day_full), the ends of what we bought among them: they are seen by polling. The seller "
+        "repeats itself without end, or wants to fill our disk. Its deliveries show which tasks they are "
+        "about; ask the seller, or switch it off.",
+    )
+
+
+def _of_the_day(seller: Seller, kind: str, *, title: str, body: str) -> None:
+    """Tell Ad Ops of a seller, once a day of each kind."""
+    notify(
+        kind=kind,
+        level=Notification.Level.ALARM,
+        title=title,
+        body=body,
+        about=About(type="seller", id=seller.pk),
+        right=STEER_OPERATION,
+        key=f"{kind}:{seller.pk}:{clock.now():%Y-%m-%d}",
+    )
+
+
 def new_keys_alarm(seller: Seller, key_ids: Sequence[str]) -> None:
     """A seller published keys that were never seen: it rotates them, or somebody publishes in its name (AdCP
-    L1/security "New-keyid admission pressure")."""
+    L1/security "New-keyid admission pressure"). Told a few times a day: who publishes ever new ones floods
+    nobody."""
+    day = start_of(today())
+    told = Notification.objects.filter(kind=_NEW_KEY, subject_id=seller.pk, at__gte=day).count()
     named = ", ".join(key_ids[:_NAMED]) + (" and more" if len(key_ids) > _NAMED else "")
     notify(
-        kind="webhook_new_key",
+        kind=_NEW_KEY,
         level=Notification.Level.WARNING,
         title=f"{seller.name} published {'a new key' if len(key_ids) == 1 else 'new keys'} for its webhooks",
         body=f"Never seen before: {named}. From now on they may sign. Ask the seller whether it rotated its "
-        "keys; if it did not, switch the seller off.",
+        "keys; if it did not, switch the seller off."
+        + (" Of further ones nothing more is told today." if told + 1 == _NEW_KEYS_A_DAY else ""),
         about=About(type="seller", id=seller.pk),
         right=STEER_OPERATION,
+        key=f"{_NEW_KEY}:{seller.pk}:{today():%Y-%m-%d}:{min(told + 1, _NEW_KEYS_A_DAY)}",
     )

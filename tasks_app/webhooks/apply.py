@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from tasks_app.adcp.types import Seen
-from tasks_app.adcp.webhook_body import WebhookEnvelope, read_webhook
+from tasks_app.adcp.webhook_body import read_webhook
 from tasks_app.operations.converge import observe, observe_many
 from tasks_app.operations.models import Channel, Observation, Operation
 from tasks_app.operations.services import operation_secrets
@@ -19,40 +18,34 @@ from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import WebhookDelivery
 
 Verdict = WebhookDelivery.Verdict
-# Ends that come with a result; a canceled task may have none.
-_WITH_RESULT = frozenset({"completed", "failed", "rejected"})
-_NEEDED = ("webhook_token", *(f"seller__{field.name}" for field in Seller._meta.concrete_fields))
-_KEPT = ["verdict", "reason", "body", "operation"]
+_NEEDED = ("task_type", "webhook_token", *(f"seller__{field.name}" for field in Seller._meta.concrete_fields))
+_KEPT = ["verdict", "reason", "operation"]
 _NOTE = {Verdict.EARLY: "came early; ", Verdict.RECEIVED: ""}
 
 
-def delivery_apply(
-    *, delivery: WebhookDelivery, operation: Operation, envelope: WebhookEnvelope, seen: Seen, note: str = ""
-) -> None:
+def delivery_apply(*, delivery: WebhookDelivery, operation: Operation, seen: Seen, note: str = "") -> None:
     """Observe and keep the verdict, in the caller's transaction. A repeated observation is applied too: the
     key stays bound to this body (AdCP L3/async-identity-and-convergence, "Webhook delivery-key binding")."""
-    sight = _sight(envelope, seen)
-    observation = observe(operation_id=operation.pk, seen=sight, channel=Channel.WEBHOOK)
-    _take(delivery, operation, sight, observation, note)
+    observation = observe(operation_id=operation.pk, seen=seen, channel=Channel.WEBHOOK)
+    _take(delivery, operation, observation, note)
     delivery.save(update_fields=_KEPT)
 
 
-def _sight(envelope: WebhookEnvelope, seen: Seen) -> Seen:
-    """What is observed: under the envelope's task type, and whether the end came without its result."""
-    incomplete = seen.status in _WITH_RESULT and not envelope.result
-    return replace(seen, task_type=envelope.task_type, partial=incomplete)
-
-
-def _take(
-    delivery: WebhookDelivery, operation: Operation, seen: Seen, observation: Observation, note: str
-) -> None:
+def _take(delivery: WebhookDelivery, operation: Operation, observation: Observation, note: str) -> None:
     """Put what became of it on the delivery, unsaved."""
     conflict = observation.outcome == Observation.Outcome.CONFLICT
     delivery.verdict = Verdict.CONFLICT if conflict else Verdict.APPLIED
     delivery.reason = f"{note}{observation.outcome}: {observation.note}".rstrip(": ")[:200]
     delivery.operation = operation
-    if isinstance(seen.raw, dict):
-        delivery.body = seen.raw
+
+
+def _hide(delivery: WebhookDelivery, operation: Operation, seen: Seen) -> None:
+    """Take our token out of what was kept before it was known whose it is. Nothing else of what a delivery
+    said changes: the owner's function hides a token, and no other statement does."""
+    if seen.raw == delivery.body or not operation.webhook_token:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("select fd_delivery_hide(%s, %s)", [delivery.pk, operation.webhook_token])
 
 
 @transaction.atomic
@@ -71,9 +64,10 @@ def waiting_apply(*, operation_id: uuid.UUID, delivery_id: uuid.UUID) -> bool:
     )
     if delivery is None or delivery.body is None:
         return False
-    envelope, seen = _reread(delivery.body, operation)
+    seen = _reread(delivery.body, operation)
+    _hide(delivery, operation, seen)
     note = _NOTE[Verdict(delivery.verdict)]
-    delivery_apply(delivery=delivery, operation=operation, envelope=envelope, seen=seen, note=note)
+    delivery_apply(delivery=delivery, operation=operation, seen=seen, note=note)
     return True
 
 
@@ -90,17 +84,25 @@ def received_apply_many(waiting: Mapping[uuid.UUID, uuid.UUID]) -> list[uuid.UUI
     )
     deliveries = {delivery.operation_id: delivery for delivery in kept.order_by("pk")}
     sights = {
-        pk: _sight(*_reread(delivery.body or {}, operations[pk]))
+        pk: _reread(delivery.body or {}, operations[pk])
         for pk, delivery in deliveries.items()
         if pk is not None
     }
+    for pk, seen in sights.items():
+        _hide(deliveries[pk], operations[pk], seen)
     for observation in observe_many({pk: (seen, Channel.WEBHOOK) for pk, seen in sights.items()}):
         pk = observation.operation_id
-        _take(deliveries[pk], operations[pk], sights[pk], observation, "")
+        _take(deliveries[pk], operations[pk], observation, "")
     WebhookDelivery.objects.bulk_update(list(deliveries.values()), _KEPT)
     return list(sights)
 
 
-def _reread(body: dict[str, Any], operation: Operation) -> tuple[WebhookEnvelope, Seen]:
+def _reread(body: dict[str, Any], operation: Operation) -> Seen:
     """What is kept was read once: an old body stands there under today's names."""
-    return read_webhook(body, secrets=operation_secrets(operation), old=True, any_status=True)
+    return read_webhook(
+        body,
+        task_type=operation.type_asked,
+        secrets=operation_secrets(operation),
+        old=True,
+        any_status=True,
+    )[1]

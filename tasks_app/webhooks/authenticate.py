@@ -26,11 +26,14 @@ _CARRIES: dict[Mode, Callable[[Mapping[str, str]], bool]] = {
 }
 
 
-def authenticate(*, seller: Seller, url: str, headers: Mapping[str, str], body: bytes) -> str:
+def authenticate(
+    *, seller: Seller, url: str, headers: Mapping[str, str], body: bytes, may_fetch: bool = True
+) -> str:
     """Check the delivery as the seller was registered; answers the key's id ("" for a shared secret).
 
     Names of `headers` are in lower case. Raises SignatureError, also `webhook_mode_mismatch` for a delivery
-    that is proven in another way.
+    that is proven in another way, and FetchNeededError where the seller has to be asked for keys and may not
+    be (`may_fetch`).
     """
     mode = Mode(seller.webhook_mode)
     if mode not in _CARRIES:
@@ -40,7 +43,7 @@ def authenticate(*, seller: Seller, url: str, headers: Mapping[str, str], body: 
         if other is not None:
             raise mode_mismatch(mode.label, other.label)
     if mode == Mode.RFC9421:
-        return _rfc9421(seller, url, headers, body)
+        return _rfc9421(seller, url, headers, body, may_fetch)
     now = clock.now()
     secrets = seller.webhook_secrets(now)
     if mode == Mode.BEARER:
@@ -52,14 +55,14 @@ def authenticate(*, seller: Seller, url: str, headers: Mapping[str, str], body: 
     return ""
 
 
-def _rfc9421(seller: Seller, url: str, headers: Mapping[str, str], body: bytes) -> str:
+def _rfc9421(seller: Seller, url: str, headers: Mapping[str, str], body: bytes, may_fetch: bool) -> str:
     verified = rfc9421.verify(
         "POST",
         url,
         headers,
         body,
-        find_key=partial(seller_key, seller),
-        check_revoked=partial(check_seller_key, seller),
+        find_key=partial(seller_key, seller, may_fetch=may_fetch),
+        check_revoked=partial(check_seller_key, seller, may_fetch=may_fetch),
         replay=replay_guard(seller),
         now=clock.now().timestamp(),
     )

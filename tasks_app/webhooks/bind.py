@@ -9,6 +9,7 @@ import hashlib
 from typing import Any
 
 from django.db import connection
+from django.db.models import F
 from psycopg.types.json import Jsonb
 
 from tasks_app import clock
@@ -18,6 +19,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.webhooks.answer import Answer
 from tasks_app.webhooks.contradictions import key_conflict
 from tasks_app.webhooks.models import WebhookDelivery
+from tasks_app.webhooks.room import room_beside
 
 Verdict = WebhookDelivery.Verdict
 _OPEN = (S.CALLING_ADCP, *PENDING)
@@ -102,8 +104,8 @@ def key_take(delivery: WebhookDelivery) -> bool:
 
 def twin_answer(delivery: WebhookDelivery, operation: Operation | None) -> Answer | None:
     """What a delivery whose key is bound is told: the same body is acknowledged without effects, another is
-    refused, and both are kept for people. None when the binding has run out: it is released, and the delivery
-    is a first one.
+    refused; the first of these is kept for people, the rest are counted. None when the binding has run out:
+    it is released, and the delivery is a first one.
 
     The caller holds the key (`key_take`).
     """
@@ -114,14 +116,24 @@ def twin_answer(delivery: WebhookDelivery, operation: Operation | None) -> Answe
         if first is not None:
             WebhookDelivery.objects.filter(pk=first.pk).update(bound_until=None, key=first.key[:KEY_CHARS])
         return None
-    same = first.fingerprint == delivery.fingerprint
-    delivery.verdict = Verdict.DUPLICATE if same else Verdict.KEY_CONFLICT
     delivery.bound_until = None
     delivery.key = delivery.key[:KEY_CHARS]
-    if same:
-        delivery.body = None
+    if first.fingerprint != delivery.fingerprint:
+        delivery.verdict = Verdict.KEY_CONFLICT
+        _contradict(first, delivery, operation)
+        return Answer(status=409, word="key_conflict")
+    delivery.verdict, delivery.body = Verdict.DUPLICATE, None
     delivery.save(force_insert=True)
-    if same:
-        return Answer(status=200, word="duplicate")
-    key_conflict(operation=operation, first=first, second=delivery)
-    return Answer(status=409, word="key_conflict")
+    return Answer(status=200, word="duplicate")
+
+
+def _contradict(first: WebhookDelivery, second: WebhookDelivery, operation: Operation | None) -> None:
+    """Count it, and ask people; the first that differs is kept, with its body where the seller has room."""
+    # The operation is locked before its delivery: the order of who applies what was received.
+    key_conflict(operation=operation, first=first, second=second)
+    if not first.others:
+        with room_beside(second) as room:
+            if not room:
+                second.body = None
+            second.save(force_insert=True)
+    WebhookDelivery.objects.filter(pk=first.pk).update(others=F("others") + 1)

@@ -15,7 +15,9 @@ class WebhookDelivery(models.Model):
 
     `key` is the delivery's idempotency key, bound to the seller and to this body until `bound_until`; then
     the key is cut to its first 8 characters and the body is dropped. `fingerprint` is the SHA-256 of the body
-    (in RFC 8785 form, once it could be read). Of refused ones only so many are kept per seller and hour.
+    (in RFC 8785 form, once it could be read). Of refused ones only so many are kept per seller and hour. Of
+    those that came under a bound key with another body the first is kept; `others` of the bound one counts
+    them all. Of those that contradict an operation so much is kept with its body as of its observations.
     """
 
     class Verdict(models.TextChoices):
@@ -47,6 +49,7 @@ class WebhookDelivery(models.Model):
     status = models.CharField(max_length=20, blank=True)
     key_id = models.CharField(max_length=120, blank=True)
     body = models.JSONField(null=True)
+    others = models.PositiveIntegerField(default=0, db_default=0)
 
     class Meta:
         verbose_name_plural = "webhook deliveries"
@@ -65,8 +68,18 @@ class WebhookDelivery(models.Model):
         indexes = [
             models.Index(
                 fields=["seller", "task_id"],
-                name="delivery_early",
-                condition=models.Q(verdict="early"),
+                name="delivery_waits",
+                condition=models.Q(verdict="early", body__isnull=False),
+            ),
+            models.Index(
+                fields=["seller", "at"],
+                name="delivery_contradicts",
+                condition=models.Q(verdict="key_conflict", body__isnull=False),
+            ),
+            models.Index(
+                fields=["operation"],
+                name="delivery_conflicts",
+                condition=models.Q(verdict="conflict", body__isnull=False),
             ),
             models.Index(
                 fields=["bound_until"],
@@ -78,6 +91,11 @@ class WebhookDelivery(models.Model):
                 name="delivery_refused",
                 condition=models.Q(verdict__in=["refused", "duplicate"]),
             ),
+            models.Index(
+                fields=["seller", "-at"],
+                name="delivery_unverified",
+                condition=models.Q(verdict="refused") & ~models.Q(operation_ref="", task_id=""),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -87,8 +105,9 @@ class WebhookDelivery(models.Model):
 class SenderTally(models.Model):
     """How often somebody did something within one stretch of time, counted by all processes together.
 
-    `sender` is `seller:<id>` or `source:<address>` (deliveries taken of their share, see `rates`), or
-    `refused:<seller's id>` (refused deliveries of an hour, kept or not, see `refusals`).
+    `sender` is `seller:<id>` or `bytes:<seller's id>` (deliveries of ten seconds, kB of a day, taken in
+    shares, see `rates`), or `refused:<seller's id>` (refused deliveries of an hour, kept or not, see
+    `refusals`).
     """
 
     sender = models.CharField(max_length=80)

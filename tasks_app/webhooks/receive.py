@@ -36,23 +36,25 @@ from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.services import operation_secrets
 from tasks_app.operations.tokens import webhook_token_of
 from tasks_app.sellers.models import Seller
-from tasks_app.webhooks.alarms import mode_mismatch_alarm
-from tasks_app.webhooks.answer import Answer, Incoming
+from tasks_app.webhooks.answer import A2A_TOKEN, LATER, Answer, Incoming
 from tasks_app.webhooks.apply import delivery_apply
 from tasks_app.webhooks.authenticate import authenticate
 from tasks_app.webhooks.bind import BUSY, delivery_insert, delivery_insert_received, key_take, twin_answer
 from tasks_app.webhooks.bursts import applying, may_apply_now
+from tasks_app.webhooks.contradictions import conflicts_full
 from tasks_app.webhooks.early import received_apply
+from tasks_app.webhooks.keys import FetchBusyError
 from tasks_app.webhooks.models import WebhookDelivery
-from tasks_app.webhooks.rates import seller_admit
+from tasks_app.webhooks.rates import look_admit, seller_admit
 from tasks_app.webhooks.refusals import delivery_postpone, delivery_refuse
+from tasks_app.webhooks.room import AGAIN_S, DAY_FULL, FULL, has_room_of_its_own, room_for, room_today
 from tasks_app.webhooks.senders import seller_of, seller_read
+from tasks_app.webhooks.unverified import LIMITED, NO_CLAIM, claim_of
 
 log = structlog.get_logger(__name__)
 MAX_BODY_BYTES = 2**20
 TOO_LARGE = "webhook_body_too_large"
 _MAX_KEY_CHARS = 255
-_A2A_TOKEN = "x-a2a-notification-token"  # noqa: S105 (a header's name)
 _NEEDED = ("status", "task_type", "task_id", "webhook_token", "seller_id")
 # Refusals that a seller who was changed a moment ago explains; none of them has used up a nonce.
 _MAY_BE_OUTDATED = {errors.MODE_MISMATCH, errors.INVALID, errors.HEADER_MALFORMED, errors.KEY_UNKNOWN}
@@ -85,43 +87,61 @@ class _Read:
     envelope: WebhookEnvelope
     seen: Seen
     delivery: WebhookDelivery
+    size: int  # bytes, as it came
 
 
 def delivery_receive(incoming: Incoming) -> Answer:
-    """Take one POST. 2xx only once it is durable."""
-    seller, fresh = seller_of(incoming.seller)
-    if seller is None:
-        return _refuse(None, incoming, RefusedError("webhook_unknown_seller", 404))
+    """Take one POST. 2xx only once it is durable.
+
+    It is judged by what is in memory, a second old at most. What that refuses is judged again by what is
+    stored, so that a new seller or secret refuses nobody wrongly; beyond the allowance for that it is asked
+    to come again. Raises FetchNeededError where its seller has to be asked for keys and may not be; where it
+    is being asked at this moment, the sender is to come again.
+    """
     try:
-        return _receive(seller, incoming)
-    except RefusedError as error:
-        again = error.reason in _MAY_BE_OUTDATED and not fresh
-        current = (seller_read(incoming.seller) if again else None) or seller
-        if current is seller:
-            return _refuse(seller, incoming, error)
+        return _judged(incoming)
+    except FetchBusyError:
+        return LATER
+
+
+def _judged(incoming: Incoming) -> Answer:
+    seller, fresh = seller_of(incoming.seller)
+    refused = RefusedError("webhook_unknown_seller", 404)
+    if seller is not None:
+        try:
+            return _receive(seller, incoming)
+        except RefusedError as error:
+            if fresh or error.reason not in _MAY_BE_OUTDATED:
+                return _refuse(seller, incoming, error)
+            refused = error
+    if not look_admit(incoming.source):
+        answer = _refuse(seller, incoming, refused)
+        return answer if answer.status == 429 else LATER
+    current = seller_read(incoming.seller)
+    if current is None:
+        return _refuse(None, incoming, refused)
     try:
         return _receive(current, incoming)
     except RefusedError as error:
-        return _refuse(current, incoming, error)
+        return _refuse(current, incoming, error, looked=True)
 
 
 def _receive(seller: Seller, incoming: Incoming) -> Answer:
     key_id = _prove(seller, incoming)
-    wait = seller_admit(seller)
-    if wait is not None:
-        fingerprint = hashlib.sha256(incoming.body).hexdigest()
-        return delivery_postpone(seller=seller, source=incoming.source, wait=wait, fingerprint=fingerprint)
+    postponed = _postponed(seller, incoming)
+    if postponed is not None:
+        return postponed
     told = _parse(seller, incoming)
     burst = not may_apply_now()
     if burst and _leave_to_worker(seller, incoming, told, key_id):
         return Answer(status=200, word=Verdict.RECEIVED)
     operation = operation_of(seller, told.identity.operation_id, told.identity.task_id)
     if operation is not None:
-        _check_tokens(operation, [told.identity.token, incoming.headers.get(_A2A_TOKEN)])
+        _check_tokens(operation, [told.identity.token, incoming.headers.get(A2A_TOKEN)])
     secrets = operation_secrets(operation) if operation else seller.known_secrets
     read = _read(seller, incoming, told, key_id, operation=operation, secrets=secrets)
     with structlog.contextvars.bound_contextvars(request_id=str(read.delivery.pk)):
-        return _take(read, burst=burst)
+        return _take(read, seller, burst=burst)
 
 
 def _prove(seller: Seller, incoming: Incoming) -> str:
@@ -132,9 +152,28 @@ def _prove(seller: Seller, incoming: Incoming) -> str:
     if kind != "application/json":
         raise RefusedError("webhook_content_type", 415)
     try:
-        return authenticate(seller=seller, url=incoming.url, headers=incoming.headers, body=incoming.body)
+        return authenticate(
+            seller=seller,
+            url=incoming.url,
+            headers=incoming.headers,
+            body=incoming.body,
+            may_fetch=incoming.may_fetch,
+        )
     except SignatureError as error:
         raise RefusedError(error.code, 400 if error.code == errors.BODY_MALFORMED else 401) from error
+
+
+def _postponed(seller: Seller, incoming: Incoming) -> Answer | None:
+    """Count a delivery that is its seller's; what the seller is told where it is beyond an allowance."""
+    wait, word = seller_admit(seller), LIMITED
+    if wait is None:
+        wait, word = room_today(seller, size=len(incoming.body)), DAY_FULL
+    if wait is None:
+        return None
+    fingerprint = hashlib.sha256(incoming.body).hexdigest()
+    return delivery_postpone(
+        seller=seller, source=incoming.source, wait=wait, fingerprint=fingerprint, word=word
+    )
 
 
 def _parse(seller: Seller, incoming: Incoming) -> _Told:
@@ -159,7 +198,13 @@ def _read(
 ) -> _Read:
     """What it says, the secrets that the sender may repeat hidden. Raises RefusedError."""
     try:
-        envelope, seen = read_webhook(told.body, secrets=secrets, old=told.old, any_status=True)
+        envelope, seen = read_webhook(
+            told.body,
+            task_type=operation.type_asked if operation else "",
+            secrets=secrets,
+            old=told.old,
+            any_status=True,
+        )
     except EnvelopeError as error:
         raise RefusedError(f"{errors.BODY_MALFORMED}: {error.code}", 400) from error
     if len(envelope.idempotency_key or "") > _MAX_KEY_CHARS:
@@ -171,7 +216,7 @@ def _read(
         at=now,
         source=incoming.source[:45],
         key=envelope.idempotency_key or "",
-        bound_until=now + seller.delivery_horizon if envelope.idempotency_key else None,
+        bound_until=now + seller.delivery_horizon,
         fingerprint=canonical_digest(told.parsed),
         key_id=key_id[:120],
         task_id=(envelope.task_id or "")[:255],
@@ -179,7 +224,8 @@ def _read(
         status=seen.status,
         body=seen.raw if isinstance(seen.raw, dict) else None,
     )
-    return _Read(operation=operation, envelope=envelope, seen=seen, delivery=delivery)
+    size = len(incoming.body)
+    return _Read(operation=operation, envelope=envelope, seen=seen, delivery=delivery, size=size)
 
 
 def _leave_to_worker(seller: Seller, incoming: Incoming, told: _Told, key_id: str) -> bool:
@@ -190,7 +236,7 @@ def _leave_to_worker(seller: Seller, incoming: Incoming, told: _Told, key_id: st
     except ValueError:
         return False
     token = webhook_token_of(operation_id)
-    given = [told.identity.token, incoming.headers.get(_A2A_TOKEN, token)]
+    given = [told.identity.token, incoming.headers.get(A2A_TOKEN, token)]
     if not all(token_matches(token, one) for one in given):
         return False
     read = _read(seller, incoming, told, key_id, operation=None, secrets=[token, *seller.known_secrets])
@@ -219,13 +265,13 @@ def _check_tokens(operation: Operation, given: list[str | None]) -> None:
             raise RefusedError("webhook_token_mismatch", 401)
 
 
-def _take(read: _Read, *, burst: bool) -> Answer:
+def _take(read: _Read, seller: Seller, *, burst: bool) -> Answer:
     """Bind it; let it have its effect now, unless it came in a burst and cannot contradict anything."""
     delivery, operation = read.delivery, read.operation
     if operation is None:
-        delivery.verdict = Verdict.EARLY
-        if delivery_insert(delivery):
-            return Answer(status=200, word=delivery.verdict)
+        early = _keep_early(read, seller)
+        if early is not None:
+            return early
     elif burst and delivery_insert_received(
         delivery, task_type=read.envelope.task_type or operation.task_type
     ):
@@ -239,6 +285,22 @@ def _take(read: _Read, *, burst: bool) -> Answer:
     return answer
 
 
+def _keep_early(read: _Read, seller: Seller) -> Answer | None:
+    """Keep it a while, within the seller's allowance, until its task is known; None where it is a twin."""
+    delivery = read.delivery
+    delivery.verdict = Verdict.EARLY
+    with room_for(delivery, seller=seller, size=read.size) as room:
+        if not room:
+            return delivery_postpone(
+                seller=seller,
+                source=delivery.source,
+                wait=AGAIN_S,
+                fingerprint=delivery.fingerprint,
+                word=FULL,
+            )
+        return Answer(status=200, word=delivery.verdict) if delivery_insert(delivery) else None
+
+
 @transaction.atomic
 def _settle(read: _Read) -> Answer:
     """Bind the delivery's key and let it have its effect: one commit."""
@@ -246,26 +308,45 @@ def _settle(read: _Read) -> Answer:
     delivery.verdict = Verdict.APPLIED if operation else Verdict.EARLY
     if delivery.key and not key_take(delivery):
         return BUSY
-    if not delivery_insert(delivery):
+    if not _insert(read):
         answer = twin_answer(delivery, operation)
         if answer is not None:
             return answer
-        delivery_insert(delivery)
+        _insert(read)
     if operation is not None:
-        delivery_apply(delivery=delivery, operation=operation, envelope=read.envelope, seen=read.seen)
+        delivery_apply(delivery=delivery, operation=operation, seen=read.seen)
     if delivery.verdict == Verdict.CONFLICT:
+        if operation is not None and delivery.body is None:
+            conflicts_full(operation)
         log.warning("webhook_conflict", seller=str(delivery.seller_id), delivery=str(delivery.pk))
         return Answer(status=409, word="conflict")
     return Answer(status=200, word=delivery.verdict)
 
 
-def _refuse(seller: Seller | None, incoming: Incoming, error: RefusedError) -> Answer:
-    if seller is not None and error.reason == errors.MODE_MISMATCH and seller.uses_webhooks:
-        mode_mismatch_alarm(seller)
+def _insert(read: _Read) -> bool:
+    """Insert it and so bind its key; without its body where so much that contradicts its operation is kept
+    that no more is. False when nothing was inserted."""
+    delivery, body = read.delivery, read.delivery.body
+    if read.operation is not None and not has_room_of_its_own(read.operation, size=read.size):
+        delivery.body = None
+    inserted = delivery_insert(delivery)
+    if not inserted:
+        delivery.body = body
+    return inserted
+
+
+def _refuse(
+    seller: Seller | None, incoming: Incoming, error: RefusedError, *, looked: bool = False
+) -> Answer:
+    """`looked`: it was judged by what is stored, within the allowance for that."""
+    claim, unproven = NO_CLAIM, error.__cause__
+    if seller is not None and isinstance(unproven, SignatureError) and error.status == 401:
+        claim = claim_of(seller, incoming, unproven, looked=looked)
     return delivery_refuse(
         seller=seller,
         source=incoming.source,
         reason=error.reason,
         status=error.status,
         fingerprint=hashlib.sha256(incoming.body).hexdigest(),
+        claim=claim,
     )

@@ -25,7 +25,7 @@ from tasks_app.adcp.signatures.revocations import (
     revocations_url,
 )
 from tasks_app.sellers.models import Seller
-from tasks_app.webhooks.keys import seller_jwks
+from tasks_app.webhooks.keys import FetchBusyError, FetchNeededError, fetching, seller_jwks
 from tasks_app.webhooks.models import SellerRevocations
 
 log = structlog.get_logger(__name__)
@@ -35,28 +35,38 @@ _MEMORY_S = 5
 _asking: defaultdict[uuid.UUID, threading.Lock] = defaultdict(threading.Lock)
 
 
-def check_seller_key(seller: Seller, key_id: str) -> None:
+def check_seller_key(seller: Seller, key_id: str, *, may_fetch: bool = True) -> None:
     """Step 9 of the verifier's checklist. Raises SignatureError: key_revoked; revocation_stale while the list
-    is overdue, or was never to be had and may exist. Fetches outside any transaction."""
+    is overdue, or was never to be had and may exist. Fetches outside any transaction; raises
+    FetchNeededError where it may not and would, FetchBusyError where it cannot now."""
     known = _kept(seller)
     if known is None or known.next_at <= clock.now():
-        known = _ask(seller, known)
+        known = _ask(seller, known) if may_fetch else _unasked(seller, known)
     if known is None:
         raise SignatureError(errors.REVOCATION_STALE, "the revocation list cannot be had", step=9)
     check_revocation(key_id, _as_list(known), now=clock.now())
 
 
+def _unasked(seller: Seller, known: SellerRevocations | None) -> SellerRevocations | None:
+    """What is known where asking again would not help; raises FetchNeededError."""
+    if known is None and _asking[seller.pk].locked():
+        raise FetchBusyError
+    if cache.get(_cool_down(seller)) is None:
+        raise FetchNeededError
+    return known
+
+
 def _ask(seller: Seller, known: SellerRevocations | None) -> SellerRevocations | None:
-    """Fetch once for all that come meanwhile; those whose list is in its grace do not wait for it."""
-    lock = _asking[seller.pk]
-    if not lock.acquire(blocking=known is None):
-        return known
+    """Fetch once; those who come meanwhile go by a list that is in its grace, or come again."""
     try:
-        if cache.add(f"revocations-cool-down:{seller.pk}", 1, _COOL_DOWN_S):
-            _fetch(seller, known)
-        return _kept(seller)
-    finally:
-        lock.release()
+        with fetching(_asking[seller.pk]):
+            if cache.add(_cool_down(seller), 1, _COOL_DOWN_S):
+                _fetch(seller, known)
+            return _kept(seller)
+    except FetchBusyError:
+        if known is None:
+            raise
+        return known
 
 
 def _fetch(seller: Seller, known: SellerRevocations | None) -> None:
@@ -132,3 +142,7 @@ def _as_list(known: SellerRevocations) -> Revocations | None:
         next_at=known.next_at,
         updated=known.updated,
     )
+
+
+def _cool_down(seller: Seller) -> str:
+    return f"revocations-cool-down:{seller.pk}"

@@ -18,12 +18,22 @@ _lock = threading.Lock()
 
 
 def seller_of(slug: str) -> tuple[Seller | None, bool]:
-    """The seller and whether it was just read; None for one that is not ours."""
+    """The seller and whether it was just read; None for one that nobody has asked for yet, which costs no
+    query: see `seller_read`."""
     with _lock:
         kept = _known.get(slug)
-    if kept is not None and time.monotonic() - kept[0] < _KEEP_S:
+    if kept is None:
+        return None, False
+    if time.monotonic() - kept[0] < _KEEP_S:
         return kept[1], False
     return seller_read(slug), True
+
+
+def seller_remembered(slug: str) -> Seller | None:
+    """The seller as it was last read, however long ago: for who may not ask the database."""
+    with _lock:
+        kept = _known.get(slug)
+    return kept[1] if kept else None
 
 
 def seller_read(slug: str) -> Seller | None:

@@ -10,17 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks_app.adcp import errors
-from tasks_app.adcp.envelopes import parse_time, seen_a2a, seen_data, seen_mcp, seen_rpc_error
+from tasks_app.adcp.envelopes import seen_a2a, seen_data, seen_mcp, seen_rpc_error
 from tasks_app.adcp.errors import clamp_retry_after, recovery_for
 from tasks_app.adcp.hygiene import REDACTED, clean, token_matches
+from tasks_app.adcp.meaning import About
 from tasks_app.adcp.tasks import (
+    NoCursorError,
+    is_status_tool,
     next_cursor,
-    seen_of_status_reply,
-    task_items,
+    task_item,
     task_list_tool,
     task_status_tool,
 )
 from tasks_app.adcp.types import TASK_STATUSES, Kind, Recovery, Seen
+from tasks_app.adcp.values import parse_time
 from tasks_app.adcp.webhook_body import EnvelopeError, read_webhook
 
 SECRET = "a-secret-of-ours"
@@ -89,12 +92,12 @@ def test_any_a2a_answer_gives_a_valid_seen(value: Any) -> None:
 
 @given(anything)
 def test_any_data_gives_a_valid_seen(value: Any) -> None:
-    seen = seen_data(value, secrets=[SECRET])
-    check(seen)
-    check(seen_of_status_reply(seen))
-    for item in task_items(seen):
-        assert item.status in TASK_STATUSES
-    assert isinstance(next_cursor(seen), str | None)
+    for about in get_args(About):
+        check(seen_data(value, secrets=[SECRET], about=about))
+    item = task_item(clean(value, [SECRET])) if isinstance(value, dict) else None
+    assert item is None or item.status in TASK_STATUSES
+    with suppress(NoCursorError):
+        assert isinstance(next_cursor(seen_data(value)), str | None)
 
 
 @given(st.dictionaries(known | st.text(max_size=4), anything, max_size=5))
@@ -198,7 +201,7 @@ STATUS_REPLY = {
 def test_reply_poll_and_webhook_agree() -> None:
     result = {"media_buy_id": "mb", "media_buy_status": "active", "revision": 2, "context": {"deal": "d"}}
     reply = seen_data({"status": "completed", **result})
-    poll = seen_of_status_reply(seen_data({**STATUS_REPLY, "result": {"status": "completed", **result}}))
+    poll = seen_data({**STATUS_REPLY, "result": {"status": "completed", **result}}, about="poll")
     body = {
         "idempotency_key": "whk_0123456789abcdef",
         "task_id": "t",
@@ -244,7 +247,7 @@ def test_a_failed_task_names_its_error_wherever_it_stands() -> None:
         {"result": {"status": "failed", "errors": [error]}, "error": error},
     ]
     for reply in replies:
-        seen = seen_of_status_reply(seen_data({**STATUS_REPLY, "status": "failed", **reply}))
+        seen = seen_data({**STATUS_REPLY, "status": "failed", **reply}, about="poll")
         assert seen.status == "failed"
         assert seen.error is not None
         assert (seen.error.code, seen.message) == ("PRODUCT_UNAVAILABLE", "sold out")
@@ -259,14 +262,10 @@ def test_the_older_shape_of_a_task_is_read() -> None:
         "associated_objects": [{"type": "media_buy", "id": "mb_9", "action": "create"}],
         "error_message": None,
     }
-    assert seen_of_status_reply(seen_data(reply)).payload == {"media_buy_id": "mb_9"}
-    waiting = seen_of_status_reply(
-        seen_data({**reply, "status": "requires_approval", "associated_objects": []})
-    )
+    assert seen_data(reply, about="poll").payload == {"media_buy_id": "mb_9"}
+    waiting = seen_data({**reply, "status": "requires_approval", "associated_objects": []}, about="poll")
     assert (waiting.status, waiting.raw_status, waiting.payload) == ("unknown", "requires_approval", None)
-    refused = seen_of_status_reply(
-        seen_data({**reply, "status": "failed", "error_message": "Budget too high"})
-    )
+    refused = seen_data({**reply, "status": "failed", "error_message": "Budget too high"}, about="poll")
     assert (refused.status, refused.message) == ("failed", "Budget too high")
 
 
@@ -275,7 +274,7 @@ def test_a_failed_poll_says_nothing_of_the_task() -> None:
         "isError": True,
         "structuredContent": {"adcp_error": {"code": "REFERENCE_NOT_FOUND", "message": "?"}},
     }
-    seen = seen_of_status_reply(seen_mcp(reply))
+    seen = seen_mcp(reply, about="poll")
     assert seen.status == "unknown"
     assert seen.error is not None
     assert seen.error.code == "REFERENCE_NOT_FOUND"
@@ -289,24 +288,43 @@ def test_tools_are_chosen_by_what_the_seller_declares() -> None:
 
 
 def test_list_items_may_say_domain_for_protocol() -> None:
-    seen = seen_data(
-        {
-            "status": "completed",
-            "tasks": [
-                {"task_id": "t", "status": "working", "domain": "media-buy"},
-                {"status": "completed"},
-                3,
-            ],
-            "pagination": {"has_more": True, "cursor": "next"},
-        }
-    )
-    (item,) = task_items(seen)
-    assert (item.task_id, item.status, item.protocol) == ("t", "working", "media-buy")
-    assert next_cursor(seen) == "next"
+    item = task_item({"task_id": 7, "status": "working", "domain": "media-buy"})
+    assert item is not None
+    assert (item.task_id, item.status, item.protocol) == ("7", "working", "media-buy")
+    assert task_item({"status": "completed"}) is None
+
+
+@pytest.mark.parametrize(
+    ("pagination", "cursor"),
+    [
+        (None, None),
+        ({"has_more": False, "cursor": "next"}, None),
+        ({"has_more": False, "cursor": None}, None),
+        ({"has_more": True, "cursor": "next"}, "next"),
+        ({"next_cursor": "next"}, "next"),
+        ({}, None),
+    ],
+)
+def test_a_list_ends_where_it_says_so(pagination: object, cursor: str | None) -> None:
+    assert next_cursor(seen_data({"media_buys": [], "pagination": pagination})) == cursor
+
+
+@pytest.mark.parametrize(
+    "pagination",
+    [
+        {"has_more": True},
+        {"has_more": True, "cursor": None},
+        {"has_more": True, "cursor": 100},
+        {"cursor": 7},
+    ],
+)
+def test_more_without_a_readable_cursor_is_no_end(pagination: object) -> None:
+    with pytest.raises(NoCursorError):
+        next_cursor(seen_data({"media_buys": [], "pagination": pagination}))
 
 
 def test_echoed_registrations_are_redacted_wherever_they_stand() -> None:
-    token, credentials = "t" * 20, "c" * 40
+    token, credentials = "t7h2m9q4x1z8w5v3k6y0", "c3p8r1s6d9f2g5j7" * 2
     config = {"url": "https://x", "token": token, "authentication": {"credentials": credentials}}
     text = json.dumps({"push_notification_config": config})
     value = clean({"result": {"push_notification_config": config}, "note": f"token {token}", "text": text})
@@ -343,6 +361,8 @@ def test_recovery_is_what_the_seller_says_or_the_code_implies() -> None:
     [
         (0, 1),
         (0.2, 1),
+        (5.2, 6),
+        (10**400, 3600),
         (5, 5),
         (86400, 3600),
         (float("inf"), None),
@@ -353,3 +373,53 @@ def test_recovery_is_what_the_seller_says_or_the_code_implies() -> None:
 )
 def test_waits_are_clamped(given_value: object, seconds: float | None) -> None:
     assert clamp_retry_after(given_value) == seconds
+
+
+SHORT, MASKED = "m", "********4711****"
+
+
+@pytest.mark.parametrize("echo", [SHORT, MASKED, "completed", "xxxxxxxxxxxxxxxxxxxxxxxx"])
+def test_an_echo_that_is_no_secret_is_hidden_in_its_place_alone(echo: str) -> None:
+    registration = {"url": "https://x", "token": echo, "authentication": {"credentials": echo}}
+    told = {
+        "status": "completed",
+        "media_buy_id": f"mb_{echo}",
+        echo: 1,
+        "push_notification_config": registration,
+    }
+    made = clean(told)
+    assert {**made, "push_notification_config": None} == {**told, "push_notification_config": None}
+    assert echo not in json.dumps(made["push_notification_config"]).replace("credentials", "")
+
+
+def test_an_echoed_secret_is_hidden_in_values_and_names_stay() -> None:
+    echo = "k7h2m9q4x1z8w5v3"
+    made = clean({"push_notification_config": {"token": echo}, echo: f"is {echo}"})
+    assert made == {"push_notification_config": {"token": REDACTED}, echo: f"is {REDACTED}"}
+
+
+@pytest.mark.parametrize(
+    "token", ["abc/def+ghi=jkl/mnopqrst", 'quo"ted-and\\more-of-it', "grün-und-länger-als-16"]
+)
+def test_a_secret_is_hidden_as_json_escapes_it_too(token: str) -> None:
+    for text in (json.dumps({"echo": token}), json.dumps({"echo": token}).replace("/", "\\/")):
+        assert clean({"text": text}, [token]) == {"text": json.dumps({"echo": REDACTED})}
+
+
+@pytest.mark.parametrize(
+    ("name", "tells"),
+    [
+        *((name, True) for name in ("get_task_status", "get_task", "tasks/get", "tasks_get")),
+        *((name, True) for name in ("task_state", "tell_me", "look_at_task", "taskStatus", "getJobInfo")),
+        *((name, True) for name in ("async_task_status", "jobs.get", "get_creative_task", "booking_status")),
+        *((name, False) for name in ("get_products", "create_media_buy", "list_tasks", "get_media_buys")),
+        *((name, False) for name in ("complete_task", "cancelTask", "tasks/cancel", "finish", "task", "x")),
+        *(
+            (name, False)
+            for name in ("set_task_status", "get_and_complete_task", "updateTaskState", "task/resume")
+        ),
+        *((name, False) for name in ("CancelTaskStatus", "put.status", "force_task_status", "GET_CANCELLED")),
+    ],
+)
+def test_a_status_tool_tells_by_its_name_that_it_only_tells(name: str, tells: bool) -> None:
+    assert is_status_tool(name) is tells

@@ -110,7 +110,7 @@ def test_a_name_that_points_elsewhere_the_next_time_is_checked_the_next_time() -
     policy = http.Policy(allow_private=True, timeout_s=5, resolver=rebinding)
     with serve(answering(response("{}"))) as server:
         assert fetch(f"http://rebind.test:{server.port}/", policy).status == 200
-        assert "private or reserved" in refused(f"http://rebind.test:{server.port}/", policy)
+        assert "is reserved" in refused(f"http://rebind.test:{server.port}/", policy)
     assert len(server.requests) == 1
 
 
@@ -227,12 +227,26 @@ def test_the_connection_goes_to_the_address_that_was_checked(lib: object) -> Non
     assert [exchange.http_status for exchange in ledger.exchanges] == [200, 200]
 
 
-@pytest.mark.parametrize("addresses", [["10.0.0.1"], ["8.8.8.8", "127.0.0.1"], ["::ffff:8.8.8.8"]])
-def test_one_forbidden_address_refuses_the_name(addresses: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("addresses", "allow", "why"),
+    [
+        (["10.0.0.1"], False, "is private, and this seller has no leave"),
+        (["8.8.8.8", "127.0.0.1"], False, "is private, and this seller has no leave"),
+        (["10.0.0.1"], True, "in none of the networks of FLIGHTDECK_PRIVATE_NETWORKS"),
+        (["::ffff:8.8.8.8"], False, "is reserved"),
+        (["169.254.169.254"], True, "is reserved"),
+        (["fd00:ec2::254"], True, "is reserved"),
+        ([], False, "does not resolve"),
+    ],
+)
+def test_one_forbidden_address_refuses_the_name_and_says_what_would_help(
+    addresses: list[str], allow: bool, why: str
+) -> None:
     async def resolver(host: str, port: int) -> list[str]:
         return addresses
 
-    assert "private or reserved" in refused("https://seller.example.com/", http.Policy(resolver=resolver))
+    policy = http.Policy(resolver=resolver, allow_private=allow)
+    assert why in refused("https://seller.example.com/", policy)
 
 
 def test_the_next_address_is_tried_when_one_refuses() -> None:

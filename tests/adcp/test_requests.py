@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from tasks_app.adcp import requests as r
 from tasks_app.adcp.capabilities import OUR_VERSIONS
-from tasks_app.adcp.envelopes import parse_time
+from tasks_app.adcp.values import parse_time
 
 KEY = "7b1f6a9e-6f6f-4d5c-8f0e-0a1b2c3d4e5f"
 START, END = datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC)
@@ -228,3 +228,9 @@ def test_a_wrong_purchase_never_leaves(changes: dict[str, Any]) -> None:
 def test_wrong_parts_are_refused(wrong: Any) -> None:
     with pytest.raises(ValidationError):
         wrong()
+
+
+@pytest.mark.parametrize("stated", ["0001-01-01T00:00:00Z", "1999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+def test_a_moment_that_nobody_means_does_not_leave(stated: str) -> None:
+    with pytest.raises(ValidationError, match="end_time"):
+        r.PackageUpdate.model_validate({"package_id": "p", "end_time": stated})

@@ -8,6 +8,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 
 from tasks_app import clock
+from tasks_app.approvals.models import Approval
 from tasks_app.operations.sweep import Swept, sweep_once
 from tasks_app.people.models import Advertiser
 from tasks_app.sellers.models import Seller
@@ -69,3 +70,8 @@ def read(task: str = "get_products", **arguments: Any) -> dict[str, Any]:
 def sweep() -> Swept:
     """One pass of the sweep, on this thread's connection: the test's database goes with the test."""
     return async_to_sync(sweep_once)()
+
+
+def shown(approval_id: str) -> str:
+    """The digest of what is asked."""
+    return Approval.objects.get(pk=approval_id).evidence_digest

@@ -14,13 +14,13 @@ from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_void
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
-from tests.api.asks import ROOM
+from tests.api.asks import ROOM, shown
 from tests.api.conftest import Open, client_of
 from tests.factories import approve_deal, make_deal, make_team, make_user
+from tests.operations.making import observed
 
 pytestmark = pytest.mark.django_db
 BOUGHT = "nrl-1"
@@ -60,7 +60,7 @@ def ask(api: APIClient, body: dict[str, Any], **headers: str) -> Any:
 def decided(opened: Open, told: dict[str, Any], verdict: str) -> Any:
     return opened("Approver").post(
         f"/api/v1/approvals/{told['approval_id']}/decide/",
-        {"verdict": verdict, "comment": "So."},
+        {"verdict": verdict, "comment": "So.", "evidence_digest": shown(told["approval_id"])},
         format="json",
     )
 
@@ -68,7 +68,7 @@ def decided(opened: Open, told: dict[str, Any], verdict: str) -> Any:
 def answered(operation: Operation, payload: dict[str, Any]) -> None:
     """The seller does it."""
     assert claim_one(operation_id=operation.pk) is not None
-    observe(
+    observed(
         operation_id=operation.pk,
         seen=Seen(kind="answer", status="completed", payload=payload),
         channel="reply",
@@ -93,7 +93,7 @@ def test_nothing_is_sent_before_the_decision(api: APIClient, deal: Deal) -> None
     assert (sent["revision"], sent["account"]) == (3, {"account_id": "acc-norrland-digital"})
     approval = Approval.objects.get(pk=told["approval_id"])
     assert (approval.kind, approval.amount) == ("deal_change", Decimal(90_000))
-    assert approval.evidence["change"]["packages"] == [{"package_id": "pkg-1", "budget": 90_000}]
+    assert approval.evidence["sent"]["packages"] == [{"package_id": "pkg-1", "budget": 90_000}]
 
 
 def test_approved_it_is_sent_and_becomes_what_was_approved(api: APIClient, opened: Open, deal: Deal) -> None:
@@ -187,6 +187,7 @@ def test_a_deal_that_is_over_is_not_changed(api: APIClient, deal: Deal) -> None:
         ({"name": None}, "arguments"),
         ({"packages": [{"package_id": "pkg-9", "budget": 1}]}, "arguments.packages.0"),
         ({"packages": [{"package_id": "pkg-1", "budget": 0}]}, "arguments.packages.0"),
+        ({"packages": [{"package_id": "pkg-1", "canceled": True}]}, "arguments.packages.0"),
         ({"packages": [{"package_id": "pkg-1", "budget": 0.001}]}, "arguments.packages.0"),
         ({"packages": [{"package_id": "pkg-1", "budget": 9e12}]}, "arguments.packages.0"),
         ({"end_time": "2020-01-01T00:00:00Z"}, "arguments.end_time"),

@@ -20,7 +20,7 @@ from tasks_app.jobs.worker import drain
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.sellers.models import Account
-from tests.api.asks import ROOM, faulty, known, purchase, read, sweep
+from tests.api.asks import ROOM, faulty, known, purchase, read, shown, sweep
 from tests.api.conftest import Open, client_of
 from tests.database import Database
 from tests.factories import make_team, make_user
@@ -129,7 +129,7 @@ def test_after_rejection_it_is_withdrawn_and_never_sent(seller: FaultySeller) ->
 
     client_of(make_user("Approver")).post(
         f"/api/v1/approvals/{answer.json()['approval_id']}/decide/",
-        {"verdict": "reject", "comment": "Not now."},
+        {"verdict": "reject", "comment": "Not now.", "evidence_digest": shown(answer.json()["approval_id"])},
         format="json",
     )
 
@@ -146,7 +146,9 @@ def test_when_the_account_is_closed_meanwhile_nothing_is_sent_and_nothing_hangs(
     Account.objects.update(status="closed")
 
     client_of(make_user("Approver")).post(
-        f"/api/v1/approvals/{answer.json()['approval_id']}/decide/", {"verdict": "approve"}, format="json"
+        f"/api/v1/approvals/{answer.json()['approval_id']}/decide/",
+        {"verdict": "approve", "evidence_digest": shown(answer.json()["approval_id"])},
+        format="json",
     )
 
     assert work(api, answer["Location"])["status"] == "canceled"

@@ -187,12 +187,18 @@ def asked(api: APIClient, buyer: User) -> tuple[Campaign, list[Approval]]:
     return campaign, [ask_deal(deal) for deal in deals]
 
 
+def shown(approvals: list[Approval]) -> list[dict[str, str]]:
+    return [{"id": str(one.pk), "evidence_digest": one.evidence_digest} for one in approvals]
+
+
 def test_one_word_on_all_decides_each_and_reports_each(api: APIClient, buyer: User, opened: Open) -> None:
     campaign, approvals = asked(api, buyer)
     other = ask_deal(make_deal(seller=make_seller("Elsewhere")))
 
     answer = opened("Approver").post(
-        f"{ROOM}{campaign.reference}/decide/", {"verdict": "approve", "comment": "Good."}, format="json"
+        f"{ROOM}{campaign.reference}/decide/",
+        {"verdict": "approve", "comment": "Good.", "approvals": shown(approvals)},
+        format="json",
     )
 
     told = answer.json()
@@ -205,12 +211,13 @@ def test_one_word_on_all_decides_each_and_reports_each(api: APIClient, buyer: Us
 
 
 def test_a_refused_one_is_reported_and_changes_nothing(api: APIClient, buyer: User) -> None:
-    campaign, _ = asked(api, buyer)
+    campaign, approvals = asked(api, buyer)
     own = make_user("Administrator")
     Deal.objects.filter(campaign_id=campaign.pk).update(requested_by=f"human:{own.pk}")
     Approval.objects.update(requested_by=f"human:{own.pk}")
 
-    told = client_of(own).post(f"{ROOM}{campaign.pk}/decide/", {"verdict": "approve"}, format="json").json()
+    said = {"verdict": "approve", "approvals": shown(approvals)}
+    told = client_of(own).post(f"{ROOM}{campaign.pk}/decide/", said, format="json").json()
 
     assert (told["decided"], {one["code"] for one in told["results"]}) == (0, {"own_request"})
     assert not Decision.objects.exists()
@@ -221,4 +228,40 @@ def test_who_may_not_decide_decides_on_none(api: APIClient, buyer: User) -> None
     campaign, _ = asked(api, buyer)
 
     assert api.post(f"{ROOM}{campaign.pk}/decide/", {"verdict": "approve"}, format="json").status_code == 403
+    assert not Decision.objects.exists()
+
+
+def test_one_word_on_all_says_what_was_read_of_each(api: APIClient, buyer: User, opened: Open) -> None:
+    campaign, (first, second) = asked(api, buyer)
+    approver, room = opened("Approver"), f"{ROOM}{campaign.pk}/decide/"
+
+    nothing = approver.post(room, {"verdict": "approve"}, format="json")
+    assert (nothing.status_code, nothing["Content-Type"]) == (400, "application/problem+json")
+    assert {one["id"] for one in nothing.json()["shown"]} == {str(first.pk), str(second.pk)}
+    assert not Decision.objects.exists()
+
+    said = {"verdict": "approve", "approvals": shown([first])}
+    told = {one["approval_id"]: one for one in approver.post(room, said, format="json").json()["results"]}
+    assert (told[str(first.pk)]["decided"], told[str(first.pk)]["shown"]) == (True, None)
+    unread = told[str(second.pk)]
+    assert (unread["decided"], unread["code"]) == (False, "digest")
+    assert unread["shown"]["evidence_digest"] == second.evidence_digest
+
+
+def test_parts_of_which_one_is_refused_are_a_conflict(api: APIClient, buyer: User, opened: Open) -> None:
+    campaign, (first, second) = asked(api, buyer)
+    said = {
+        "verdict": "approve",
+        "approvals": shown([first, second]),
+        "parts": [
+            {"approval": str(first.pk)},
+            {"approval": str(second.pk), "budgets": [{"line": 7, "budget": "1"}]},
+        ],
+    }
+
+    answer = opened("Approver").post(f"{ROOM}{campaign.pk}/decide/", said, format="json")
+
+    told = answer.json()
+    assert (answer.status_code, told["code"], told["title"]) == (409, "parts_refused", "There is no line 7.")
+    assert [one["code"] for one in told["results"]] == ["not_decided", "limits"]
     assert not Decision.objects.exists()

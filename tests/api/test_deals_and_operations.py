@@ -9,14 +9,16 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from orders.models import Deal
+from orders.presenters import mirror_facts
 from orders.questions import ask_deal
 from orders.services import deal_book
 from tasks_app.adcp.types import Seen
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tests.api.conftest import Open
 from tests.factories import approve_deal, make_deal, make_line, make_seller
+from tests.operations.making import observed
+from tests.orders.late import bought, say
 
 pytestmark = pytest.mark.django_db
 DEALS, OPERATIONS = "/api/v1/deals/", "/api/v1/operations/"
@@ -30,7 +32,7 @@ def booking() -> tuple[Deal, Operation]:
     approve_deal(deal)
     operation = deal_book(deal=deal)
     claim_one(operation_id=operation.pk)
-    observe(
+    observed(
         operation_id=operation.pk,
         seen=Seen(kind="answer", status="submitted", task_id="t-9", message="With our desk"),
         channel="reply",
@@ -136,3 +138,26 @@ def test_lists_ask_as_often_for_many_as_for_one(
         assert len(api.get(DEALS).json()["results"]) == 4
     with django_assert_max_num_queries(8):
         assert len(api.get(OPERATIONS).json()["results"]) == 4
+
+
+def test_what_a_seller_states_and_nobody_can_read_is_told_as_stated(
+    opened: Open, booking: tuple[Deal, Operation]
+) -> None:
+    deal, operation = booking
+    client = opened("Finance")
+    assert client.get(f"{DEALS}{deal.reference}/").json()["as_stated"] == {}
+    odd = {"creative_deadline": "a week before", "revision": "second", "confirmed_at": "2030-01-02T03:04:05Z"}
+    say(operation, "completed", {**bought(deal), **odd}, task_id="t-9")
+
+    stated = {"creative_deadline": "a week before", "revision": "second"}
+    told = client.get(f"{DEALS}{deal.reference}/").json()
+    assert (told["as_stated"], told["creative_deadline"], told["revision"]) == (stated, None, None)
+    (listed,) = client.get(DEALS).json()["results"]
+    assert listed["as_stated"] == stated
+    about = client.get(f"{OPERATIONS}{operation.reference}/").json()
+    assert about["creative_deadline_as_stated"] == "a week before"
+    pages = dict(mirror_facts(Deal.objects.get(pk=deal.pk)))
+    assert (pages["Revision"], pages["Creatives due"]) == (
+        "as stated: second",
+        "as stated: a week before",
+    )

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
+from orders.amounts import deal_amounts
 from orders.models import Deal
 from orders.questions import ask_deal
-from orders.services import deal_total
 from tasks_app import clock, ids
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.records import ApprovalNote, Delegation
 from tasks_app.people.models import User
 from tests.api.conftest import Open, client_of
-from tests.factories import make_deal, make_seller, make_team, make_user
+from tests.factories import make_deal, make_line, make_seller, make_team, make_user
 
 pytestmark = pytest.mark.django_db
 ROOM, DELEGATIONS = "/api/v1/approvals/", "/api/v1/delegations/"
@@ -43,7 +44,8 @@ def post(api: APIClient, path: str, **said: Any) -> Any:
 
 
 def act(api: APIClient, approval: Approval, act: str, **said: Any) -> Any:
-    return post(api, f"{ROOM}{approval.pk}/{act}/", **said)
+    digest = {"evidence_digest": approval.evidence_digest} if act == "decide" else {}
+    return post(api, f"{ROOM}{approval.pk}/{act}/", **digest, **said)
 
 
 def test_approving_other_amounts_answers_what_was_approved(api: APIClient, approval: Approval) -> None:
@@ -53,7 +55,27 @@ def test_approving_other_amounts_answers_what_was_approved(api: APIClient, appro
     assert (told["status"], told["replaces"], told["amount"]) == ("approved", str(approval.pk), "9000.0000")
     assert {change["path"] for change in told["changes"]} >= {"gross"}
     assert told["decisions"][0]["evidence_digest"] == told["evidence_digest"]
-    assert deal_total(Deal.objects.get()) == 9000
+    assert deal_amounts(Deal.objects.get()).approved == 9000
+
+
+@pytest.mark.parametrize("written", ["900.125", 900.125])
+def test_an_amount_is_read_in_the_approvals_currency(api: APIClient, written: Any) -> None:
+    asked = ask_deal(make_deal(make_line(budget=Decimal(950), minimum=Decimal(100)), currency="BHD"))
+    answer = act(api, asked, "decide", verdict="approve", budgets=[{"line": 1, "budget": written}])
+    assert answer.status_code == 200, answer.json()
+    assert answer.json()["amount"] == "900.1250"
+
+
+def test_a_number_of_json_says_one_thing_and_a_text_may_say_two(api: APIClient) -> None:
+    asked = ask_deal(make_deal(make_line(budget=Decimal(950), minimum=Decimal(100))))
+    text = act(api, asked, "decide", verdict="approve", budgets=[{"line": 1, "budget": "900.125"}])
+    assert text.status_code == 400
+    assert "can be read as 900.12 or as 900125" in text.json()["errors"]["budgets"][0]
+    number = act(api, asked, "decide", verdict="approve", budgets=[{"line": 1, "budget": 900.125}])
+    assert number.status_code == 400
+    assert not Decision.objects.exists()
+    exact = act(api, asked, "decide", verdict="approve", budgets=[{"line": 1, "budget": 900.5}])
+    assert (exact.status_code, exact.json()["amount"]) == (200, "900.5000")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +86,9 @@ def test_approving_other_amounts_answers_what_was_approved(api: APIClient, appro
         [{"line": 0, "budget": "10000"}],
         [{"line": 1, "budget": "-5"}],
         [{"line": 1, "budget": "NaN"}],
+        [{"line": 1, "budget": True}],
+        [{"line": 1, "budget": None}],
+        [{"line": 1, "budget": 10**30}],
         [{"line": 1}],
         [{"line": 1, "budget": "9000"}, {"line": 1, "budget": "8000"}],
         [{"line": 1, "budget": "9000", "product": "x"}],
@@ -181,5 +206,77 @@ def test_one_approval_takes_few_queries(
 ) -> None:
     for number in range(5):
         act(api, approval, "comment", body=f"No. {number}")
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):  # one of them for how its account stands now
         assert len(api.get(f"{ROOM}{approval.pk}/").json()["notes"]) == 5
+
+
+STALE = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "code"),
+    [
+        ({}, 400, "digest"),
+        ({"evidence_digest": ""}, 400, "digest"),
+        ({"evidence_digest": None}, 400, "digest"),
+        ({"evidence_digest": STALE}, 409, "changed"),
+    ],
+)
+def test_a_decision_on_something_else_is_refused_with_what_is_asked(
+    api: APIClient, approval: Approval, said: dict[str, Any], status: int, code: str
+) -> None:
+    answer = post(api, f"{ROOM}{approval.pk}/decide/", verdict="approve", **said)
+
+    told = answer.json()
+    assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
+    assert (told["status"], told["code"]) == (status, code)
+    (now,) = told["shown"]
+    assert (now["id"], now["evidence"]) == (str(approval.pk), approval.evidence)
+    assert not Decision.objects.exists()
+    again = post(api, f"{ROOM}{now['id']}/decide/", verdict="approve", evidence_digest=now["evidence_digest"])
+    assert again.status_code == 200
+
+
+def test_what_changed_is_told_as_it_is_asked_anew(api: APIClient, approval: Approval) -> None:
+    Deal.objects.get().lines.update(rate=Decimal("12.5"))
+
+    told = act(api, approval, "decide", verdict="approve").json()
+
+    (now,) = told["shown"]
+    anew = Approval.objects.get(status="open")
+    assert (told["code"], now["id"], now["reference"]) == ("changed", str(anew.pk), anew.reference)
+    assert now["evidence"]["lines"][0]["rate"] == "12.500000"
+    assert act(api, anew, "decide", verdict="approve").status_code == 200
+
+
+@pytest.mark.parametrize("wrong", [{}, {"evidence_digest": ""}])
+def test_several_without_what_was_read_of_each_are_refused_with_what_is_asked(
+    api: APIClient, approval: Approval, wrong: dict[str, str]
+) -> None:
+    other = ask_deal(make_deal(seller=make_seller("Quill Audio")))
+    hidden = ask_deal(make_deal(seller=make_seller("Elsewhere Ads")))
+    Approval.objects.filter(pk=hidden.pk).update(team=make_team("Elsewhere"))
+    wanted = [
+        {"id": str(approval.pk), "evidence_digest": approval.evidence_digest},
+        *({"id": str(one.pk), **wrong} for one in (other, hidden)),
+    ]
+
+    answer = post(api, f"{ROOM}decide/", verdict="approve", approvals=wanted)
+
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (400, "digest")
+    assert {one["id"] for one in told["shown"]} == {str(approval.pk), str(other.pk)}
+    assert not Decision.objects.exists()
+
+
+def test_of_several_a_stale_one_is_reported_with_what_is_asked(api: APIClient, approval: Approval) -> None:
+    other = ask_deal(make_deal(seller=make_seller("Quill Audio")))
+    wanted = [
+        {"id": str(approval.pk), "evidence_digest": STALE},
+        {"id": str(other.pk), "evidence_digest": other.evidence_digest},
+    ]
+
+    stale, fine = post(api, f"{ROOM}decide/", verdict="approve", approvals=wanted).json()["results"]
+
+    assert (stale["code"], stale["shown"]["evidence_digest"]) == ("changed", approval.evidence_digest)
+    assert (fine["code"], fine["shown"], fine["status"]) == ("", None, "approved")

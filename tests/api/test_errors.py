@@ -58,7 +58,7 @@ class TestEveryRoom:
 
     def test_takes_a_session_too(self, room: str) -> None:
         api = APIClient()
-        api.force_login(make_user("Auditor"), backend="django.contrib.auth.backends.ModelBackend")
+        api.force_login(make_user("Auditor"), backend="tasks_app.people.holders.RoleBackend")
 
         assert api.get(f"/api/v1/{room}/").status_code == 200
 
@@ -85,7 +85,7 @@ class TestEveryRoom:
 @pytest.mark.django_db
 def test_a_session_without_csrf_token_writes_nothing() -> None:
     api = APIClient(enforce_csrf_checks=True)
-    api.force_login(make_user("Integration"), backend="django.contrib.auth.backends.ModelBackend")
+    api.force_login(make_user("Integration"), backend="tasks_app.people.holders.RoleBackend")
 
     answer: Any = api.post("/api/v1/operations/", {"task": "x", "seller": "y"}, format="json")
 

@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.test import Client
+from django.urls import reverse
 from knox.models import AuthToken
 
 from config.processes import ProcessGroup
@@ -23,6 +24,7 @@ from tasks_app.jobs import events, planning
 from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.models import Job, WorkflowEvent
 from tasks_app.people.models import User
+from tasks_app.people.security_models import LoginSession
 from tests.database import Database
 from tests.factories import make_deal, make_team, make_user
 from tests.support import wait_until
@@ -96,8 +98,7 @@ def site(committed_db: Database, processes: ProcessGroup) -> Site:
         "FLIGHTDECK_STREAM_HEARTBEAT_S": "0.3",
         "FLIGHTDECK_STREAMS_PER_USER": str(PER_USER),
     }
-    command = [sys.executable, "-m", "uvicorn", "config.asgi:application", "--port", str(port)]
-    command += ["--timeout-graceful-shutdown", "3"]
+    command = [sys.executable, "-m", "config.web", "--port", str(port)]
     pid = processes.start("web", command, env={**os.environ, **fast})
     made = Site(port, pid)
     wait_until(made.is_up, 30, "the site answers")
@@ -176,7 +177,7 @@ def test_a_long_history_comes_whole_and_in_order(site: Site) -> None:
 def test_sessions_watch_too_and_strangers_do_not(site: Site) -> None:
     job = started()
     browser = Client()
-    browser.force_login(make_user("Auditor"), backend="django.contrib.auth.backends.ModelBackend")
+    browser.force_login(make_user("Auditor"), backend="tasks_app.people.holders.RoleBackend")
     cookie = f"{settings.SESSION_COOKIE_NAME}={browser.cookies[settings.SESSION_COOKIE_NAME].value}"
     stream = Stream(path(site, job), Cookie=cookie)
     wait_until(lambda: stream.ids == known(job))
@@ -188,6 +189,41 @@ def test_sessions_watch_too_and_strangers_do_not(site: Site) -> None:
     for status, headers in refused.items():
         answer = Stream(path(site, job), **headers)
         assert (answer.status, answer.headers["Content-Type"]) == (status, "application/problem+json")
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["deactivated", "token revoked", "signed out", "page: deactivated", "left the team", "page: no role"],
+)
+def test_a_login_that_ends_closes_its_streams(site: Site, way: str) -> None:
+    """How soon, tests/api/test_streams_end.py tells by a clock of its own."""
+    job, user = started(), make_user("Auditor")
+    User.objects.filter(pk=user.pk).update(is_staff=True)
+    headers, address = token(user), path(site, job)
+    if way == "signed out" or way.startswith("page"):
+        browser = Client()
+        browser.force_login(user, backend="tasks_app.people.holders.RoleBackend")
+        name = settings.SESSION_COOKIE_NAME
+        headers = {"Cookie": f"{name}={browser.cookies[name].value}"}
+    if way.startswith("page"):
+        address = site.url + reverse("admin:deal_changes", args=[job.inputs["deal_id"]])
+    stream, other = Stream(address, **headers), Stream(path(site, job), **token(make_user("Auditor")))
+    wait_until(lambda: other.ids == known(job))
+    assert (stream.status, stream.ended) == (200, False)
+    if way.endswith("deactivated"):
+        User.objects.filter(pk=user.pk).update(is_active=False)
+    elif way == "left the team":
+        user.teams.clear()
+    elif way == "page: no role":
+        user.groups.clear()
+    elif way == "signed out":
+        LoginSession.objects.filter(user=user).delete()
+    else:
+        AuthToken.objects.filter(user=user).delete()
+    wait_until(lambda: stream.ended, 120, message="the stream ends with the login")
+    tell(job, "later")
+    wait_until(lambda: other.ids == known(job), 60, message="others watch on")
+    assert known(job)[-1] not in stream.ids
 
 
 def test_watchers_hold_neither_threads_nor_connections_and_are_not_endless(
@@ -215,7 +251,8 @@ def test_watchers_hold_neither_threads_nor_connections_and_are_not_endless(
     tell(job, "to all")
     wait_until(lambda: all(one.ids == known(job) for one in many), 20, "all were told")
     assert web.num_threads() - threads <= 2
-    assert connections() <= 3
+    # The pool keeps what it grew to while they came, as many as happened to ask in one moment.
+    assert connections() < PER_USER / 2, "none of theirs"
     refused = Stream(path(site, job), **headers)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "30")
     wait_until(lambda: refused.ended)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from orders.adopt import media_buy_adopt
 from orders.models import Deal
+from orders.po_numbers import orders_under
+from orders.questions import LATE
+from orders.services import deal_book
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tests.api.asks import ROOM, known, purchase
 from tests.api.conftest import client_of
 from tests.factories import make_account, make_advertiser, make_user
+from tests.orders import late
+from tests.owning import as_the_owner
 
 pytestmark = pytest.mark.django_db
 
@@ -70,6 +82,22 @@ def test_another_order_under_the_number_warns_and_asks_before_the_deal_is_put_to
     assert Approval.objects.get(kind="deal", subject_id=second.pk).status == "open"
 
 
+@pytest.mark.parametrize(
+    "again",
+    ["PO-47 11 ", " PO-47  11", "po-47 11", "PO-\u200b47 11", "ＰＯ-47 11", "PO-47\u00a011"],
+    ids=ascii,
+)
+def test_a_number_that_looks_the_same_is_the_same(api: APIClient, again: str) -> None:
+    """People read it: what they cannot tell apart is asked about. It is kept as it was written."""
+    ask(api, purchase(po_number="PO-47 11"))
+    told = ask(api, purchase(po_number=again))
+    assert told.status_code == 202, told.content
+    assert questions() == [("deal", "open"), ("po_number", "open")]
+    assert Operation.objects.latest("id").request["po_number"] == again
+    assert ask(api, purchase(po_number="PO-47 12")).status_code == 202
+    assert Approval.objects.filter(kind="po_number").count() == 1
+
+
 def test_refused_nothing_is_bought_and_the_number_is_free_where_nothing_stands(api: APIClient) -> None:
     ask(api, purchase(po_number="PO-1"))
     other = purchase(po_number="PO-1")
@@ -110,3 +138,129 @@ def test_a_number_asked_about_again_after_the_deal_has_changed(api: APIClient) -
     with pytest.raises(Exception, match="changed"):
         decide(asked, "approve")
     assert Approval.objects.filter(kind="po_number", status="open").count() == 1
+
+
+def placed(api: APIClient, body: dict[str, Any]) -> tuple[Deal, Operation]:
+    """What was asked for, approved, and with the seller."""
+    assert ask(api, body).status_code == 202
+    asked = Deal.objects.latest("id")
+    decide(Approval.objects.get(kind="deal", subject_id=asked.pk), "approve")
+    operation = deal_book(deal=late.fresh(asked))
+    claim_one(operation_id=operation.pk)
+    late.say(operation, "submitted", channel="reply")
+    return late.fresh(asked), operation
+
+
+def test_a_number_of_a_purchase_that_is_overdue_is_asked_about(api: APIClient) -> None:
+    """Nobody knows what became of it: it may stand at the seller."""
+    body = purchase(po_number="PO-4711")
+    deal, operation = placed(api, body)
+    late.overdue(operation)
+
+    other = purchase(po_number="PO-4711")
+    other["arguments"]["packages"][0]["budget"] = 700
+    other["arguments"]["total_budget"]["amount"] = 700
+    assert ask(api, other).status_code == 202
+
+    asked = Approval.objects.get(kind="po_number", status="open")
+    assert [one["deal"] for one in asked.evidence["used_by"]] == [deal.reference]
+    assert not Approval.objects.filter(kind="deal", status="open").exists()
+    assert ask(api, body).json()["operation_id"] == str(operation.pk), "the same order is the first one"
+
+
+def cancelled_later(deal: Deal, operation: Operation) -> None:
+    late.say(operation, "completed", late.bought(deal))
+    transition(late.fresh(deal), "cancelled", actor="system", reason="The seller cancelled it.")
+
+
+def given_up(deal: Deal, operation: Operation) -> None:
+    late.give_up(operation)
+
+
+def refused(deal: Deal, operation: Operation) -> None:
+    late.say(operation, "rejected")
+
+
+@pytest.mark.parametrize("ending", [cancelled_later, given_up, refused])
+def test_an_order_that_is_dead_is_not_answered_but_made_anew(api: APIClient, ending: Any) -> None:
+    body = purchase(po_number="PO-4711")
+    deal, operation = placed(api, body)
+    ending(deal, operation)
+    assert late.fresh(deal).status in ("cancelled", "failed")
+
+    again = ask(api, body)
+
+    assert again.status_code == 202, again.content
+    assert again.json()["operation_id"] != str(operation.pk)
+    assert Deal.objects.latest("id").status == "quoted"
+    assert Approval.objects.filter(kind="po_number").count() == 0, "nothing else stands under the number"
+
+
+def test_a_given_up_order_that_a_later_deal_keeps_stands(api: APIClient) -> None:
+    body = purchase(po_number="PO-4711")
+    deal, operation = placed(api, body)
+    late.give_up(operation)
+    late.say(operation, "completed", late.bought(deal))
+    late.decide(LATE, "approve")
+    assert Deal.objects.get(follows=deal).status == "booked"
+
+    assert ask(api, body).json()["operation_id"] == str(operation.pk)
+
+    transition(Deal.objects.get(follows=deal), "cancelled", actor="system", reason="The seller cancelled it.")
+    assert ask(api, body).json()["operation_id"] != str(operation.pk)
+
+
+@pytest.mark.parametrize("ending", [given_up, refused])
+def test_a_dead_order_whose_media_buy_was_found_and_adopted_is_not_bought_again(
+    api: APIClient, ending: Any
+) -> None:
+    body = purchase(po_number="PO-4711")
+    deal, operation = placed(api, body)
+    ending(deal, operation)
+    assert deal.account is not None
+    kept = media_buy_adopt(
+        account=deal.account,
+        told=late.bought(deal, status="active"),
+        user=make_user("Ad Ops"),
+        reason="Reconcile found it.",
+        in_place_of=late.fresh(deal),
+    )
+    assert (kept.follows, late.fresh(deal).status in ("cancelled", "failed")) == (deal, True)
+
+    told = ask(api, body)
+
+    assert told.status_code == 202, told.content
+    if ending is given_up:
+        assert told.json()["operation_id"] == str(operation.pk)
+    else:  # the answer cannot be a purchase that its seller refused
+        asked = Approval.objects.get(kind="po_number", status="open")
+        assert [one["deal"] for one in asked.evidence["used_by"]] == [deal.reference]
+
+
+def test_what_an_account_has_bought_besides_is_not_read(api: APIClient) -> None:
+    """Its other purchases are neither fetched nor looked through, however many they are."""
+    ask(api, purchase(po_number="PO-47 11"))
+    first = Operation.objects.get()
+    assert first.account is not None
+    for number in range(3):
+        ask(api, purchase(po_number=f"PO-{number}"))
+    with CaptureQueriesContext(connection) as queries:
+        assert orders_under(account=first.account, po_number="po-47 11 ") == [first]
+    told = [query["sql"] for query in queries if "tasks_app_operation" in query["sql"]]
+    assert all("po_alike" in sql or "subject_id" in sql for sql in told), told
+    with connection.cursor() as cursor:
+        cursor.execute("set local enable_seqscan = off")
+        wanted = Operation.objects.filter(account=first.account, po_alike=first.po_alike)
+        plan = wanted.order_by().explain()  # in no order: of so few rows the planner would read all by it
+    assert "operation_po_alike" in plan
+
+
+def test_what_was_bought_before_numbers_were_kept_so_is_found(api: APIClient) -> None:
+    ask(api, purchase(po_number="PO-47 11"))
+    ask(api, purchase())
+    kept = Operation.objects.order_by("id").values_list("po_alike", flat=True)
+    before = list(kept)
+    Operation.objects.update(po_alike="")
+    with as_the_owner():
+        import_module("tasks_app.migrations.0066_po_numbers_alike").fill(apps, None)
+    assert (list(kept), before[1] == before[0]) == (before, False)

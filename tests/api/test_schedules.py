@@ -56,6 +56,7 @@ def test_made_listed_paused_resumed_and_run_now(opened: Open) -> None:
     [
         ({"cron": "0 9 * *"}, "cron"),
         ({"start_at": "2001-01-01T00:00:00Z", "cron": ""}, "start_at"),
+        ({"start_at": "9999-12-31T23:30:00-12:00", "cron": ""}, "start_at"),
         ({"zone": "Nowhere"}, "zone"),
         ({"recipe": "book_deal"}, "recipe"),
         ({"inputs": {}}, "inputs"),

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from django.contrib.staticfiles import finders
 from django.core.management import call_command
-from rest_framework.test import APIClient
+from rest_framework.test import APIClient, APIRequestFactory
 
+from config.api_schema import SchemaView
 from tasks_app.sellers.models import Seller
 from tests.factories import make_deal, make_user
 
 pytestmark = pytest.mark.django_db
+_AT_ONCE = 6
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         "post /api/v1/operations/",
         *(
             f"post /api/v1/operations/{{id}}/{act}/"
-            for act in ("poll", "resend", "stop", "settle", "answer", "write")
+            for act in ("poll", "resend", "stop", "settle", "answer", "write", "correct")
         ),
         "post /api/v1/kill-switch/",
         "post /api/v1/conflicts/{id}/ask/",
@@ -74,6 +79,29 @@ def test_it_is_served() -> None:
     answer = APIClient().get("/api/schema/")
     assert answer.status_code == 200
     assert yaml.safe_load(answer.content)["info"]["title"] == "Flightdeck API"
+
+
+def test_it_is_built_once_however_many_ask_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it stands, who asks meanwhile waits for the one that builds it."""
+    building, all_are = [], threading.Event()
+    build = SchemaView.generator_class.get_schema
+
+    def counted(*given: Any, **named: Any) -> Any:
+        building.append(1)
+        if len(building) == _AT_ONCE:
+            all_are.set()
+        all_are.wait(1)  # were each to build its own, they would meet here
+        return build(*given, **named)
+
+    monkeypatch.setattr(SchemaView, "_built", {})
+    monkeypatch.setattr(SchemaView.generator_class, "get_schema", counted)
+    view, asks = SchemaView.as_view(), APIRequestFactory()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        told = list(pool.map(lambda _: view(asks.get("/api/schema/")).content, range(2 * _AT_ONCE)))
+    assert len(building) == 1
+    assert len(set(told)) == 1
+    again = asks.get("/api/schema/", headers={"If-None-Match": view(asks.get("/api/schema/"))["ETag"]})
+    assert (view(again).status_code, len(building)) == (304, 1)
 
 
 def test_the_docs_load_only_from_here_and_without_inline_scripts() -> None:

@@ -13,6 +13,7 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tests.adcp.raw_server import serve
+from tests.api.asks import shown
 from tests.api.conftest import Open
 from tests.operations.making import TASK, answer, fresh, see, stand
 from tests.operations.pausing import SECRET_CONTEXT, answering, done, paused, paused_purchase
@@ -26,6 +27,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "stop": {"reason": "So."},
     "settle": {"end": "failed", "reason": "So.", "evidence": "Letter of 19 November"},
     "answer": {"generation": 1, "text": "Sweden."},
+    "correct": {"arguments": {"packages": []}, "reason": "So."},
 }
 
 
@@ -125,9 +127,8 @@ def test_a_conflict_is_decided_at_its_approval_and_the_seller_can_be_asked(
     assert (asked.status_code, asked.json()["asked_at"] is not None) == (200, True)
     assert opened("Buyer").post(f"{CONFLICTS}{conflict.pk}/ask/", {"reason": "x"}).status_code == 403
     approval = asked.json()["approval_id"]
-    decided = opened("Approver").post(
-        f"/api/v1/approvals/{approval}/decide/", {"verdict": "approve", "comment": "Keep."}, format="json"
-    )
+    said = {"verdict": "approve", "comment": "Keep.", "evidence_digest": shown(approval)}
+    decided = opened("Approver").post(f"/api/v1/approvals/{approval}/decide/", said, format="json")
     assert decided.status_code == 200
     assert opened("Finance").get(f"{CONFLICTS}{conflict.pk}/").json()["resolution"] == "kept"
 

@@ -10,8 +10,25 @@ from tasks_app import ids
 from tasks_app.approvals import kinds
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import Question, approval_open
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import approval_open
 from tests.factories import make_team
+
+
+def as_asked(approval: Approval) -> Question:
+    """The same again, whatever it shows."""
+    return Question(
+        kind=approval.kind,
+        team=approval.team,
+        title=approval.title,
+        subject_type=approval.subject_type,
+        subject_id=approval.subject_id,
+        subject_version=approval.subject_version,
+        evidence=approval.evidence,
+        policy=approval.policy,
+        amount=approval.amount,
+        currency=approval.currency,
+    )
 
 
 class Desk:
@@ -29,7 +46,9 @@ class Desk:
                 label="Test",
                 apply=self._apply,
                 version=lambda approval: self.version,
+                asks=as_asked,
                 reopen=lambda approval: self.ask(),
+                spends=True,
                 effects={},
             )
         )

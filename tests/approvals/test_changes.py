@@ -41,6 +41,28 @@ def told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str, 
         ({"gross": "10.00"}, {"gross": "10.00"}, []),
         ({"gross": "10.0"}, {"gross": "10.00"}, []),
         ({"gross": 10}, {"gross": "10.00"}, []),
+        (
+            {"differences": [{"field": "rate", "confirmed": "1"}]},
+            {"differences": [{"field": "rate", "confirmed": "1.0"}]},
+            [],
+        ),
+        (
+            {"sent": {"account": {"account_id": "01000"}}},
+            {"sent": {"account": {"account_id": "1e3"}}},
+            [("sent.account.account_id", "changed", "01000", "1e3")],
+        ),
+        ({"product_id": "7"}, {"product_id": "7.0"}, [("product_id", "changed", "7", "7.0")]),
+        ({"po_number": 7}, {"po_number": "7"}, [("po_number", "changed", 7, "7")]),
+        (
+            {"differences": [{"field": "product", "confirmed": "01"}]},
+            {"differences": [{"field": "product", "confirmed": "1"}]},
+            [("differences.product.confirmed", "changed", "01", "1")],
+        ),
+        (
+            {"name": "2027-01-01T00:00:00-05:00"},
+            {"name": "2027-01-01T05:00:00+00:00"},
+            [("name", "changed", "2027-01-01T00:00:00-05:00", "2027-01-01T05:00:00+00:00")],
+        ),
         ({"gross": "10.00"}, {"gross": "12.00"}, [("gross", "changed", "10.00", "12.00")]),
         ({"end": "2027-01-01T00:00:00-05:00"}, {"end": "2027-01-01T05:00:00+00:00"}, []),
         (

@@ -7,7 +7,10 @@ from datetime import timedelta
 import pytest
 from django.conf import settings
 from django.db import DatabaseError, transaction
+from django.test import Client
+from django.urls import reverse
 
+from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.approvals.claims import approval_claim, approval_reassign, approval_release, claimant_of
 from tasks_app.approvals.models import Approval, Decision
@@ -19,8 +22,9 @@ from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tests.approvals.conftest import Desk
 from tests.database import Database
-from tests.factories import make_team, make_user
+from tests.factories import make_deal, make_team, make_user
 from tests.lifecycle.threads import at_once
+from tests.owning import as_the_product
 
 db = pytest.mark.django_db
 
@@ -160,7 +164,8 @@ def test_the_thread_is_never_rewritten(desk: Desk) -> None:
         lambda: ApprovalNote.objects.update(body="Something else"),
         lambda: ApprovalNote.objects.all().delete(),
     ):
-        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        denied = pytest.raises(DatabaseError, match="permission denied")
+        with as_the_product(), denied, transaction.atomic():
             act()
     assert ApprovalNote.objects.get().kind == "claim"
 
@@ -173,3 +178,19 @@ def test_of_two_who_claim_at_once_one_has_it(committed_db: Database, desk: Desk)
     assert {r.code for r in results if isinstance(r, DecisionRefusedError)} == {"claimed"}
     assert ApprovalNote.objects.count() == 1
     assert not Decision.objects.exists()
+
+
+@pytest.mark.django_db
+def test_somebody_of_another_team_is_named_to_nobody() -> None:
+    """By their id, on the page: neither as whom it is given to, nor as whom one stands in for."""
+    approval = ask_deal(make_deal())
+    stranger = make_user("Approver", team=make_team("Elsewhere"), first_name="Secret", last_name="Person")
+    browser = Client()
+    browser.force_login(make_user("Approver", is_staff=True), backend="tasks_app.people.holders.RoleBackend")
+    page = reverse("admin:tasks_app_approval_change", args=[approval.pk])
+    decision = {"decision": "approve", "digest": approval.evidence_digest, "for": str(stranger.pk)}
+    for said in ({"act": "reassign", "to": str(stranger.pk), "comment": ""}, decision):
+        answer = browser.post(page, said, follow=True)
+        assert "Secret" not in answer.content.decode()
+    approval.refresh_from_db()
+    assert (approval.claimed_by, approval.status) == ("", "open")

@@ -259,6 +259,8 @@ def test_one_expiry_that_fails_stops_no_other(desk: Desk) -> None:
     with clock.injected(lambda: good.due_at):
         assert approvals_expire_due() == 1
         assert {a.pk: a.status for a in Approval.objects.all()} == {bad.pk: "open", good.pk: "expired"}
+        assert approvals_expire_due() == 0, "it was put back for a while"
+    with clock.injected(lambda: good.due_at + timedelta(hours=1)):
         assert approvals_expire_due() == 1
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.urls import reverse
 
 from tasks_app import clock
+from tasks_app.approvals import delegation
 from tasks_app.approvals.delegation import (
     DelegationRefusedError,
     delegation_create,
@@ -57,7 +58,8 @@ def test_a_decision_in_somebodys_place_names_both(desk: Desk) -> None:
     decision = Decision.objects.get()
     assert (decision.actor_name, decision.on_behalf_of_name) == ("stands", "away")
     entry = trail(approval)[-1]
-    assert (entry.actor, entry.metadata) == (actor_key(stands), {"on_behalf_of": actor_key(away)})
+    assert (entry.actor, entry.metadata["on_behalf_of"]) == (actor_key(stands), actor_key(away))
+    assert entry.metadata["decision"] == str(decision.pk)
 
 
 @db
@@ -72,6 +74,32 @@ def test_a_quorum_of_two_is_never_one_human_under_two_names(desk: Desk) -> None:
         assert error.value.code == "already_decided"
         assert approval.pk not in approvals_waiting_for(user).values_list("pk", flat=True)
     assert approve(approval, other).status == "approved"
+
+
+@db
+def test_who_stands_in_decides_on_what_they_were_shown(desk: Desk) -> None:
+    away, stands = make_user("Approver"), make_user("Approver")
+    stands_in(stands, away)
+    approval = desk.ask()
+    said = {"approval_id": approval.pk, "user": stands, "verdict": "approve", "on_behalf_of": away}
+    with pytest.raises(DecisionRefusedError) as error:
+        approval_decide(**said, expected_digest="0" * 64)
+    assert error.value.code == "changed"
+    assert not Decision.objects.exists()
+    assert approval_decide(**said, expected_digest=approval.evidence_digest).status == "approved"
+
+
+@db
+def test_nobody_decides_for_who_has_decided(desk: Desk) -> None:
+    away, stands, other = (make_user("Approver") for _ in range(3))
+    stands_in(stands, away)
+    approval = desk.ask(quorum=3)
+    approve(approval, away)
+    with pytest.raises(DecisionRefusedError, match="has had their decision") as error:
+        approve(approval, stands, away)
+    assert error.value.code == "already_decided"
+    assert approve(approval, other).status == "open"
+    assert approve(approval, stands).status == "approved", "in their own name they are the third"
 
 
 @db
@@ -179,6 +207,9 @@ def test_its_dates_make_a_time_to_come() -> None:
     refused("ends before it begins", **people, starts_at=now + DAY, ends_at=now + DAY)
     refused("is over", **people, starts_at=now - 2 * DAY, ends_at=now - DAY)
     refused("At most", **people, starts_at=now, ends_at=now + 400 * DAY)
+    last = datetime.max.replace(tzinfo=UTC)
+    refused("within a year", **people, starts_at=last - DAY, ends_at=last)
+    refused("within a year", **people, starts_at=now + 367 * DAY, ends_at=now + 368 * DAY)
     stands_in(stands, away, starts_at=now, ends_at=now + 2 * DAY)
     refused("in that time already", **people, starts_at=now + DAY, ends_at=now + 3 * DAY)
     assert stands_in(stands, away, starts_at=now + 2 * DAY, ends_at=now + 3 * DAY)
@@ -214,15 +245,17 @@ def test_two_made_at_once_for_one_pair_are_one(committed_db: Database) -> None:
 
 
 @db
-def test_a_person_makes_and_ends_one_on_the_page(client: Any) -> None:
+def test_a_person_makes_and_ends_one_on_the_page(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation, "FARTHEST", timedelta(days=36500))  # so that its days are always to come
     away, stands = make_user("Approver", name="away"), make_user("Approver", name="stands")
     User.objects.update(is_staff=True)
     User.objects.filter(pk=away.pk).update(time_zone="Europe/Stockholm")
-    client.force_login(User.objects.get(pk=away.pk), backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(User.objects.get(pk=away.pk), backend="tasks_app.people.holders.RoleBackend")
     page = reverse("admin:tasks_app_delegation_changelist")
     form = {"delegate": str(stands.pk), "from": "2099-03-02", "until": "2099-03-06", "reason": "Leave"}
 
     assert client.post(page, {**form, "until": "soon"}).status_code == 409
+    assert client.post(page, {**form, "from": "9999-12-30", "until": "9999-12-31"}).status_code == 409
     assert not Delegation.objects.exists()
     assert client.post(page, form).status_code == 302
 

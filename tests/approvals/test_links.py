@@ -28,7 +28,7 @@ from tests.lifecycle.threads import at_once
 from tests.notifications.post_office import PostOffice, mailing
 
 db = pytest.mark.django_db
-BACKEND = "django.contrib.auth.backends.ModelBackend"
+BACKEND = "tasks_app.people.holders.RoleBackend"
 QUEUE = "/admin/tasks_app/approval/"
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from orders.questions import ask_deal
 from tasks_app.approvals.claims import approval_claim
 from tasks_app.approvals.notes import LONGEST, approval_comment, thread_of
 from tasks_app.approvals.records import ApprovalNote
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
-from tasks_app.notifications.selectors import notifications_of
-from tasks_app.people.models import User
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.selectors import mail_recipients, notifications_of, unread_count
+from tasks_app.people.models import Membership, User
 from tests.approvals.conftest import Desk
-from tests.factories import make_team, make_user
+from tests.factories import make_advertiser, make_deal, make_team, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +47,44 @@ def test_who_left_the_team_is_told_no_more(desk: Desk) -> None:
     asker.teams.set([make_team("Elsewhere")])
     approval_comment(approval_id=approval.pk, user=make_user("Approver"), body="Hm.")
     assert told(asker) == []
+
+
+def test_who_left_the_team_reads_no_more_of_what_was_said(desk: Desk) -> None:
+    asker = make_user("Buyer")
+    approval = desk.ask(requested_by=asker)
+    approval_comment(approval_id=approval.pk, user=make_user("Approver"), body="They pay less.")
+    assert [body for _, body in told(asker)] == ["They pay less."]
+    assert unread_count(asker) == 1
+
+    asker.teams.set([make_team("Elsewhere")])
+    asker = User.objects.get(pk=asker.pk)
+    assert told(asker) == []
+    assert unread_count(asker) == 0
+
+
+def test_nor_who_has_another_advertiser_of_it_now() -> None:
+    deal, other = make_deal(), make_advertiser("Other")
+    mine, approval, approver = deal.advertiser, ask_deal(deal), make_user("Approver")
+    approval_comment(approval_id=approval.pk, user=approver, body="Hm.")
+    approval_comment(approval_id=approval.pk, user=make_user("Approver"), body="They pay less.")
+    seat = Membership.objects.get(user=approver)
+    for seen, bodies in ((mine, ["They pay less."]), (other, [])):
+        seat.every_advertiser = False
+        seat.save()
+        seat.advertisers.set([seen])
+        viewer = User.objects.get(pk=approver.pk)
+        assert [body for _, body in told(viewer)] == bodies
+        assert unread_count(viewer) == len(bodies)
+
+
+def test_what_one_person_is_told_is_not_their_teams(desk: Desk) -> None:
+    asker, other = make_user("Buyer"), make_user("Buyer")
+    approval = desk.ask(requested_by=asker)
+    approval_comment(approval_id=approval.pk, user=make_user("Approver"), body="They pay less.")
+    assert told(other) == []
+    assert unread_count(other) == 0
+    User.objects.update(mail_notifications=True, email="a@example.com")
+    assert list(mail_recipients(Notification.objects.get())) == [asker]
 
 
 def test_it_is_said_after_the_end_too(desk: Desk) -> None:

@@ -147,7 +147,10 @@ def test_the_strictest_of_each_wins_and_all_are_named() -> None:
         ),
         policy(R.FIRST_ORDER, quorum=9),
     )
-    assert [(one.name, one.version) for one in verdict.caught] == [("Rule always", 1), ("Rule amount", 4)]
+    assert [(one.key, one.name, one.rule, one.version) for one in verdict.caught] == [
+        ("always", "Rule always", R.ALWAYS, 1),
+        ("amount", "Rule amount", R.AMOUNT, 4),
+    ]
     assert (verdict.quorum, verdict.roles) == (2, ("Administrator",))
     assert verdict.due_at == NOW + timedelta(hours=8)
     assert (verdict.escalate_at, verdict.escalate_to) == (NOW + timedelta(hours=4), ("Administrator",))
@@ -184,6 +187,41 @@ def test_deadlines_count_in_the_sellers_hours_where_they_are_known() -> None:
     one = policy(deadline=timedelta(hours=4), business_hours=True)
     assert judged(asked(hours=hours), one).due_at == datetime(2026, 11, 23, 11, tzinfo=UTC)
     assert judged(asked(), one).due_at == NOW + timedelta(hours=4)
+    by_the_clock = replace(one, business_hours=False)
+    assert judged(asked(hours=hours), by_the_clock).due_at == NOW + timedelta(hours=4)
+
+
+def test_escalation_counts_in_the_sellers_hours_where_the_policy_does() -> None:
+    hours = hours_parse("Mon-Fri 09:00-17:00 UTC")
+    one = policy(
+        deadline=timedelta(days=9),
+        escalate_after=timedelta(hours=4),
+        escalate_to="Finance",
+        business_hours=True,
+    )
+    assert judged(asked(hours=hours), one).escalate_at == datetime(2026, 11, 23, 11, tzinfo=UTC)
+    by_the_clock = replace(one, business_hours=False)
+    assert judged(asked(hours=hours), by_the_clock).escalate_at == NOW + timedelta(hours=4)
+
+
+@pytest.mark.parametrize(
+    ("others", "to"),
+    [
+        ([], ("Finance",)),
+        ([{"roles": ()}], ("Finance",)),
+        ([{"roles": ("Finance", "Approver")}], ("Finance",)),
+        ([{"roles": ("Approver",)}], ("Administrator",)),
+        ([{"roles": ("Approver",), "escalate_to": "Finance"}], ("Finance",)),
+        ([{"escalate_to": "Approver"}], ("Approver", "Finance")),
+        ([{"escalate_to": "Approver", "roles": ("Finance",)}], ("Approver", "Finance")),
+    ],
+)
+def test_it_is_put_to_roles_that_no_policy_keeps_out(
+    others: list[dict[str, Any]], to: tuple[str, ...]
+) -> None:
+    one = policy(key="one", escalate_after=timedelta(hours=1), escalate_to="Finance")
+    rest = [policy(key=f"other {number}", **other) for number, other in enumerate(others)]
+    assert judged(asked(), one, *rest).escalate_to == to
 
 
 def test_escalation_is_before_the_deadline_that_a_hold_brings_forward() -> None:

@@ -12,6 +12,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from tasks_app import clock
+from tasks_app.approvals.deciders import deciders
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policies import Facts
 from tasks_app.approvals.policy_applying import policies_latest
@@ -23,8 +24,10 @@ from tasks_app.approvals.selectors import approvals_waiting_for, obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
 from tasks_app.approvals.telling import approvals_remind, approvals_tell
 from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import mail_recipients, notifications_of, unread_count
+from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Team, User
 from tests.approvals.conftest import Desk
 from tests.factories import make_advertiser, make_team, make_user
@@ -164,7 +167,45 @@ def test_escalation_lets_a_further_role_decide_once_and_is_recorded(
     step = ApprovalEscalation.objects.get(approval=approval)
     assert (step.roles, step.due_at) == (["Administrator"], step.due_before)
     assert "put to Administrator as well" in step.note
+    entry = AuditEntry.objects.get(entity_id=approval.pk, seq=2)
+    assert entry.changes["roles"] == [["Approver"], ["Administrator", "Approver"]]
+    assert entry.reason == step.note
+    assert verify_entity("approval", approval.pk).ok
     assert approvals_escalate() == 0
+
+
+@pytest.mark.parametrize("how", ["reminded", "escalated", "kept waiting"])
+def test_who_set_it_off_is_neither_reminded_nor_escalated_to(desk: Desk, ruled: Ruled, how: str) -> None:
+    """Not asked, not mailed, and not named among those who can decide: only the others are."""
+    waits = {"on_expiry": OnExpiry.WAIT} if how == "kept waiting" else {}
+    after = (
+        {} if how == "reminded" else {"escalate_after": timedelta(hours=4), "escalate_to": "Administrator"}
+    )
+    ruled(roles=("Administrator",), deadline=timedelta(hours=8), **after, **waits)
+    retrier, other = (make_user("Administrator", name=name) for name in ("Rita", "Otto"))
+    for user in (retrier, other):
+        User.objects.filter(pk=user.pk).update(mail_notifications=True, email=f"{user.pk}@example.com")
+    approval = desk.ask()
+    approvals_tell()
+    Approval.objects.filter(pk=approval.pk).update(set_off_by=[actor_key(retrier)])  # while it was open
+    act, at = {
+        "reminded": (approvals_remind, approval.due_at - timedelta(minutes=1)),
+        "escalated": (approvals_escalate, approval.escalate_at),
+        "kept waiting": (approvals_expire_due, approval.due_at),
+    }[how]
+
+    with clock.injected(lambda: at or approval.due_at):
+        act()
+
+    note = Notification.objects.get(kind="approval_reminder" if how == "reminded" else "approval_escalated")
+    assert note in notifications_of(other)
+    assert note not in notifications_of(retrier)
+    assert other in mail_recipients(note)
+    assert retrier not in mail_recipients(note)
+    assert "Rita" not in note.title + note.body
+    named = deciders([Approval.objects.get(pk=approval.pk)])[approval.pk]
+    assert other in named
+    assert retrier not in named
 
 
 def test_what_is_decided_or_over_is_not_escalated(desk: Desk, ruled: Ruled) -> None:

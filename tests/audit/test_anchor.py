@@ -55,7 +55,11 @@ def test_of_an_empty_database_there_is_an_anchor(tmp_path: Path) -> None:
     assert list(opened(tmp_path / "empty").heads()) == []
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(place=st.integers(0, 10_000), byte=st.integers(0, 255), proof=st.booleans())
 def test_no_changed_byte_changes_what_is_told(
     anchor: Path, tmp_path: Path, place: int, byte: int, proof: bool

@@ -112,7 +112,7 @@ def auditor(deal: Deal, name: str = "auditor", **fields: Any) -> User:
 def logged_in(user: User | None) -> Client:
     client = Client()
     if user:
-        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+        client.force_login(user, backend="tasks_app.people.holders.RoleBackend")
     return client
 
 
@@ -142,7 +142,7 @@ def test_the_download_streams_from_the_event_loop(committed_db: Database) -> Non
 
     async def fetched() -> str:
         client = AsyncClient()
-        await client.aforce_login(user, backend="django.contrib.auth.backends.ModelBackend")
+        await client.aforce_login(user, backend="tasks_app.people.holders.RoleBackend")
         answer = await client.get(address(deal))
         return b"".join([chunk async for chunk in answer.streaming_content]).decode()
 

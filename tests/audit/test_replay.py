@@ -32,8 +32,8 @@ def deal(committed_db: Database) -> Deal:
     with clock.injected(at(0)):
         deal = make_deal()
     moves = (
-        (D.NEGOTIATING, "agent:buyer", {"terms": {"cpm": 1}}),
-        (D.ACCEPTED, "system", {"terms": {"cpm": 2}}),
+        (D.NEGOTIATING, "agent:buyer", {"valid_actions": {"cpm": 1}}),
+        (D.ACCEPTED, "system", {"valid_actions": {"cpm": 2}}),
         (D.CANCELLED, "agent:seller", {}),
     )
     for hours, (to, actor, changes) in enumerate(moves, start=1):
@@ -61,10 +61,10 @@ def test_every_moment_is_told(deal: Deal) -> None:
 
 
 def test_columns_are_told_as_far_as_they_are_known(deal: Deal) -> None:
-    first = entity_at("deal", deal.pk, at=at(0)()).columns["terms"]
+    first = entity_at("deal", deal.pk, at=at(0)()).columns["valid_actions"]
     assert (first.seq, first.later) == (2, True)
-    assert entity_at("deal", deal.pk, at=at(1)()).columns["terms"] == Known(value={"cpm": 1}, seq=2)
-    assert entity_at("deal", deal.pk, at=at(2)()).columns["terms"] == Known(value={"cpm": 2}, seq=3)
+    assert entity_at("deal", deal.pk, at=at(1)()).columns["valid_actions"] == Known(value={"cpm": 1}, seq=2)
+    assert entity_at("deal", deal.pk, at=at(2)()).columns["valid_actions"] == Known(value={"cpm": 2}, seq=3)
 
 
 def test_only_what_holds_of_a_broken_trail_is_told(deal: Deal, superuser: psycopg.Connection) -> None:

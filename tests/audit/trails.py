@@ -17,28 +17,31 @@ def deal_with_trail() -> Deal:
     """A deal of three entries, with metadata, changes and no plain ASCII alone."""
     deal = make_deal()
     transition(deal, D.NEGOTIATING, actor="agent:buyer", reason="Für zwei Köpfe", metadata={"try": 1})
-    transition(deal, D.ACCEPTED, actor="system", changes={"terms": {"cpm": 0.1, "note": "=1+1"}})
+    transition(deal, D.ACCEPTED, actor="system", changes={"valid_actions": {"cpm": 0.1, "note": "=1+1"}})
     return deal
 
 
-def rewrite(admin: psycopg.Connection, deal: Deal, *, seq: int, **columns: object) -> None:
-    """Change columns of one entry, then make every byte and hash of the chain agree with it again."""
+def rewrite(
+    admin: psycopg.Connection, deal: Deal, *, seq: int, only: bool = False, **columns: object
+) -> None:
+    """Change columns of one entry, then make its bytes and hash agree with it again, and every later one's
+    unless it alone (`only`) is forged."""
     names = sql.SQL(", ").join(
         sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns
     )
     query = sql.SQL("update tasks_app_auditentry set {} where entity_id = %(id)s and seq = %(seq)s")
     admin.execute(query.format(names), {**columns, "id": deal.pk, "seq": seq})
-    rehash(admin, deal)
+    rehash(admin, deal, upto=seq if only else None)
 
 
-def rehash(admin: psycopg.Connection, deal: Deal) -> None:
-    """Make the chain of a deal consistent with its columns."""
+def rehash(admin: psycopg.Connection, deal: Deal, *, upto: int | None = None) -> None:
+    """Make the chain of a deal consistent with its columns; after entry `upto` it stays as it is."""
     with admin.cursor(row_factory=dict_row) as cursor:
         entries = cursor.execute(
             "select id from tasks_app_auditentry where entity_id = %s order by seq", [deal.pk]
         ).fetchall()
     previous = b""
-    for entry in entries:
+    for entry in entries[:upto]:
         row = admin.execute(
             "with told as (select id, fd_body(entity_type, entity_id, seq, from_status, to_status, at, actor,"
             " reason, metadata, changes, trace_id, %(previous)s) as body"

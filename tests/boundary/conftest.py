@@ -40,11 +40,13 @@ def stopped(on: bool = True, **fields: Any) -> None:
 
 def asked() -> Approval:
     """The one open question of a gate."""
-    return Approval.objects.get(kind="risk_gate", status="open")
+    return Approval.objects.get(kind__in=("risk_gate", "kill_switch"), status="open")
 
 
 def answered(verdict: str, *, user: User | None = None) -> Approval:
-    """The one open question, decided."""
-    return approval_decide(
-        approval_id=asked().pk, user=user or make_user("Approver"), verdict=verdict, comment="So be it."
-    )
+    """The one open question, decided by as many as it takes; the last word is the user's."""
+    question = asked()
+    others = [make_user("Approver") for _ in range(question.quorum - 1)] if verdict == "approve" else []
+    for one in (*others, user or make_user("Approver")):
+        question = approval_decide(approval_id=question.pk, user=one, verdict=verdict, comment="So be it.")
+    return question

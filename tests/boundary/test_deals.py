@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import ClassVar
 
 import pytest
 
@@ -19,14 +20,15 @@ from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gates_ask_again
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.jobs.worker import drain
-from tasks_app.operations.converge import observe
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tests.boundary.conftest import answered, asked, stopped
 from tests.campaigns.briefs import brief
-from tests.factories import approve_deal, make_advertiser, make_deal, make_line, make_user
-from tests.operations.making import fresh, not_sent
+from tests.factories import approve_deal, make_advertiser, make_deal, make_line, make_seller, make_user
+from tests.operations.making import fresh, not_sent, observed
 from tests.orders.live import booked
 
 pytestmark = pytest.mark.django_db
@@ -80,6 +82,9 @@ def test_a_purchase_that_is_refused_at_its_gate_calls_the_deal_off() -> None:
     job = run_on(deal)
     assert (job.status, deal.status) == (JobStatus.FAILED, DealStatus.CANCELLED)
     assert Operation.objects.get(task_type="create_media_buy").status == O.CANCELED
+    called_off = AuditEntry.objects.get(entity_id=deal.pk, to_status=DealStatus.CANCELLED)
+    refused = Approval.objects.get(subject_type="command", status="rejected")
+    assert called_off.metadata["approval"] == refused.reference, "that is what its asker is told"
     stopped(on=False)
     assert claim_sends(limit=5) == []
 
@@ -127,15 +132,39 @@ class TestCeiling:
         Deal.objects.filter(pk=deal.pk).update(campaign_id=campaign.pk)
         operation = deal_book(deal=deal)
         claim_one(operation_id=operation.pk)
-        observe(operation_id=operation.pk, seen=not_sent(), channel="reply")
+        observed(operation_id=operation.pk, seen=not_sent(), channel="reply")
         Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
         return deal, operation
+
+    # Each status: whether it counts, and the way there, for what counts from its approval.
+    WAYS: ClassVar[dict[str, tuple[bool, tuple[str, ...]]]] = {
+        "quoted": (False, ()),
+        "negotiating": (False, ("negotiating",)),
+        "failed": (False, ("failed",)),
+        "cancelled": (False, ("cancelled",)),
+        "expired": (False, ("expired",)),
+        "accepted": (True, ()),
+        "booking": (True, ("booking",)),
+        "booked": (True, ("booking", "booked")),
+        "delivering": (True, ("booking", "booked", "delivering")),
+        "completed": (True, ("booking", "booked", "delivering", "completed")),
+        "makegood_pending": (True, ("booking", "booked", "delivering", "makegood_pending")),
+        "partially_canceled": (True, ("booking", "booked", "partially_canceled")),
+    }
 
     def commit(self, campaign: Campaign, amount: int) -> None:
         other = make_deal(make_line(budget=Decimal(amount)), seller=Deal.objects.get().seller, account=False)
         Deal.objects.filter(pk=other.pk).update(campaign_id=campaign.pk)
-        approve_deal(other)
+        self.approve(campaign, other)
         assert other.status == DealStatus.ACCEPTED
+
+    def approve(self, campaign: Campaign, deal: Deal) -> None:
+        """While its campaign's budget was larger."""
+        own = Campaign.objects.filter(pk=campaign.pk)
+        budget = own.get().budget
+        own.update(budget=Decimal(1_000_000))
+        approve_deal(deal)
+        own.update(budget=budget)
 
     def test_it_goes_out_while_it_fits(self, campaign: Campaign) -> None:
         _, operation = self.bought(campaign)
@@ -153,6 +182,23 @@ class TestCeiling:
         )
         answered("approve")
         assert [call.operation_id for call in claim_sends(limit=5)] == [operation.pk]
+
+    @pytest.mark.parametrize("status", DealStatus.values)
+    def test_what_is_with_a_seller_or_on_its_way_counts_and_nothing_else(
+        self, campaign: Campaign, status: str
+    ) -> None:
+        deal, _ = self.bought(campaign)
+        other = make_deal(make_line(budget=Decimal(40_001)), seller=make_seller("Another"))
+        Deal.objects.filter(pk=other.pk).update(campaign_id=campaign.pk)
+        counts, way = self.WAYS[status]
+        if counts:
+            self.approve(campaign, other)
+        other = Deal.objects.get(pk=other.pk)
+        for step in way:
+            transition(other, step, actor="system")
+        assert other.status == status
+        again = Command(kind="order_place", subject_type="deal", subject_id=deal.pk)
+        assert bool(why_closed(again)) == counts
 
     def test_a_change_counts_what_it_makes_of_the_deal(self, campaign: Campaign) -> None:
         deal, _ = self.bought(campaign)

@@ -16,7 +16,6 @@ from tasks_app.commands.services import CommandRefusedError
 from tasks_app.jobs.actions import Result, Run, StepFailedError, WaitForApprovals, WaitForOperation
 from tasks_app.jobs.models import Job, JobStatus, StepStatus
 from tasks_app.jobs.worker import drain
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -27,7 +26,7 @@ from tasks_app.sellers.models import Seller
 from tests.boundary.conftest import Bench, answered, asked, purchase, stopped
 from tests.factories import make_seller, make_team, make_user
 from tests.jobs.conftest import statuses, steps_of
-from tests.operations.making import ask, fresh, not_sent, silent, stand
+from tests.operations.making import ask, fresh, not_sent, observed, silent, stand
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +35,7 @@ def tried(seen: Any) -> Operation:
     """A purchase that was sent once, with what came of it, and is due to be sent again."""
     operation = ask(seller=make_seller(slots=5))
     assert claim_one(operation_id=operation.pk) is not None
-    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
     Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
     return fresh(operation)
 
@@ -72,7 +71,7 @@ class TestResend:
         answered("approve")
         assert [call.operation_id for call in claim_sends(limit=5)] == [operation.pk]
         assert codes() == ["waits_at_gate", "gate_overridden", "repeat_allowed"]
-        observe(operation_id=operation.pk, seen=not_sent(), channel="reply")
+        observed(operation_id=operation.pk, seen=not_sent(), channel="reply")
         Operation.objects.update(send_at=clock.now())
         assert claim_sends(limit=5) == [], "the next attempt asks again"
         assert asked().subject_version == 2
@@ -114,7 +113,7 @@ class TestResend:
         Operation.objects.filter(pk=operation.pk).update(task_id="t-1")
         from tests.operations.making import answer
 
-        observe(operation_id=operation.pk, seen=answer("completed", task_id="t-1"), channel="webhook")
+        observed(operation_id=operation.pk, seen=answer("completed", task_id="t-1"), channel="webhook")
         gates_ask_again()
         assert Approval.objects.get(kind="risk_gate").status == "voided"
         assert fresh(operation).status == S.COMPLETED

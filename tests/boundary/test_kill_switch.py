@@ -13,8 +13,10 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from tasks_app.commands.kill_switch import KillSwitchRefusedError, kill_switch_set, stops
-from tasks_app.commands.models import KillSwitch
+from tasks_app.commands import adapters
+from tasks_app.commands.gates import gates_closed
+from tasks_app.commands.kill_switch import GATE, KillSwitchRefusedError, kill_switch_set, stops
+from tasks_app.commands.models import Command, KillSwitch
 from tasks_app.notifications.models import Notification
 from tasks_app.people.models import Team, User
 from tests.factories import make_team, make_user
@@ -46,6 +48,32 @@ def test_a_turn_is_kept_with_who_and_why_and_told() -> None:
     assert (turned.actor, turned.reason) == (f"human:{admin.pk}", "A drill")
     note = Notification.objects.get(kind="kill_switch")
     assert (note.level, note.title) == ("alarm", "The kill switch is on: all teams")
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_its_gate_is_closed_to_every_command_of_whom_it_stops(repeated: bool) -> None:
+    """Also to the first attempt, and whatever the command would do."""
+    team, other = make_team(), make_team("Another")
+
+    def closed() -> dict[str, set[bool]]:
+        found: dict[str, set[bool]] = {"own": set(), "other's": set(), "nobody's": set()}
+        for kind in (kind for adapter in adapters._adapters.values() for kind in adapter.kinds):
+            for whose, team_id in zip(found, (team.pk, other.pk, None), strict=True):
+                asked = Command(kind=kind, team_id=team_id, payload={})
+                found[whose].add(GATE in gates_closed(asked, repeated=repeated))
+        return found
+
+    assert closed() == {"own": {False}, "other's": {False}, "nobody's": {False}}
+    turn(team=team)
+    assert closed() == {"own": {True}, "other's": {False}, "nobody's": {False}}
+    turn()
+    assert closed() == {"own": {True}, "other's": {True}, "nobody's": {True}}
+    stopped = [f"{GATE} {number}" for number in KillSwitch.objects.values_list("turn", flat=True)]
+    passed = Command(kind="order_place", team=team, overrides=stopped)
+    assert gates_closed(passed, repeated=repeated) == {}, "people let it pass both"
+    for half in ([GATE], *([one] for one in stopped)):
+        asked = Command(kind="order_place", team=team, overrides=half)
+        assert GATE in gates_closed(asked, repeated=repeated)
 
 
 @pytest.mark.parametrize("change", ["update", "delete"])
@@ -117,11 +145,11 @@ class TestAdmin:
     def test_it_is_turned_by_the_form(self) -> None:
         client, page = self.client("Administrator"), reverse("admin:tasks_app_killswitch_changelist")
         form = reverse("admin:tasks_app_killswitch_add")
-        assert client.get(form).status_code == 200
+        assert client.get(form)["Location"] == page, "the list's page is the form"
         answer = client.post(form, {"team": "", "on": "on", "reason": "A drill"})
         assert (answer.status_code, stops().everywhere) == (302, "A drill")
         assert "On: new commands wait" in client.get(page).content.decode()
-        again = client.post(form, {"team": "", "on": "on", "reason": "A drill"})
+        again = client.post(form, {"team": "", "on": "on", "reason": "A drill"}, follow=True)
         assert "It is on already." in again.content.decode()
         assert KillSwitch.objects.count() == 1
 
@@ -132,7 +160,7 @@ class TestAdmin:
 
     def test_other_teams_are_not_offered(self) -> None:
         make_team("Another")
-        shown = self.client("Administrator").get(reverse("admin:tasks_app_killswitch_add"))
+        shown = self.client("Administrator").get(reverse("admin:tasks_app_killswitch_changelist"))
         assert "Halden" in shown.content.decode()
         assert "Another" not in shown.content.decode()
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tasks_app.approvals.models import Approval
 from tasks_app.commands.messages import Message, MessageRefusedError, message_send
 from tasks_app.commands.models import Command, OutgoingMessage
 from tasks_app.commands.questions import gates_ask_again
 from tasks_app.commands.services import IdempotencyKeyConflictError
-from tests.boundary.conftest import stopped
+from tests.boundary.conftest import answered, stopped
 from tests.database import Database
 from tests.events.parts import relay
 from tests.factories import make_team
@@ -52,6 +53,26 @@ def test_the_kill_switch_holds_it_back(office: PostOffice) -> None:
     assert office.recipients == []
     stopped(on=False)
     gates_ask_again()
+    relay()
+    assert office.recipients == ["desk@norrland.example"]
+
+
+def test_the_kill_switch_holds_back_what_was_commanded_before_and_has_not_left(office: PostOffice) -> None:
+    send()
+    stopped()
+    relay()
+    assert office.recipients == []
+    stopped(on=False)
+    relay()
+    relay()
+    assert office.recipients == ["desk@norrland.example"]
+
+
+def test_what_people_let_pass_while_it_is_on_leaves(office: PostOffice) -> None:
+    stopped()
+    send()
+    while Approval.objects.filter(kind="kill_switch", status="open").exists():
+        answered("approve")
     relay()
     assert office.recipients == ["desk@norrland.example"]
 

@@ -62,7 +62,7 @@ def test_the_list_and_the_page_of_a_command(waiting: Command) -> None:
 def test_the_question_of_a_gate_says_which_and_why(waiting: Command) -> None:
     page = signed_in("Approver").get(page_of(asked())).content.decode()
     assert "The kill switch is on for all teams: A drill" in page
-    assert "Goes on all the same, this once" in page
+    assert "Records yours; a second approver is still needed." in page
     assert Operation.objects.get(purpose="ours").reference in page
 
 

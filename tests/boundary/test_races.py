@@ -94,6 +94,7 @@ def test_a_person_and_the_opening_gate_let_a_command_go_once(committed_db: Datab
         stopped()
         operation = order_run(order=purchase(seller=Seller.objects.first()), actor="system")
         question = asked()
+        approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
         stopped(on=False)
         raised: list[BaseException] = []
 

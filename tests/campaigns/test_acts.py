@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,15 +10,24 @@ import yaml
 
 from campaigns.acts import CampaignActRefusedError, acts_of, campaign_cancel, campaign_retry
 from campaigns.models import Campaign, CampaignStatus
-from campaigns.services import SubmissionRefusedError, campaign_job, campaign_submit
-from campaigns.submitting import BriefRefusedError, brief_submit, submission_data
+from campaigns.services import (
+    BriefRefusedError,
+    SubmissionRefusedError,
+    campaign_brief,
+    campaign_job,
+    campaign_submit,
+)
+from campaigns.submitting import brief_submit, submission_data
 from orders.models import Deal, DealStatus
 from orders.questions import ask_deal
-from tasks_app.approvals.models import ApprovalStatus
+from orders.services import deal_book
+from tasks_app import clock
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.jobs import engine
-from tasks_app.jobs.models import Job, JobStatus
+from tasks_app.jobs.models import Job, JobStatus, StepStatus
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.dispatch import claim_one
 from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
 from tests.campaigns.briefs import brief
@@ -31,6 +41,8 @@ from tests.factories import (
     make_user,
 )
 from tests.jobs.claiming import claim_step
+from tests.orders.late import BUY, cancellation, decide, overdue, say
+from tests.orders.late import bought as buy
 
 pytestmark = pytest.mark.django_db
 
@@ -88,20 +100,22 @@ def test_a_buyer_calls_a_campaign_off(campaign: Campaign, buyer: User) -> None:
     assert entry.reason == f"Called off by {buyer}: the client withdrew"
     job = Job.objects.get(subject_id=campaign.pk)
     ended_job = AuditEntry.objects.filter(entity_id=job.pk).latest("seq")
-    assert (ended_job.actor, ended_job.metadata) == ("system", {"asked_by": f"human:{buyer.pk}"})
+    assert {entry.actor, ended_job.actor} == {f"human:{buyer.pk}"}, "who did it, not the system"
+    moved = AuditEntry.objects.filter(entity_id__in=[undecided.pk, approved.pk], to_status="cancelled")
+    assert [one.actor for one in moved] == [f"human:{buyer.pk}"] * 2
 
 
 def test_who_steers_jobs_calls_a_campaign_off_themselves(campaign: Campaign) -> None:
     steers = make_user("Ad Ops")
     campaign_cancel(campaign_id=campaign.pk, user=steers, reason="the client withdrew")
     entry = AuditEntry.objects.filter(entity_id=Job.objects.get().pk).latest("seq")
-    assert (entry.actor, entry.metadata) == (f"human:{steers.pk}", {"asked_by": f"human:{steers.pk}"})
+    assert entry.actor == f"human:{steers.pk}"
 
 
 @pytest.mark.parametrize("role", ["Approver", "Finance", "Auditor"])
 def test_who_has_no_right_does_nothing(campaign: Campaign, role: str) -> None:
     user, before = make_user(role), state(campaign)
-    acts = acts_of(campaign, campaign_job(campaign), deals=0, who=user)
+    acts = acts_of(campaign, campaign_job(campaign), who=user)
     assert (acts.cancel, acts.retry, acts.again) == (False, False, False)
     with pytest.raises(CampaignActRefusedError, match="no right"):
         campaign_cancel(campaign_id=campaign.pk, user=user, reason="because")
@@ -136,11 +150,27 @@ def test_what_failed_early_is_tried_again_by_who_steers_jobs(campaign: Campaign)
     campaign.refresh_from_db()
     job, steers = campaign_job(campaign), make_user("Ad Ops")
     assert campaign.status == CampaignStatus.FAILED
-    assert acts_of(campaign, job, deals=0, who=steers).retry
-    assert not acts_of(campaign, job, deals=1, who=steers).retry, "its deals were decided"
+    assert acts_of(campaign, job, who=steers).retry
     new = campaign_retry(campaign_id=campaign.pk, user=steers, reason="it is back")
     campaign.refresh_from_db()
     assert (new.retry_of, campaign.status) == (job, CampaignStatus.BRIEF_RECEIVED)
+
+
+def test_what_failed_is_not_tried_again_for_a_flight_that_has_begun(campaign: Campaign) -> None:
+    step = claim_step()
+    assert step is not None
+    engine.mark_failed(step=step, error="the seller is gone")
+    campaign.refresh_from_db()
+    begins, steers = campaign_brief(campaign).flight.start_at, make_user("Ad Ops")
+    for moment in (begins, begins + timedelta(days=300)):
+        refused = pytest.raises(CampaignActRefusedError, match="flight has begun")
+        with clock.injected(lambda moment=moment: moment), refused:
+            assert not acts_of(campaign, campaign_job(campaign), who=steers).retry
+            campaign_retry(campaign_id=campaign.pk, user=steers, reason="it is back")
+    campaign.refresh_from_db()
+    assert campaign.status == CampaignStatus.FAILED
+    with clock.injected(lambda: begins - timedelta(seconds=1)):
+        campaign_retry(campaign_id=campaign.pk, user=steers, reason="it is back")
 
 
 def test_a_brief_is_submitted_once_however_often_the_form_is_sent(buyer: User) -> None:
@@ -177,3 +207,34 @@ def test_a_deal_that_was_sent_is_not_called_off_with_the_campaign(campaign: Camp
     campaign_cancel(campaign_id=campaign.pk, user=buyer, reason="the client withdrew")
     deal.refresh_from_db()
     assert deal.status == DealStatus.BOOKING
+
+
+def test_calling_it_off_leaves_a_late_purchase_with_somebody(campaign: Campaign, buyer: User) -> None:
+    """Its job waits for two answers: what was never sent ends with it, what a seller holds does not."""
+    bought, undecided = put_forward(campaign), put_forward(campaign)
+    asked = late_purchase(bought)
+    never_sent = ask_deal(undecided)
+    step = claim_step()
+    assert step is not None
+    wait = {"type": "approvals", "ids": [str(asked.pk), str(never_sent.pk)]}
+    engine.mark_waiting(step=step, status=StepStatus.AWAITING_USER, reason="2 are open", waiting_for=wait)
+
+    campaign_cancel(campaign_id=campaign.pk, user=buyer, reason="the client withdrew")
+
+    for one in (asked, never_sent, bought):
+        one.refresh_from_db()
+    assert (asked.status, never_sent.status) == (ApprovalStatus.OPEN, ApprovalStatus.VOIDED)
+    assert bought.status == DealStatus.BOOKING
+    decide("late_completion", "reject")
+    assert cancellation().request["media_buy_id"] == BUY
+
+
+def late_purchase(deal: Deal) -> Approval:
+    """Its purchase was completed after its deadline, and people are asked about it."""
+    approve_deal(deal)
+    operation = deal_book(deal=deal)
+    claim_one(operation_id=operation.pk)
+    say(operation, "submitted", channel="reply")
+    overdue(operation)
+    say(operation, "completed", buy(deal))
+    return Approval.objects.get(kind="late_completion", status="open")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -108,3 +109,18 @@ def test_a_minimum_takes_from_the_others_by_their_weight() -> None:
 
 def test_a_channel_that_would_get_nothing_is_left_out() -> None:
     assert shares_of(budget__total=100, channels=["olv", {"channel": "ctv", "fixed": 100}]) == {"ctv": 100}
+
+
+def test_what_is_left_over_goes_to_the_largest_remainders_first() -> None:
+    weights = {"a": Decimal("1.1"), "b": Decimal("1.9"), "c": Decimal("1.5"), "d": Decimal("5.5")}
+    assert money.split(Decimal(10), weights, "JPY") == {"a": 1, "b": 2, "c": 2, "d": 5}, "alike: by name"
+    thirds = dict.fromkeys(("c", "b", "a"), Decimal(1))
+    assert money.split(Decimal("0.02"), thirds, "USD") == {
+        "a": Decimal("0.01"), "b": Decimal("0.01"), "c": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", [{}, {"a": Decimal(0)}, {"a": Decimal(1), "b": Decimal(-1)}])
+def test_nothing_is_split_by_no_weight(weights: dict[str, Decimal]) -> None:
+    with pytest.raises(ValueError, match=r"^nothing to split by: no weight is above zero$"):
+        money.split(Decimal(10), weights, "USD")

@@ -53,7 +53,7 @@ def test_a_byte_order_mark_is_no_obstacle() -> None:
     assert brief_parse(b"\xef\xbb\xbf" + json.dumps(brief()).encode()) == brief()
 
 
-def test_yaml_dates_become_text_and_norway_stays_a_country() -> None:
+def test_yaml_dates_are_text_and_norway_stays_a_country() -> None:
     text = b"flight: {start: 2030-04-01}\ngeography: {countries: [NO, SE]}\nguaranteed: true\n"
 
     assert brief_parse(text) == {
@@ -82,14 +82,26 @@ def test_yaml_dates_become_text_and_norway_stays_a_country() -> None:
         (b'a: !!int ""', "not YAML"),
         (b"a: !!bool maybe", "not YAML"),
         (b"a: !!timestamp soon", "not YAML"),
-        (b"start: 2030-02-31", "not YAML"),
+        (b"a: !!timestamp 2030-02-01", "not YAML"),
+        (b"a: !!binary aGVsbG8=", "not YAML"),
+        (b"a: !!set {b, c}", "not YAML"),
+        (b"a: !!merge b", "not YAML"),
+        (b"a: !!int 0100_000", "not YAML"),
+        (b"a: !!int 10:00:00", "not YAML"),
+        (b"a: !!float 10:00.5", "not YAML"),
+        (b"a: !!null none", "not YAML"),
         (b"name: [unclosed", "not YAML"),
         (b"name: a\n\tbudget: 1", "not YAML"),
         (b'{"name": "a\\u0000b"}', "cannot be kept"),
         (b'{"name": "\\ud800"}', "cannot be kept"),
         (b'{"\\ud800": 1}', "cannot be kept"),
         (b"n: 0x" + b"f" * 10_000, "too many digits"),
+        (b"n: " + b"9" * 900_000, "too many digits"),
+        (b"n: 0o" + b"7" * 900_000, "too many digits"),
+        (b"n: ." + b"9" * 900_000, "too many digits"),
         (b'{"n": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b'{"n": ' + b"9" * 900_000 + b"}", "too many digits"),
+        (b'{"n": 0.' + b"9" * 900_000 + b"}", "too many digits"),
         (b'{"a": ' + b"[" * 30 + b"]" * 30 + b"}", "nested deeper"),
         (b'{"a": ' + b"[" * 100_000, "nested deeper"),
         (b"[" * 100_000, "nested deeper"),
@@ -100,6 +112,49 @@ def test_yaml_dates_become_text_and_norway_stays_a_country() -> None:
 def test_what_is_no_brief_is_refused_with_the_reason(text: bytes, reason: str) -> None:
     with pytest.raises(UnparseableBriefError, match=reason):
         brief_parse(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        # YAML 1.2.2, 10.3.2
+        ("null", None), ("Null", None), ("NULL", None), ("~", None), ("", None), ("nULL", "nULL"),
+        ("true", True), ("False", False), ("TRUE", True), ("yes", "yes"), ("on", "on"), ("NO", "NO"),
+        ("y", "y"),
+        ("0", 0), ("-19", -19), ("+12", 12), ("0o14", 12), ("0x3A", 58), ("0100000", 100_000), ("014", 14),
+        ("0.5", 0.5), ("0.", 0.0), ("-.5", -0.5), ("+12e03", 12_000.0), ("-2E+05", -200_000.0),
+        (".inf", "inf"),
+        # what YAML 1.1 reads otherwise
+        ("10:00:00", "10:00:00"), ("1:30.5", "1:30.5"), ("1_000", "1_000"), ("0b101", "0b101"),
+        ("-0x1", "-0x1"),
+        ("2030-02-31", "2030-02-31"), ("2030-04-01T10:00:00Z", "2030-04-01T10:00:00Z"), ("=", "="),
+        ("<<", "<<"),
+        # a point that may have been meant to part thousands
+        ("100.000", "100.000"), ("12.500", "12.500"), ("0.125", 0.125), ("1234.500", 1234.5),
+        # more digits than a float holds
+        ("1234567890123.4567", "1234567890123.4567"), ("1e400", "1e400"), ("1e-400", "1e-400"),
+    ],
+)  # fmt: skip
+def test_yaml_is_the_core_schema_of_1_2(written: str, read: Any) -> None:
+    found = brief_parse(f"value: {written}\n".encode(), name="brief.yaml")["value"]
+    assert (found, type(found)) == (read, type(read))
+    if isinstance(read, int | float) and not isinstance(read, bool):
+        assert brief_parse(f"{{value: {written}}}".encode(), name="b.yaml") == {"value": read}
+
+
+def test_a_merge_key_is_a_name_like_others() -> None:
+    assert brief_parse(b"<<: {a: 1}\nb: 2", name="brief.yaml") == {"<<": {"a": 1}, "b": 2}
+
+
+@pytest.mark.parametrize("text", ["total: 1234567890123.4567", '{"total": 1234567890123.4567}'])
+def test_an_amount_is_kept_as_it_was_written(text: str) -> None:
+    assert brief_parse(text.encode()) == {"total": "1234567890123.4567"}
+
+
+def test_the_parts_of_an_hour_are_not_multiplied_up() -> None:
+    """A megabyte of `1:1:1…` was one number, made with the square of its length."""
+    text = "1" + ":1" * 100_000
+    assert brief_parse(f"total: {text}".encode(), name="brief.yaml") == {"total": text}
 
 
 def test_nan_in_yaml_is_kept_as_a_word_for_its_field_to_refuse() -> None:

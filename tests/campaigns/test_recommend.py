@@ -8,12 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from campaigns.brief import RATE_BASES, Brief, brief_validate
 from campaigns.recommend import PassedOver, Pick, pick
-from orders.offers import Offer, forecast_of, offers
+from orders.offers import Offer, forecast_of, left_out, offers
 from tasks_app import money
 from tasks_app.sellers.models import Seller
 from tests.campaigns.briefs import NOW, brief
@@ -77,9 +77,11 @@ def test_a_fitting_offer_gets_the_share() -> None:
         ({"option": {"fixed_price": None}}, "no price"),
         ({"option": {"fixed_price": 0}}, "no price"),
         ({"option": {"fixed_price": -3}}, "no price"),
-        ({"option": {"fixed_price": "many"}}, "no price"),
+        ({"option": {"fixed_price": "many"}}, "its price, stated as many, cannot be read"),
+        ({"option": {"fixed_price": "1e999999", "floor_price": 5}}, "stated as 1e999999, cannot"),
         ({"option": {"fixed_price": 1e-9}}, "too small"),
-        ({"option": {"pricing_model": "cpc", "fixed_price": 1e300}}, "above the channel's share"),
+        ({"option": {"pricing_model": "cpc", "fixed_price": 1e20}}, "above the channel's share"),
+        ({"option": {"pricing_model": "cpc", "fixed_price": 1e300}}, "stated as 1e+300, cannot be read"),
         ({"option": {"pricing_model": "flat_rate", "fixed_price": 1000.01}}, "above the channel's share"),
         ({"option": {"pricing_model": "flat_rate", "fixed_price": 900.005}}, "finer than the smallest unit"),
         ({"option": {"pricing_model": "per_smile" * 99}}, "none we know"),
@@ -104,6 +106,57 @@ def test_what_cannot_be_taken_says_why(changed: dict[str, Any], why: str) -> Non
 )  # fmt: skip
 def test_what_cannot_be_read_or_ordered_is_no_offer(answer: Any) -> None:
     assert list(offers(NORRLAND, answer, {})) == []
+    left = list(left_out(NORRLAND, answer))
+    assert len(left) == (len(answer) if isinstance(answer, list) else 0), "each is named with its reason"
+    assert all(one.why.startswith("has no ") for one in left)
+
+
+SUPPORTED = {"publisher_domain": "a.example", "supported_channels": ["ctv", "olv"]}
+
+
+@pytest.mark.parametrize(
+    ("stated", "asked", "channels", "source"),
+    [
+        ({"channels": ["radio"]}, ("olv",), ("radio",), ""),
+        ({"channels": []}, ("olv",), ("olv",), "what was asked for"),
+        ({}, ("olv", "ctv"), ("olv", "ctv"), "what was asked for"),
+        ({}, (), (), ""),
+        ({"publisher_properties": [SUPPORTED]}, ("olv", "display"), ("olv",), "its properties"),
+        ({"publisher_properties": [{"property_type": "podcast"}]}, ("olv",), ("podcast",), "its properties"),
+        ({"publisher_properties": [{"selection_type": "all"}]}, ("ctv",), ("ctv",), "what was asked for"),
+        ({"format_options": [{"format_kind": "video_hosted"}]}, ("ctv", "display"), ("ctv",), "its formats"),
+        ({"format_ids": [{"agent_url": "x", "id": "display_300x250"}]}, (), ("display",), "its formats"),
+        ({"format_ids": ["audio_30s", 7, None]}, ("podcast",), ("podcast",), "its formats"),
+        ({"channels": "ctv", "format_options": {}, "publisher_properties": 3}, (), (), ""),
+    ],
+)
+def test_channels_that_are_not_stated_are_read_from_elsewhere_and_marked(
+    stated: dict[str, Any], asked: tuple[str, ...], channels: tuple[str, ...], source: str
+) -> None:
+    offered = {key: value for key, value in product().items() if key != "channels"} | stated
+    (offer,) = offers(NORRLAND, [offered], {}, asked=asked)
+    assert (offer.channels, offer.inferred_from) == (channels, source)
+
+
+def test_an_inferred_channel_is_no_stated_match_and_ranks_behind() -> None:
+    silent, said = product("a-silent"), product("said", option={"fixed_price": 10})
+    del silent["channels"]
+    offered = list(offers(NORRLAND, [silent, said], {}, asked=("olv",)))
+
+    picks, _passed = pick(brief_with(), {"olv": SHARE}, offered, now=NOW)
+    assert [one.offer.product_id for one in picks] == ["said"]
+    (alone,), _ = pick(brief_with(), {"olv": SHARE}, offered[:1], now=NOW)
+    channel = next(match for match in alone.matches if match.name == "channel")
+    assert (channel.met, channel.detail) == (False, "olv, inferred from what was asked for")
+
+
+def test_an_offer_for_another_channel_is_listed_with_its_reason() -> None:
+    picks, passed = picked(brief_with(), product(channels=["radio"]), product("mute", channels=None))
+    assert picks == []
+    assert [one.why for one in passed] == [
+        "sold as radio, which the brief does not ask for",
+        "states no channel, and neither its properties nor its formats tell one",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +215,7 @@ def test_more_matches_come_first_then_the_rate_against_the_ceiling_then_a_foreca
     best_first = [
         product("b-matches-all", **video, **measured, option={"fixed_price": 19}),
         product("z-cheap-with-forecast", **video, **forecast, option={"fixed_price": 8}),
-        product("a-cheap", **video, option={"fixed_price": 8}),
+        product("n-cheap", **video, option={"fixed_price": 8}),
         product("a-dear", **video, option={"fixed_price": 9}),
         product("a-nothing-stated"),
     ]
@@ -172,6 +225,100 @@ def test_more_matches_come_first_then_the_rate_against_the_ceiling_then_a_foreca
         picks, _ = picked(wanted, *left)
         assert picks[0].offer.product_id == expected["product_id"]
         left = [other for other in left if other is not expected]
+
+
+def test_rates_of_different_bases_are_ranked_by_their_share_of_the_ceiling() -> None:
+    wanted = brief_with(constraints={"ceilings": {"cpm": 20, "cpc": 2}})
+    half = product("z-half", option={"pricing_model": "cpm", "fixed_price": 10})
+    more = product("m-more", option={"pricing_model": "cpc", "fixed_price": 1.5})
+    unbounded = product("a-unbounded", option={"pricing_model": "cpcv", "fixed_price": 0.01})
+
+    for left, first in (((unbounded, more, half), "z-half"), ((unbounded, more), "m-more")):
+        assert picked(wanted, *left)[0][0].offer.product_id == first
+    dearest = product("b-dearest", option={"pricing_model": "cpm", "fixed_price": 20})
+    assert picked(wanted, dearest, unbounded)[0][0].offer.product_id == "a-unbounded", "as if at its ceiling"
+
+
+def test_what_is_alike_goes_by_seller_product_and_option() -> None:
+    twice = product("b")
+    (one,) = twice["pricing_options"]
+    twice["pricing_options"] = [{**one, "pricing_option_id": name} for name in ("y", "x")]
+    offered = [*offers(QUILL, [product("a")], {}), *offers(NORRLAND, [twice, product("c")], {})]
+    order = []
+    while offered:
+        first = pick(brief_with(), {"olv": SHARE}, offered, now=NOW)[0][0].offer
+        order.append((first.seller.slug, first.product_id, first.option["pricing_option_id"]))
+        offered.remove(first)
+
+    norrland, quill = NORRLAND.slug, QUILL.slug
+    assert order == [
+        (norrland, "b", "x"), (norrland, "b", "y"), (norrland, "c", "cpm-fixed"), (quill, "a", "cpm-fixed"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "fits",
+    [
+        product(option={"min_spend_per_package": 1000}),
+        product(option={"fixed_price": 20}),
+        product(option={"fixed_price": 0.000001}),
+        product(option={"pricing_model": "flat_rate", "fixed_price": 1000}),
+    ],
+)
+def test_what_is_just_within_its_bound_fits(fits: dict[str, Any]) -> None:
+    picks, passed = picked(brief_with(constraints={"ceilings": {"cpm": 20}}), fits)
+    assert (len(picks), passed) == (1, [])
+
+
+def test_each_channel_takes_its_own_and_what_is_passed_over_names_it() -> None:
+    found = [product("o"), product("r", channels=["radio"]), product("p", channels=["podcast", "dooh"])]
+    dear = product("d", channels=["radio"], option={"currency": "EUR"})
+    shares = {"olv": SHARE, "radio": Decimal(500)}
+
+    picks, passed = picked(brief_with(), *found, dear, shares=shares)
+
+    assert [(one.channel, one.offer.product_id, one.budget) for one in picks] == [
+        ("olv", "o", 1000), ("radio", "r", 500),
+    ]  # fmt: skip
+    name, option = NORRLAND.name, "cpm-fixed"
+    unasked = "sold as podcast, dooh, which the brief does not ask for"
+    assert [(one.seller, one.product, one.option, one.channel, one.why) for one in passed] == [
+        (name, "p", option, "", unasked),
+        (name, "d", option, "radio", "sold in EUR, the brief is in USD"),
+    ]
+
+
+def test_each_match_says_what_was_asked_and_what_is_stated() -> None:
+    wanted = brief_with(
+        geography={"countries": ["US", "CA"]},
+        formats=["video", "image", "audio"],
+        measurement=["reach", "a.example"],
+    )
+    stated = product(
+        channels=["olv", "ctv"],
+        format_options=[{"format_kind": "video"}, {"format_kind": "audio"}, {"format_kind": "text"}],
+        reporting_capabilities={"available_metrics": ["reach"]},
+        delivery_measurement={"vendors": [{"domain": "a.example"}, "junk"]},
+    )
+    (taken,), _ = picked(wanted, stated)
+    assert [(match.name, match.met, match.detail) for match in taken.matches] == [
+        ("channel", True, "olv, as stated"),
+        ("geography", True, "offered for US, CA, as asked"),
+        ("dates", True, "offered for 1 Apr 2030 to 30 Apr 2030, as asked"),
+        ("format", True, "takes audio, video"),
+        ("measurement", True, "states reach, a.example"),
+    ]
+    (silent,), _ = picked(wanted, product())
+    unmet = [(match.name, match.detail) for match in silent.matches if not match.met]
+    assert unmet == [("format", "takes no stated format"), ("measurement", "does not state a.example, reach")]
+    for junk in (None, 7, "x"):
+        unread = {
+            "reporting_capabilities": {"available_metrics": junk},
+            "delivery_measurement": {"vendors": junk},
+        }
+        assert not picked(wanted, product(**unread))[0][0].matches[-1].met
+    (other,), _ = picked(wanted, product(format_options=[{"format_kind": "text"}, {"format_kind": "html"}]))
+    assert [m.detail for m in other.matches if m.name == "format"] == ["takes html, text"]
 
 
 def test_an_unmet_requirement_says_what_is_missing() -> None:
@@ -241,6 +388,7 @@ _SHARES = st.dictionaries(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(theirs=st.lists(_PRODUCTS, max_size=5), others=st.lists(_PRODUCTS, max_size=3), shares=_SHARES)
 def test_whatever_sellers_answer_the_limits_hold(
     theirs: list[Any], others: list[Any], shares: dict[str, Decimal]
@@ -259,7 +407,8 @@ def test_whatever_sellers_answer_the_limits_hold(
         assert_storable_and_fitting(one, wanted)
     assert all(spent[channel] <= share for channel, share in shares.items())
     considered = sum(channel in offer.channels for channel in shares for offer in found)
-    assert len(picks) + len(passed) == considered
+    nowhere = sum(not shares.keys() & set(offer.channels) for offer in found)
+    assert len(picks) + len(passed) == considered + nowhere, "what is left out is listed with its reason"
     assert all(other.why for other in passed)
 
 

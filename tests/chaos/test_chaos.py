@@ -47,3 +47,7 @@ def test_every_purchase_is_made_once_and_settled_or_with_a_person(home: Path) ->
     assert told["settled"] + told["waiting_on_person"] == OPERATIONS
     assert told["waiting_on_person"] <= OPERATIONS / 10
     assert told["kills"] >= 3
+    assert told["held"] >= 10
+    assert told["crowd_at_once"] == 2
+    assert (told["share"], told["too_soon"]) == (14, 0)
+    assert all(told[name] for name in ("beside", "repeats", "told_later", "taken"))

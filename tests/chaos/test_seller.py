@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.chaos.plan import Script
+from bench.chaos.plan import SHARE, Script
 from bench.chaos.seller.books import Books
+from bench.chaos.seller.post import Post
 from bench.chaos.seller.shop import RefusalError, Shop
+from bench.chaos.seller.signing import Signer
+from bench.chaos.seller.traffic import Traffic
 
 AT_ONCE = Script(number=1, kind="at once", seller="harbour")
 SLOW = Script(number=2, kind="slow", seller="harbour", first="submitted", pace_s=0.0, told="then_rejected")
@@ -108,3 +113,56 @@ def test_tasks_are_listed_with_our_context_since_a_moment(shop: Shop) -> None:
     assert len(listed(created_after="2020-01-01T00:00:00Z")) == 1
     assert listed(created_after="2090-01-01T00:00:00Z") == []
     assert listed(statuses=["working"]) == []
+
+
+def most_at_once(books: Books) -> int:
+    return int(books.rows("select max(out) as n from traffic")[0]["n"])
+
+
+def test_the_most_calls_at_once_stand_in_the_books_and_outlive_the_process(tmp_path: Path) -> None:
+    books = Books(tmp_path / "books.db")
+    pairs = [socket.socketpair() for _ in range(3)]
+    with ExitStack() as calls:
+        for _, seller in pairs:
+            calls.enter_context(Traffic(books).call(seller, looks=False))
+        assert most_at_once(books) == 1, "each is of a seller's process of its own"
+    traffic = Traffic(books)
+    with traffic.call(pairs[0][1], looks=True), traffic.call(pairs[1][1], looks=False):
+        pass
+    with traffic.call(pairs[2][1], looks=False):
+        pass
+    assert most_at_once(Books(tmp_path / "books.db")) == 2
+
+
+def test_a_call_whose_buyer_has_hung_up_is_out_no_longer(books: Books) -> None:
+    traffic = Traffic(books)
+    pairs = [socket.socketpair() for _ in range(3)]
+    with ExitStack() as calls:
+        for buyer, seller in pairs:
+            calls.enter_context(traffic.call(seller, looks=False))
+            buyer.close()
+    assert most_at_once(books) == 1
+
+
+def test_many_looks_are_counted_by_the_process_that_makes_them(books: Books) -> None:
+    """All are this one's."""
+    traffic = Traffic(books)
+    with socket.create_server(("127.0.0.1", 0)) as seller, ExitStack() as calls:
+        for _ in range(SHARE + 2):
+            calls.enter_context(socket.create_connection(seller.getsockname()))
+            connection = calls.enter_context(seller.accept()[0])
+            calls.enter_context(traffic.call(connection, looks=True))
+    most = books.rows("select max(looking) as looking, max(of_one) as of_one from traffic")[0]
+    assert tuple(most) == (SHARE + 2, SHARE + 2)
+
+
+def test_what_is_not_taken_yet_is_sent_again_when_the_seller_hurries(shop: Shop, books: Books) -> None:
+    shop.answer("create_media_buy", order(SLOW, "key-1"))
+    shop.finish_due()
+    with books.changing() as db:
+        db.execute("update posts set due_at = case id when 1 then null else ? end", (time.time() + 60,))
+
+    Post(books, Signer("harbour")).hurry()
+
+    due = [row["id"] for row in books.rows("select id from posts where due_at <= ?", time.time())]
+    assert due == [2], "the first has been taken"

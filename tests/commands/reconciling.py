@@ -11,7 +11,6 @@ from orders.services import deal_book
 from tasks_app.adcp import client
 from tasks_app.adcp.types import Seen
 from tasks_app.operations.asking import operation_ensure
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
@@ -19,6 +18,7 @@ from tasks_app.sellers.models import Account, Seller
 from tests.commands.running import Ran
 from tests.factories import approve_deal, make_deal
 from tests.faulty_seller import FaultySeller
+from tests.operations.making import observed
 
 
 def sent(seller: Seller, *, purpose: str = "update") -> Operation:
@@ -33,7 +33,7 @@ def sent(seller: Seller, *, purpose: str = "update") -> Operation:
 
 def told(operation: Operation, status: str, **more: Any) -> Operation:
     """The operation after the seller answered it."""
-    observe(operation_id=operation.pk, seen=Seen(kind="answer", status=status, **more), channel="reply")
+    observed(operation_id=operation.pk, seen=Seen(kind="answer", status=status, **more), channel="reply")
     publish(operation_id=operation.pk)
     operation.refresh_from_db()
     return operation

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tasks_app.people.models import Actor
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import approval_decide
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.people.models import Actor, User
+from tasks_app.people.security_models import SecurityEvent
 from tasks_app.sellers import services
 from tasks_app.sellers.models import Seller
 from tests.commands.running import call
+from tests.factories import make_user
 from tests.faulty_seller import FaultySeller
+from tests.operations.making import stand
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +40,10 @@ def test_people_read_what_it_can_and_what_it_cannot(faulty: FaultySeller) -> Non
     assert ran.code == 0
     assert "yes  can be booked" in ran.out
     assert "no   can change a media buy" in ran.out
-    assert "no   tells us by webhook" in ran.out
+    said, ours = ran.out.split("Set by us:")
+    assert "The seller says of itself:" in said
+    assert "webhooks: none, polling only" in ours
+    assert "One read with our credentials:\n  list_accounts: answered" in ours
 
 
 def test_a_seller_without_idempotency_is_told_apart(faulty: FaultySeller) -> None:
@@ -195,7 +205,8 @@ def test_a_name_without_letters_is_refused(faulty: FaultySeller) -> None:
     ran = add(faulty, name="!!!")
 
     assert ran.code == 2
-    assert "slug" in ran.err
+    assert "name: A seller's name has a letter or a digit." in ran.err
+    assert_nothing_kept()
 
 
 @pytest.mark.parametrize("text", [b"", b"two\nlines", b"\xff\xfe", b"x" * 501, "schlüssel".encode()])
@@ -218,3 +229,142 @@ def test_a_token_file_that_is_not_there() -> None:
 
     assert ran.code == 2
     assert "/nowhere/t cannot be read: No such file" in ran.err
+
+
+def test_one_read_tells_what_the_credentials_are_worth(faulty: FaultySeller) -> None:
+    faulty.fault("list_accounts", "unauthorized")
+    ran = add(faulty)
+    assert ran.code == 1
+    assert "list_accounts: refused: " in ran.out
+    assert "does not take our credentials" in ran.err
+    assert Seller.objects.exists(), "it is kept"
+    faulty.fault("list_accounts", "error", code="VALIDATION_ERROR", message="Omit the list")
+    again = add(faulty, "--json")
+    assert (again.code, again.json["read"]["answered"]) == (0, False)
+    assert again.json["read"]["words"] == "refused: Omit the list"
+    assert again.json["options"]["webhooks"] == "none, polling only"
+
+
+def test_settings_that_a_seller_needs_are_given_at_once(faulty: FaultySeller, tmp_path: Path) -> None:
+    secret = tmp_path / "headers"
+    secret.write_text("X-Api-Key: a-key-of-the-gateway\n")
+    more = ("--header", "X-Tenant: acme", "--secret-headers-file", str(secret), "--status-tool", "task_state")
+    ran = add(faulty, *more, "--account-in-reads", "never")
+    kept = Seller.objects.get()
+    assert ran.code == 0
+    assert (kept.headers, kept.status_tool, kept.account_in_reads) == (
+        {"X-Tenant": "acme"},
+        "task_state",
+        "never",
+    )
+    assert json.loads(str(kept.secret_headers)) == {"X-Api-Key": "a-key-of-the-gateway"}
+    assert "a-key-of-the-gateway" not in ran.out + ran.err
+    assert add(faulty, "--slots", "2").code == 0
+    assert Seller.objects.get().headers == {"X-Tenant": "acme"}, "what was not given stays"
+    for wrong in ("Host: elsewhere", "nonsense"):
+        assert add(faulty, "--header", wrong).code == 2
+    basic = add(faulty, "--auth", "basic")
+    assert basic.code == 2
+    assert "name:password" in basic.err
+
+
+def test_a_private_address_is_told_apart_from_a_wrong_one(faulty: FaultySeller) -> None:
+    private = call("add_seller", "N", "https://10.0.0.1/mcp", "--protocol", "mcp")
+    assert "no leave for a private address" in private.err
+    unlisted = call("add_seller", "N", "https://10.0.0.1/mcp", "--protocol", "mcp", "--allow-private")
+    assert "FLIGHTDECK_PRIVATE_NETWORKS" in unlisted.err
+    wrong = call("add_seller", "N", "https://nobody.invalid/mcp", "--protocol", "mcp")
+    assert "does not resolve" in wrong.err
+    assert "private" not in wrong.err
+    assert_nothing_kept()
+
+
+# --- a seller in use -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ops() -> User:
+    return make_user("Ad Ops")
+
+
+def stored(name: str) -> Any:
+    return getattr(Seller.objects.get(), name)
+
+
+def question() -> Approval:
+    return Approval.objects.get(kind="seller_trust", status="open")
+
+
+def approve() -> None:
+    approval_decide(approval_id=question().pk, user=make_user("Approver"), verdict="approve")
+
+
+@pytest.fixture
+def used(faulty: FaultySeller) -> Seller:
+    seller, _ = services.seller_add(
+        name="Norrland", url=faulty.url, protocol="mcp", token=faulty.token, allow_private=True
+    )
+    stand(S.SUBMITTED, seller=seller)
+    return seller
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        (("--webhooks", "hmac"), "webhook_mode"),
+        (("--jwks-url", "https://elsewhere.example/jwks.json"), "jwks_url"),
+    ],
+)
+def test_the_command_asks_for_it(
+    more: tuple[str, ...], name: str, used: Seller, faulty: FaultySeller, ops: User
+) -> None:
+    arguments = ("add_seller", "Norrland", faulty.url, "--protocol", "mcp", *more)
+    nobody = call(*arguments)
+    assert nobody.code == 2
+    assert "--as" in nobody.err
+
+    ran = call(*arguments, "--as", ops.username, "--reason", "They moved", "--json")
+
+    assert ran.code == 0
+    assert list(ran.json["waits"]) == [name]
+    assert stored(name) == getattr(used, name)
+    assert question().requested_by == f"human:{ops.pk}"
+    approve()
+    assert stored(name) != getattr(used, name)
+    assert stored("token") == faulty.token, "what was not given stays"
+
+
+def test_nothing_of_a_seller_in_use_changes_by_command_without_a_name(
+    used: Seller, faulty: FaultySeller, ops: User
+) -> None:
+    arguments = ("add_seller", "Norrland", faulty.url, "--protocol", "mcp")
+    nobody = call(*arguments, "--slots", "3")
+    assert (nobody.code, stored("slots")) == (2, used.slots)
+    assert "--as" in nobody.err
+    assert call(*arguments).code == 0, "it is asked again what it can do"
+    assert call(*arguments, "--slots", "3", "--as", ops.username).code == 0
+    assert stored("slots") == 3
+
+
+def test_another_address_by_command_waits_with_what_it_told_of_itself(
+    used: Seller, faulty: FaultySeller, ops: User
+) -> None:
+    Seller.objects.update(tools=["get_products"])
+    moved = faulty.url.replace("127.0.0.1", "localhost")
+    arguments = ("add_seller", "Norrland", moved, "--protocol", "mcp", "--token", faulty.token)
+    ran = call(*arguments, "--as", ops.username)
+    assert "waits for a second person" in ran.out
+    assert (stored("url"), stored("tools")) == (used.url, ["get_products"])
+    approve()
+    assert stored("url") == moved
+    assert len(stored("tools")) > 1
+
+
+def test_an_added_seller_is_recorded(faulty: FaultySeller, ops: User) -> None:
+    arguments = ("add_seller", "Norrland", faulty.url, "--protocol", "mcp", "--token", faulty.token)
+    assert call(*arguments, "--allow-private", "--as", ops.username).code == 0
+    entry = SecurityEvent.objects.get(event="seller_changed")
+    assert (entry.about, entry.actor, entry.detail["added"]) == ("norrland", f"human:{ops.pk}", True)
+    assert entry.detail["changes"]["url"] == ["none", faulty.url]
+    assert faulty.token not in json.dumps(entry.detail)
+    assert call(*arguments, "--as", make_user("Buyer").username).code == 2

@@ -7,16 +7,16 @@ from decimal import Decimal
 
 import pytest
 
+from orders.amounts import deal_amounts
 from orders.models import Deal
 from orders.questions import ask_deal
-from orders.services import deal_total
 from tasks_app import clock
 from tasks_app.approvals.delegation import delegation_create
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.records import ApprovalNote
 from tasks_app.people.models import User
 from tests.commands.running import call
-from tests.factories import make_deal, make_user
+from tests.factories import make_deal, make_team, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -43,13 +43,32 @@ def test_claim_release_reassign_comment(named: str) -> None:
 
 
 def test_in_part(named: str) -> None:
+    read = ("--digest", Approval.objects.get().evidence_digest)
     for wrong in ("1", "x=5", "1=many", "1=1"):
-        assert call("decide", named, "approve", "--as", "ann", "--line", wrong).code == 2
+        assert call("decide", named, "approve", "--as", "ann", "--line", wrong, *read).code == 2
     assert not Decision.objects.exists()
-    ran = call("decide", named, "approve", "--as", "ann", "--line", "1=9000", "--json")
+    for again in ("1=6000", "1=9000", "01=6000"):
+        twice = ("--line", "1=9000", "--line", again)
+        assert "Name each line once" in call("decide", named, "approve", "--as", "ann", *twice, *read).err
+    ran = call("decide", named, "approve", "--as", "ann", "--line", "1=9000", "--json", *read)
     assert (ran.code, ran.json["status"]) == (0, "approved")
     assert ran.json["approval"] != named
-    assert deal_total(Deal.objects.get()) == Decimal(9000)
+    assert deal_amounts(Deal.objects.get()).approved == Decimal(9000)
+
+
+def test_what_is_asked_is_shown_and_a_verdict_names_it(named: str) -> None:
+    shown = call("decide", named, "show", "--as", "ann", "--json").json
+    approval = Approval.objects.get()
+    assert (shown["evidence"], shown["digest"]) == (approval.evidence, approval.evidence_digest)
+    make_user("Approver", name="eve", team=make_team("Elsewhere"))
+    assert call("decide", named, "show", "--as", "eve").code == 2
+
+    for said in ([], ["--digest", "0" * 64]):
+        refused = call("decide", named, "approve", "--as", "ann", *said)
+        assert refused.code == 2
+        assert f"Asked now: {named} {approval.title}, --digest {approval.evidence_digest}" in refused.err
+    assert not Decision.objects.exists()
+    assert call("decide", named, "approve", "--as", "ann", "--digest", shown["digest"]).code == 0
 
 
 def test_on_what_was_read_and_in_somebodys_place(named: str) -> None:

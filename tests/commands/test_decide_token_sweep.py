@@ -28,6 +28,11 @@ def asked(db: None) -> tuple[Deal, Approval]:
     return deal, ask_deal(deal)
 
 
+def read(approval: Approval) -> tuple[str, str]:
+    """What the person was shown."""
+    return "--digest", approval.evidence_digest
+
+
 def assert_undecided(deal: Deal, approval: Approval) -> None:
     deal.refresh_from_db()
     approval.refresh_from_db()
@@ -41,7 +46,15 @@ class TestDecide:
         make_user("Approver", name="ann")
 
         ran = call(
-            "decide", approval.reference.lower(), "approve", "--as", "ann", "--comment", "Go.", "--json"
+            "decide",
+            approval.reference.lower(),
+            "approve",
+            "--as",
+            "ann",
+            "--comment",
+            "Go.",
+            "--json",
+            *read(approval),
         )
 
         deal.refresh_from_db()
@@ -54,7 +67,9 @@ class TestDecide:
         deal, approval = asked
         make_user("Approver", name="ann")
 
-        ran = call("decide", str(approval.pk), "reject", "--as", "ann", "--comment", "Too dear.")
+        ran = call(
+            "decide", str(approval.pk), "reject", "--as", "ann", "--comment", "Too dear.", *read(approval)
+        )
 
         deal.refresh_from_db()
         assert ran.code == 0
@@ -64,7 +79,7 @@ class TestDecide:
     def test_a_rejection_needs_a_comment(self, asked: tuple[Deal, Approval]) -> None:
         make_user("Approver", name="ann")
 
-        ran = call("decide", asked[1].reference, "reject", "--as", "ann")
+        ran = call("decide", asked[1].reference, "reject", "--as", "ann", *read(asked[1]))
 
         assert (ran.code, ran.err) == (2, "Say why you reject it.")
         assert_undecided(*asked)
@@ -74,7 +89,7 @@ class TestDecide:
         admin = make_user("Administrator", name="ada")
         Approval.objects.filter(pk=approval.pk).update(requested_by=f"human:{admin.pk}")
 
-        ran = call("decide", approval.reference, "approve", "--as", "ada")
+        ran = call("decide", approval.reference, "approve", "--as", "ada", *read(approval))
 
         assert ran.code == 2
         assert "asked for this yourself" in ran.err
@@ -84,7 +99,7 @@ class TestDecide:
     def test_without_the_right_it_is_refused(self, asked: tuple[Deal, Approval], role: str) -> None:
         make_user(role, name="ann")
 
-        ran = call("decide", asked[1].reference, "approve", "--as", "ann")
+        ran = call("decide", asked[1].reference, "approve", "--as", "ann", *read(asked[1]))
 
         assert ran.code == 2
         assert "no right" in ran.err
@@ -93,7 +108,7 @@ class TestDecide:
     def test_another_teams_approval_does_not_exist(self, asked: tuple[Deal, Approval]) -> None:
         make_user("Approver", name="ann", team=make_team("Elsewhere"))
 
-        theirs = call("decide", asked[1].reference, "approve", "--as", "ann")
+        theirs = call("decide", asked[1].reference, "approve", "--as", "ann", *read(asked[1]))
         unknown = call("decide", "APR-1999-000001", "approve", "--as", "ann")
 
         assert (theirs.code, unknown.code) == (2, 2)
@@ -103,9 +118,19 @@ class TestDecide:
     def test_only_once(self, asked: tuple[Deal, Approval]) -> None:
         for name in ("ann", "abe"):
             make_user("Approver", name=name)
-        assert call("decide", asked[1].reference, "approve", "--as", "ann").code == 0
+        assert call("decide", asked[1].reference, "approve", "--as", "ann", *read(asked[1])).code == 0
 
-        ran = call("decide", asked[1].reference, "reject", "--as", "abe", "--comment", "No.", "--json")
+        ran = call(
+            "decide",
+            asked[1].reference,
+            "reject",
+            "--as",
+            "abe",
+            "--comment",
+            "No.",
+            "--json",
+            *read(asked[1]),
+        )
 
         assert ran.code == 2
         assert "approved already" in ran.json["error"]
@@ -116,7 +141,7 @@ class TestDecide:
         user.is_active = False
         user.save()
 
-        assert call("decide", asked[1].reference, "approve", "--as", "ann").code == 2
+        assert call("decide", asked[1].reference, "approve", "--as", "ann", *read(asked[1])).code == 2
         assert call("decide", asked[1].reference, "approve", "--as", "nobody").code == 2
         assert_undecided(*asked)
 

@@ -72,9 +72,25 @@ def test_help_names_the_exit_codes(name: str) -> None:
     assert "Exit code 0" in ran.out
 
 
-def test_wrong_arguments_exit_with_2() -> None:
-    for arguments in (("decide", "APR-1", "perhaps", "--as", "x"), ("add_seller",), ("sweep", "--surprise")):
-        assert run(*arguments).code == 2
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("decide", "APR-1", "perhaps", "--as", "x"), "argument ACT: invalid choice: 'perhaps'"),
+        (("add_seller",), "the following arguments are required: name, url, --protocol"),
+        (("sweep", "--surprise"), "unrecognized arguments: --surprise"),
+    ],
+)
+def test_wrong_arguments_exit_with_2_and_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...], why: str
+) -> None:
+    """Before anything is done: without a database, which would end with 2 as well, and say so."""
+    monkeypatch.setenv("DATABASE_URL", f"postgresql://flightdeck@/flightdeck?host={tmp_path}")
+
+    ran = run(*arguments)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"usage: manage.py {arguments[0]} ")
+    assert why in ran.err.splitlines()[-1]
 
 
 def test_a_database_that_is_away_exits_with_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,14 +14,13 @@ from tasks_app.adcp.types import Seen, WireError
 from tasks_app.operations.breaker import breaker_record
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.lease import CallLease
-from tasks_app.operations.leases import leases_release
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.selectors import seller_breaker
 from tests.commands.reconciling import lists, pending, verdicts
 from tests.commands.running import call, start
 from tests.commands.test_reconcile_mirror import mirrorer, statuses, tells
 from tests.faulty_seller import FaultySeller
-from tests.operations.making import ask
+from tests.operations.making import ask, give_back
 from tests.orders.live import booked
 from tests.support import wait_until
 
@@ -49,7 +48,7 @@ def test_a_reading_waits_for_the_slot_and_is_next(faulty: FaultySeller, seller: 
         begin(process)
         wait_until(lambda: CallLease.objects.count() == 2, 20, "the reading queues")
         assert faulty.requests("get_media_buys") == [], "the only slot is taken"
-        leases_release([out.pk])
+        give_back(out.pk)
         assert claim_sends(limit=5) == [], "the reading was there first"
         assert process.stdout is not None
         assert process.stdout.readline() == "1\n"

@@ -369,6 +369,19 @@ def test_a_missing_media_buy_is_read_on_request(faulty: FaultySeller, seller: Se
     assert now < before
 
 
+@pytest.mark.parametrize("there", ["active", "paused", "pending_start"])
+def test_what_is_completed_here_and_runs_there_is_told(
+    faulty: FaultySeller, seller: Seller, there: str
+) -> None:
+    deal = booking(seller)
+    settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
+    for status in ("delivering", "completed"):
+        moved(deal, status, actor="system")
+    told(faulty, {"media_buy_id": "mb-1", "status": there})
+    call("reconcile")
+    assert ReconciliationFinding.objects.get(verdict="ahead").status_there == there
+
+
 def test_what_runs_on_after_its_deal_ended_is_cancelled_there_once(
     faulty: FaultySeller, seller: Seller, operator: User
 ) -> None:

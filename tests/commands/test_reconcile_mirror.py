@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -24,7 +25,8 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tasks_app.sellers.models import Account, Seller
 from tests.commands.running import ROOT
-from tests.factories import make_advertiser, make_seller
+from tests.database import Database
+from tests.factories import make_advertiser, make_seller, make_team
 from tests.faulty_seller import FaultySeller
 from tests.orders.live import booked
 from tests.support import wait_until
@@ -95,6 +97,35 @@ def test_accounts_are_asked_apart(faulty: FaultySeller, seller: Seller) -> None:
     ]
 
 
+def owned(seller: Seller, media_buy_id: str, *, team: str, advertiser: str) -> Deal:
+    """A live deal of theirs with a seller that has no accounts."""
+    deal = booked(seller, media_buy_id=media_buy_id)
+    owner = make_advertiser(advertiser, team=make_team(team))
+    Deal.objects.filter(pk=deal.pk).update(account=None, advertiser=owner, team=owner.team)
+    return deal
+
+
+def test_what_a_seller_says_of_one_advertisers_buys_is_on_no_page_of_anothers(
+    faulty: FaultySeller, seller: Seller
+) -> None:
+    """Without accounts too: a question, and so the words that refuse it, names one owner's media buys."""
+    one = owned(seller, "mb-1", team="Halden & Marsh", advertiser="Lindqvist Coffee")
+    two = owned(seller, "mb-2", team="Another house", advertiser="Lindqvist Coffee")
+    three = owned(seller, "mb-3", team="Halden & Marsh", advertiser="Tamarack Outdoor")
+    faulty.fault("get_media_buys", "error", 1, code="INVALID_REQUEST", message="mb-1 is locked by acme")
+    tells(faulty, "active", "mb-2", "mb-3")
+    due(one, two, three)
+
+    mirrors_refresh_due()
+
+    asked = [question["arguments"]["media_buy_ids"] for question in faulty.requests("get_media_buys")]
+    assert asked == [["mb-1"], ["mb-2"], ["mb-3"]]
+    unread = dict(DealMirror.objects.values_list("deal__media_buy_id", "unread"))
+    assert "mb-1 is locked by acme" in unread.pop("mb-1")
+    assert unread == {"mb-2": "", "mb-3": ""}
+    assert statuses() == {"mb-1": "booked", "mb-2": "delivering", "mb-3": "delivering"}
+
+
 def test_only_what_is_due_is_read_and_it_is_due_soon_then_hourly(
     faulty: FaultySeller, seller: Seller
 ) -> None:
@@ -133,15 +164,17 @@ def test_completed_and_final_at_a_seller_that_reports_delivery(faulty: FaultySel
     Seller.objects.update(tools=[*seller.tools, "get_media_buy_delivery"])
     deal = booked(Seller.objects.get())
     tells(faulty, "completed", "mb-1")
-    due(deal)
-    mirrors_refresh_due()
+    with clock.injected(lambda: deal.end_at):
+        due(deal)
+        mirrors_refresh_due()
     assert statuses() == {"mb-1": "delivering"}
 
     packages = [{"package_id": "p", "is_final": True}]
     rows = [{"media_buy_id": "mb-1", "by_package": packages}, {"media_buy_id": "mb-9", "is_final": True}]
     faulty.fault("get_media_buy_delivery", "merge", answer={"media_buy_deliveries": rows})
-    due(deal)
-    mirrors_refresh_due()
+    with clock.injected(lambda: deal.end_at):
+        due(deal)
+        mirrors_refresh_due()
 
     assert statuses() == {"mb-1": "completed"}
     assert DealMirror.objects.get(pk=deal.pk).due_at is None
@@ -259,19 +292,27 @@ def test_a_seller_that_is_away_is_asked_again(faulty: FaultySeller, seller: Sell
     assert statuses() == {"mb-1": "delivering"}
 
 
-def test_two_processes_at_once_move_each_deal_once(faulty: FaultySeller, seller: Seller) -> None:
+def test_two_processes_at_once_ask_for_each_deal_once(
+    faulty: FaultySeller, seller: Seller, committed_db: Database
+) -> None:
+    """Both want the same rows in the same moment: neither can take one until both are waiting to."""
     deals = [booked(seller, media_buy_id=named) for named in IDS]
     tells(faulty, "canceled", *IDS)
     due(*deals)
 
     with mirrorer() as one, mirrorer() as other:
-        for process in (one, other):
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
+        with psycopg.connect(committed_db.urls.owner) as owner:
+            owner.execute("lock table orders_dealmirror in exclusive mode")
+            for process in (one, other):
+                assert process.stdin is not None
+                process.stdin.write("\n")
+                process.stdin.flush()
+            wait_until(lambda: waiting() == 2, 30, "both are about to take what is due")
         read = [int(process.stdout.readline()) for process in (one, other) if process.stdout is not None]
 
-    assert sum(read) == 3, "each is read by one of them"
+    assert sorted(read) == [0, 3], "all are read by one of them"
+    (asked,) = faulty.requests("get_media_buys")
+    assert sorted(asked["arguments"]["media_buy_ids"]) == sorted(IDS)
     assert statuses() == dict.fromkeys(IDS, "cancelled")
     assert Notification.objects.filter(kind="deal_cancelled").count() == 3
     assert AuditEntry.objects.filter(entity_type="deal", to_status="cancelled").count() == 3
@@ -314,8 +355,21 @@ def test_a_pass_costs_what_is_due_not_what_exists(faulty: FaultySeller, seller: 
     with CaptureQueriesContext(connection) as six:
         mirrors_refresh_due()
 
-    assert len(one) < 32
-    assert len(six) - len(one) <= 5 * 10
+    # A savepoint, what was put back and how much of each seller is due among them.
+    assert len(one) < 42
+    # Among others what is asked about it, its changes in doubt, and what was shown of those on their way.
+    assert len(six) - len(one) <= 5 * 14
+
+
+def waiting() -> int:
+    """How many sessions wait for a lock in this database."""
+    query = (
+        "select count(distinct locks.pid) from pg_locks locks join pg_stat_activity using (pid) "
+        "where not granted and datname = current_database()"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return int(cursor.fetchone()[0])
 
 
 def no_transaction_is_open() -> bool:

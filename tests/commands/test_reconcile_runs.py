@@ -14,8 +14,10 @@ from django_q.models import OrmQ
 
 from config.processes import ProcessGroup
 from tasks_app import clock
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
+from tasks_app.operations import placeholders
 from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_once
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
@@ -37,6 +39,7 @@ def test_an_orphan_is_observed_to_its_end(faulty: FaultySeller, seller: Seller) 
     account = make_account(make_advertiser(), seller)
     account.reference = {"account_id": "faulty-faulty-buyer.example"}  # the one it is bought for
     account.save()
+    Seller.objects.filter(pk=seller.pk).update(timing={"deadline_create_media_buy_s": 7200})
     task_id = task_at(faulty, seller)
     lists(faulty, task(task_id, "working", "create_media_buy"))
 
@@ -47,6 +50,8 @@ def test_an_orphan_is_observed_to_its_end(faulty: FaultySeller, seller: Seller) 
     assert (found["verdict"], first.code, first.json["unattended"]) == ("orphaned", 1, 0)
     assert found["handled"] == f"observed as {placeholder.reference}"
     assert (placeholder.task_type, placeholder.status) == ("unknown", "working")
+    assert placeholder.deadline_at is not None
+    assert placeholder.deadline_at - placeholder.created_at == timedelta(hours=2), "the seller’s own deadline"
     assert (placeholder.team, placeholder.account) == (account.advertiser.team, account)
     assert verify_entity("operation", placeholder.pk).ok
 
@@ -97,6 +102,33 @@ def test_a_task_id_that_no_column_holds_is_a_persons(faulty: FaultySeller, selle
     assert not Operation.objects.exists()
     assert ReconciliationFinding.objects.filter(resolved_at__isnull=True).count() == 2
     assert {found["waits_on"] for found in ran.json["sellers"][0]["tasks"]} == {"omar"}
+
+
+def test_a_task_id_with_a_nul_holds_up_nothing(faulty: FaultySeller, seller: Seller) -> None:
+    make_user("Ad Ops", name="omar")
+    lists(faulty, {**task("a\0b"), "message": "\0"}, task("orphan"))
+
+    ran = call("reconcile", "--json")
+
+    assert (ran.code, ran.json["differ"]) == (1, 2)
+    assert set(Operation.objects.values_list("task_id", flat=True)) == {"a\ufffdb", "orphan"}
+
+
+def test_so_many_tasks_that_nobody_knows_are_observed_at_a_time(
+    faulty: FaultySeller, seller: Seller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are a person's, until one has ended."""
+    monkeypatch.setattr(placeholders, "_MOST_OBSERVED", 2)
+    make_user("Ad Ops", name="omar")
+    lists(faulty, *(task(f"flood-{number}") for number in range(5)))
+
+    assert call("reconcile", "--json").code == 1
+    assert Operation.objects.count() == 2
+    assert ReconciliationFinding.objects.filter(resolved_at__isnull=True).count() == 3
+    first = Operation.objects.order_by("id")[0]
+    transition(first, "failed", actor="system", changes={"settled_at": clock.now()})
+    call("reconcile", "--json")
+    assert Operation.objects.count() == 3
 
 
 def test_nobody_who_may_act_means_unattended(faulty: FaultySeller, seller: Seller) -> None:
@@ -153,7 +185,7 @@ def test_a_slow_seller_is_not_read_and_delays_only_itself(
 
     run.refresh_from_db()
     assert run.state == State.ENDED
-    assert run.report[0]["unread"] == ["its answers took longer than 1 s"]
+    assert [one["ours"] for one in run.report[0]["unread"]] == ["its answers took longer than 1 s"]
     assert run.report[0]["tasks"] == []
 
 
@@ -250,7 +282,10 @@ def test_old_reports_are_forgotten_and_what_waits_is_kept(faulty: FaultySeller, 
     assert list(ReconciliationFinding.objects.all()) == open_before
 
 
-def test_a_flood_of_tasks_is_taken_up_in_parts(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_flood_of_tasks_is_taken_up_in_parts(
+    faulty: FaultySeller, seller: Seller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placeholders, "_MOST_OBSERVED", 1000)
     lists(faulty, *(task(f"task-{number}") for number in range(230)))
 
     ran = call("reconcile", "--json")

@@ -129,6 +129,7 @@ def test_every_page_and_every_account_is_read(faulty: FaultySeller, seller: Sell
         ("error", {"code": "SERVICE_UNAVAILABLE", "message": "closed on Sundays"}, "closed on Sundays"),
         ("merge", {"answer": {"tasks": "none"}}, "holds no list"),
         ("merge", {"answer": {"pagination": {"has_more": True, "cursor": "c"}}}, "in a circle"),
+        ("merge", {"answer": {"pagination": {"has_more": True}}}, "not where it goes on"),
     ],
 )
 def test_a_seller_that_cannot_be_read_is_told_and_the_others_are_still_listed(
@@ -163,7 +164,7 @@ def test_a_question_that_is_not_answered_is_no_missing_task(faulty: FaultySeller
 
 
 def test_a_seller_that_lists_no_tasks_is_asked_for_each(faulty: FaultySeller, seller: Seller) -> None:
-    Seller.objects.update(tools=["get_media_buys", "get_task_status"])
+    Seller.objects.update(tools=["create_media_buy", "update_media_buy", "get_media_buys", "get_task_status"])
     pending(seller, "gone")
 
     ran = call("reconcile", "--json")

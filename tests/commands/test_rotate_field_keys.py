@@ -12,13 +12,13 @@ from django.db import connection
 from django.test import override_settings
 
 from tasks_app import field_keys
-from tasks_app.field_keys import encrypted_columns
+from tasks_app.field_keys import encrypted_columns, field_key_keep, field_key_missing
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tests.commands.running import call
-from tests.database import Database
+from tests.database import Database, point_django_at
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
 
@@ -69,6 +69,7 @@ def stored(committed_db: Database) -> Seller:
         seller = make_seller("Keys", webhook_mode="hmac", webhook_secret=SECRET, token=TOKEN)
         for number in range(5):
             stand(S.SUBMITTED, seller=seller, task_id=f"task-{number}")
+    point_django_at(committed_db.urls.owner)  # as `manage.py` runs it
     return seller
 
 
@@ -158,3 +159,39 @@ def test_a_value_changed_meanwhile_is_not_written_over(
         monkeypatch.setattr(field_keys, "_rotate", rival)
         assert call("rotate_field_keys").code == 0
         assert Seller.objects.get(pk=stored.pk).token == "newer"
+
+
+def test_a_key_is_asked_for_until_nothing_needs_it(stored: Seller) -> None:
+    with ring(OLD):
+        assert not field_key_missing()
+        field_key_keep()
+    with ring(NEW):
+        assert field_key_missing()
+    with ring(NEW, OLD):
+        assert not field_key_missing()
+        field_key_keep()
+    with ring(OLD):
+        assert field_key_missing(), "another machine encrypts with the new one already"
+    with ring(NEW, OLD):
+        assert call("rotate_field_keys").code == 0
+    with ring(NEW):
+        assert not field_key_missing()
+    with ring(OLD):
+        assert field_key_missing()
+
+
+def test_before_any_key_is_kept_what_is_stored_is_asked(stored: Seller) -> None:
+    with ring(NEW):
+        assert field_key_missing()
+    with ring(OLD):
+        assert not field_key_missing()
+
+
+def test_a_lost_key_is_asked_for_until_it_is_given_up(stored: Seller) -> None:
+    with ring(OLD):
+        field_key_keep()
+    with ring(NEW):
+        assert call("rotate_field_keys").code == 1
+        assert field_key_missing()
+        assert call("rotate_field_keys", "--give-up-lost").code == 1
+        assert not field_key_missing()

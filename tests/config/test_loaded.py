@@ -56,3 +56,43 @@ def test_a_worker_holds_neither_pages_nor_what_few_need_and_knows_every_address(
 
 def test_who_serves_pages_has_them_at_its_start() -> None:
     assert "tasks_app.admin" in _loaded("1")["light"]
+
+
+# A page's worth of what stays and of cycles that do not, again and again, as requests would leave them.
+_WEB = """
+import gc, json, sys, weakref
+from config import asgi
+
+class Held:
+    pass
+
+def left_behind():
+    one = Held()
+    one.itself = one
+    return weakref.ref(one)
+
+told = {"frozen": gc.get_freeze_count(), "seen": len(gc.get_objects())}
+told["pages"] = "tasks_app.admin" in sys.modules
+kept, seen = [], []
+for _ in range(12):
+    kept.append([[] for _ in range(5000)])
+    gone = left_behind()
+    gc.collect()
+    seen.append(len(gc.get_objects()))
+    assert gone() is None
+told |= {"after": seen, "watching": len(gc.callbacks)}
+print(json.dumps(told))
+"""
+
+
+def test_the_web_process_keeps_what_is_loaded_from_being_searched_in_the_middle_of_a_page() -> None:
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", _WEB], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+    )
+    told = json.loads(done.stdout)
+    assert told["pages"]
+    assert told["frozen"] > 10 * told["seen"]
+    # What came with the first pages is kept too, and then no more: what is held later is searched as ever.
+    assert max(told["after"][:6]) < 5000 < told["after"][-1]
+    assert told["watching"] == 0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -63,6 +67,7 @@ def notes(url: str) -> list[str]:
 def make_table(running: postgres.RunningPostgres) -> None:
     with psycopg.connect(running.urls.owner) as connection:
         connection.execute("create table note (text text)")
+        connection.execute("grant insert on note to flightdeck_app")
 
 
 def test_data_survive_a_stop_and_urls_stay(project: Path) -> None:
@@ -197,6 +202,57 @@ def test_a_pid_file_that_names_a_foreign_process_is_stale(project: Path) -> None
         foreign.kill()
 
 
+def test_a_server_of_another_container_is_left_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processes are not among ours; the files, and locks on them, are the same."""
+    with postgres.start(project) as running:
+        make_table(running)
+        pid_file = running.data / "postmaster.pid"
+        told = pid_file.read_text()
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(engine, "_serves", lambda process, data: False)
+            for act in (postgres.start, postgres.erase, partial(postgres.revive, environ={})):
+                with pytest.raises(engine.PostgresError, match=r"container|in use"):
+                    act(project)
+        assert pid_file.read_text() == told
+        assert notes(running.urls.app) == []
+    with postgres.start(project) as again:
+        assert again.started, "once it is stopped there, it is ours"
+
+
+def test_a_server_that_is_just_gone_is_waited_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel lets go of an ended process's files after it has left its directory."""
+    with postgres.start(project) as running:
+        make_table(running)
+    going = os.open(running.data.with_name("postgres.server"), os.O_RDWR)
+    fcntl.flock(going, fcntl.LOCK_EX)
+    locked, refused = engine.locked, threading.Event()
+
+    def tried(handle: int) -> bool:
+        got = locked(handle)
+        if not got:
+            refused.set()
+        return got
+
+    monkeypatch.setattr(engine, "locked", tried)
+    with ThreadPoolExecutor() as beside:
+        begun = beside.submit(postgres.start, project)
+        assert refused.wait(30), "the start has come to the lock"
+        os.close(going)
+        with begun.result() as again:
+            assert notes(again.urls.app) == []
+
+
+def test_nor_is_one_whose_holders_are_all_gone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed supervisors hold nothing any more; the server that they left still works."""
+    with postgres.start(project) as running:
+        fcntl.flock(running._hold, fcntl.LOCK_UN)
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(engine, "_serves", lambda process, data: False)
+            with pytest.raises(engine.PostgresError, match="another container"):
+                postgres.erase(project)
+        assert running.data.exists()
+
+
 @pytest.mark.parametrize("content", ["", "not a number\n", "1"])
 def test_a_pid_file_cut_short_is_stale(project: Path, content: str) -> None:
     postgres.start(project).stop()
@@ -290,3 +346,21 @@ if os.geteuid() == 0:  # what only root can meet: the server runs as another acc
         with postgres.start(empty_project) as running, psycopg.connect(running.urls.app) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
         assert modes_above(tmp_path / package.name / "x") == before
+
+    def test_starts_side_by_side_make_the_service_account_one_after_another(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made, calls = tmp_path / "accounts", tmp_path / "calls"
+        useradd = tmp_path / "useradd"
+        useradd.write_text(
+            f"#!/bin/sh\nmkdir {tmp_path}/making && sleep 0.2 && echo made >> {made}\n"
+            f"echo called >> {calls}\nrmdir {tmp_path}/making\n"
+        )
+        useradd.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        own = engine.pwd.getpwuid(os.geteuid())
+        monkeypatch.setattr(engine, "_lookup_name", lambda name: own if made.exists() else None)
+        with ThreadPoolExecutor(4) as starts:
+            accounts = list(starts.map(lambda _: engine.account_for(tmp_path / "none"), range(4)))
+        assert {account.uid for account in accounts} == {os.geteuid()}
+        assert calls.read_text().split() == ["called"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from config import processes
 from config.processes import ProcessError, ProcessGroup
 from tests.support import wait_until
 
@@ -98,11 +100,33 @@ def test_an_ended_process_is_started_again_and_its_children_do_not_stay() -> Non
         assert "ended with signal SIGKILL; starts again in 1 s" in output.getvalue()
 
 
+def test_a_restart_that_cannot_be_made_is_tried_again_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine short of memory for a moment."""
+    monkeypatch.setattr(processes, "FIRST_DELAY_S", 0.1)
+    spawn, refused = subprocess.Popen, []
+
+    def short_of_memory(*args: object, **named: object) -> object:
+        if len(refused) < 2:
+            refused.append(1)
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return spawn(*args, **named)  # type: ignore[call-overload]
+
+    out = io.StringIO()
+    with ProcessGroup(output=out) as group:
+        first = group.start("web", [sys.executable, "-c", "pass"], restart=True)
+        monkeypatch.setattr(subprocess, "Popen", short_of_memory)
+        assert group.wait(lambda: group.pid("web") != first, timeout_s=60)
+    assert len(refused) == 2
+    assert out.getvalue().count("Cannot allocate memory; again in") == 2
+
+
 def test_restarts_become_rarer() -> None:
     output = io.StringIO()
     with ProcessGroup(output=output) as group:
         group.start("bad", python("raise SystemExit(3)"), restart=True)
-        assert group.wait(lambda: "again in 4 s" in output.getvalue(), timeout_s=20)
+        assert group.wait(lambda: "again in 4 s" in output.getvalue(), timeout_s=60)
     waits = [line.rsplit(" in ", 1)[1] for line in output.getvalue().splitlines()]
     assert waits == ["1 s", "2 s", "4 s"]
 

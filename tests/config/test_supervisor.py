@@ -21,11 +21,12 @@ from tests.support import wait_until
 MIGRATE = """
 import os, sys, psycopg
 url = os.environ["MIGRATE_DATABASE_URL"]
-assert sys.argv[1:3] == ["migrate", "--noinput"] and os.environ["FLIGHTDECK_DB_ROLE"] == "owner"
+assert sys.argv[1:3] == ["migrate", "--noinput"] and os.environ["FLIGHTDECK_DB_LOGIN"] == "owner"
 if os.environ.get("BREAK"):
     sys.exit("no such column")
 with psycopg.connect(url) as connection:
     connection.execute("create table if not exists seen (who text)")
+    connection.execute("grant insert on seen to flightdeck_app")
 """
 PROCESS = """
 import os, signal, sys, psycopg

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from pathlib import Path
 
 import psycopg
 import pytest
-from django.contrib.contenttypes.models import ContentType
 from django.db import connection
+from hypothesis import HealthCheck, settings
 from psycopg import errors
 
 from config.processes import ProcessGroup
+from tasks_app.people.models import Team
 from tests.database import Database
 from tests.support import wait_until
 
 SAY_NAME = """
 import os, psycopg
 with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
-    connection.execute("insert into django_content_type (app_label, model) values ('child', 'row')")
+    connection.execute("insert into tasks_app_team (id, name) values (gen_random_uuid(), 'child')")
 """
 
 
@@ -29,7 +32,7 @@ def current() -> tuple[str, str]:
 
 
 def labels() -> set[str]:
-    return set(ContentType.objects.values_list("app_label", flat=True))
+    return set(Team.objects.values_list("name", flat=True))
 
 
 @pytest.mark.parametrize("time", ["first", "again"])
@@ -38,19 +41,17 @@ def test_db_is_the_application_role_and_rolls_back(db: None, time: str) -> None:
     assert user == "flightdeck_app"
     assert psycopg.conninfo.conninfo_to_dict(os.environ["DATABASE_URL"])["dbname"] == name
     assert "rolled back" not in labels()
-    ContentType.objects.create(app_label="rolled back", model=time)
+    Team.objects.create(name="rolled back")
 
 
 @pytest.mark.parametrize("time", ["first", "again"])
 def test_a_committed_database_is_fresh_each_time(committed_db: Database, time: str) -> None:
     assert current() == ("flightdeck_app", committed_db.name)
     assert "committed" not in labels()
-    ContentType.objects.create(app_label="committed", model=time)
+    Team.objects.create(name="committed")
     with psycopg.connect(committed_db.urls.app) as other:
-        found = other.execute(
-            "select model from django_content_type where app_label = 'committed'"
-        ).fetchall()
-    assert found == [(time,)]
+        found = other.execute("select name from tasks_app_team where name = 'committed'").fetchall()
+    assert found == [("committed",)]
 
 
 def test_child_processes_work_on_the_committed_database(
@@ -64,6 +65,16 @@ def test_child_processes_work_on_the_committed_database(
 
 def test_tests_own_no_table(db: None) -> None:
     with psycopg.connect(os.environ["DATABASE_URL"]) as app, pytest.raises(errors.InsufficientPrivilege):
-        app.execute("truncate django_content_type")
+        app.execute("truncate tasks_app_team")
     with psycopg.connect(os.environ["MIGRATE_DATABASE_URL"]) as owner:
         assert owner.execute("select current_user").fetchone() == ("flightdeck_owner",)
+
+
+def test_no_drawn_example_is_timed() -> None:
+    """A machine that is busy fails no test that draws its examples."""
+    assert settings.default is not None
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check
+    for path in sorted(Path(__file__).parents[1].rglob("test_*.py")):
+        for named in re.findall(r"suppress_health_check=\[([^\]]*)\]", path.read_text()):
+            assert "too_slow" in named, path

@@ -37,7 +37,7 @@ def test_every_brief_comes_to_what_the_story_says(
         processes.start(name, command, env=env, cwd=BASE_DIR)
     stage.people_prepare(tmp_path / "logins.json")
     listed = tmp_path / "sellers.json"
-    wait_until(listed.exists, 90, "the sellers are ready")
+    wait_until(listed.exists, 240, "the sellers are ready")
     stage.sellers_prepare(listed)
     wait_until(lambda: _answers(url), 30, "the web server answers")
 

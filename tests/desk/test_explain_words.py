@@ -44,7 +44,9 @@ _FULL: dict[str, Callable[[str], Answers]] = {
         Asked(status=status, quorum=2, given=1, due_at=_AT, able=("Maya",), nothing="It waits.")
     ),
     "campaign": lambda status: campaign_answers(
-        Progress(status=status, asked=2, question=_QUESTION, unsettled=2, job="JOB-2026-1", expires_at=_AT)
+        Progress(
+            status=status, asked=2, question=_QUESTION, out=2, accounts=1, job="JOB-2026-1", expires_at=_AT
+        )
     ),
     "deal": lambda status: deal_answers(
         Stand(
@@ -160,11 +162,11 @@ def test_an_end_that_the_seller_contradicts_is_still_somebodys() -> None:
     assert (told.movers[0].right, told.movers[0].people, told.deadline) == (DECIDE, ("Maya",), _AT)
 
 
-def test_a_contradiction_about_what_is_no_teams_is_put_to_nobody() -> None:
+def test_a_contradiction_that_nobody_was_asked_about_yet_is_put_to_people_next() -> None:
     told = operation_answers(Seen(status="completed", conflict="CFL-2026-000001"))
     assert told.movers[0].right == STEER_OPERATION
     open_ = conflict_answers(resolved=False, kept=False, seller="Norrland", question=None)
-    assert "nobody is asked" in open_.waiting
+    assert "people are asked next" in open_.waiting
     assert [mover.right for mover in open_.movers] == [STEER_OPERATION]
 
 

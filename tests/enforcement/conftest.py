@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from orders.models import Deal
 from tasks_app.lifecycle.verify import verify_entity
@@ -21,10 +22,17 @@ def deal(committed_db: Database) -> Deal:
 
 
 @pytest.fixture
-def app(committed_db: Database, deal: Deal) -> Iterator[psycopg.Connection]:
+def role(committed_db: Database, deal: Deal) -> Iterator[psycopg.Connection]:
     """Somebody in psql, as the application's role."""
     with psycopg.connect(committed_db.urls.app, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def app(role: psycopg.Connection, owner: psycopg.Connection) -> psycopg.Connection:
+    """The same, to whom somebody gave back a right to write deals: the triggers refuse all the same."""
+    owner.execute("grant update on orders_deal to flightdeck_app")
+    return role
 
 
 @pytest.fixture
@@ -32,6 +40,14 @@ def owner(committed_db: Database, deal: Deal) -> Iterator[psycopg.Connection]:
     """Somebody in psql as the role that owns tables and functions: the triggers are on for him, too."""
     with psycopg.connect(committed_db.urls.owner, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def with_temporary(app: psycopg.Connection, owner: psycopg.Connection) -> psycopg.Connection:
+    """The application's role, to whom somebody gave a right to temporary tables all the same."""
+    database = sql.Identifier(app.info.dbname)
+    owner.execute(sql.SQL("grant temporary on database {} to flightdeck_app").format(database))
+    return app
 
 
 def unchanged(deal: Deal) -> None:

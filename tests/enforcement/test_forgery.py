@@ -124,7 +124,8 @@ SHADOWS = {
 }
 
 
-def test_tables_of_the_same_names_deceive_no_rule(app: psycopg.Connection, deal: Deal) -> None:
+def test_tables_of_the_same_names_deceive_no_rule(with_temporary: psycopg.Connection, deal: Deal) -> None:
+    app = with_temporary
     jump = "update public.orders_deal set status = 'completed', version = 2"
     with pytest.raises(errors.CheckViolation, match="no declared edge"):
         in_one_transaction(app, SHADOWS["the matrix"], jump)
@@ -140,8 +141,9 @@ def test_tables_of_the_same_names_deceive_no_rule(app: psycopg.Connection, deal:
     unchanged(deal)
 
 
-def test_a_search_path_deceives_no_rule(app: psycopg.Connection, deal: Deal) -> None:
+def test_a_search_path_deceives_no_rule(with_temporary: psycopg.Connection, deal: Deal) -> None:
     """Nor does the path that names are looked up along; the application cannot make a schema either."""
+    app = with_temporary
     with pytest.raises(errors.InsufficientPrivilege):
         app.execute("create schema mine")
     app.execute("set search_path = pg_temp")

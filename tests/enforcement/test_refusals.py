@@ -43,8 +43,10 @@ def test_a_version_that_does_not_rise_by_one(app: psycopg.Connection, deal: Deal
 
 
 def test_a_version_that_moves_alone(app: psycopg.Connection, deal: Deal) -> None:
-    with pytest.raises(errors.CheckViolation, match="version moves with the status only"):
+    with pytest.raises(errors.CheckViolation, match="no audit entry"):
         app.execute("update orders_deal set version = 2 where id = %s", [deal.pk])
+    with pytest.raises(errors.CheckViolation, match="version must rise from 1 to 2, not to 3"):
+        app.execute("update orders_deal set version = 3 where id = %s", [deal.pk])
     unchanged(deal)
 
 

@@ -23,7 +23,7 @@ def client_of(role: str, *, team: str = "", **options: bool) -> Client:
     user.is_staff = True
     user.save()
     client = Client(**options)  # type: ignore[arg-type]
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(user, backend="tasks_app.people.holders.RoleBackend")
     return client
 
 

@@ -17,6 +17,7 @@ from tasks_app.lifecycle.models import OutboxEvent
 from tests.database import Database
 from tests.events.parts import Recorder, committed, move, quoted, relay
 from tests.lifecycle.threads import at_once
+from tests.owning import as_the_product
 
 
 @contextmanager
@@ -138,6 +139,7 @@ def test_only_the_relay_notifies_and_once_for_many(committed_db: Database, recor
 def test_the_application_cannot_rewrite_an_event(db: None, rewrite: dict[str, object]) -> None:
     deal = quoted()
     before = OutboxEvent.objects.filter(entity_id=deal.pk).values().get()
-    with pytest.raises(DatabaseError, match="permission denied"), transaction.atomic():
+    denied = pytest.raises(DatabaseError, match="permission denied")
+    with as_the_product(), denied, transaction.atomic():
         OutboxEvent.objects.filter(entity_id=deal.pk).update(**rewrite)
     assert OutboxEvent.objects.filter(entity_id=deal.pk).values().get() == before

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from tasks_app import clock
 from tasks_app.events import bus, retention
@@ -100,6 +102,44 @@ def test_without_subscribers_what_is_published_goes(
     events_publish()
     EventStream.objects.update(pruned_at=None)
     assert prune_in(LATER) > 0
+
+
+def test_nobody_is_believed_about_how_far_all_are(committed_db: Database, nobody: None) -> None:
+    """As the application's role, whatever is said to the function: it asks the subscriptions."""
+    Recorder("quick")
+    Recorder("away")
+    quoted()
+    events_publish()
+    relay_to("quick")
+    with psycopg.connect(committed_db.urls.owner, autocommit=True) as owner:
+        owner.execute("update tasks_app_outboxevent set at = at - interval '40 days'")
+    with psycopg.connect(committed_db.urls.app, autocommit=True) as role:
+        total = OutboxEvent.objects.count()
+        with pytest.raises(psycopg.errors.UndefinedFunction):
+            role.execute("select fd_events_forget(999999999, now(), 1000)")
+        assert role.execute("select fd_events_forget(now(), 1000)").fetchone() == (0,)
+        assert OutboxEvent.objects.count() == total > 0
+        relay_to("away")
+        assert role.execute("select fd_events_forget(now(), 1000)").fetchone() == (total,)
+
+
+def test_what_a_subscriber_that_is_away_has_not_passed_is_kept(
+    committed_db: Database, nobody: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version may come back; whoever takes a subscriber away for good deletes its row."""
+    Recorder("quick")
+    Recorder("away")
+    quoted()
+    events_publish()
+    relay_to("quick")
+    monkeypatch.delitem(bus._subscribers, "away")
+    with capture_logs() as logs:
+        assert prune_in(LATER) == 0
+    (told,) = [one for one in logs if one["event"] == "events_kept_for_subscribers_away"]
+    assert told["subscribers"] == ["away"]
+    with psycopg.connect(committed_db.urls.owner, autocommit=True) as owner:
+        owner.execute("delete from tasks_app_eventsubscription where name = 'away'")
+    assert prune_in(2 * LATER) > 0
 
 
 def relay_to(name: str) -> None:

@@ -6,7 +6,6 @@ import logging
 
 import pytest
 from django.db import DatabaseError
-from django.test import Client
 from prometheus_client import REGISTRY
 
 from tasks_app.events import metrics
@@ -16,6 +15,7 @@ from tasks_app.events.publishing import events_publish
 from tasks_app.lifecycle.models import OutboxEvent
 from tests.database import Database
 from tests.events.parts import Recorder, move, quoted, relay
+from tests.support import metrics_page
 
 
 def test_the_log_subscribes_to_everything() -> None:
@@ -50,7 +50,7 @@ def test_metrics_count_each_transition_once_whatever_is_redelivered(
     EventDelivery.objects.filter(due_at__isnull=False).update(due_at=None, gave_up_at=deal.created_at)
     move(deal)
     relay()
-    page = Client().get("/metrics").content.decode()
+    page = metrics_page().content.decode()
     assert 'flightdeck_transitions_total{type="deal.negotiating"} 3.0' in page
     assert 'flightdeck_transitions_total{type="deal.quoted"} 3.0' in page
     assert 'flightdeck_events_behind{subscriber="recorder"} 0.0' in page
@@ -65,13 +65,13 @@ def test_how_far_a_subscriber_is_behind(committed_db: Database, recorder: Record
 
 
 def test_without_the_database_the_other_metrics_are_answered(
-    db: None, monkeypatch: pytest.MonkeyPatch, client: Client
+    db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:
         raise DatabaseError("away")
 
     monkeypatch.setattr(metrics, "subscribers", away)
-    answer = client.get("/metrics")
+    answer = metrics_page()
     assert answer.status_code == 200
     assert b"python_info" in answer.content
     assert b"flightdeck_transitions" not in answer.content

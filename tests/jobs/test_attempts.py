@@ -80,6 +80,13 @@ def test_as_nothing_else_is_said_three_tries_after_one_and_two_seconds(bench: Be
     assert waiting.error == "attempt_budget_exhausted after 3: OSError: connection reset"
     decided = [one.type for one in job.events.order_by("id") if not one.type.startswith(("job.", "step."))]
     assert decided == ["retry_scheduled", "retry_scheduled", "attempt_budget_exhausted"]
+    told = [one.payload for one in job.events.filter(type__in=set(decided)).order_by("id")]
+    of_all = {"max_attempts": 3, "max_failures": 3, "error": "OSError: connection reset"}
+    assert told == [
+        {"attempts": 1, "failures": 1, "delay_s": 1.0, **of_all},
+        {"attempts": 2, "failures": 2, "delay_s": 2.0, **of_all},
+        {"attempts": 3, "failures": 3, **of_all},
+    ]
 
 
 def test_what_cannot_help_is_not_tried_again(bench: Bench) -> None:
@@ -212,6 +219,7 @@ def test_a_worker_lost_between_its_claim_and_the_jobs_status_holds_nothing_up(
     job = bench.start()
     with monkeypatch.context() as guarded:  # the claim is then made move by move
         guarded.setattr(calls, "steps_claim", lambda wanted: calls.Claim(apart=True))
+        guarded.setattr(engine, "mark_running", lambda **_: False)  # as where somebody holds the job
         assert claims.pop_ready(calls.Wanted(lanes=claims.ALL)) is not None
         still.forward(seconds=61)
     job.refresh_from_db()
@@ -274,9 +282,11 @@ def test_a_drain_is_bounded_and_wakes_the_next(
 ) -> None:
     bench.recipe(*(step(f"s{n}") for n in range(5)))
     bench.start()
+    told: list[str] = []
+    monkeypatch.setattr(wake, "steps_tell", told.extend)
     with django_capture_on_commit_callbacks(execute=True):
         assert drain(steps=2) == 2
-    assert queued() >= 1
+    assert "recipes" in told
     monkeypatch.setattr("tasks_app.jobs.worker._DRAIN_S", 0)
     assert drain() == 0
     monkeypatch.setattr("tasks_app.jobs.worker._DRAIN_S", 45)
@@ -290,22 +300,25 @@ def test_a_slice_is_fifty_steps(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "woken"),
+    ("steps", "told", "woken"),
     [
-        ([step("a"), step("b", "a"), step("c", "b")], 0),
-        ([step("a"), step("b", "a"), step("c", "a"), step("d", "a")], 2),
-        ([step("a"), *(step(f"b{n}", "a") for n in range(30))], 8),
+        ([step("a"), step("b", "a"), step("c", "b")], [], 0),
+        ([step("a"), step("b", "a"), step("c", "a"), step("d", "a")], ["recipes"], 1),
+        ([step("a"), *(step(f"b{n}", "a") for n in range(30))], ["recipes"], 8),
     ],
 )
 def test_others_are_woken_for_what_one_worker_cannot_take_next(
-    bench: Bench, steps: list[dict[str, Any]], woken: int, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, steps: list[dict[str, Any]], told: list[str], woken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One of them listens; the others are woken by the queue."""
     bench.recipe(*steps)
     bench.start()
+    heard: list[str] = []
+    monkeypatch.setattr(wake, "steps_tell", heard.extend)
     monkeypatch.setattr("django.db.transaction.on_commit", lambda call, robust: call())
     monkeypatch.setattr("tasks_app.jobs.worker.wake", lambda lanes: None)
     assert drain(steps=1) == 1
-    assert queued() == woken
+    assert (heard, queued()) == (told, woken)
 
 
 def test_a_worker_that_was_asked_to_stop_takes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,17 @@ import pytest
 from tasks_app.jobs import bulk
 from tasks_app.jobs.actions import Result, Run, StepFailedError
 from tasks_app.jobs.bulk import BulkConflictError, Found, bulk_chosen, bulk_start
-from tasks_app.jobs.endings import JobRefusedError, job_cancel
+from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_expire
 from tasks_app.jobs.finding import Wanted, jobs_wanted
 from tasks_app.jobs.models import Job, JobStatus, Step
+from tasks_app.jobs.retrying import job_retry
+from tasks_app.jobs.steering import step_skip
 from tasks_app.jobs.worker import drain
+from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.people.models import Team, User
-from tests.factories import make_team, make_user
+from tests.factories import make_advertiser, make_team, make_user
 from tests.jobs.conftest import Bench
+from tests.people.test_scope import limit
 
 pytestmark = pytest.mark.django_db
 
@@ -120,15 +124,30 @@ def test_asked_twice_by_filter_it_answers_the_same_job(ops: User, jobs: list[Job
 
 
 def test_a_step_that_runs_again_finds_what_it_did(ops: User, jobs: list[Job]) -> None:
-    for act, job, before in (("retry", jobs[0], 0), ("cancel", jobs[3], 1)):
+    """Killed before it said so, it says the same again; what another request did is not its own."""
+
+    def steer(act: str, job: Job) -> Run:
         whole = start(ops, act, [job])
-        run = Run(
-            job=whole,
-            step=Step.objects.filter(job=whole)[0],
-            inputs={"act": act, "reason": "mended", "job_id": str(job.pk)},
-        )
-        assert bulk.steer_one(run) == bulk.steer_one(run)
-        assert Job.objects.filter(retry_of__isnull=False).count() == 1, before
+        step = Step.objects.filter(job=whole)[0]
+        return Run(job=whole, step=step, inputs={"act": act, "reason": "mended", "job_id": str(job.pk)})
+
+    def told_of(run: Run) -> tuple[str, str]:
+        outputs = bulk.steer_one(run).outputs
+        return outputs["outcome"], outputs["note"]
+
+    retry, cancel = steer("retry", jobs[0]), steer("cancel", jobs[3])
+    first = [told_of(retry), told_of(cancel)]
+    new = Job.objects.get(retry_of=jobs[0])
+    assert first == [("done", f"Retried as {new.reference}."), ("done", "Cancelled.")]
+    moves = AuditEntry.objects.filter(entity_type="job").count()
+
+    assert [told_of(retry), told_of(cancel)] == first
+    assert Job.objects.get(pk=jobs[3].pk).status == "CANCELLED"
+    assert list(Job.objects.filter(retry_of__isnull=False)) == [new]
+    assert AuditEntry.objects.filter(entity_type="job").count() == moves
+
+    others = [told_of(steer("retry", jobs[0])), told_of(steer("cancel", jobs[3]))]
+    assert [outcome for outcome, _ in others] == ["refused", "refused"]
 
 
 def test_who_lost_the_right_meanwhile_steers_nothing(ops: User, jobs: list[Job]) -> None:
@@ -138,6 +157,48 @@ def test_who_lost_the_right_meanwhile_steers_nothing(ops: User, jobs: list[Job])
     job.refresh_from_db()
     assert job.outputs == {"done": 0, "refused": 0, "failed": 2}
     assert {Job.objects.get(pk=one.pk).status for one in jobs[3:]} == {"QUEUED"}
+
+
+def test_what_people_skipped_is_counted_apart(ops: User, jobs: list[Job]) -> None:
+    """It has no outcome of its own; the whole failed over that."""
+    job = start(ops, "cancel", jobs[3:])
+    drain(1)
+    step_skip(step_id=Step.objects.get(job=job, key="each[0]").pk, actor=ops, reason="not that one")
+    drain()
+    job.refresh_from_db()
+    report = Step.objects.get(job=job, key="report").outputs
+    assert (job.status, report["words"]) == ("COMPLETED", "1 done, 1 skipped")
+    assert (report["done"], report["skipped"], report["failed"]) == (1, 1, 0)
+
+
+@pytest.fixture
+def expired(ops: User, jobs: list[Job]) -> Job:
+    """A bulk job that came to nothing."""
+    job = start(ops, "cancel", jobs[3:])
+    job_expire(job_id=job.pk, reason="Not done in time")
+    return job
+
+
+def test_retried_it_is_judged_and_recorded_as_who_retried_it(
+    ops: User, jobs: list[Job], expired: Job
+) -> None:
+    other = make_user("Ad Ops", name="bo")
+    ops.groups.clear()
+    again = job_retry(job_id=expired.pk, actor=other, reason="again")
+    drain()
+    assert set(told(again).values()) == {("done", "Cancelled.")}
+    for job in jobs[3:]:
+        assert AuditEntry.objects.filter(entity_id=job.pk).latest("seq").actor == f"human:{other.pk}"
+
+
+def test_retried_it_steers_nothing_that_who_retried_it_does_not_see(jobs: list[Job], expired: Job) -> None:
+    other = make_user("Ad Ops", name="bo")
+    Job.objects.filter(pk=jobs[3].pk).update(advertiser=make_advertiser("Northwind"))
+    other = limit(other, make_advertiser("Lindqvist Coffee"))
+    again = job_retry(job_id=expired.pk, actor=other, reason="again")
+    drain()
+    assert sorted(told(again).values()) == [("done", "Cancelled."), ("refused", "There is no such job.")]
+    assert Job.objects.get(pk=jobs[3].pk).status == "QUEUED"
 
 
 def test_who_left_the_team_meanwhile_steers_nothing(ops: User, jobs: list[Job]) -> None:

@@ -218,7 +218,7 @@ def test_a_nested_job_left_by_a_killed_worker_is_ended_by_the_sweep(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outer, middle, inner = nested(bench)
-    monkeypatch.setattr("tasks_app.jobs.endings.nested_end", lambda job: 0)
+    monkeypatch.setattr("tasks_app.jobs.endings.nested_end", lambda job, **_: 0)
     cancelled(outer)
     middle.refresh_from_db()
     assert middle.status == JobStatus.PROCESSING

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from orders.models import DealStatus
 from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.approvals.services import approval_void
@@ -14,7 +15,8 @@ from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitForO
 from tasks_app.jobs.expiry import job_waited, jobs_expire_due
 from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain
-from tests.factories import make_deal
+from tasks_app.operations.pulse import pulse_beat
+from tests.factories import approve_deal, make_deal
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 from tests.jobs.test_waiting import end, out
 
@@ -224,3 +226,54 @@ def test_whatever_is_awaited_a_lost_wake_up_is_made_up_for(
     drain()
     job.refresh_from_db()
     assert job.status == JobStatus.COMPLETED
+
+
+def test_its_time_stands_still_during_an_outage_of_ours(bench: Bench, still: Clock) -> None:
+    job = asleep(bench)
+    still.forward(hours=20)
+    pulse_beat()
+    still.forward(hours=30)
+    pulse_beat()
+    assert jobs_expire_due() == 0
+    still.forward(hours=4, seconds=-1)
+    assert jobs_expire_due() == 0
+    still.forward(seconds=1)
+    assert jobs_expire_due() == 1
+    job.refresh_from_db()
+    assert job.status == JobStatus.EXPIRED
+
+
+def test_an_outage_while_a_person_is_waited_for_counts_once(bench: Bench, still: Clock) -> None:
+    job, away = waits_for_a_person(bench)
+    pulse_beat()
+    still.forward(hours=30)
+    pulse_beat()
+    still.forward(hours=10)
+    away()
+    drain()
+    job.refresh_from_db()
+    assert job_waited(job, clock.now()).total == timedelta(hours=40)
+
+
+def test_an_outage_before_it_was_planned_is_none_of_its(bench: Bench, still: Clock) -> None:
+    pulse_beat()
+    still.forward(hours=30)
+    pulse_beat()
+    job = asleep(bench)
+    still.forward(hours=24)
+    assert jobs_expire_due() == 1
+    job.refresh_from_db()
+    assert job.status == JobStatus.EXPIRED
+
+
+def test_what_people_approved_is_booked_after_an_outage_of_ours() -> None:
+    deal = make_deal()
+    approve_deal(deal)
+    pulse_beat()
+    later = clock.now() + timedelta(hours=30)
+    with clock.injected(lambda: later):
+        pulse_beat()
+        jobs_expire_due()
+        drain()
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.BOOKING

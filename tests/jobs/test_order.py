@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks_app import clock
-from tasks_app.jobs import hand, recipes
+from tasks_app.jobs import calls, claims, hand, recipes
 from tasks_app.jobs.actions import Done, Result, Run, WaitUntil
 from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.planning import job_start
@@ -102,3 +102,21 @@ def test_a_job_within_a_job_keeps_its_priority(bench: Bench, still: Clock) -> No
     bench.start("outer", inputs={"list": [1, 2]}, priority=7)
     drain()
     assert set(Step.objects.values_list("priority", flat=True)) == {7}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("apart", [False, True], ids=["one call", "move by move"])
+def test_a_dead_workers_step_goes_by_its_priority_first_among_equals(
+    bench: Bench, still: Clock, monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    bench.recipe({"id": "a"})
+    lost = bench.start(priority=50)
+    assert claim_step() is not None
+    still.forward(seconds=60)  # its worker renews no more
+    later, equal, urgent = bench.start(priority=100), bench.start(priority=50), bench.start(priority=5)
+    if apart:
+        monkeypatch.setattr(claims.calls, "steps_claim", lambda _: calls.Claim(apart=True, taken=()))
+
+    order = [step.job_id for step in (claim_step() for _ in range(4)) if step is not None]
+
+    assert order == [one.pk for one in (urgent, lost, equal, later)]

@@ -24,10 +24,11 @@ from tasks_app.jobs.selectors import job_rows
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tests.database import Database
-from tests.factories import make_team, make_user
+from tests.factories import make_advertiser, make_team, make_user
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 from tests.lifecycle.threads import at_once
+from tests.people.test_scope import limit
 
 ROUNDS = 8
 
@@ -151,6 +152,24 @@ def test_it_takes_the_right_and_the_team() -> None:
     assert not OutsideEvent.objects.exists()
     user = make_user("Integration")
     assert deliver(actor=user).event.delivered_by == f"human:{user.pk}"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("first", ["event", "wait"])
+def test_it_is_handed_only_to_jobs_that_its_sender_sees(waits: Bench, first: str) -> None:
+    """Of two that wait for one name, the older is another advertiser's."""
+    mine, other = make_advertiser("Lindqvist Coffee"), make_advertiser("Northwind")
+    sender = limit(make_user("Ad Ops"), mine)
+    if first == "event":
+        deliver(actor=sender)
+    theirs = waits.run(subject_type="advertiser", subject_id=other.pk)
+    ours = waits.run(subject_type="advertiser", subject_id=mine.pk)
+    if first == "wait":
+        deliver(actor=sender)
+    assert ended(ours)[0] == "COMPLETED"
+    assert ended(theirs)[0] == "PROCESSING"
+    deliver(actor="system", key="k2")
+    assert ended(theirs)[0] == "COMPLETED"
 
 
 @pytest.mark.django_db
@@ -278,6 +297,24 @@ def test_a_recipe_waits_without_a_line_of_python(bench: Bench) -> None:
     job = bench.run(inputs={"order": "IO-7"})
     deliver()
     assert ended(job) == ("COMPLETED", {"event": {"by": "Astrid"}})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("came", "event"), [(False, None), (True, {"by": "Astrid"})])
+def test_with_no_hours_to_wait_it_takes_what_is_there(bench: Bench, came: bool, event: Any) -> None:
+    inputs = {"name": "signed", "correlation": "IO-7", "hours": 0, "late": "continue"}
+    bench.recipe({"id": "a", "action": "wait_for_event", "inputs": inputs})
+    if came:
+        deliver()
+    job = bench.run()
+    assert ended(job) == ("COMPLETED", {"event": event})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("hours", [-1, "3", True, 10**9, [1]])
+def test_hours_that_are_none_are_refused_in_words(bench: Bench, hours: Any) -> None:
+    bench.recipe({"id": "a", "action": "wait_for_event", "inputs": {"name": "signed", "hours": hours}})
+    assert bench.run().error == "a: hours is a number from 0 to 8,784"
 
 
 def test_the_delivery_races_the_wait(committed_db: Database, waits: Bench) -> None:

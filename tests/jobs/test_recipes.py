@@ -11,6 +11,7 @@ from django.core.checks import run_checks
 
 from tasks_app.jobs import recipes
 from tasks_app.jobs.recipes import RecipeError, recipe_named, recipe_parse, recipe_register, recipes_register
+from tasks_app.jobs.templates import resolve
 
 
 def text(*steps: dict[str, Any], **fields: Any) -> str:
@@ -126,8 +127,18 @@ def test_the_shipped_recipes_are_registered() -> None:
         "allocate",
         "research",
         "recommend",
-        "approve",
+        "ask",
         "book",
         "complete",
     ]
+    assert [s.id for s in recipe_named("campaign_deal").steps] == ["approve", "buy", "read_back"]
     assert [s.id for s in recipe_named("book_deal").steps] == ["buy", "read_back"]
+
+
+def test_a_step_that_people_skipped_fails_no_shipped_recipe() -> None:
+    """Whether the next one runs, and what the job puts out, can be told without its outputs."""
+    for recipe in recipes.recipes_known().values():
+        inputs = dict.fromkeys(("deal_id", "campaign_id", "act", "reason"), "x") | {"jobs": []}
+        steps = {spec.id: {"outputs": {"skipped": True}} for spec in recipe.steps}
+        for texts in (recipe.outputs, *(spec.condition for spec in recipe.steps)):
+            resolve(texts, {"inputs": inputs, "steps": steps})

@@ -43,7 +43,7 @@ def test_the_example_runs(bench: Bench, minimum: int, alarm: dict[str, bool]) ->
 
 
 def test_the_command_waits_at_the_kill_switch_and_goes_on(bench: Bench) -> None:
-    scope: dict[str, Any] = {"Seller": make_seller().__class__}
+    scope: dict[str, Any] = {"Seller": make_seller(tools=["sync_accounts"]).__class__}
     exec(block("python"), scope)  # noqa: S102
     exec("from tasks_app.jobs.actions import WaitForApprovals, WaitForOperation", scope)  # noqa: S102
     exec(block("python", 2), scope)  # noqa: S102

@@ -29,6 +29,9 @@ def test_the_matrix(attempts: int, failures: int, over: bool, code: Code, second
     decision = decide(attempts=attempts, failures=failures, budget=Budget(), over=over)
     delay = timedelta(seconds=seconds) if seconds is not None else None
     assert (decision.code, decision.delay) == (code, delay)
+    assert (decision.attempts, decision.failures, decision.budget) == (attempts, failures, Budget())
+    counted = {"attempts": attempts, "failures": failures, "max_attempts": 3, "max_failures": 3}
+    assert decision.as_event() == (counted if seconds is None else {**counted, "delay_s": seconds})
 
 
 def test_failures_have_a_budget_of_their_own() -> None:

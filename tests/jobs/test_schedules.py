@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import DatabaseError, IntegrityError, transaction
 
+from tasks_app.desk.explain import explain
 from tasks_app.jobs import schedules
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.schedule import Schedule, ScheduleEntry
@@ -25,10 +27,12 @@ from tasks_app.jobs.schedules import (
 )
 from tasks_app.notifications.models import Notification
 from tasks_app.people.models import User
+from tasks_app.people.roles import ROLES
 from tests.database import Database
 from tests.factories import make_team, make_user
 from tests.jobs.conftest import Bench, Clock
 from tests.lifecycle.threads import at_once
+from tests.owning import as_the_product
 
 db = pytest.mark.django_db
 
@@ -169,7 +173,7 @@ def test_the_database_takes_a_due_time_once(ready: Bench, still: Clock) -> None:
 def test_what_happened_stays_as_it_was_written(ready: Bench, still: Clock) -> None:
     rows = ScheduleEntry.objects.filter(schedule=made())
     for edit in (lambda: rows.update(by="human:other"), rows.delete):
-        with pytest.raises(DatabaseError, match="permission denied"), transaction.atomic():
+        with as_the_product(), pytest.raises(DatabaseError, match="permission denied"), transaction.atomic():
             edit()
     assert rows.get().by == "system"
 
@@ -240,6 +244,8 @@ def test_a_change_says_what_and_who(ready: Bench, still: Clock, user: User) -> N
         ({"missed": "all"}, "missed", "once or skip"),
         ({"priority": -1}, "priority", "1000"),
         ({"start_at": datetime(2029, 12, 31, tzinfo=UTC)}, "start_at", "has passed"),
+        ({"start_at": datetime(2200, 1, 1, tzinfo=UTC)}, "start_at", "2199 is the last year"),
+        ({"start_at": datetime.max.replace(tzinfo=ZoneInfo("Pacific/Auckland"))}, "start_at", "too far off"),
         ({"start_at": datetime(2031, 1, 1, tzinfo=UTC), "cron": "0 * * * *"}, "cron", "one of them"),
     ],
 )
@@ -321,3 +327,40 @@ def test_one_that_cannot_start_holds_up_no_other(
     assert schedules_start_due() == 1
     assert entries(bad)[-1] == ("failed", "01 01:00", "DatabaseError: cannot be stored")
     assert entries(good)[-1][0] == "started"
+
+
+def _comes_of(act: Any, schedule: Schedule, user: User) -> bool:
+    """Whether anything comes of it; everything is as before afterwards."""
+    before = len(entries(schedule))
+    with transaction.atomic():
+        try:
+            act(schedule_id=schedule.pk, actor=user)
+        except ScheduleRefusedError:
+            return False
+        else:
+            return len(entries(schedule)) > before
+        finally:
+            transaction.set_rollback(True)
+
+
+@db
+@pytest.mark.parametrize("stands", ["scheduled", "paused", "over"])
+def test_what_a_schedule_says_can_be_done_can_by_those_and_nothing_else(
+    ready: Bench, still: Clock, user: User, stands: str
+) -> None:
+    schedule = made(user, **({"start_at": still.now + timedelta(minutes=5)} if stands == "over" else {}))
+    if stands == "paused":
+        schedule_pause(schedule_id=schedule.pk, actor=user)
+    elif stands == "over":
+        still.forward(hours=1)
+        schedules_start_due()
+    told = explain(str(schedule.pk), make_user("Administrator"))
+    assert told.state == stands
+    (changes,) = [one for one in told.who if one.does.endswith("change it or run it now")]
+    for role in set(ROLES) - {"Integration"}:
+        tries = make_user(role)
+        named = role in changes.roles
+        assert _comes_of(schedule_run_now, schedule, tries) == named
+        assert _comes_of(schedule_resume, schedule, tries) == (named and "resume" in changes.does)
+        if stands != "over":  # what starts nothing any more has nothing to be paused
+            assert _comes_of(schedule_pause, schedule, tries) == (named and "pause" in changes.does)

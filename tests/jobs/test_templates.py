@@ -120,10 +120,39 @@ def test_nothing_else_is_reached(expression: str) -> None:
         "not " * 240 + "1",
         "1" + " + 1" * 400,
         "2 ** 2000 * 2 ** 2000 * 2 ** 2000",
+        # Once is within bounds, once for each of many values is not.
+        "inputs.many | map('join', inputs.long) | list",
+        "inputs.pairs | map('join', inputs.half) | list",
+        "inputs.many | map(attribute='ghost', default=inputs.half) | list",
+        "[inputs.half, inputs.half, inputs.half, inputs.half]",
+        "inputs.rows | map(attribute='ghost', default=inputs.rows) | list",
+        "inputs.rows | map(attribute='ghost', default=inputs.rows) | map('length') | sum",
+        "inputs.rows | map(attribute='ghost', default=inputs.large) | list",
+        "inputs.rows | map(attribute='ghost', default=inputs.half) | map('upper') | map('length') | sum",
+        "inputs.zeros | map('default', inputs.numbers, true) | map('sum') | list",
+        "inputs.zeros | map('d', inputs.large, true) | list",
+        "[inputs.large] * 1",
+        "inputs.some | map('default', inputs.large, true) | list",
+        "inputs.numbers | select('in', inputs.numbers) | list",
+        "1.5 | round(1000000000, 'floor')",
+        "5 | round(-1000000000)",
     ],
 )
 def test_nothing_grows_beyond_bounds(expression: str) -> None:
-    scope = {"inputs": {"long": "a" * 600_000, "many": ["b"] * 1000, "list": ["\\"]}}
+    scope = {
+        "inputs": {
+            "long": "a" * 600_000,
+            "half": "a" * 300_000,
+            "many": ["b"] * 1000,
+            "pairs": [["b", "b"]] * 1000,
+            "numbers": list(range(1001)),
+            "zeros": [0] * 1000,
+            "some": [0] * 50,
+            "rows": [{"n": 1}] * 1001,
+            "large": [10**1000] * 200,
+            "list": ["\\"],
+        }
+    }
     with pytest.raises(TemplateFailedError):
         resolve(f"{{{{ {expression} }}}}", scope)
 
@@ -142,6 +171,9 @@ def test_nothing_grows_beyond_bounds(expression: str) -> None:
         ("7 | string", "7"),
         ("2 ** 10 * 1.5 % 1000", 536.0),
         ("inputs.ghost | default(3)", 3),
+        ("inputs.ghost | default([])", []),
+        ("inputs.rows | map(attribute='ghost', default=[]) | list", [[], []]),
+        ("inputs.rows | map(attribute='n', default=inputs.numbers) | list", [1, 2]),
         ("'yes' if inputs.numbers | length == 3 else 'no'", "yes"),
     ],
 )

@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 
-from tasks_app.jobs import calls, claims, hand, pace
+from tasks_app.jobs import aside, calls, claims, hand, pace
 from tasks_app.jobs.actions import Done, Result, Run
 from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.worker import drain
@@ -23,7 +23,7 @@ from tests.jobs.test_one_call import guarded, recipes, run
 from tests.jobs.test_replaying import as_rows, as_told
 
 pytestmark = pytest.mark.django_db
-KNOWN = (pace.RUNS, 0.0)  # an action that has run often enough, in no time
+KNOWN = pace.Pace(pace.RUNS, 0.0, 0.0)  # an action that has run often enough, in no time
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def quick(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[s
     """Makes steps of an action that is known to be short."""
     bench.action("quick", lambda run: Done(outputs={"key": run.step.key}), kind="pure")
     monkeypatch.setattr(pace, "_seen", {"quick": KNOWN})
-    monkeypatch.setattr(pace, "_note", lambda action, seconds: None)  # whatever else the machine is doing
+    monkeypatch.setattr(pace, "_note", lambda *_: None)  # whatever else the machine is doing
     monkeypatch.setattr(hand, "_WAIT_S", 60.0)
     return lambda name, *after, **fields: {"id": name, "after": list(after), "action": "quick", **fields}
 
@@ -39,13 +39,13 @@ def quick(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[s
 def test_a_layer_of_short_steps_is_one_statement(
     bench: Bench, quick: Callable[..., dict[str, Any]], django_assert_num_queries: Any
 ) -> None:
-    names = [f"s{number}" for number in range(hand.MANY)]
+    names = [f"s{number}" for number in range(aside.MANY)]
     bench.recipe(*(quick(name) for name in names), quick("last", *names))
     bench.run()
     job = bench.start()
     # The claim of all; their ends with the claim of the last one; its end, and nothing left to claim.
     with django_assert_num_queries(3):
-        assert drain() == hand.MANY + 1
+        assert drain() == aside.MANY + 1
     job.refresh_from_db()
     assert job.status == JobStatus.COMPLETED
     assert as_told(job) == as_rows(job)
@@ -59,14 +59,15 @@ def test_what_is_not_short_is_never_taken_along(
     monkeypatch.setitem(pace._seen, "note", KNOWN)
     bench.recipe(quick("a"), quick("b"), {"id": "c", "action": "note"}, quick("d"))
     bench.start()
-    taken = claims.claim_steps(calls.Wanted(lanes=claims.ALL, many=9, short=("quick",)))
+    taken = claims.claim_steps(calls.Wanted(lanes=claims.ALL, many=9, together=("quick",)))
     assert [step.key for step in taken] == ["a", "b"]
     assert [step.key for step in claims.claim_steps(calls.Wanted(lanes=claims.ALL, many=9))] == ["c"]
     bench.recipe(quick("d"), quick("e", for_each="{{ inputs.list }}"), name="listed")
     bench.start("listed", inputs={"list": [1]}, priority=5)
-    short = calls.Wanted(lanes=claims.ALL, many=9, short=("quick",))
+    short = calls.Wanted(lanes=claims.ALL, many=9, together=("quick",))
     assert [step.key for step in claims.claim_steps(short)] == ["d"]
-    assert [step.key for step in claims.claim_steps(short)] == ["e", "d"]
+    assert [step.key for step in claims.claim_steps(short)] == ["e"]
+    assert [step.key for step in claims.claim_steps(short)] == ["d"]
 
 
 @pytest.mark.parametrize("kind", ["command", "idempotent"])
@@ -80,7 +81,7 @@ def test_only_pure_actions_are_short(bench: Bench, kind: str, monkeypatch: pytes
           for action in ("has_effects", "is_pure"))
     )  # fmt: skip
     bench.run()
-    assert pace.short_actions() == ("is_pure",)
+    assert pace.taken_together() == ("is_pure",)
 
 
 def test_one_slow_run_ends_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,21 +205,25 @@ def outcome(job: Job) -> dict[str, Any]:
     return {"job": (job.status, job.outputs, job.active_steps), "steps": ended}
 
 
+@pytest.mark.parametrize("how", ["is_short", "is_waiting"])
 @given(recipe=recipes())
 @hypothesis_settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_together_they_come_to_what_they_come_to_one_by_one(db: None, recipe: dict[str, Any]) -> None:
-    """The same ends, with a whole trail and events that tell the same as the rows."""
-    with connection.cursor() as cursor:
-        cursor.execute("set local transaction_timeout = 0")  # all of it is one, on a machine that is busy too
+def test_together_they_come_to_what_they_come_to_one_by_one(
+    db: None, how: str, recipe: dict[str, Any]
+) -> None:
+    """One after the other or side by side: the same ends, with a whole trail and events that tell the same as
+    the rows."""
     calm = {**recipe, "steps": [{**step, "action": "note"} for step in recipe["steps"]]}
     found = []
     for together in (True, False):
         with transaction.atomic(), pytest.MonkeyPatch.context() as patch:
             if together:
-                patch.setattr(hand, "is_short", lambda action: action == "note")
-                patch.setattr(hand, "short_actions", lambda: ("note",))
+                patch.setattr(hand, how, lambda action: action == "note")
+                patch.setattr(hand, "taken_together", lambda: ("note",))
                 patch.setattr(hand, "_WAIT_S", 60.0)
                 job = run(calm)
             else:
@@ -230,3 +235,14 @@ def test_together_they_come_to_what_they_come_to_one_by_one(db: None, recipe: di
             assert all(verify_entity("step", pk).ok for pk in job.steps.values_list("pk", flat=True))
             transaction.set_rollback(True)
     assert found[0] == found[1]
+
+
+@pytest.mark.django_db
+def test_nothing_is_taken_along_behind_one_that_may_be_long(bench: Bench) -> None:
+    """It would lie there as long as that one takes, though other workers are idle."""
+    bench.action("quick", lambda run: Done(), kind="pure")
+    bench.recipe({"id": "long"}, {"id": "a", "action": "quick"}, {"id": "b", "action": "quick"})
+    bench.start()
+    short = calls.Wanted(lanes=claims.ALL, many=9, together=("quick",))
+    taken = [[step.key for step in claims.claim_steps(short)] for _ in range(2)]
+    assert taken == [["long"], ["a", "b"]]

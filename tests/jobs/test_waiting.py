@@ -24,25 +24,30 @@ from tasks_app.approvals.services import (
     approval_void,
     approvals_expire_due,
 )
-from tasks_app.jobs import engine, handlers, worker
+from tasks_app.jobs import engine, handlers, wake, worker
 from tasks_app.jobs.actions import Done, Result, Run, WaitForApprovals, WaitForOperation
-from tasks_app.jobs.models import Job, Step
+from tasks_app.jobs.expiry import job_recover, steps_wake_again
+from tasks_app.jobs.models import Job, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations import publish as published
 from tasks_app.operations import sweep
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish, publish_due
 from tasks_app.people.models import User
+from tasks_app.troubles.models import RowTrouble
+from tasks_app.troubles.rows import troubled_until
+from tests.approvals.conftest import as_asked
 from tests.database import Database
 from tests.factories import make_team, make_user
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, steps_of
 from tests.lifecycle.entities import make_operation
 from tests.lifecycle.threads import at_once
+from tests.operations.making import observed
 from tests.support import wait_until
+from tests.troubles.poisoning import heal, poison
 
 ROUNDS = 8
 
@@ -57,6 +62,7 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> None:
             label="Test",
             apply=lambda approval, outcome: None,
             version=lambda approval: 1,
+            asks=as_asked,
             reopen=lambda approval: None,
             effects={},
         )
@@ -102,7 +108,7 @@ def out(purpose: str = "test") -> Operation:
 def end(operation: Operation) -> bool:
     """The seller's answer comes in."""
     seen = Seen(kind="answer", status="completed", payload={"products": []})
-    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
     return publish(operation_id=operation.pk)
 
 
@@ -368,3 +374,76 @@ def test_the_handlers_are_the_ones_the_application_registers() -> None:
     assert handlers._approval_closed in kinds._closed
     assert handlers._operation_settled in published._listeners
     assert {"expired_approvals", "woken"} <= set(sweep._chores)
+
+
+def put_back(step: Step) -> None:
+    """It is woken later, for itself."""
+    assert RowTrouble.objects.values_list("work", "row").get() == (wake.WORK, step.pk)
+    heal("tasks_app_step")
+    again = troubled_until(wake.WORK, step.pk)
+    with clock.injected(lambda: again):
+        assert steps_wake_again() == 1
+        drain()
+    assert Job.objects.get(pk=step.job_id).status == "COMPLETED"
+
+
+@pytest.mark.django_db
+def test_a_step_that_cannot_be_woken_keeps_back_no_end_of_an_operation(waits: Bench) -> None:
+    """What else follows from the end, a deal booked, does not wait for the step."""
+    operation = out()
+    step = steps_of(waits.run("operation_wait", inputs={"id": str(operation.pk)}))["a"]
+    poison("tasks_app_step", step.pk)
+
+    assert end(operation)
+
+    assert Operation.objects.get(pk=operation.pk).published_at
+    put_back(step)
+
+
+@pytest.mark.django_db
+def test_a_step_that_cannot_be_woken_keeps_back_no_decision(waits: Bench, asking: None) -> None:
+    """Nor another step that waits for the same, each beside something else."""
+    first, second, third, user = ask(), ask(), ask(), make_user("Approver")
+    bad, well = (
+        waits.run("approvals_wait", inputs={"ids": [str(first.pk), str(beside.pk)]})
+        for beside in (second, third)
+    )
+    step = steps_of(bad)["a"]
+    approving(second, user)()
+    approving(third, user)()
+    poison("tasks_app_step", step.pk)
+
+    assert approving(first, user)().status == "approved"
+
+    assert finished(well)
+    put_back(step)
+
+
+@pytest.mark.django_db
+def test_a_step_that_cannot_be_woken_keeps_back_no_end_of_a_nested_job(waits: Bench) -> None:
+    operation = out()
+    waits.recipe(
+        {"id": "top", "recipe": "operation_wait", "inputs": {"id": "{{ inputs.id }}"}}, name="outer_wait"
+    )
+    step = steps_of(waits.run("outer_wait", inputs={"id": str(operation.pk)}))["top"]
+    nested = Job.objects.get(parent_step=step)
+    poison("tasks_app_step", step.pk)
+    assert end(operation)
+
+    assert finished(nested)
+
+    assert not Step.objects.filter(job=nested, failures__gt=0).exists()
+    put_back(step)
+
+
+@pytest.mark.django_db
+def test_a_step_that_cannot_be_woken_is_not_told_to_have_been(waits: Bench) -> None:
+    operation = out()
+    job = waits.run("operation_wait", inputs={"id": str(operation.pk)})
+    step = steps_of(job)["a"]
+    poison("tasks_app_step", step.pk)
+    assert end(operation)
+
+    assert job_recover(job) == 0
+
+    assert not WorkflowEvent.objects.filter(type="step.recovered").exists()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tasks_app import clock
 from tasks_app.approvals.kinds import Kind
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.approvals.services import Question, approval_open
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import approval_open
 from tasks_app.jobs.actions import (
     Done,
     Result,
@@ -29,6 +30,7 @@ from tasks_app.jobs.models import Job
 from tasks_app.operations.models import OperationStatus
 from tasks_app.operations.ordering import PLACE, Order, order_run
 from tasks_app.sellers.models import Seller
+from tests.approvals.conftest import as_asked
 from tests.jobs.reference import ASK, BUY, COUNT, DOES, INPUTS, SLEEP, Graph, Node, odd, outputs, weight
 from tests.jobs.reference import answer as answer_to
 
@@ -246,6 +248,7 @@ def kind() -> Kind:
         label="A step of a random graph",
         apply=lambda approval, outcome: None,
         version=lambda approval: 1,
+        asks=as_asked,
         reopen=lambda approval: None,
         effects={},
     )

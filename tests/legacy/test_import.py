@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 
 from campaigns.models import Campaign
 from orders.models import Deal
+from tasks_app.alike import alike
 from tasks_app.events.bus import event_of
 from tasks_app.lifecycle.models import Import as ImportRow
 from tasks_app.lifecycle.models import OutboxEvent
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.people.actors import actor_key
-from tasks_app.people.models import User
+from tasks_app.people.models import Advertiser, User
 from tasks_app.sellers.models import Seller
+from tasks_app.sellers.trust import row_change
 from tests.commands.running import call
 from tests.factories import make_advertiser, make_seller, make_team, make_user
 from tests.legacy.buyer import FIRST_DEALS, MOMENT, Buyer
@@ -28,6 +31,20 @@ from tests.lifecycle.entities import trail
 pytestmark = pytest.mark.django_db
 
 BOOKED = ("quoted", "accepted", "booking", "booked")
+
+
+@pytest.mark.parametrize("said", [(), ("--advertiser", "lindqvist.example")])
+@pytest.mark.parametrize("told", ["lindqvist.example", "Lindqvist.Example"])
+def test_a_name_that_two_advertisers_have_is_refused(
+    buyer: Buyer, bring: Import, said: tuple[str, ...], told: str
+) -> None:
+    Advertiser.objects.filter(pk__in=[make_advertiser("Lindqvist Tea").pk, make_advertiser().pk]).update(
+        brand_domain="lindqvist.example"
+    )
+    buyer.deal("deal-1", "quoted", advertiser=told)
+    ran = bring(*said)
+    assert Deal.objects.count() == 0
+    assert "several advertisers" in str(ran.json) + ran.err if said else "is no advertiser" in str(ran.json)
 
 
 def test_a_deal_with_its_line_seller_and_advertiser(buyer: Buyer, bring: Import, admin: User) -> None:
@@ -190,6 +207,36 @@ def test_booking_records_become_lines(buyer: Buyer, bring: Import) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"cost": "a lot"}, "cost"),
+        ({"cost": -5}, "cost"),
+        ({"cost": 5, "impressions": "many"}, "impressions"),
+        ({"cost": 5, "channel": b"\xff"}, "channel"),
+        ({"cost": 5, "line_id": "L" * 300}, "line_id"),
+        ({"cost": 10**13}, "cost"),
+    ],
+)
+def test_a_deal_of_which_a_booking_cannot_be_read_is_refused(
+    buyer: Buyer, bring: Import, fields: dict[str, Any], field: str
+) -> None:
+    """It would stand for less than was booked, and room and ceilings with it."""
+    buyer.deal("deal-1", "quoted", advertiser="Lindqvist Coffee")
+    buyer.add("booking_records", deal_id="deal-1", line_id="L1", channel="ctv", impressions=500, cost=10.5)
+    buyer.add("booking_records", **{"deal_id": "deal-1", "line_id": "L2", "channel": "ctv", **fields})
+    (refused,) = bring().json["not_imported"]
+    assert [problem["field"] for problem in refused["problems"]] == [f"booking_records.{field}"]
+    assert not Deal.objects.exists()
+
+
+def test_a_deal_of_unknown_basis_with_something_booked_is_refused(buyer: Buyer, bring: Import) -> None:
+    buyer.deal("deal-1", "quoted", advertiser="Lindqvist Coffee", price_model="HYBRID")
+    buyer.add("booking_records", deal_id="deal-1", line_id="L1", channel="ctv", cost=10.5)
+    (refused,) = bring().json["not_imported"]
+    assert [problem["field"] for problem in refused["problems"]] == ["price_model"]
+
+
+@pytest.mark.parametrize(
     ("fields", "basis", "budget"),
     [
         ({"price": 14.2, "impressions": 1000}, "cpm", "14.20"),
@@ -301,8 +348,45 @@ def test_sellers_are_known_by_their_address(buyer: Buyer, bring: Import) -> None
     sellers = [deal.seller for deal in Deal.objects.order_by("terms__imported__id")]
     assert sellers[0] == known
     assert sellers[1] == sellers[2]
-    assert sellers[1].slug.startswith("espn-")
+    assert sellers[1].slug == "espn-espn-example-com"
     assert (sellers[1].active, known.active) == (False, True)
+
+
+@pytest.mark.parametrize("told", ["ESPN", "espn ", "ES\u200bPN", "ＥＳＰＮ"], ids=ascii)
+def test_a_seller_whose_name_looks_like_anothers_is_told_apart(
+    buyer: Buyer, bring: Import, told: str
+) -> None:
+    make_seller("ESPN", url="https://other.example.com/")
+    for number, path in enumerate(("a", "b")):
+        url = f"https://espn.example.com/{path}"
+        buyer.deal(f"deal-{number}", "quoted", seller_url=url, seller_org=told)
+    assert bring().code == 0
+    names = list(Seller.objects.order_by("created_at").values_list("name", flat=True))
+    assert names[1] == f"{told.strip()} (espn.example.com)"
+    assert len({alike(name) for name in names}) == 3
+
+
+@pytest.mark.parametrize("told", ["!!!", "\u200b", "---"], ids=ascii)
+def test_a_seller_that_is_called_nothing_readable_is_called_by_its_host(
+    buyer: Buyer, bring: Import, told: str
+) -> None:
+    buyer.deal("deal-1", "quoted", seller_url="https://espn.example.com", seller_org=told, seller_domain="")
+    assert bring().code == 0
+    assert Seller.objects.get().name == "espn.example.com"
+
+
+def test_an_imported_seller_with_deals_changes_by_name_and_with_a_second_person(
+    buyer: Buyer, bring: Import, admin: User
+) -> None:
+    """What decides whom we believe; it was never on, so that one person switches it on."""
+    buyer.deal("deal-1", "quoted")
+    assert bring().code == 0
+    seller = Seller.objects.get()
+    with pytest.raises(ValidationError, match="--as"):
+        row_change(row=seller, values={"token": "t"}, actor="system")
+    made = row_change(row=seller, values={"token": "t", "active": True}, actor=admin)
+    assert made.waiting is not None
+    assert (made.changed, set(made.waiting.after)) == (["active"], {"token"})
 
 
 def test_advertisers_are_mapped_as_told_and_never_guessed(buyer: Buyer, bring: Import) -> None:
@@ -363,5 +447,5 @@ def test_people_read_what_happened(buyer: Buyer, bring: Import) -> None:
     assert ran.code == 1
     assert "1 imported, 0 here already, 1 not imported." in ran.out
     assert "Unknown statuses in deals: 'draft' (1); known: quoted, negotiating" in ran.out
-    assert "New sellers, switched off until they are added: norrland-example-com" in ran.out
+    assert "New sellers, to be added (add_seller) and switched on: norrland-example-com" in ran.out
     assert "\x1b" not in ran.out

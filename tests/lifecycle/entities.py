@@ -7,7 +7,8 @@ from typing import Any
 from campaigns.models import Campaign
 from tasks_app import ids
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import Question, approval_open
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import approval_open
 from tasks_app.jobs.models import Job, Step
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent, Stateful
 from tasks_app.lifecycle.references import next_reference
@@ -17,10 +18,9 @@ from tasks_app.operations.models import Operation
 from tests.factories import make_deal, make_seller, make_team
 
 
-def make_campaign() -> Campaign:
-    campaign = Campaign(
-        reference=next_reference("CMP"), team=make_team(), name="Autumn", requested_by="system", brief={}
-    )
+def make_campaign(**fields: Any) -> Campaign:
+    told = {"name": "Autumn", "requested_by": "system", "brief": {}, **fields}
+    campaign = Campaign(reference=next_reference("CMP"), team=make_team(), **told)
     create(campaign, actor="system", reason="Submitted")
     return campaign
 

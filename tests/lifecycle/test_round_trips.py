@@ -15,9 +15,16 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Account
 from tests.factories import make_account, make_advertiser, make_deal, make_seller
-from tests.lifecycle.entities import make_approval, make_operation, trail, written
+from tests.lifecycle.entities import make_campaign, make_operation, trail, written
+from tests.owning import any_column
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def of_any_kind(db: None) -> None:
+    for entity in ("campaign", "deal", "operation"):
+        any_column(entity)
 
 
 def stored(deal: Deal) -> dict[str, Any]:
@@ -77,10 +84,10 @@ def test_several_changes_at_once_and_foreign_keys() -> None:
 def test_decimals_are_exact(amount: str | None) -> None:
     """The value before stands in the trail as a number: it is read back exactly, not as a float."""
     exact = Decimal(amount) if amount else None
-    approval = make_approval(amount=exact)
-    transition(approval, "voided", actor="system", changes={"amount": Decimal("99999999999999.9999")})
-    assert type(approval).objects.get(pk=approval.pk).amount == Decimal("99999999999999.9999")
-    assert verify_entity("approval", approval.pk).ok
+    campaign = make_campaign(budget=exact)
+    transition(campaign, "brief_received", actor="system", changes={"budget": Decimal("99999999999999.9999")})
+    assert type(campaign).objects.get(pk=campaign.pk).budget == Decimal("99999999999999.9999")
+    assert verify_entity("campaign", campaign.pk).ok
 
 
 def test_encrypted_columns_stay_out_of_the_trail() -> None:

@@ -99,7 +99,7 @@ def owner(committed_db: Database, database_server: TestServer) -> Iterator[psyco
 
 def with_a_trail(deal: Deal) -> Deal:
     transition(deal, DealStatus.NEGOTIATING, actor="agent:buyer", metadata={"try": 1, "exact": True})
-    transition(deal, DealStatus.ACCEPTED, actor="system", changes={"terms": {"cpm": 0.1, "n": 1}})
+    transition(deal, DealStatus.ACCEPTED, actor="system", changes={"valid_actions": {"cpm": 0.1, "n": 1}})
     assert verify_entity("deal", deal.pk).ok
     return deal
 

@@ -48,10 +48,10 @@ def test_a_transition_writes_status_changes_entry_and_event() -> None:
             actor=user,
             reason="Good price",
             metadata={"approval": "APR-1", "amount": Decimal("10.50"), "at": before},
-            changes={"media_buy_id": "mb-1", "terms": {"hold": "48h"}},
+            changes={"media_buy_id": "mb-1", "valid_actions": {"hold": "48h"}},
         )
     row = stored(deal)
-    assert (row["status"], row["version"], row["media_buy_id"], row["terms"]) == (
+    assert (row["status"], row["version"], row["media_buy_id"], row["valid_actions"]) == (
         "accepted",
         2,
         "mb-1",
@@ -63,7 +63,7 @@ def test_a_transition_writes_status_changes_entry_and_event() -> None:
     assert (entry.seq, entry.from_status, entry.to_status) == (2, "quoted", "accepted")
     assert (entry.actor, entry.reason, entry.trace_id) == (f"human:{user.pk}", "Good price", "req-7")
     assert entry.metadata == {"approval": "APR-1", "amount": "10.50", "at": before.isoformat()}
-    assert entry.changes == {"media_buy_id": ["", "mb-1"], "terms": [{}, {"hold": "48h"}]}
+    assert entry.changes == {"media_buy_id": ["", "mb-1"], "valid_actions": [[], {"hold": "48h"}]}
     assert before <= entry.at <= datetime.now(UTC)
     assert row["status_since"] == deal.status_since == entry.at
     event = OutboxEvent.objects.get(entity_id=deal.pk, seq=2)
@@ -273,6 +273,25 @@ def test_a_steps_self_transition_writes_nothing() -> None:
     assert (step.version, step.error) == (1, "")
 
 
+def test_a_self_transition_of_what_somebody_moved_meanwhile_is_stale() -> None:
+    step = make_step()
+    stale = type(step).objects.get(pk=step.pk)
+    transition(step, "queued", actor="system")
+
+    with pytest.raises(StaleVersionError, match="somebody else"):
+        transition(stale, "received", actor="system")
+    with pytest.raises(StaleVersionError):
+        transition(step, "queued", actor="system", expected_version=1)
+    assert transition(step, "queued", actor="system") == 2
+
+
+def test_a_person_who_acts_on_something_else_needs_a_right_of_that_act() -> None:
+    deal, buyer = make_deal(), make_user("Finance")
+    with pytest.raises(InvalidTransitionError, match="no right"):
+        transition(deal, DealStatus.CANCELLED, actor=buyer, rights=["tasks_app.steer_job"])
+    assert transition(deal, DealStatus.CANCELLED, actor=buyer, rights=["orders.view_deal"]) == 2
+
+
 def test_entities_begin_at_the_beginning() -> None:
     job = make_job()
     before = written()
@@ -286,10 +305,15 @@ def test_entities_begin_at_the_beginning() -> None:
 
 def test_refreshing_reads_status_and_columns_in_one_moment(django_assert_num_queries: Any) -> None:
     deal = make_deal()
-    transition(Deal.objects.get(pk=deal.pk), DealStatus.ACCEPTED, actor="system", changes={"zone": "UTC"})
+    transition(
+        Deal.objects.get(pk=deal.pk),
+        DealStatus.ACCEPTED,
+        actor="system",
+        changes={"media_buy_status": "paused"},
+    )
     with django_assert_num_queries(1):
         deal.refresh_from_db()
-        assert (deal.status, deal.version, deal.zone) == ("accepted", 2, "UTC")
+        assert (deal.status, deal.version, deal.media_buy_status) == ("accepted", 2, "paused")
     with django_assert_num_queries(1):
         deal.refresh_from_db(fields=["status"])
     deal.refresh_from_db(fields=["terms"])

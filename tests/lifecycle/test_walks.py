@@ -35,7 +35,11 @@ STEPS = st.lists(st.tuples(st.integers(0, 20), st.booleans(), REASONS, METADATA)
 
 @pytest.mark.parametrize("entity", ENTITIES)
 @given(steps=STEPS)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_a_walk_verifies_and_replays(entity: str, steps: list[tuple[int, bool, str, dict]]) -> None:
     with transaction.atomic(), patch.object(guards, "_guards", {}):
         row = MAKERS[entity]()

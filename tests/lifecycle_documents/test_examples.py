@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -221,14 +222,55 @@ def test_the_log_cannot_be_changed_from_outside() -> None:
     assert [told.metadata for told in machine.history] == [{"round": {"number": 1}}]
 
 
-def test_metadata_is_recorded_exactly_or_not_at_all() -> None:
+def test_metadata_keeps_its_numbers_and_is_saved_as_json() -> None:
     machine = DealStateMachine("deal-abc")
-    with pytest.raises(TypeError, match="float"):
-        machine.transition("negotiating", metadata={"price": 14.2})
+    given = {"round": 1, "offer_cpm": 12.50, "price": Decimal("14.20"), "rounds": (1, Decimal("2.5"))}
+
+    record = machine.transition("negotiating", metadata=given)
+
+    assert record.metadata == {"round": 1, "offer_cpm": 12.50, "price": Decimal("14.20"), "rounds": [1, 2.5]}
+    saved_metadata = json.loads(json.dumps(machine.to_dict()))["audit_log"]["transitions"][0]["metadata"]
+    assert saved_metadata == {"round": 1, "offer_cpm": 12.5, "price": "14.20", "rounds": [1, "2.5"]}
+    assert DealStateMachine.from_dict(machine.to_dict()).history[0].metadata == saved_metadata
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, Decimal("NaN"), Decimal("-Infinity"), object()])
+def test_metadata_that_is_no_json_is_refused_and_changes_nothing(value: Any) -> None:
+    machine = DealStateMachine("deal-abc")
+    with pytest.raises(TypeError):
+        machine.transition("negotiating", metadata={"price": [value]})
     assert (machine.status, machine.history) == (S.QUOTED, [])
 
-    machine.transition("negotiating", metadata={"price": Decimal("14.20"), "rounds": (1, 2)})
-    assert machine.history[0].metadata == {"price": "14.20", "rounds": [1, 2]}
+
+def rule(frm: S, to: S, **given: Any) -> TransitionRule[S]:
+    return TransitionRule(from_status=frm, to_status=to, **given)
+
+
+def test_rules_given_at_construction_are_all_that_an_order_may_do() -> None:
+    seen: dict[str, Any] = {}
+
+    def guard(order_id: str, from_s: S, to_s: S, context: dict[str, Any]) -> bool:
+        seen.update(context)
+        return bool(context.get("budget"))
+
+    machine = DealStateMachine("deal-abc", rules=[rule(S.QUOTED, S.NEGOTIATING, guard=guard)])
+
+    assert machine.allowed_transitions() == [S.NEGOTIATING]
+    with pytest.raises(InvalidTransitionError, match="guard condition failed"):
+        machine.transition(S.NEGOTIATING)
+    with pytest.raises(InvalidTransitionError, match="no matching transition rule") as refused:
+        machine.transition(S.ACCEPTED)
+    assert refused.value.allowed == ("negotiating",)
+    machine.transition(S.NEGOTIATING, context={"budget": 50000})
+    assert seen == {"budget": 50000}
+    machine.add_rule(rule(S.NEGOTIATING, S.ACCEPTED))
+    assert machine.transition(S.ACCEPTED).reason == "Deal terms accepted"
+
+
+def test_rules_given_at_construction_make_no_edge() -> None:
+    with pytest.raises(InvalidTransitionError, match="from completed to quoted: no matching transition rule"):
+        DealStateMachine("deal-abc", rules=[rule(S.COMPLETED, S.QUOTED)])
+    assert DealStateMachine("deal-abc", rules=[]).allowed_transitions() == []
 
 
 def test_an_audit_log_of_its_own() -> None:
@@ -293,7 +335,7 @@ def spoilt(**changes: Any) -> Callable[[], dict[str, Any]]:
         spoilt(actor="agent"),
         spoilt(reason=3),
         spoilt(metadata=[1]),
-        spoilt(metadata={"price": 14.2}),
+        spoilt(metadata={"price": math.nan}),
         spoilt(transition_id="one"),
         spoilt(transition_id=1),
         spoilt(colour="red"),

@@ -120,7 +120,11 @@ def chosen(machine: DealStateMachine, step: str | int) -> str:
     return allowed[step % len(allowed)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(walk=_WALK)
 def test_on_any_walk_the_machine_and_the_stored_deal_agree(walk: list[str | int], db: None) -> None:
     # Approved, with an active account: what the stored deal's guards ask for is another test's matter.

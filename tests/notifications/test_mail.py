@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,10 @@ from django.db import connection, transaction
 
 from tasks_app.events.models import EventDelivery
 from tasks_app.events.selectors import deliveries_visible
+from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import OutboxEvent
-from tasks_app.notifications.mail import TOLD
+from tasks_app.lifecycle.names import EntityName, namer_register
+from tasks_app.notifications.mail import TOLD, message
 from tasks_app.notifications.models import Notification, NotificationMail
 from tasks_app.notifications.services import About, notify, user_mail_set
 from tasks_app.operations.models import OperationStatus as S
@@ -22,6 +25,8 @@ from tests.events.parts import relay
 from tests.factories import make_deal, make_team, make_user
 from tests.notifications.post_office import PostOffice, mailing
 from tests.operations.making import stand
+
+NOTIFICATIONS = "/admin/tasks_app/notification/"
 
 
 @pytest.fixture
@@ -67,7 +72,7 @@ def test_what_is_for_a_right_goes_to_who_holds_it(office: PostOffice) -> None:
 
 def test_the_message_says_what_where_and_why(office: PostOffice, settings: Any) -> None:
     settings.PUBLIC_URL = "https://desk.example"
-    reader("asked")
+    reader("asked", is_staff=True)
     deal = make_deal()
     notify(
         kind="test",
@@ -88,6 +93,32 @@ def test_the_message_says_what_where_and_why(office: PostOffice, settings: Any) 
     assert f"https://desk.example/admin/orders/deal/{deal.pk}/change/" in lines
     assert "https://desk.example/admin/tasks_app/notification/" in lines
     assert "Awaited: an answer." in text.decode()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("role", "fields", "leads"),
+    [
+        (
+            "Ad Ops",
+            {"is_staff": True},
+            ["/admin/tasks_app/webhookdelivery/", NOTIFICATIONS],
+        ),
+        ("Buyer", {"is_staff": True}, [NOTIFICATIONS] * 2),  # has no right to read those
+        ("Ad Ops", {"is_staff": False}, []),  # uses the API alone
+        ("Ad Ops", {"is_staff": True, "is_active": False}, []),
+    ],
+)
+def test_it_leads_nobody_where_they_may_not_go(
+    role: str, fields: dict[str, bool], leads: list[str], settings: Any
+) -> None:
+    settings.PUBLIC_URL = "https://desk.example"
+    namer_register("test_refused", lambda ids: {one: EntityName(reference="R", link=leads_to) for one in ids})
+    leads_to = "/admin/tasks_app/webhookdelivery/"
+    reader("asked", role, **fields)
+    notify(kind="test", title="Told", about=About(type="test_refused", id=new_id()), team=make_team())
+    body = message(Notification.objects.get(), User.objects.get(username="asked")).body
+    assert re.findall(r"https://desk\.example(\S*)", str(body)) == leads
 
 
 def test_who_has_it_is_not_mailed_again_when_it_is_retried_for_another(office: PostOffice) -> None:

@@ -12,7 +12,7 @@ from django.urls import reverse
 from tasks_app import clock
 from tasks_app.ids import first_id_at
 from tasks_app.notifications import selectors
-from tasks_app.notifications.models import Notification
+from tasks_app.notifications.models import Notification, NotificationRead
 from tasks_app.notifications.selectors import RECENT, notifications_of, notifications_unread, unread_count
 from tasks_app.notifications.services import About, notifications_forget, notifications_mark_read, notify
 from tasks_app.people.models import User
@@ -22,7 +22,7 @@ from tests.ui.pages import read
 
 pytestmark = pytest.mark.django_db
 PAGE = reverse("admin:tasks_app_notification_changelist")
-_BACKEND = "django.contrib.auth.backends.ModelBackend"
+_BACKEND = "tasks_app.people.holders.RoleBackend"
 
 
 def client_of(user: User) -> Client:
@@ -129,9 +129,13 @@ def test_anothers_notification_is_neither_shown_nor_marked() -> None:
     note = Notification.objects.get()
     client = client_of(make_user("Buyer"))
     assert "theirs" not in read(client, f"{PAGE}?view=all")
-    client.post(PAGE, {"read": str(note.pk)})
+    for said in (str(note.pk), "all"):
+        assert client.post(PAGE, {"read": said}).status_code == 302
+    assert not NotificationRead.objects.exists(), "who comes to that team later has not read it"
     other = make_user("Buyer", team=make_team("Another"))
-    assert unread_count(other) == 1
+    assert "theirs" in read(client_of(other), PAGE)
+    client_of(other).post(PAGE, {"read": str(note.pk)})
+    assert NotificationRead.objects.get().user == other
     alone = client.get(reverse("admin:tasks_app_notification_change", args=[note.pk]))
     assert alone.headers["Location"] == PAGE
 
@@ -169,7 +173,7 @@ def test_old_ones_are_forgotten(settings: Any) -> None:
     notify(kind="test", title="new", team=make_team())
     moment = clock.now() - settings.NOTIFICATION_KEEP - timedelta(minutes=1)
     Notification.objects.create(
-        id=first_id_at(moment), kind="test", title="old", level="info", team=make_team()
+        id=first_id_at(moment), at=moment, kind="test", title="old", level="info", team=make_team()
     )
     assert notifications_forget() == 1
     assert [note.title for note in Notification.objects.all()] == ["new"]

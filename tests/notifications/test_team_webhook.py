@@ -29,9 +29,10 @@ from tests.database import Database
 from tests.events.parts import relay
 from tests.factories import make_deal, make_team, make_user
 from tests.sellers.receiver import Receiver
+from tests.ui.pages import send
 
 SECRET = "T0SECRET/B0SECRET/verysecretpart"
-BACKEND = "django.contrib.auth.backends.ModelBackend"
+BACKEND = "tasks_app.people.holders.RoleBackend"
 
 
 @pytest.fixture
@@ -153,14 +154,14 @@ def test_an_administrator_sets_it_and_sends_a_test(chat: Receiver, client: Clien
         "active": "on",
         "allow_private": "on",
     }
-    assert "kept" in client.post(page, form, follow=True).content.decode()
+    assert "kept" in send(client, page, form, follow=True).content.decode()
     hook = TeamWebhook.objects.get()
     assert "took the test" in client.post(page, {"test": str(hook.pk)}, follow=True).content.decode()
     chat.refuse = 1
     assert "answered HTTP 503" in client.post(page, {"test": str(hook.pk)}, follow=True).content.decode()
     assert "This is a test." in texts(chat)[0]
     changed = {**form, "url": "", "level": "alarm"}
-    client.post(page, changed)
+    send(client, page, changed)
     hook.refresh_from_db()
     assert (hook.url, hook.level) == (url_of(chat), "alarm"), "an empty field keeps the URL"
 

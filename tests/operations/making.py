@@ -12,6 +12,7 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.converge import observe
 from tasks_app.operations.lease import CallLease
+from tasks_app.operations.leases import Lease
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
@@ -40,7 +41,8 @@ def ask(task_type: str = "create_media_buy", *, seller: Seller | None = None, **
 def stand(status: str, task_type: str = "create_media_buy", **columns: Any) -> Operation:
     """An operation in `status`; whatever is pending is known to the seller as TASK, unless told otherwise.
     `out_until`: a call of it is out, leased until then."""
-    operation = ask(task_type, seller=columns.pop("seller", None))
+    whose = {"team": columns.pop("team")} if "team" in columns else {}
+    operation = ask(task_type, seller=columns.pop("seller", None), **whose)
     out_until = columns.pop("out_until", None)
     if out_until is not None:
         CallLease.objects.create(id=operation.pk, seller=operation.seller, until=out_until)
@@ -67,7 +69,24 @@ def _move(operation: Operation, status: str, task_id: str) -> None:
 
 
 def see(operation: Operation, seen: Seen, channel: str = "reply") -> Any:
-    return observe(operation_id=operation.pk, seen=seen, channel=channel)
+    return observed(operation_id=operation.pk, seen=seen, channel=channel)
+
+
+def observed(*, operation_id: uuid.UUID, seen: Seen, channel: str) -> Any:
+    """It is seen; by a channel of our calls it is the answer to the call that is out, if any."""
+    answered = lease_of(operation_id) if channel in ("reply", "poll", "reconcile") else None
+    return observe(operation_id=operation_id, seen=seen, channel=channel, answered=answered)
+
+
+def lease_of(operation_id: uuid.UUID) -> Lease | None:
+    """What the latest call of an operation holds, or held until it ran out; None where it was given back."""
+    held = CallLease.objects.filter(pk=operation_id).values_list("pk", "call").first()
+    return Lease(*held) if held else None
+
+
+def give_back(operation_id: uuid.UUID) -> None:
+    """Its call has ended, or was cut off: nothing is out."""
+    CallLease.objects.filter(pk=operation_id).delete()
 
 
 def leased_until(operation: Operation) -> datetime | None:

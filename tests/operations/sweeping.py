@@ -40,3 +40,20 @@ def calls(server: RawServer) -> list[Request]:
 def arguments(request: Request) -> dict[str, Any]:
     found: dict[str, Any] = request.json["params"]["arguments"]
     return found
+
+
+def shop(**tools: Any) -> Callable[[RawServer], Script]:
+    """A seller on MCP: each tool's answer, or the function that makes it; one not named breaks down."""
+
+    def answer(request: Request) -> bytes:
+        tool = request.json["params"]["name"]
+        told = tools.get(tool, {"adcp_error": {"code": "SERVICE_UNAVAILABLE", "message": "no"}})
+        told = told(arguments(request)) if callable(told) else told
+        return rpc(request, result=mcp_result(told))
+
+    return seller(answer)
+
+
+def tools(server: RawServer) -> list[str]:
+    """What was called, in order."""
+    return [request.json["params"]["name"] for request in calls(server)]

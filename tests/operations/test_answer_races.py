@@ -16,7 +16,6 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.continuation import Continuation
-from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pauses import continuation_current
@@ -26,7 +25,7 @@ from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import RawServer, Request, serve
 from tests.database import Database
 from tests.factories import make_seller, make_user
-from tests.operations.making import ask, fresh
+from tests.operations.making import ask, fresh, observed
 from tests.operations.mortal import lives
 from tests.operations.pausing import (
     SECRET_CONTEXT,
@@ -65,7 +64,7 @@ def paused_here(user: User, approver: User, *, released: bool = True) -> Operati
     transition(operation, S.CALLING_ADCP, actor="system", changes=sent)
     identity = {"task_id": SECRET_TASK, "context_id": SECRET_CONTEXT}
     seen = Seen(kind="answer", status="input-required", message="A?", continuation=identity)
-    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
     if released:
         operation_answer(operation_id=operation.pk, generation=1, user=user, text="to A")
         release(approver)

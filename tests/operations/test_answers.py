@@ -16,8 +16,10 @@ from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
+from tasks_app.commands.questions import gates_ask_again
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
+from tasks_app.operations import policy
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.deadlines import time_out_due
@@ -29,6 +31,7 @@ from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.operations.steering import operation_resend
 from tasks_app.people.models import User
 from tests.adcp.raw_server import RawServer, serve
+from tests.boundary.conftest import stopped
 from tests.factories import make_team, make_user
 from tests.operations.making import answer as told
 from tests.operations.making import ask, fresh, see, stand
@@ -296,6 +299,7 @@ def test_an_answer_that_surely_did_not_leave_is_sent_again(ops: User) -> None:
         operation = paused_purchase(server)
         say(operation, ops)
         release()
+        let_go = fresh(operation).deadline_at
         url = operation.seller.url
         type(operation.seller).objects.update(url="http://127.0.0.1:9")
         sweep()
@@ -305,7 +309,7 @@ def test_an_answer_that_surely_did_not_leave_is_sent_again(ops: User) -> None:
         with clock.injected(lambda: later):
             sweep()
         assert len(messages(server)) == 2
-    assert deadline == operation.deadline_at, "its own deadline again"
+    assert deadline == let_go, "its own deadline again"
     assert fresh(operation).status == S.COMPLETED
 
 
@@ -382,3 +386,52 @@ def test_who_may_not_and_what_cannot_be_answered(quill: RawServer, ops: User) ->
 def _decide_overdue() -> None:
     asked = Approval.objects.get(kind="overdue", status="open")
     approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve", comment="Wait.")
+
+
+# ---- time that is not the seller's
+
+
+def test_an_answer_that_people_let_go_has_its_time(quill: RawServer, ops: User) -> None:
+    operation = paused_purchase(quill)
+    say(operation, ops)
+    later = fresh(operation).deadline_at - timedelta(minutes=1)
+    with clock.injected(lambda: later):
+        release()
+        span = policy.deadline(operation.task_type, operation.seller)
+        assert fresh(operation).deadline_at == later + span
+        sweep()
+    assert fresh(operation).status == S.COMPLETED
+
+
+@pytest.mark.parametrize("when", ["once it was released", "before it was released", "before people decided"])
+def test_an_answer_that_the_switch_holds_is_not_overdue(quill: RawServer, ops: User, when: str) -> None:
+    operation = paused_purchase(quill)
+    say(operation, ops)
+    if when == "once it was released":
+        release()
+    stopped()
+    if when == "before it was released":
+        release()
+    Approval.objects.filter(status="open").update(due_at=clock.now() + timedelta(days=90))
+    later = fresh(operation).deadline_at + timedelta(hours=1)
+    with clock.injected(lambda: later):
+        for _ in range(2):
+            sweep()
+        assert (fresh(operation).status, len(messages(quill))) == (S.INPUT_REQUIRED, 1)
+        stopped(False)
+        assert fresh(operation).deadline_at > later
+        time_out_due(limit=5)
+        assert fresh(operation).status == S.INPUT_REQUIRED
+        if when == "before people decided":
+            release()
+        gates_ask_again()
+        sweep()
+    assert (fresh(operation).status, len(messages(quill))) == (S.COMPLETED, 2)
+
+
+def test_what_is_not_answered_is_overdue_while_the_switch_is_on(quill: RawServer) -> None:
+    operation = paused_purchase(quill)
+    stopped()
+    with clock.injected(lambda: operation.deadline_at):
+        assert time_out_due(limit=5) == 1
+    assert fresh(operation).status == S.TIMED_OUT

@@ -30,7 +30,7 @@ from tests.operations.making import (
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("seen", [silent(), garbled(), crashed(), unknown()])
+@pytest.mark.parametrize("seen", [silent(), garbled(), crashed(), unknown("approved")])
 def test_a_purchase_of_unknown_outcome_is_never_failed(seen: Seen) -> None:
     operation = stand(S.CALLING_ADCP)
 

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.commands.kill_switch import kill_switch_set
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations import answers
+from tasks_app.operations.answers import credentials_use_again
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
+from tasks_app.sellers.models import Account
 from tasks_app.sellers.services import SellerChange, seller_change
+from tasks_app.sellers.trust import credentials_tell, row_change
+from tasks_app.troubles.models import RowTrouble
 from tests.adcp.raw_server import serve
-from tests.factories import make_user
+from tests.factories import make_seller, make_user
 from tests.operations.making import answer as told
 from tests.operations.making import ask, fresh, see, stand
 from tests.operations.pausing import SECRET_TASK, answering, done, paused, paused_purchase
 from tests.operations.sweeping import sweep
+from tests.orders.test_answering import waits
 
 pytestmark = pytest.mark.django_db
 
@@ -63,8 +77,145 @@ def test_new_credentials_send_a_refused_call_again_at_once(ops: User) -> None:
     assert due <= clock.now() < later
 
 
-def _renew(operation: Operation, user: User) -> None:
-    seller = operation.seller
+@pytest.mark.parametrize("paused_there", [False, True], ids=["looked at", "answered"])
+def test_a_row_that_cannot_go_on_keeps_neither_the_credentials_nor_the_others(
+    ops: User, monkeypatch: pytest.MonkeyPatch, paused_there: bool
+) -> None:
+    seller = make_seller(slots=9)
+    bad, well = (stand(S.AUTH_REQUIRED, seller=seller, task_id=f"t-{one}", next_poll_at=None) for one in "ab")
+    if paused_there:
+        for operation in (bad, well):
+            _pause(operation)
+    mended = _spoilt(monkeypatch, bad)
+    _renew(bad, ops)
+
+    seller.refresh_from_db()
+    assert seller.token == "new-token"
+    assert not _waits(well)
+    assert _waits(bad)
+    trouble = RowTrouble.objects.get()
+    assert (trouble.row, trouble.times) == (bad.pk, 1)
+    assert credentials_use_again() == 0, "it is put back for a while"
+    with clock.injected(lambda: trouble.again_at):
+        assert credentials_use_again() == 0
+    trouble.refresh_from_db()
+    assert trouble.times == 2
+
+    mended()
+    with clock.injected(lambda: trouble.again_at):
+        assert credentials_use_again() == 1
+    assert not _waits(bad)
+    assert not RowTrouble.objects.exists()
+
+
+@pytest.mark.parametrize("put_back", [False, True], ids=["at once", "put back"])
+@pytest.mark.parametrize("asked_of", ["people", "the kill switch"])
+def test_who_gave_the_credentials_does_not_release_what_goes_on_with_them(
+    ops: User, monkeypatch: pytest.MonkeyPatch, asked_of: str, put_back: bool
+) -> None:
+    operation = waits("auth-required")
+    if asked_of == "people":
+        Account.objects.update(payment_terms="prepay")  # what people approved is not what would be asked for
+    else:
+        kill_switch_set(on=True, reason="A drill", actor="system")
+    mended = _spoilt(monkeypatch, operation) if put_back else None
+    gave = _renew(operation, ops)
+    if mended:
+        mended()
+        _tried_again()
+
+    question = Approval.objects.get(status="open")
+    assert question.requested_by == actor_key(gave)
+    with pytest.raises(DecisionRefusedError):
+        approval_decide(approval_id=question.pk, user=gave, verdict="approve", comment="So.")
+
+
+@pytest.mark.parametrize("paused_there", [False, True], ids=["looked at", "answered"])
+def test_credentials_answer_no_pause_that_came_after_them(
+    ops: User, monkeypatch: pytest.MonkeyPatch, paused_there: bool
+) -> None:
+    """What was put back goes on by other means, and the seller asks for credentials again: not these."""
+    operation = stand(S.AUTH_REQUIRED, next_poll_at=None)
+    if paused_there:
+        _pause(operation)
+    mended = _spoilt(monkeypatch, operation)
+    _renew(operation, ops)
+    mended()
+    Continuation.objects.update(stale_at=clock.now())
+    for status in (S.WORKING, S.AUTH_REQUIRED):
+        transition(fresh(operation), status, actor="system", changes={"next_poll_at": None})
+    if paused_there:
+        _pause(operation, 2)
+
+    assert _tried_again() == 0
+    assert _waits(operation)
+    assert not RowTrouble.objects.exists(), "it waits for people now"
+
+
+@pytest.mark.parametrize("since", ["taken away", "nobody is on record"])
+def test_what_was_put_back_waits_for_people_where_nobody_gave_what_it_would_go_on_with(
+    ops: User, monkeypatch: pytest.MonkeyPatch, since: str
+) -> None:
+    operation = stand(S.AUTH_REQUIRED, next_poll_at=None)
+    _pause(operation)
+    mended = _spoilt(monkeypatch, operation)
+    if since == "taken away":
+        _renew(operation, ops)
+        row_change(row=operation.seller, values={"token": None}, actor=ops)
+    else:
+        credentials_tell(operation.seller, "system")
+    mended()
+
+    assert _tried_again() == 0
+    assert _waits(operation)
+    assert not RowTrouble.objects.exists()
+
+
+def _tried_again() -> int:
+    """What was put back is due again; answers how many went on."""
+    again_at = RowTrouble.objects.get().again_at
+    with clock.injected(lambda: again_at):
+        return credentials_use_again()
+
+
+def _spoilt(monkeypatch: pytest.MonkeyPatch, bad: Operation) -> Callable[[], None]:
+    """Whatever is to be done with one operation cannot be done, until the answer is called."""
+    real = answers.continuation_current
+
+    def current(operation: Operation) -> Continuation | None:
+        if operation.pk == bad.pk:
+            raise ValueError("nobody can read this")
+        return real(operation)
+
+    monkeypatch.setattr(answers, "continuation_current", current)
+    return lambda: monkeypatch.setattr(answers, "continuation_current", real)
+
+
+def _waits(operation: Operation) -> bool:
+    """Whether nothing has been done about it: it is not looked at, and nothing was answered."""
+    answered = Continuation.objects.filter(operation=operation, answered_at__isnull=False)
+    return fresh(operation).next_poll_at is None and not answered.exists()
+
+
+def _pause(operation: Operation, generation: int = 1) -> None:
+    Continuation.objects.create(
+        operation=operation,
+        generation=generation,
+        kind="auth",
+        descriptor=json.dumps({"task_id": "t", "context_id": "c"}),
+        asked="Log in.",
+        at=clock.now(),
+        expires_at=clock.now() + timedelta(days=9),
+    )
+
+
+def _renew(operation: Operation, user: User) -> User:
+    """Answers who let the new credentials hold."""
+    seller, approver = operation.seller, make_user("Approver")
     names = ("name", "slots", "active", "jwks_url", "allow_private")
     change = SellerChange(**{name: getattr(seller, name) for name in names}, token="new-token")
-    assert seller_change(seller=seller, change=change, actor=user) == ["token"]
+    assert seller_change(seller=seller, change=change, actor=user).changed == []
+    asked = Approval.objects.get(kind="seller_trust", status="open")
+    approval_decide(approval_id=asked.pk, user=approver, verdict="approve")
+    seller.refresh_from_db()
+    return approver

@@ -161,7 +161,9 @@ def test_an_envelope_of_something_else_is_a_conflict(before: str, changed: dict[
 
 def test_a_poll_of_another_task_type_is_a_conflict_and_polled_on() -> None:
     operation = stand(S.WORKING)
-    seen = poll_seen(operation, "completed", BOUGHT, lambda body: mcp({**body, "task_type": "get_products"}))
+    seen = poll_seen(
+        operation, "completed", BOUGHT, lambda body, about: mcp({**body, "task_type": "get_products"}, about)
+    )
 
     assert see(operation, seen, "poll").outcome == "conflict"
     assert fresh(operation).status == S.WORKING
@@ -201,7 +203,11 @@ def test_older_news_still_names_the_task() -> None:
 def legacy_poll(operation: Operation, status: str, error: dict[str, Any] | None) -> Any:
     """A poll of 3.0: the status, at most a summary of the error, no result."""
     extra = {"error": error} if error else {}
-    return see(operation, poll_seen(operation, status, None, lambda body: mcp({**body, **extra})), "poll")
+    return see(
+        operation,
+        poll_seen(operation, status, None, lambda body, about: mcp({**body, **extra}, about)),
+        "poll",
+    )
 
 
 @pytest.mark.parametrize("way", ["poll mcp", "poll a2a", "webhook"])
@@ -279,7 +285,11 @@ def test_a_buy_named_only_by_its_id_is_published_and_completed_later() -> None:
     operation = stand(S.WORKING)
     named = {"associated_objects": [{"type": "media_buy", "id": "mb-1"}]}
 
-    see(operation, poll_seen(operation, "completed", None, lambda body: mcp({**body, **named})), "poll")
+    see(
+        operation,
+        poll_seen(operation, "completed", None, lambda body, about: mcp({**body, **named}, about)),
+        "poll",
+    )
     assert publish.publish(operation_id=operation.pk) is True
     assert arrive("webhook", operation, "completed", {**BOUGHT, "media_buy_id": "mb-2"}).outcome == "conflict"
     assert arrive("webhook", operation, "completed", BOUGHT).outcome == "applied"
@@ -290,7 +300,7 @@ def test_a_buy_named_only_by_its_id_is_published_and_completed_later() -> None:
 def test_a_summary_that_contradicts_its_own_result_settles_nothing() -> None:
     operation = stand(S.WORKING)
     result = {"errors": [{**ERROR, "code": "BUDGET_TOO_LOW"}]}
-    seen = poll_seen(operation, "failed", result, lambda body: mcp({**body, "error": ERROR}))
+    seen = poll_seen(operation, "failed", result, lambda body, about: mcp({**body, "error": ERROR}, about))
 
     told = see(operation, seen, "poll")
 

@@ -11,12 +11,13 @@ import pytest
 from django.db import connection
 from psycopg import sql
 
-from tasks_app.operations.asking import HIDDEN, operation_ensure
+from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import OperationRefusedError
+from tasks_app.operations.tokens import HIDDEN
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import response, serve
 from tests.factories import make_seller, make_team

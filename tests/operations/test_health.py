@@ -13,7 +13,8 @@ from django.db import connection
 from tasks_app import clock
 from tasks_app.ids import first_id_at
 from tasks_app.operations import health
-from tasks_app.operations.models import Observation, Operation
+from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.models import READS, UNKNOWN_TYPE, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers import health as seams
 from tasks_app.sellers.health import Breaker, SellerHealth, WebhookState
@@ -120,7 +121,42 @@ def test_how_operations_ended_by_task(seller: Seller, time: Clock) -> None:
     )
     assert (bought.median, bought.success, bought.webhook_percent) == (hours(3), 75, 25)
     assert (read.task, read.count, read.median) == ("get_products", 1, timedelta(0))
-    assert (found.settled, found.share("rejected"), found.share("overdue")) == (5, 0.2, 0.2)
+    assert (found.settled, found.share("rejected"), found.share("overdue")) == (4, 0.25, 0.25)
+    assert (bought.is_change, read.is_change) == (True, False)
+
+
+@pytest.mark.parametrize("task", [*sorted(READS), "update_media_buy", "sync_creatives", UNKNOWN_TYPE])
+def test_rates_are_of_changes_and_no_read_dilutes_them(
+    seller: Seller, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    monkeypatch.setattr(health, "SETTLED_LATEST", 4)
+    seller.tools = []  # which it has, nobody knows: it is asked whatever it is
+    seller.save(update_fields=["tools"])
+    rejected = stand(S.SUBMITTED, seller=seller, task_id="no")
+    see(rejected, answer("rejected", task_id="no"), "poll")
+    for number in range(5):  # later than the change, and more than are looked at
+        operation = stand(S.SUBMITTED, task, seller=seller, task_id=f"t-{number}")
+        see(operation, answer("completed", task_id=f"t-{number}"), "poll")
+    found = health_of(seller)
+    is_read = task in READS
+    assert (found.settled, found.share("rejected")) == ((1, 1.0) if is_read else (4, 0.0))
+
+
+def test_what_is_overdue_now_counts_among_the_late(seller: Seller, time: Clock) -> None:
+    for status, task in (("completed", "a"), ("rejected", "b")):
+        see(stand(S.SUBMITTED, seller=seller, task_id=task), answer(status, task_id=task), "poll")
+    assert health_of(seller).share("overdue") == 0
+    stand(S.TIMED_OUT, seller=seller, task_id="c")
+    stand(S.SUBMITTED, seller=seller, task_id="d", deadline_at=time.now)  # no sweep has seen it yet
+    stand(S.SUBMITTED, seller=seller, task_id="e", deadline_at=time.now + hours(1))
+    stand(S.SUBMITTED, "get_products", seller=seller, task_id="f", deadline_at=time.now)
+    found = health_of(seller)
+    assert (found.out.overdue, found.share("overdue"), found.share("rejected")) == (2, 0.5, 0.5)
+
+
+def test_a_seller_that_answers_nothing_is_late_with_all(seller: Seller) -> None:
+    stand(S.TIMED_OUT, seller=seller, task_id="a")
+    assert (health_of(seller).share("overdue"), health_of(seller).share("rejected")) == (1.0, None)
 
 
 def test_what_never_left_is_no_outcome_of_the_seller(seller: Seller) -> None:
@@ -128,6 +164,44 @@ def test_what_never_left_is_no_outcome_of_the_seller(seller: Seller) -> None:
     operation = ask(seller=seller)
     Operation.objects.filter(pk=operation.pk).update(settled_at=clock.now())
     assert health_of(seller).outcomes == ()
+
+
+def test_what_never_left_is_not_late(seller: Seller) -> None:
+    """Held for people or stopped by the kill switch, it waits for us."""
+    operation = ask(seller=seller)
+    Operation.objects.filter(pk=operation.pk).update(deadline_at=clock.now() - hours(1))
+    found = health_of(seller)
+    assert (found.out.open, found.out.overdue, found.share("overdue")) == (1, 0, None)
+
+
+# What became of our answer to what the seller asked, and whether it is the seller that is late.
+_ANSWERS: dict[str, tuple[tuple[str, ...], bool]] = {
+    "nobody has answered": ((), True),
+    "people decide on it": (("answered_at",), False),
+    "let go, and stopped": (("answered_at", "released_at"), False),
+    "it left": (("answered_at", "released_at", "dispatched_at"), True),
+    "the seller has it": (("answered_at", "released_at", "dispatched_at", "consumed_at"), True),
+    "overtaken": (("answered_at", "stale_at"), True),
+}
+
+
+@pytest.mark.parametrize("what", _ANSWERS)
+def test_a_seller_that_waits_for_our_answer_is_not_late(what: str, seller: Seller, time: Clock) -> None:
+    done, late = _ANSWERS[what]
+    operation = stand(S.INPUT_REQUIRED, seller=seller, deadline_at=time.now)
+    moments = dict.fromkeys(done, time.now)
+    Continuation.objects.create(
+        operation=operation,
+        generation=1,
+        kind="input",
+        descriptor="{}",
+        expires_at=time.now + hours(9),
+        **moments,
+    )
+    found = health_of(seller)
+    assert (found.out.open, found.out.overdue, found.share("overdue")) == (1, late, 1.0 if late else None)
+    held = Operation.objects.filter(Continuation.held())
+    assert held.exists() is not late, "one rule, in either tongue"
 
 
 def test_what_is_out_now(seller: Seller, time: Clock) -> None:
@@ -161,8 +235,9 @@ def test_a_breaker_is_shown_once_the_seller_has_failed(seller: Seller) -> None:
 
 
 def test_real_calls_leave_how_long_they_took_whose_they_were_and_their_error() -> None:
-    wrong = {"adcp_error": {"code": "PRODUCT_UNAVAILABLE", "message": "gone", "recovery": "terminal"}}
-    with serve(answering({"status": "completed", "products": []}, {**wrong, "status": "failed"})) as server:
+    gone = {"code": "PRODUCT_UNAVAILABLE", "message": "gone", "recovery": "terminal"}
+    wrong = {"status": "failed", "errors": [gone]}
+    with serve(answering({"status": "completed", "products": []}, wrong)) as server:
         seller = make_seller(url=f"{server.url}/mcp")
         ask("get_products", seller=seller)
         sweep()
@@ -182,7 +257,7 @@ def test_what_grows_for_ever_is_read_by_its_index(seller: Seller, statement: str
     names = {
         "_CALLS": "observation_of_call",
         "_CODES": "observation_of_call",
-        "_OUTCOMES": "operation_settled",
+        "_OUTCOMES": "operation_changes_settled",
     }
     now = clock.now()
     given = {"sellers": [seller.pk], "first": first_id_at(now), "since": now, "latest": 9}
@@ -190,4 +265,5 @@ def test_what_grows_for_ever_is_read_by_its_index(seller: Seller, statement: str
         cursor.execute("set local enable_seqscan = off")
         cursor.execute("explain " + getattr(health, statement), given)
         plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert statement != "_OUTCOMES" or "operation_settled" in plan, "reads, by theirs"
     assert f"using {names[statement]}" in plan or f"on {names[statement]}" in plan, plan

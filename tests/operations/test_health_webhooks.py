@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tasks_app import clock
+from tasks_app.adcp.types import Capabilities
 from tasks_app.desk.text import SPACE
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of
@@ -120,8 +121,36 @@ def test_a_webhook_may_still_come_within_the_grace(seller: Seller, time: Clock) 
     assert counted(seller) == (0, 0)
     time.pass_(seconds=1)
     assert counted(seller) == (0, 1)
-    time.pass_(days=1)
-    assert counted(seller) == (0, 0), "what is older than the window is forgotten"
+    time.pass_(days=91)
+    assert counted(seller) == (0, 0), "what is older than three months says nothing of now"
+
+
+def test_of_few_the_window_is_widened_until_there_are_enough(seller: Seller, time: Clock) -> None:
+    """One purchase in three days: judged by its latest ten."""
+    for number in range(12):
+        settled(seller, "webhook" if number < 5 else "poll")
+        assert webhooks_judge() == 0
+        time.pass_(days=3)
+        if number == 8:
+            assert counted(seller) == (5, 9), "not enough yet"
+        if number == 9:
+            break
+    assert counted(seller) == (5, 10)
+    assert webhooks_judge() == 1
+    assert state(seller) == WebhookState.PAUSED
+
+
+def test_where_a_day_has_enough_nothing_older_counts(seller: Seller, time: Clock) -> None:
+    many(seller, came=0, lost=6)
+    time.pass_(days=2)
+    many(seller, came=1, lost=0)
+    time.pass_(minutes=1)
+    many(seller, came=9, lost=1)
+    time.pass_(minutes=10)
+    assert counted(seller) == (10, 11)
+    assert webhooks_judge() == 0
+    time.pass_(hours=24)
+    assert counted(seller) == (9, 10), "the latest ten"
 
 
 @pytest.mark.parametrize(
@@ -238,13 +267,12 @@ def test_the_settings_decide(seller: Seller, time: Clock, settings: Any) -> None
 
 
 def test_asking_a_seller_again_does_not_undo_the_pause(seller: Seller, time: Clock) -> None:
-    from tasks_app.sellers.services import _save_but_health
+    from tasks_app.sellers.services import _keep
 
-    stale = Seller.objects.get(pk=seller.pk)
     many(seller, came=0, lost=10)
     time.pass_(minutes=10)
     webhooks_judge()
-    stale.name = "Norrland"
-    _save_but_health(stale)
-    assert Seller.objects.get().name == "Norrland"
+    heard = Capabilities(agent_name="n", version="3.2", supported_versions=("3.2",), tools=frozenset())
+    _keep(seller, {"slots": 7}, heard, actor=make_user("Ad Ops"), reason="")
+    assert Seller.objects.get().slots == 7
     assert state(seller) == WebhookState.PAUSED

@@ -13,29 +13,17 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tests.adcp.raw_server import RawServer, Request, Script, serve
-from tests.adcp.scripted_seller import mcp_result, rpc, seller
+from tasks_app.operations.pulse import SweepPulse
+from tests.adcp.raw_server import RawServer, serve
 from tests.factories import make_seller
 from tests.operations.making import fresh, hours, see, silent, stand
-from tests.operations.sweeping import arguments, calls, sweep
+from tests.operations.sweeping import arguments, calls, shop, sweep, tools
 
 pytestmark = pytest.mark.django_db
 DEAL = uuid.uuid4()
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 NO_BUYS: dict[str, Any] = {"status": "completed", "media_buys": [], "pagination": {"has_more": False}}
 NO_TASKS: dict[str, Any] = {"status": "completed", "tasks": [], "pagination": {"has_more": False}}
-
-
-def shop(**tools: Any) -> Callable[[RawServer], Script]:
-    """A seller on MCP: each tool's answer, or the function that makes it; one not named breaks down."""
-
-    def answer(request: Request) -> bytes:
-        tool = request.json["params"]["name"]
-        told = tools.get(tool, {"adcp_error": {"code": "SERVICE_UNAVAILABLE", "message": "no"}})
-        told = told(arguments(request)) if callable(told) else told
-        return rpc(request, result=mcp_result(told))
-
-    return seller(answer)
 
 
 class Moved:
@@ -61,10 +49,6 @@ def unanswered(
     see(operation, silent())
     time.now += after
     return fresh(operation)
-
-
-def tools(server: RawServer) -> list[str]:
-    return [request.json["params"]["name"] for request in calls(server)]
 
 
 @pytest.mark.parametrize("by", ["operation_id", "deal_id"])
@@ -130,6 +114,7 @@ def test_not_found_while_the_key_is_good_the_same_bytes_go_once_more_and_then_a_
         assert sent["idempotency_key"] == operation.idempotency_key
         assert fresh(operation).status == S.CALLING_ADCP
         time.now = fresh(operation).deadline_at
+        SweepPulse.objects.update(at=time.now)  # swept all the while, it was no outage
         Operation.objects.filter(pk=operation.pk).update(send_at=None)
         sweep()
         sweep()
@@ -155,6 +140,27 @@ def test_past_the_replay_window_nothing_is_sent_before_the_look_up_and_nothing_a
     assert "before buying again" in Approval.objects.get().evidence["last_message"]
 
 
+@pytest.mark.parametrize(
+    ("offered", "told"),
+    [
+        (["list_tasks", "get_media_buys"], "the seller shows no task and no media buy with our ids"),
+        (["list_tasks"], "the seller shows no task with our ids"),
+        (["get_media_buys"], "the seller shows no media buy with our ids"),
+        ([], "the seller has no tool that would show it"),
+    ],
+    ids=["both", "tasks", "media buys", "neither"],
+)
+def test_people_are_told_what_was_searched_and_no_more(time: Moved, offered: list[str], told: str) -> None:
+    with serve(shop(list_tasks=NO_TASKS, get_media_buys=NO_BUYS)) as server:
+        operation = unanswered(server, time, ttl_s=3600, after=hours(2), tools=["create_media_buy", *offered])
+        for _ in range(3):
+            sweep()
+
+    assert tools(server) == offered
+    assert fresh(operation).status == S.TIMED_OUT
+    assert f"The outcome is unknown, and {told}: ask it" in Approval.objects.get().evidence["last_message"]
+
+
 def test_a_seller_that_cannot_be_asked_is_asked_three_times_before_a_person_is(time: Moved) -> None:
     with serve(shop()) as server:
         operation = unanswered(server, time, ttl_s=3600, after=hours(2))
@@ -163,6 +169,26 @@ def test_a_seller_that_cannot_be_asked_is_asked_three_times_before_a_person_is(t
             time.now += timedelta(minutes=2)
 
     assert tools(server) == ["list_tasks"] * 3
+    operation = fresh(operation)
+    assert operation.status == S.TIMED_OUT
+    assert "could not be asked" in operation.message
+
+
+@pytest.mark.parametrize("cursor", [{}, {"cursor": None}, {"cursor": 100}], ids=["none", "null", "a number"])
+@pytest.mark.parametrize("tool", ["list_tasks", "get_media_buys"])
+def test_a_list_that_has_more_and_does_not_say_where_is_no_list(
+    time: Moved, tool: str, cursor: dict[str, Any]
+) -> None:
+    """What it does not show may stand further on: nobody is told that the seller shows nothing."""
+    lists = {"list_tasks": NO_TASKS, "get_media_buys": NO_BUYS}
+    lists[tool] = {**lists[tool], "pagination": {"has_more": True, **cursor}}
+    with serve(shop(**lists)) as server:
+        operation = unanswered(server, time, ttl_s=3600, after=hours(2))
+        for _ in range(6):
+            sweep()
+            time.now += timedelta(minutes=2)
+
+    assert tools(server).count(tool) == 3
     operation = fresh(operation)
     assert operation.status == S.TIMED_OUT
     assert "could not be asked" in operation.message

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
 from django.db import DatabaseError
-from django.test import Client
+from django.test import Client, override_settings
 from prometheus_client import REGISTRY
 
+import tasks_app.metrics
+from config.processes import ProcessGroup
+from demo.run import bindable
 from tasks_app import clock
+from tasks_app.metrics import metrics_may_be_read
 from tasks_app.operations import metrics
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tests.database import Database
 from tests.factories import make_seller
 from tests.operations.making import answer, hours, see, silent, stand
+from tests.support import metrics_page, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
@@ -108,7 +117,7 @@ def test_they_are_on_the_page_and_the_queries_are_few(django_assert_max_num_quer
     for name in ("One", "Two", "Three"):
         stand(S.SUBMITTED, seller=make_seller(name), task_id=name)
     with django_assert_max_num_queries(13):  # type: ignore[operator]
-        page = Client().get("/metrics").content.decode()
+        page = metrics_page().content.decode()
     assert 'flightdeck_operations_open{seller="three",status="submitted",task="create_media_buy"} 1.0' in page
 
 
@@ -116,20 +125,18 @@ def test_they_are_on_the_page_and_the_queries_are_few(django_assert_max_num_quer
 def test_no_secret_and_nothing_of_a_purchase_is_in_them(time: Clock) -> None:
     seller = make_seller("One", token="tok-secret", webhook_mode="hmac", webhook_secret="s" * 40)
     ended(time, seller, "completed", 1)
-    page = Client().get("/metrics").content.decode()
+    page = metrics_page().content.decode()
     for word in ("tok-secret", "s" * 40, "mb-1", "OP-2026"):
         assert word not in page
 
 
 @pytest.mark.django_db
-def test_without_the_database_the_other_metrics_are_answered(
-    monkeypatch: pytest.MonkeyPatch, client: Client
-) -> None:
+def test_without_the_database_the_other_metrics_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_sellers: object) -> None:
         raise DatabaseError("away")
 
     monkeypatch.setattr(metrics, "sellers_health", away)
-    answered = client.get("/metrics")
+    answered = metrics_page()
     assert answered.status_code == 200
     assert b"python_info" in answered.content
     assert b"flightdeck_operations_open" not in answered.content
@@ -148,3 +155,91 @@ def test_another_process_tells_the_same(committed_db: Database) -> None:
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     assert json.loads(told.stdout.splitlines()[-1]) == 1
+
+
+@pytest.mark.django_db
+def test_so_many_sellers_are_named_and_the_others_counted_together() -> None:
+    for name, open_ in (("Idle", 0), ("Busy", 3), ("Less", 2), ("Least", 1), ("Off", 4)):
+        seller = make_seller(name)
+        for number in range(open_):
+            stand(S.SUBMITTED, seller=seller, task_id=f"{name}-{number}")
+    Seller.objects.filter(slug="off").update(active=False)
+    with override_settings(METRICS_SELLERS=2):
+        page = metrics_page().content.decode()
+    named = set(re.findall('flightdeck_[^{]*{[^}]*seller="([^"]+)"', page))
+    assert named <= {"busy", "less", "(others)"}
+    labels = 'status="submitted",task="create_media_buy"'
+    assert f'flightdeck_operations_open{{seller="busy",{labels}}} 3.0' in page
+    assert f'flightdeck_operations_open{{seller="(others)",{labels}}} 5.0' in page
+
+
+@pytest.mark.django_db
+def test_the_database_is_read_at_most_every_five_seconds(
+    monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(tasks_app.metrics, "monotonic", lambda: now)
+    first = metrics_page()
+    with override_settings(METRICS_NETWORKS=[ip_network("127.0.0.1")]):
+        with django_assert_num_queries(0):
+            now = 104.9
+            assert Client().get("/metrics").content == first.content
+        stand(S.SUBMITTED, seller=make_seller("New"), task_id="new")
+        now = 105.0
+        assert b'seller="new"' in Client().get("/metrics").content
+
+
+@pytest.mark.parametrize(
+    ("source", "authorization", "may"),
+    [
+        ("10.0.0.7", "", True),
+        ("::ffff:10.0.0.7", "", True),
+        ("10.1.0.7", "", False),
+        ("", "", False),
+        ("somewhere", "", False),
+        ("192.0.2.1", "Bearer right", True),
+        ("192.0.2.1", "bearer  right", True),
+        ("192.0.2.1", "Bearer wrong", False),
+        ("192.0.2.1", "Bearer ", False),
+        ("192.0.2.1", "Basic right", False),
+        ("192.0.2.1", "Bearer r\u00efght", False),
+    ],
+)
+def test_who_may_read_them(source: str, authorization: str, may: bool) -> None:
+    with override_settings(METRICS_TOKEN="right", METRICS_NETWORKS=[ip_network("10.0.0.0/24")]):
+        assert metrics_may_be_read(source=source, authorization=authorization) is may
+    with override_settings(METRICS_TOKEN="", METRICS_NETWORKS=[]):
+        assert not metrics_may_be_read(source=source, authorization=authorization), "closed by default"
+
+
+def test_over_http_strangers_get_nothing_and_prometheus_its_page(
+    committed_db: Database, processes: ProcessGroup
+) -> None:
+    stand(S.SUBMITTED, seller=make_seller("One"), task_id="a")
+    port = bindable(0)
+    url = f"http://127.0.0.1:{port}"
+    env = {
+        "FLIGHTDECK_METRICS_TOKEN": "of-prometheus",
+        "FLIGHTDECK_PUBLIC_URL": url,
+        "FLIGHTDECK_STRANGERS_PAGES": "1",
+    }
+    command = [sys.executable, "-m", "config.web", "--port", str(port)]
+    processes.start("web", command, env=env, cwd=ROOT)
+    wait_until(lambda: _healthy(url), 90, "it answers")
+
+    stranger = requests.get(f"{url}/metrics", timeout=20)
+    assert stranger.status_code == 403
+    assert "flightdeck" not in stranger.text
+    wrong = requests.get(f"{url}/metrics", headers={"Authorization": "Bearer x"}, timeout=20)
+    assert wrong.status_code in (403, 429)
+    for _ in range(8):  # more than a stranger may ask
+        page = requests.get(f"{url}/metrics", headers={"Authorization": "Bearer of-prometheus"}, timeout=20)
+        assert page.status_code == 200
+        assert 'flightdeck_operations_open{seller="one"' in page.text
+
+
+def _healthy(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/health/", timeout=5).ok
+    except requests.RequestException:
+        return False

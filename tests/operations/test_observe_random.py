@@ -90,7 +90,11 @@ def story(rng: Random, task: str) -> Iterator[Any]:
             yield seen, rng.choice(["reply", "poll", "webhook"])
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(task_type=st.sampled_from(["create_media_buy", "get_products"]), seed=st.integers(0, 2**32))
 def test_any_story_keeps_the_operation_sound(task_type: str, seed: int) -> None:
     if not Operation.objects.filter(task_id=TASK).exists():

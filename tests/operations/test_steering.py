@@ -27,6 +27,7 @@ from tasks_app.operations.steering import (
     operation_settle,
     operation_stop,
 )
+from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tests.factories import make_team, make_user
 from tests.operations.making import BOUGHT, TASK, answer, ask, failed, fresh, see, stand
@@ -222,6 +223,19 @@ def test_a_purchase_is_settled_by_hand_by_two(status: str, end: str, ops: User) 
     assert verify_entity("operation", operation.pk).ok
 
 
+def test_a_second_end_is_not_proposed_while_one_is(ops: User) -> None:
+    """It would be answered by the first one's question."""
+    operation = stand("submitted")
+    first = settle(operation, ops, "failed")
+    with pytest.raises(SteeringRefusedError, match=first.reference) as refused:
+        settle(operation, make_user("Ad Ops"), "completed", result={"media_buy_id": "mb-9"})
+    assert refused.value.code == "state"
+    assert Approval.objects.get().evidence["end"] == "failed"
+    approval_decide(approval_id=first.pk, user=make_user("Approver"), verdict="reject", comment="No.")
+    second = settle(operation, make_user("Ad Ops"), "completed", result={"media_buy_id": "mb-9"})
+    assert second.evidence["end"] == "completed"
+
+
 def test_a_read_is_settled_by_one(ops: User) -> None:
     operation = stand(S.SUBMITTED, "get_products")
     assert settle(operation, ops, "failed") is None
@@ -241,7 +255,7 @@ def test_a_rejected_proposal_changes_nothing(ops: User) -> None:
         {"evidence": "x"},
         {"end": "approved"},
         {"result": {}},
-        {"result": {"media_buy_id": 7}},
+        {"result": {"media_buy_id": True}},
         {"result": {"media_buy_id": "x" * 300}},
     ],
     ids=str,
@@ -292,3 +306,15 @@ def test_writing_to_the_seller_is_kept_and_looks_again(ops: User) -> None:
     assert (conflict.asked_by, conflict.resolved_at) == (f"human:{ops.pk}", None)
     assert Operation.objects.filter(pk=operation.pk, next_poll_at__lte=clock.now()).exists()
     assert Approval.objects.get(kind="conflict").status == "open"
+
+
+def test_who_asked_for_what_it_is_about_does_not_settle_it(ops: User) -> None:
+    """Neither does who proposed the end."""
+    asker = make_user("Approver")
+    operation = stand(S.SUBMITTED, requested_by=actor_key(asker))
+    settle(operation, ops)
+    with pytest.raises(DecisionRefusedError):
+        decide("settle_by_hand", user=asker)
+    assert fresh(operation).status == S.SUBMITTED
+    decide("settle_by_hand")
+    assert fresh(operation).status == S.COMPLETED

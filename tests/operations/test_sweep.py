@@ -111,3 +111,45 @@ def test_what_a_call_settles_is_published_in_the_same_pass(monkeypatch: Any) -> 
         sweeping.sweep()
 
     assert told == [operation]
+
+
+def test_what_is_due_by_itself_is_looked_after() -> None:
+    """By name: one that nobody registers is noticed nowhere else."""
+    assert set(sweep._chores) == {
+        *(
+            "woken",
+            "lanes_told",
+            "schedules_woken",
+            "received_woken",
+            "reconciliation_woken",
+            "mirrors_woken",
+            "sellers_reading_woken",
+            "steps_woken",
+            "events_handed",
+        ),
+        *(
+            "expired_approvals",
+            "approvals_escalated",
+            "approvals_told",
+            "approvals_reminded",
+            "questions_reviewed",
+        ),
+        *(
+            "decided_together",
+            "gates_opened",
+            "conflicts_asked",
+            "credentials_used",
+            "accounts_read",
+            "expired_jobs",
+            "nested_jobs_ended",
+        ),
+        *("webhooks_judged", "webhooks_unverified", "early_applied", "deliveries_forgotten"),
+        *(
+            "nonces_forgotten",
+            "tallies_forgotten",
+            "troubles_forgotten",
+            "outside_events_forgotten",
+            "notifications_forgotten",
+        ),
+        *("events_pruned", "reports_pruned", "security_log_pruned", "sessions_pruned", "sign_ins_forgotten"),
+    }

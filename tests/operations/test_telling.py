@@ -21,8 +21,9 @@ from tasks_app.notifications.selectors import notifications_of
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.services import operation_withdraw
 from tasks_app.operations.telling import operation_tell
-from tests.factories import approve_deal, make_deal, make_team, make_user
+from tests.factories import approve_deal, make_deal, make_seller, make_team, make_user
 from tests.operations.making import answer, ask, fresh, hours, see, stand
 
 pytestmark = pytest.mark.django_db
@@ -216,22 +217,21 @@ def test_failed_and_canceled() -> None:
     assert told(failed).title == f"create_media_buy ({failed.reference}) with Norrland Digital failed"
     assert "PRODUCT_UNAVAILABLE" in Notification.objects.latest("pk").body
     withdrawn = ask()
-    now = {"settled_at": clock.now(), "send_at": None}
-    transition(withdrawn, S.CANCELED, actor="system", reason="A test", changes=now)
+    operation_withdraw(operation=withdrawn, actor="system", reason="Too dear: ask for 12.00")
     note = told(withdrawn)
     assert note.title == f"create_media_buy ({withdrawn.reference}) with Norrland Digital was canceled"
-    assert lines(note) == [f"Canceled {AT_NOON}; it was never sent.", "No reason was given."]
+    assert lines(note) == [f"Canceled {AT_NOON}; it was never sent.", "Too dear: ask for 12.00"]
 
 
 def test_an_account_that_was_opened_at_once_is_no_news() -> None:
-    operation = stand(S.SUBMITTED, "sync_accounts")
+    operation = stand(S.SUBMITTED, "sync_accounts", seller=make_seller(tools=["sync_accounts"]))
     see(operation, answer("completed", task_id="task-1", payload={"accounts": []}), "reply")
     tell(operation)
     assert not Notification.objects.exists()
 
 
 def test_an_account_that_was_waited_for_is_told_without_a_media_buy() -> None:
-    operation = stand(S.SUBMITTED, "sync_accounts")
+    operation = stand(S.SUBMITTED, "sync_accounts", seller=make_seller(tools=["sync_accounts"]))
     see(operation, answer("completed", task_id="task-1", payload={"accounts": []}), "poll")
     note = told(operation)
     assert note.title == f"Norrland Digital completed sync_accounts ({operation.reference})"

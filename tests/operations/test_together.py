@@ -8,16 +8,22 @@ from typing import Any
 
 import pytest
 
+from tasks_app import ids
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.operations import converge, dispatch
 from tasks_app.operations.converge import observe_many
-from tasks_app.operations.dispatch import Call, finish
+from tasks_app.operations.dispatch import Call, claim_sends, finish
+from tasks_app.operations.leases import Lease
 from tasks_app.operations.models import Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.troubles.models import RowTrouble
+from tasks_app.webhooks.models import WebhookDelivery
 from tests.adcp.raw_server import Request, serve
 from tests.factories import make_seller
 from tests.operations.making import answer, ask, failed, fresh, garbled, not_sent, see, silent, stand, unknown
 from tests.operations.sweeping import answering, arguments, sweep
+from tests.troubles.poisoning import poison
+from tests.webhooks.signing import payload
 
 pytestmark = pytest.mark.django_db
 
@@ -76,7 +82,7 @@ def test_listeners_hear_of_every_task_that_was_bound(monkeypatch: Any) -> None:
 
 def _call(operation: Operation) -> Call:
     return Call(
-        operation_id=operation.pk,
+        lease=Lease(operation.pk, ids.new_id()),
         seller_id=operation.seller_id,
         channel=Channel.POLL,
         endpoint=Endpoint(url="http://127.0.0.1:9/", protocol="mcp"),
@@ -108,9 +114,12 @@ def test_no_answer_of_many_at_once_is_lost(settings: Any, monkeypatch: Any) -> N
     """Answers that come while others are being observed wait for the next time, and for no longer."""
     settings.SWEEP_BATCH = 16
     numbers, together = itertools.count(), []
-    monkeypatch.setattr(
-        dispatch, "observe_many", lambda seen: together.append(len(seen)) or observe_many(seen)
-    )
+
+    def counted(seen: Any, **more: Any) -> Any:
+        together.append(len(seen))
+        return observe_many(seen, **more)
+
+    monkeypatch.setattr(dispatch, "observe_many", counted)
 
     def bought(request: Request) -> dict[str, Any]:
         return {
@@ -129,3 +138,22 @@ def test_no_answer_of_many_at_once_is_lost(settings: Any, monkeypatch: Any) -> N
     assert {fresh(o).status for o in operations} == {S.COMPLETED}
     assert {fresh(o).observations.count() for o in operations} == {1}
     assert max(together, default=0) > 1, "some were observed together"
+
+
+def test_an_early_delivery_that_cannot_be_applied_has_no_other_answer_seen_twice() -> None:
+    """Else an attempt looks as if it had been answered, and what may be bought is called off."""
+    seller = make_seller("Bad", slots=5, webhook_mode="hmac", webhook_secret="s" * 40)
+    bad, well = ask(seller=seller), ask(seller=seller)
+    calls = {one.operation_id: one for one in claim_sends(limit=10)}
+    body = payload(task_id="t-bad", operation_id=str(bad.pk))
+    kept = {"fingerprint": "0" * 64, "verdict": "early", "task_id": "t-bad", "operation_ref": str(bad.pk)}
+    early = WebhookDelivery.objects.create(seller=seller, key="k", body=body, **kept)
+    poison("tasks_app_webhookdelivery", early.pk)
+    finish(
+        [
+            (calls[bad.pk], answer("submitted", task_id="t-bad")),
+            (calls[well.pk], failed("RATE_LIMITED", "transient")),
+        ]
+    )
+    assert [fresh(one).observations.count() for one in (bad, well)] == [1, 1]
+    assert RowTrouble.objects.get().work == "early_applied"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tasks_app import clock
 from tasks_app.adcp.envelopes import seen_a2a, seen_mcp
-from tasks_app.adcp.tasks import seen_of_status_reply
+from tasks_app.adcp.meaning import About
 from tasks_app.adcp.types import Seen
 from tasks_app.adcp.webhook_body import read_webhook
 from tasks_app.operations.models import Observation, Operation
@@ -32,11 +32,12 @@ def as_floats(value: Any) -> Any:
     return [as_floats(item) for item in value] if isinstance(value, list) else value
 
 
-def mcp(data: Body) -> Seen:
-    return seen_mcp({"content": [{"type": "text", "text": "Done."}], "structuredContent": data})
+def mcp(data: Body, about: About = "call") -> Seen:
+    told = {"content": [{"type": "text", "text": "Done."}], "structuredContent": data}
+    return seen_mcp(told, about=about)
 
 
-def a2a(data: Body) -> Seen:
+def a2a(data: Body, about: About = "call") -> Seen:
     status = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-09-01T10:00:00Z"}
     parts = [{"text": "Done."}, {"data": as_floats(data)}]
     artifacts = [{"artifactId": "1", "parts": parts}]
@@ -49,7 +50,8 @@ def a2a(data: Body) -> Seen:
                 "status": status,
                 "artifacts": artifacts,
             }
-        }
+        },
+        about=about,
     )
 
 
@@ -96,20 +98,18 @@ def webhook_body(operation: Operation, status: str, result: Body | None, **envel
 
 
 def reply_seen(
-    operation: Operation, status: str, result: Body | None, transport: Callable[[Body], Seen]
+    operation: Operation, status: str, result: Body | None, transport: Callable[..., Seen]
 ) -> Seen:
     return transport(_reply_body(operation, status, result))
 
 
-def poll_seen(
-    operation: Operation, status: str, result: Body | None, transport: Callable[[Body], Seen]
-) -> Seen:
-    return seen_of_status_reply(transport(_poll_body(operation, status, result)))
+def poll_seen(operation: Operation, status: str, result: Body | None, transport: Callable[..., Seen]) -> Seen:
+    return transport(_poll_body(operation, status, result), "poll")
 
 
 def deliver(operation: Operation, body: Body) -> Observation:
     """An authenticated webhook, as the endpoint hands it on."""
-    envelope, seen = read_webhook(body)
+    _, seen = read_webhook(body, task_type=operation.task_type)
     delivery = WebhookDelivery.objects.create(
         seller=operation.seller,
         key=body["idempotency_key"],
@@ -118,7 +118,7 @@ def deliver(operation: Operation, body: Body) -> Observation:
         body=body,
     )
     before = set(operation.observations.values_list("pk", flat=True))
-    delivery_apply(delivery=delivery, operation=operation, envelope=envelope, seen=seen)
+    delivery_apply(delivery=delivery, operation=operation, seen=seen)
     return operation.observations.exclude(pk__in=before).get()
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from orders.adopt import media_buy_adopt
 from orders.models import Deal
 from orders.services import deal_book
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
-from tasks_app.operations.converge import observe
+from tasks_app.operations.answers import operation_answer
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
-from tasks_app.operations.leases import leases_release
 from tasks_app.operations.models import Operation
+from tasks_app.operations.pauses import continuation_current
 from tasks_app.operations.publish import publish
 from tasks_app.people.models import User
 from tasks_app.sellers.models import Account, Seller
 from tests.factories import approve_deal, make_deal, make_user
+from tests.operations.making import give_back, observed
 
 BUY = "nrl-58213"
 
@@ -53,6 +56,21 @@ def bought(deal: Deal, media_buy_id: str = BUY, **changed: Any) -> dict[str, Any
     return {"media_buy_id": media_buy_id, "media_buy_status": "pending_start", "packages": packages}
 
 
+def adopted(deal: Deal, media_buy_id: str = BUY, **told: Any) -> Deal:
+    """Its media buy runs at the seller, and Ad Ops adopt it for what it was bought for."""
+    assert deal.account is not None
+    said = {
+        **bought(deal, media_buy_id),
+        "status": "active",
+        "currency": deal.currency,
+        "start_time": deal.start_at.isoformat(),
+        "end_time": deal.end_at.isoformat(),
+        **told,
+    }
+    user = make_user("Ad Ops")
+    return media_buy_adopt(account=deal.account, told=said, user=user, reason="It runs", in_place_of=deal)
+
+
 def say(
     operation: Operation,
     status: str,
@@ -70,7 +88,7 @@ def say(
         task_id=task_id or f"task-{operation.reference}",
         raw={"status": status, "result": payload},
     )
-    seen = observe(operation_id=operation.pk, seen=seen, channel=channel)  # type: ignore[assignment]
+    seen = observed(operation_id=operation.pk, seen=seen, channel=channel)  # type: ignore[assignment]
     publish(operation_id=operation.pk)
     return seen
 
@@ -79,7 +97,7 @@ def overdue(operation: Operation) -> None:
     # Looked up in vain, where its call has no answer, and nobody waits for one.
     now = clock.now()
     Operation.objects.filter(pk=operation.pk).update(deadline_at=now, looked_up_at=now)
-    leases_release([operation.pk])
+    give_back(operation.pk)
     assert time_out_due(limit=10) == 1
 
 
@@ -101,8 +119,15 @@ def ended(operation: Operation, status: str, payload: dict[str, Any] | None = No
     """The seller answers a call that is about to be made."""
     claim_one(operation_id=operation.pk)
     seen = Seen(kind="answer", status=status, raw_status=status, payload=payload)
-    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
     publish(operation_id=operation.pk)
+
+
+def ignored(operation: Operation, media_buy_id: str) -> None:
+    """The seller says that the change is completed; its answer, and a read back, show that nothing was."""
+    buy = {"media_buy_id": media_buy_id, "media_buy_status": "pending_start"}
+    ended(operation, "completed", buy)
+    ended(Operation.objects.get(purpose=f"{operation.purpose}:read_back"), "completed", {"media_buys": [buy]})
 
 
 def cancellation() -> Operation:
@@ -111,3 +136,27 @@ def cancellation() -> Operation:
 
 def fresh(deal: Deal) -> Deal:
     return Deal.objects.select_related("seller", "team", "account", "advertiser").get(pk=deal.pk)
+
+
+def paused(operation: Operation, status: str = "input-required", asked: str = "Which markets?") -> Operation:
+    """The call goes out, and its seller pauses it in a way that can be answered."""
+    Seller.objects.filter(pk=operation.seller_id).update(protocol="a2a", slots=9)
+    assert claim_one(operation_id=operation.pk) is not None
+    identity = {"task_id": "native-task", "context_id": "native-context"}
+    seen = Seen(kind="answer", status=status, raw_status=status, message=asked, continuation=identity)
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
+    give_back(operation.pk)
+    return Operation.objects.select_related("seller", "team", "account").get(pk=operation.pk)
+
+
+def answered(operation: Operation, text: str = "Sweden.", **changes: Any) -> Continuation:
+    """Ad Ops answer; somebody else is to let it go."""
+    current = continuation_current(operation)
+    assert current is not None
+    return operation_answer(
+        operation_id=operation.pk,
+        generation=current.generation,
+        user=make_user("Ad Ops"),
+        text=text,
+        changes=changes,
+    )

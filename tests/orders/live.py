@@ -7,15 +7,15 @@ from typing import Any
 
 from orders.models import Deal, DealLine
 from orders.seller_state import deal_follow
-from orders.services import deal_book
+from orders.services import LineDraft, deal_book
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.publish import publish
 from tasks_app.sellers.models import Account, Seller
 from tests.factories import approve_deal, make_deal, make_line
+from tests.operations.making import observed
 
 
 def packages(deal: Deal, **changed: Any) -> list[dict[str, Any]]:
@@ -36,14 +36,16 @@ def packages(deal: Deal, **changed: Any) -> list[dict[str, Any]]:
     return told
 
 
-def booked(seller: Seller | None = None, *, media_buy_id: str = "mb-1", **fields: Any) -> Deal:
+def booked(
+    seller: Seller | None = None, *, media_buy_id: str = "mb-1", line: LineDraft | None = None, **fields: Any
+) -> Deal:
     """A deal that the seller confirmed as approved, revision 1."""
     if seller is not None:
         known = Account.objects.filter(seller=seller).first()
         fields = {"seller": seller, **({"account": False} if known else {}), **fields}
     else:
         known = None
-    deal = make_deal(make_line(), **fields)
+    deal = make_deal(line or make_line(), **fields)
     if known is not None:
         Deal.objects.filter(pk=deal.pk).update(account=known)
         deal.refresh_from_db()
@@ -56,7 +58,7 @@ def booked(seller: Seller | None = None, *, media_buy_id: str = "mb-1", **fields
         "revision": 1,
         "packages": packages(deal),
     }
-    observe(
+    observed(
         operation_id=operation.pk,
         seen=Seen(kind="answer", status="completed", payload=result),
         channel="reply",

@@ -12,13 +12,13 @@ from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.models import AuditEntry
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tests.factories import make_deal, make_team, make_user
+from tests.operations.making import observed
 from tests.orders.live import booked
 
 pytestmark = pytest.mark.django_db
@@ -91,7 +91,7 @@ def test_a_media_buy_is_cancelled_by_four_eyes_and_the_seller(buyer: User) -> No
     deal = booked()
     asked = deal_cancel_ask(deal_id=deal.pk, user=buyer, reason="the client withdrew")
     assert (asked.kind, asked.title) == (CHANGE, f"Cancel {deal.reference} with {deal.seller}")
-    assert "the client withdrew" in str(asked.evidence["change"])
+    assert "the client withdrew" in str(asked.evidence["sent"])
     operation = Operation.objects.get(pk=asked.evidence["operation_id"])
     assert (operation.status, operation.send_at) == ("requested", None), "nothing leaves before the decision"
 
@@ -108,7 +108,7 @@ def test_a_media_buy_is_cancelled_by_four_eyes_and_the_seller(buyer: User) -> No
     assert deal.status == DealStatus.BOOKED, "the seller has not done it yet"
     claim_one(operation_id=operation.pk)
     done = {"media_buy_id": deal.media_buy_id, "media_buy_status": "canceled", "revision": 2}
-    observe(
+    observed(
         operation_id=operation.pk,
         seen=Seen(kind="answer", status="completed", payload=done),
         channel="reply",

@@ -10,24 +10,26 @@ from typing import Any
 import pytest
 
 from orders.models import Deal, DealStatus
-from orders.questions import DIFFERENT, LATE
+from orders.questions import DEAL, DIFFERENT, LATE, ask_deal
 from orders.seller_state import deal_follow
 from orders.services import deal_book
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
+from tasks_app.approvals import kinds
 from tasks_app.approvals.evidence import differences as evidence_differences
-from tasks_app.approvals.models import Approval
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approval_decide, approvals_expire_due
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
-from tasks_app.operations.converge import observe
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
 from tasks_app.operations.services import OperationRefusedError
+from tasks_app.sellers.models import Account
 from tests.factories import approve_deal, make_deal, make_line, make_user
+from tests.operations.making import observed
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +65,7 @@ def settle(
 ) -> None:
     """The seller answers the call that is out."""
     claim_one(operation_id=operation.pk)
-    observe(
+    observed(
         operation_id=operation.pk,
         seen=Seen(kind="answer", status=status, payload=payload, message=message or None),
         channel="reply",
@@ -92,14 +94,46 @@ def test_booking_needs_an_approval() -> None:
     assert deal.status == DealStatus.ACCEPTED
 
 
-def test_booking_needs_an_active_account() -> None:
-    deal = make_deal(account=False)
+@pytest.mark.parametrize("kind", sorted(kinds._kinds.keys() - {DEAL}))
+def test_an_approval_of_something_else_about_the_deal_spends_nothing(kind: str) -> None:
+    """A purchase-order number, a departure, a change: whatever was approved, it was not the purchase."""
+    deal = make_deal()
+    transition(deal, DealStatus.ACCEPTED, actor="system")
+    approved = ask_deal(deal)
+    Approval.objects.filter(pk=approved.pk).update(kind=kind)
+    transition(approved, "approved", actor="system")
+    with pytest.raises(InvalidTransitionError, match="nobody has approved it"):
+        transition(deal, DealStatus.BOOKING, actor="system")
+    if kind != LATE:  # the decision that keeps a purchase made late is named by whoever keeps it
+        with pytest.raises(InvalidTransitionError, match="nobody has approved it"):
+            transition(deal, DealStatus.BOOKING, actor="system", context={"approval_id": approved.pk})
+    Approval.objects.filter(pk=approved.pk).update(kind=DEAL)
+    transition(deal, DealStatus.BOOKING, actor="system")
+
+
+@pytest.mark.parametrize("status", sorted(set(ApprovalStatus.values) - {"approved"}))
+def test_a_question_about_the_deal_that_nobody_approved_spends_nothing(status: str) -> None:
+    deal = make_deal()
+    transition(deal, DealStatus.ACCEPTED, actor="system")
+    asked = ask_deal(deal)
+    if status != "open":
+        transition(asked, status, actor="system")
+    with pytest.raises(InvalidTransitionError, match="nobody has approved it"):
+        transition(deal, DealStatus.BOOKING, actor="system")
+
+
+@pytest.mark.parametrize("status", [None, *sorted(set(Account.Status.values) - {"active"})])
+def test_booking_needs_an_active_account(status: str | None) -> None:
+    deal = make_deal(account=status is not None)
     approve_deal(deal)
-    with pytest.raises(InvalidTransitionError, match="has no account"):
-        deal_book(deal=deal)
+    Account.objects.update(status=status or "")
+    deal = Deal.objects.get(pk=deal.pk)
+    for attempt in (lambda: deal_book(deal=deal), lambda: transition(deal, "booking", actor="system")):
+        with pytest.raises(InvalidTransitionError, match=f"{deal.advertiser}|{deal.seller}"):
+            attempt()
     deal.refresh_from_db()
     assert deal.status == DealStatus.ACCEPTED
-    assert not Operation.objects.exists() or not Operation.objects.filter(send_at__isnull=False).exists()
+    assert not Operation.objects.exists()
 
 
 def test_the_purchase_says_what_was_approved_and_is_made_once(booking: tuple[Deal, Operation]) -> None:
@@ -137,6 +171,10 @@ def test_a_confirmation_as_approved_books_the_deal(booking: tuple[Deal, Operatio
         ("end", lambda deal: {"end_time": (deal.end_at - timedelta(days=1)).isoformat()}),
         ("rate", lambda deal: {"bid_price": 15.1}),
         ("targeting", lambda deal: {"targeting_overlay": {"geo_countries": ["CA"]}}),
+        ("targeting", lambda deal: {"targeting_overlay": {"geo_countries": []}}),
+        ("targeting", lambda deal: {"targeting_overlay": {"geo_countries": None}}),
+        ("targeting", lambda deal: {"targeting_overlay": {"device_type": ["mobile"]}}),
+        ("targeting", lambda deal: {"targeting_overlay": {}}),
     ],
 )
 def test_any_material_departure_is_flagged_and_asked_about(
@@ -153,7 +191,7 @@ def test_any_material_departure_is_flagged_and_asked_about(
     approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve", comment="Fine.")
     deal.refresh_from_db()
     assert not deal.differs
-    assert deal.differences, "what differed stays on record"
+    assert (deal.differences, bool(deal.accepted)) == ([], True), "what differed stays on record"
 
 
 def whole(deal: Deal, total: float | None) -> dict[str, Any]:
@@ -237,7 +275,7 @@ def test_a_lost_purchase_ends_the_deal_and_says_why(
 
 def overdue(operation: Operation) -> None:
     claim_one(operation_id=operation.pk)
-    observe(
+    observed(
         operation_id=operation.pk,
         channel="reply",
         seen=Seen(kind="answer", status="submitted", task_id="task-1"),
@@ -250,7 +288,7 @@ def overdue(operation: Operation) -> None:
 
 def complete_late(deal: Deal, operation: Operation) -> None:
     seen = Seen(kind="answer", status="completed", task_id="task-1", payload=confirmed(deal))
-    observe(operation_id=operation.pk, seen=seen, channel="poll")
+    observed(operation_id=operation.pk, seen=seen, channel="poll")
     publish(operation_id=operation.pk)
 
 
@@ -332,7 +370,7 @@ def test_whatever_a_seller_confirms_the_deal_is_booked_or_flagged(
     settle(operation, "completed", {**confirmed(deal), **odd})
     deal.refresh_from_db()
     assert deal.status == DealStatus.BOOKED
-    assert deal.differs == (not deal.media_buy_id)
+    assert deal.differs == (not deal.media_buy_id or isinstance(odd.get("packages"), list))
 
 
 def test_a_media_buy_that_is_another_deals_is_not_this_ones(booking: tuple[Deal, Operation]) -> None:
@@ -341,8 +379,8 @@ def test_a_media_buy_that_is_another_deals_is_not_this_ones(booking: tuple[Deal,
     Deal.objects.filter(pk=other.pk).update(media_buy_id="nrl-58213")
     settle(operation, "completed", confirmed(deal))
     deal.refresh_from_db()
-    assert (deal.status, deal.media_buy_id, deal.differs) == ("booked", "", True)
-    assert [found["field"] for found in deal.differences] == ["media_buy_id"]
+    assert (deal.status, deal.media_buy_id, deal.differs) == ("failed", "", False)
+    assert not Approval.objects.filter(status="open").exists()
 
 
 def test_a_cancellation_the_seller_refuses_opens_the_question_again(

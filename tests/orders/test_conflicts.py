@@ -11,16 +11,34 @@ from orders.models import Deal
 from orders.questions import DIFFERENT
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import DecisionRefusedError, approvals_expire_due
+from tasks_app.approvals.selectors import approvals_waiting_for
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
+from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.conflicts import choice_words, take_refusal
+from tasks_app.operations.conflicts import choice_words, conflicts_ask, take_refusal
+from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
+from tests.factories import make_deal, make_user
 from tests.operations.making import answer as told
 from tests.operations.making import ask, see
-from tests.orders.late import BUY, booking, bought, cancellation, decide, ended, fresh, give_up, overdue, say
+from tests.orders.late import (
+    BUY,
+    booking,
+    bought,
+    cancellation,
+    decide,
+    ended,
+    fresh,
+    give_up,
+    ignored,
+    overdue,
+    say,
+)
+from tests.orders.refusing import correct, refused
 
 pytestmark = pytest.mark.django_db
 
@@ -57,12 +75,12 @@ def test_both_payloads_are_kept_whole_and_a_person_is_asked_once() -> None:
     assert fresh(deal).status == "booked", "what was first stands"
 
 
-def test_another_contradiction_is_another_conflict() -> None:
+def test_another_contradiction_is_counted_with_the_one_that_is_open() -> None:
     deal, operation = booked()
     contradicted(operation, "rejected")
     say(operation, "completed", bought(deal, budget=1.0))
-    assert Conflict.objects.count() == 2
-    assert Approval.objects.filter(kind="conflict", status="open").count() == 2
+    assert Conflict.objects.get().more == 1
+    assert Approval.objects.filter(kind="conflict", status="open").count() == 1
 
 
 def test_keeping_the_first_changes_nothing_and_is_not_asked_again() -> None:
@@ -115,11 +133,15 @@ def test_another_buy_is_cancelled_when_the_first_is_kept() -> None:
     )
 
 
-def test_another_buy_that_the_seller_does_not_cancel_is_an_alarm() -> None:
+@pytest.mark.parametrize("how", ["rejected", "ignored"])
+def test_another_buy_that_the_seller_does_not_cancel_is_an_alarm(how: str) -> None:
     deal, operation = booked()
     contradicted(operation, "completed", bought(deal, "mb-2"))
     decide("conflict", "approve")
-    ended(cancellation(), "rejected")
+    if how == "ignored":
+        ignored(cancellation(), "mb-2")
+    else:
+        ended(cancellation(), "rejected")
     alarm = Notification.objects.get(kind="buy_not_cancelled")
     assert (alarm.level, "mb-2" in alarm.title) == ("alarm", True)
     assert fresh(deal).status == "booked"
@@ -195,6 +217,35 @@ def test_a_media_buy_that_another_deal_holds_is_not_taken() -> None:
     assert not Operation.objects.filter(task_type="update_media_buy").exists(), "it is not a stray one"
 
 
+def test_what_was_bought_after_all_is_not_taken_beside_what_is_in_its_place() -> None:
+    """A refused purchase was corrected and bought; then the first task says that it was completed."""
+    lost, operation = refused()
+    new = correct(operation)
+    decide("deal", "approve")
+    drain()
+    claim_one(operation_id=new.pk)
+    again = Deal.objects.get(follows=lost)
+    say(new, "completed", bought(again, "mb-2"), channel="reply")
+    conflict = contradicted(operation, "completed", bought(lost, "mb-1"), task_id="t-late")
+    why = take_refusal(conflict)
+    assert again.reference in why
+    assert "mb-2" in why
+    with pytest.raises(DecisionRefusedError, match="buy twice"):
+        decide("conflict", "reject")
+    assert Deal.objects.filter(status="booked").get() == again
+    decide("conflict", "approve")
+    assert cancellation().request["media_buy_id"] == "mb-1"
+
+
+def test_once_what_is_in_its_place_is_over_it_can_be_taken() -> None:
+    lost, operation = refused()
+    again = make_deal(seller=lost.seller, account=lost.account, follows=lost)
+    conflict = contradicted(operation, "completed", bought(lost, "mb-1"), task_id="t-late")
+    assert "Call" in take_refusal(conflict)
+    transition(again, "cancelled", actor="system", reason="Not wanted")
+    assert take_refusal(conflict) == ""
+
+
 def test_while_a_late_purchase_is_undecided_the_conflict_waits_for_it() -> None:
     deal, operation = booking()
     overdue(operation)
@@ -238,7 +289,28 @@ def test_without_a_team_ad_ops_are_told() -> None:
     operation = ask(team=None)
     see(operation, told("completed", task_id="t-1"), "webhook")
     assert Notification.objects.get(kind="conflict").right == "tasks_app.steer_operation"
-    assert not Approval.objects.exists()
+
+
+def test_without_a_team_whoever_may_decide_is_asked() -> None:
+    operation, approver = ask(team=None), make_user("Approver")
+    see(operation, told("completed", task_id="t-1"), "webhook")
+    asked = Approval.objects.get(kind="conflict")
+    assert (asked.team, asked.subject_id) == (None, Conflict.objects.get().pk)
+    assert asked in approvals_waiting_for(approver)
+    approval_decide(approval_id=asked.pk, user=approver, verdict="approve", comment="The first.")
+    assert Conflict.objects.get().resolution == Conflict.Resolution.KEPT
+
+
+def test_what_nobody_was_asked_about_is_asked_by_the_sweep_once() -> None:
+    """Of no team, opened when nobody could be asked."""
+    operation = ask(team=None)
+    see(operation, told("completed", task_id="t-1"), "webhook")
+    assert conflicts_ask() == 0
+    decide("conflict", "approve")
+    Conflict.objects.update(resolution="", resolved_by="", resolved_at=None)
+    assert (conflicts_ask(), conflicts_ask()) == (1, 0)
+    decide("conflict", "approve")
+    assert (conflicts_ask(), Conflict.objects.get().resolution) == (0, Conflict.Resolution.KEPT)
 
 
 def test_nobody_deciding_asks_again() -> None:

@@ -6,22 +6,24 @@ from datetime import timedelta
 
 import pytest
 
+from orders.ask import Ask
+from orders.changes import change_ask
 from orders.models import Deal
 from orders.questions import DIFFERENT, LATE, LATE_CHANGE
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import DecisionRefusedError, approvals_expire_due
+from tasks_app.approvals.presenters import effects_of
+from tasks_app.approvals.services import approvals_expire_due
 from tasks_app.jobs.models import Job, StepStatus
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
-from tasks_app.operations.asking import operation_ensure
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.publish import publish
-from tasks_app.operations.services import Subject
+from tasks_app.operations.publish import publish, publish_due
+from tests.factories import make_user
+from tests.operations.making import observed
 from tests.orders.late import (
     BUY,
     booking,
@@ -31,9 +33,11 @@ from tests.orders.late import (
     ended,
     fresh,
     give_up,
+    ignored,
     overdue,
     say,
 )
+from tests.orders.test_one_door import comes
 
 pytestmark = pytest.mark.django_db
 
@@ -128,7 +132,7 @@ def test_cancelled_at_the_seller_by_an_operation_of_its_own(given_up: bool) -> N
 
 
 @pytest.mark.parametrize("given_up", [False, True])
-@pytest.mark.parametrize("how", ["rejected", "given up"])
+@pytest.mark.parametrize("how", ["rejected", "given up", "ignored"])
 def test_a_cancellation_that_is_not_done_opens_the_question_again(given_up: bool, how: str) -> None:
     deal, operation = booking()
     if given_up:
@@ -139,6 +143,8 @@ def test_a_cancellation_that_is_not_done_opens_the_question_again(given_up: bool
     decide(LATE, "reject")
     if how == "rejected":
         ended(cancellation(), "rejected")
+    elif how == "ignored":
+        ignored(cancellation(), BUY)
     else:
         claim_one(operation_id=cancellation().pk)
         give_up(cancellation())
@@ -147,16 +153,49 @@ def test_a_cancellation_that_is_not_done_opens_the_question_again(given_up: bool
     assert Deal.objects.filter(media_buy_id=BUY, status="booked").count() == 1
 
 
-def test_what_names_no_media_buy_cannot_be_cancelled_and_that_is_said() -> None:
+def test_what_names_no_media_buy_is_kept_and_flagged_for_what_is_missing() -> None:
     deal, operation = booking()
     overdue(operation)
     say(operation, "completed", {"packages": []})
-    with pytest.raises(DecisionRefusedError, match="only the seller can cancel it"):
-        decide(LATE, "reject")
-    assert not Operation.objects.filter(task_type="update_media_buy").exists()
-    assert Approval.objects.get(kind=LATE).status == "open"
     decide(LATE, "approve")
-    assert fresh(deal).differs, "booked, and flagged for what is missing"
+    assert fresh(deal).differs
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_refusing_what_names_no_media_buy_calls_the_deal_off_as_it_says(given_up: bool) -> None:
+    deal, operation = booking()
+    (give_up if given_up else overdue)(operation)
+    say(operation, "completed", {"packages": []})
+    asked = Approval.objects.get(kind=LATE, status="open")
+    assert "has named no media buy that could be cancelled" in effects_of(asked)["reject"]
+    decide(LATE, "reject")
+    assert fresh(deal).status == ("failed" if given_up else "cancelled")
+    assert not Approval.objects.filter(status="open").exists()
+    assert not Operation.objects.filter(task_type="update_media_buy").exists()
+    assert verify_entity("deal", deal.pk).ok
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+def test_what_was_refused_without_a_name_is_put_to_people_when_it_has_one(
+    verdict: str, given_up: bool
+) -> None:
+    deal, operation = booking()
+    (give_up if given_up else overdue)(operation)
+    nothing = Seen(kind="answer", status="completed", task_id=f"task-{operation.reference}", partial=True)
+    observed(operation_id=operation.pk, seen=nothing, channel="poll")
+    later = clock.now() + timedelta(minutes=6)
+    with clock.injected(lambda: later):
+        assert publish_due(limit=10) == 1
+        decide(LATE, "reject")
+        assert comes(operation, bought(deal)) == "applied"
+    asked = Approval.objects.get(kind=LATE, status="open")
+    assert "could be cancelled" not in effects_of(asked)["reject"]
+    decide(LATE, verdict)
+    if verdict == "approve":
+        assert Deal.objects.get(follows=deal).media_buy_id == BUY
+    else:
+        assert cancellation().request["media_buy_id"] == BUY
 
 
 def test_nobody_deciding_asks_again() -> None:
@@ -179,18 +218,14 @@ def booked() -> Deal:
 def late_change(deal: Deal, budget: int) -> Operation:
     """A change that was approved, became overdue, and was made by the seller after that."""
     package = {"package_id": "pkg-1", "budget": budget}
-    operation = operation_ensure(
-        purpose=f"deal:{deal.pk}:change:test",
-        task_type="update_media_buy",
-        seller=deal.seller,
-        arguments={"media_buy_id": BUY, "packages": [package]},
-        actor="system",
-        team=deal.team,
-        subject=Subject(type="deal", id=deal.pk),
-    )
+    arguments = {"media_buy_id": BUY, "packages": [package]}
+    user = make_user("Integration")
+    operation = change_ask(Ask(user=user, task="update_media_buy", seller=deal.seller, arguments=arguments))
+    for _ in range(Approval.objects.get(kind="deal_change", status="open").quorum):
+        decide("deal_change", "approve")
     claim_one(operation_id=operation.pk)
     seen = Seen(kind="answer", status="submitted", task_id="t-change")
-    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
     overdue(operation)
     line = deal.lines.get()
     told = {**package, "context": {"line_id": str(line.pk)}, "product_id": line.product_id}

@@ -11,7 +11,7 @@ import pytest
 from orders.models import Deal
 from orders.offers import terms_of
 from orders.policy_facts import deal_facts
-from orders.questions import ask_booked_differently, ask_deal
+from orders.questions import DIFFERENT, ask_deal
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import PolicyRule
@@ -20,6 +20,7 @@ from tasks_app.approvals.services import approval_decide
 from tasks_app.people.models import Advertiser
 from tasks_app.sellers.models import Seller
 from tests.factories import make_advertiser, make_deal, make_line, make_seller, make_user
+from tests.orders.live import booked, packages, says
 
 pytestmark = pytest.mark.django_db
 EVERY = frozenset(PolicyRule)
@@ -84,9 +85,9 @@ def test_what_is_no_part_of_it_is_not_added(apart: str) -> None:
 
 
 def test_what_the_seller_booked_over_the_limit_wants_two() -> None:
-    deal = deal_of(90_000)
-    deal.lines.update(confirmed_budget=Decimal(120_000))
-    caught = ask_booked_differently(deal)
+    deal = booked(line=make_line(budget=Decimal(90_000)))
+    says(deal, "pending_start", packages=packages(deal, budget=120_000))
+    caught = Approval.objects.get(kind=DIFFERENT)
     assert (caught.quorum, caught.amount) == (2, 120_000)
     assert caught.policy.startswith("Confirmed differs from approved; Over 100,000 USD")
 
@@ -126,6 +127,10 @@ def test_a_team_that_has_ordered_there_orders_not_for_the_first_time() -> None:
     booked = deal_of(5)
     approval_decide(approval_id=ask_deal(booked).pk, user=make_user("Approver"), verdict="approve")
     assert not deal_facts(deal_of(5), EVERY).first_order
+
+
+def test_a_change_of_the_first_order_is_none() -> None:
+    assert not deal_facts(booked(), EVERY).first_order
 
 
 def test_a_product_that_states_nothing_is_judged_by_nothing() -> None:

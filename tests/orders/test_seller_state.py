@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from orders.mirror import mirror_read_now
 from orders.models import Deal, DealMirror
 from orders.questions import DIFFERENT
 from orders.seller_state import Freshness, deal_refresh, is_older, way
@@ -18,6 +19,8 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tests.factories import make_user
+from tests.orders.late import decide
+from tests.orders.late import fresh as fresh_deal
 from tests.orders.live import before, booked, first_line, packages, says, standing
 
 pytestmark = pytest.mark.django_db
@@ -97,11 +100,51 @@ def test_completed_waits_for_final_delivery() -> None:
     deal.seller.tools = [*deal.seller.tools, "get_media_buy_delivery"]
     deal.seller.save()
 
-    says(deal, "completed", revision=2, final=False)
-    assert deal.status == "delivering"
-    says(deal, "completed", revision=2, final=True)
+    with clock.injected(lambda: deal.end_at):
+        says(deal, "completed", revision=2, final=False)
+        assert deal.status == "delivering"
+        says(deal, "completed", revision=2, final=True)
     assert deal.status == "completed"
     assert DealMirror.objects.get(pk=deal.pk).due_at is None
+
+
+@pytest.mark.parametrize("here", ["booked", "delivering", "makegood_pending", "partially_canceled"])
+def test_completed_before_the_flight_begins_is_asked_about(here: str) -> None:
+    deal = standing(booked(), here)
+    a_moment_before = deal.start_at - timedelta(seconds=1)
+    with clock.injected(lambda: a_moment_before):
+        says(deal, "completed", revision=2, final=True)
+        says(deal, "completed", revision=2, final=True)
+
+    assert (deal.status, deal.media_buy_status) == (here, "completed")
+    assert DealMirror.objects.get(pk=deal.pk).due_at is not None
+    asked = Approval.objects.get(kind=DIFFERENT)
+    (found,) = asked.evidence["differences"]
+    assert (found["field"], found["confirmed"]) == ("media_buy_status", "completed")
+    assert not Notification.objects.filter(kind="deal_completed").exists()
+
+
+@pytest.mark.parametrize("decided", ["open", "approve"])
+def test_it_is_completed_once_its_flight_has_begun(decided: str) -> None:
+    deal = booked()
+    says(deal, "completed", revision=2)
+    if decided == "approve":
+        decide(DIFFERENT, "approve")
+    assert fresh_deal(deal).status == "booked"
+
+    with clock.injected(lambda: deal.start_at):
+        says(deal, "completed", revision=2)
+
+    assert (deal.status, deal.differs) == ("completed", False)
+    assert not Approval.objects.filter(kind=DIFFERENT, status="open").exists()
+
+
+def test_a_seller_that_takes_it_back_departs_in_nothing() -> None:
+    deal = booked()
+    says(deal, "completed", revision=2)
+    says(deal, "pending_start", revision=3)
+    assert (deal.status, deal.differs) == ("booked", False)
+    assert Approval.objects.get(kind=DIFFERENT).status == "voided"
 
 
 def test_a_seller_that_never_says_final_is_not_waited_for_for_ever() -> None:
@@ -294,3 +337,18 @@ def test_in_whatever_order_snapshots_come_the_newest_stands(seed: int) -> None:
     assert (deal.media_buy_status, deal.revision) == ("active", 4)
     assert deal.status == "delivering"
     assert Notification.objects.filter(kind="deal_delivering").count() == 1
+
+
+def test_a_reading_by_a_slower_clock_is_not_due_at_once_again() -> None:
+    """The host that read before is two minutes ahead: until its moment comes all other readings are older."""
+    deal = booked()
+    says(deal, "pending_start", asked_at=before(-120), revision=1, packages=packages(deal))
+    mirror_read_now(deal=fresh_deal(deal))
+    kept = DealMirror.objects.get(deal=deal)
+    assert kept.due_at is not None
+    assert kept.due_at <= clock.now()
+    says(deal, "pending_start", revision=1, packages=packages(deal))
+    kept.refresh_from_db()
+    assert kept.due_at is not None
+    assert kept.due_at > clock.now()
+    assert kept.unread == "", "its seller contradicts nothing"

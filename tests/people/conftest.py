@@ -60,5 +60,5 @@ def code_of(user: User, *, steps: int = 0) -> str:
 
 def set_up(user: User) -> list[str]:
     """The person has an app; answers the recovery codes. Its codes of now and before are used up."""
-    factor_begin(user=user)
+    factor_begin(user=user, session_key=None)
     return factor_confirm(user=user, code=code_of(user), session_key=None, address=None)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission
+from django.core.management.sql import emit_post_migrate_signal
 from django.db import IntegrityError, transaction
 
 from orders.models import Deal
@@ -28,6 +29,7 @@ from tasks_app.people.roles import DECIDE, ROLES, SUBMIT_CAMPAIGN, roles_sync
 from tasks_app.people.scope import visible
 from tests.factories import make_deal, make_team, make_user
 from tests.lifecycle.entities import trail
+from tests.owning import as_the_owner
 
 pytestmark = pytest.mark.django_db
 
@@ -72,7 +74,8 @@ def test_syncing_takes_back_what_was_given_by_hand() -> None:
     finance = Group.objects.get(name="Finance")
     finance.permissions.add(Permission.objects.get(codename="decide_approval"))
     Group.objects.filter(name="Auditor").delete()
-    roles_sync()
+    with as_the_owner():  # as migrations do
+        roles_sync()
     assert rights_of(finance) == set(ROLES["Finance"])
     assert rights_of(Group.objects.get(name="Auditor")) == set(ROLES["Auditor"])
 
@@ -188,3 +191,14 @@ def test_people_see_what_their_teams_own() -> None:
     theirs.is_superuser = True
     assert list(visible(Deal.objects.all(), theirs)) == [deal]
     assert list(visible(Deal.objects.all(), ours, team="advertiser__team")) == [deal]
+
+
+def test_every_migrate_gives_roles_their_rights_again(db: None) -> None:
+    group = Group.objects.get(name="Buyer")
+    held = set(group.permissions.values_list("codename", flat=True))
+    group.permissions.set(Permission.objects.filter(codename="add_seller"))
+
+    with as_the_owner():
+        emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
+
+    assert set(group.permissions.values_list("codename", flat=True)) == held

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.test import Client
 from rest_framework.test import APIClient
@@ -15,6 +17,7 @@ from orders.models import Deal, DealLine
 from orders.questions import ask_deal
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.jobs.bulk import bulk_start
 from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.planning import job_start
@@ -28,8 +31,18 @@ from tasks_app.notifications.services import About, notify
 from tasks_app.operations.models import Operation
 from tasks_app.operations.reads import read_ensure
 from tasks_app.operations.services import Subject
+from tasks_app.people import scope
+from tasks_app.people.holders import users_with
 from tasks_app.people.models import Advertiser, Membership, Team, User
-from tasks_app.people.scope import advertiser_of, advertiser_path, advertisers_seen, members_of, visible
+from tasks_app.people.roles import DECIDE, ROLES
+from tasks_app.people.scope import (
+    advertiser_of,
+    advertiser_path,
+    advertisers_seen,
+    covers,
+    members_of,
+    visible,
+)
 from tests.campaigns.briefs import brief
 from tests.factories import make_advertiser, make_deal, make_seller, make_team, make_user
 
@@ -82,6 +95,33 @@ def test_who_is_limited_sees_these_advertisers_alone(lindqvist: Deal, northwind:
 def test_of_another_team_one_sees_nothing_whatever_is_named(lindqvist: Deal) -> None:
     stranger = limit(make_user("Buyer", team=make_team("Others")), lindqvist.advertiser)
     assert not visible(Deal.objects.all(), stranger).exists()
+
+
+def test_each_team_sees_its_own_and_nothing_of_anothers(lindqvist: Deal) -> None:
+    """Who sees a whole team sees that team: by rows of every kind, and by each row at hand."""
+    job = job_start(recipe="book_deal", inputs={}, team=lindqvist.team, actor="system")
+    read = read_ensure(
+        purpose="test", task_type="get_media_buys", seller=lindqvist.seller, arguments={}, actor="system",
+        team=lindqvist.team,
+    )  # fmt: skip
+    notify(kind="test", title="News", team=lindqvist.team)
+    rows = [lindqvist, ask_deal(lindqvist), job, job.steps.first(), read, lindqvist.advertiser]
+    paths = {Step: "job__team"}
+    for role in ROLES:
+        own, stranger = make_user(role), make_user(role, team=make_team("Others"))
+        homeless = make_user(role)
+        homeless.teams.clear()
+        for row in rows:
+            found: Any = type(row)._default_manager.filter(pk=row.pk)
+            seen = [
+                (
+                    viewer,
+                    visible(found, viewer, team=paths.get(type(row), "team")).exists(),
+                    covers(viewer, row),
+                )
+                for viewer in (own, stranger, homeless)
+            ]
+            assert seen == [(own, True, True), (stranger, False, False), (homeless, False, False)], row
 
 
 def test_questions_jobs_operations_and_commands_are_born_with_their_advertiser(
@@ -221,3 +261,61 @@ def test_a_scope_is_read_once_and_needs_no_join(lindqvist: Deal, django_assert_n
         text = str(rows.query)
         assert text.count("SELECT") == 1, "the planner knows no sizes of subqueries"
         assert "JOIN" not in text
+
+
+def test_rights_come_from_roles_alone(django_assert_num_queries: Any) -> None:
+    person = make_user("Finance")
+    person.user_permissions.add(Permission.objects.get(codename="decide_approval"))
+    person = User.objects.get(pk=person.pk)
+    with django_assert_num_queries(1):
+        held = person.get_all_permissions()
+    assert "tasks_app.view_approval" in held
+    assert DECIDE not in held
+    assert person not in users_with(DECIDE)
+    assert person in users_with("tasks_app.view_approval")
+
+
+def test_every_registered_subject_tells_its_team_and_its_advertiser() -> None:
+    for subject_type in scope._owned:
+        assert scope.owner_of(subject_type, uuid.uuid4()) == (None, None)
+
+
+def test_a_notice_for_operators_about_a_teams_own_is_that_teams(lindqvist: Deal) -> None:
+    """Whoever may steer elsewhere hears nothing of it, nor who sees other advertisers alone."""
+    about = About(type="deal", id=lindqvist.pk)
+    notify(kind="test", title="Look", about=about, right="tasks_app.steer_operation")
+    note = Notification.objects.get(title="Look")
+    assert (note.team_id, note.advertiser_id) == (lindqvist.team_id, lindqvist.advertiser_id)
+    elsewhere = make_user("Ad Ops", team=make_team("Elsewhere"))
+    assert not notifications_of(elsewhere).filter(pk=note.pk).exists()
+    assert unread_count(elsewhere) == 0
+    own = make_user("Ad Ops", team=lindqvist.team)
+    assert notifications_of(own).filter(pk=note.pk).exists()
+
+
+def test_what_steers_many_is_of_limited_members_its_askers_alone(lindqvist: Deal, northwind: Deal) -> None:
+    jobs = [
+        job_start(
+            recipe="book_deal",
+            inputs={"deal_id": str(deal.pk)},
+            team=deal.team,
+            actor="system",
+            subject_type="deal",
+            subject_id=deal.pk,
+        )
+        for deal in (lindqvist, northwind)
+    ]
+    asker = make_user("Ad Ops", team=lindqvist.team)
+    limited = make_user("Ad Ops", team=lindqvist.team)
+    seat = Membership.objects.get(user=limited)
+    seat.every_advertiser = False
+    seat.save()
+    seat.advertisers.set([lindqvist.advertiser])
+    both, one = (
+        bulk_start(act="cancel", reason="No.", user=asker, request_id=uuid.uuid4(), ids=ids)
+        for ids in ([job.pk for job in jobs], [jobs[0].pk])
+    )
+    assert set(visible(Job.objects.filter(subject_type="bulk"), limited)) == {one}
+    assert set(visible(Job.objects.filter(subject_type="bulk"), asker)) == {both, one}
+    assert not covers(User.objects.get(pk=limited.pk), both)
+    assert not visible(Step.objects.filter(job=both), limited, team="job__team").exists()

@@ -34,6 +34,14 @@ def events(**which: Any) -> list[str]:
     return list(SecurityEvent.objects.filter(**which).order_by("id").values_list("event", flat=True))
 
 
+def secret_shown(browser: Client, user: User) -> str:
+    """The secret on the page that sets an app up, which is the one that would be confirmed."""
+    shown = browser.get(FACTOR_NEW).content.decode().replace(" ", "")
+    secret = SecondFactor.objects.get(user=user).secret
+    assert secret in shown
+    return secret
+
+
 class TestPassword:
     @pytest.mark.parametrize("weak", ["short-one-1", "password1234", "maya.lindgren"])
     def test_weak_ones_are_refused(self, weak: str) -> None:
@@ -127,6 +135,57 @@ class TestSecondFactor:
         factor_check(user=maya, code=code_of(maya), address=None)
         assert events(about=maya.username).count("factor_failed") == 7
 
+    def test_a_recovery_code_counts_as_fifth_try(self, person: Person) -> None:
+        maya = person("Approver")
+        recovery = set_up(maya)[0]
+        for _ in range(4):
+            with pytest.raises(FactorRefusedError, match="not the code"):
+                factor_check(user=maya, code="000000", address=None)
+        factor_check(user=maya, code=recovery, address=None)
+        factor = SecondFactor.objects.get(user=maya)
+        assert (factor.failures, factor.locked_until) == (0, None)
+        assert events(about=maya.username).count("factor_failed") == 4
+
+    def test_a_secret_is_of_the_session_that_was_shown_it(
+        self, person: Person, sign_in: SignIn, settings: Any
+    ) -> None:
+        """Who once signed in with a stolen password has seen no secret that the person confirms later."""
+        settings.SECOND_FACTOR_ROLES = ["Approver"]
+        maya = person("Approver")
+        thief = sign_in(maya, agent="Thief")
+        seen = secret_shown(thief, maya)
+        owner = sign_in(maya)
+        assert secret_shown(owner, maya) == secret_shown(owner, maya) != seen, (
+            "kept while one's own page is open"
+        )
+        code = code_of(maya)
+        answer = thief.post(FACTOR_NEW, {"code": code})
+        assert answer.status_code == 200, "nobody confirms what another session was shown"
+        assert not SecondFactor.objects.filter(user=maya, confirmed_at__isnull=False).exists()
+
+    def test_signing_in_again_in_the_same_browser_begins_anew(
+        self, person: Person, sign_in: SignIn, settings: Any
+    ) -> None:
+        settings.SECOND_FACTOR_ROLES = ["Approver"]
+        maya = person("Approver")
+        browser = sign_in(maya)
+        seen = secret_shown(browser, maya)
+        browser.post(LOGIN, {"username": maya.username, "password": PASSWORD})
+        assert secret_shown(browser, maya) != seen
+
+    def test_a_reset_clears_one_that_was_only_begun(
+        self, person: Person, sign_in: SignIn, settings: Any
+    ) -> None:
+        settings.SECOND_FACTOR_ROLES = ["Approver"]
+        maya, ada = person("Approver"), person("Auditor")
+        thief = sign_in(maya)
+        seen = secret_shown(thief, maya)
+        assert factor_remove(user=maya, by=ada, address=None)
+        assert not SecondFactor.objects.filter(user=maya).exists()
+        assert thief.get(FACTOR_NEW)["Location"].startswith(LOGIN), "its sessions end with it"
+        assert secret_shown(sign_in(maya), maya) != seen
+        assert events(event="factor_removed", about=maya.username) == ["factor_removed"]
+
     def test_a_recovery_code_stands_in_once(self, person: Person, sign_in: SignIn) -> None:
         maya = person("Approver")
         codes = set_up(maya)
@@ -157,7 +216,7 @@ class TestSecondFactor:
         self, person: Person, sign_in: SignIn, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         maya, browser = person("Approver"), Client()
-        browser.force_login(maya, backend="django.contrib.auth.backends.ModelBackend")
+        browser.force_login(maya, backend="tasks_app.people.holders.RoleBackend")
         browser.get(FACTOR_NEW)
         browser.post(FACTOR_NEW, {"code": code_of(maya)})
         browser.post(ACCOUNT, {"action": "remove", "code": "000000"})
@@ -237,7 +296,7 @@ class TestSessions:
         maya, ada = person("Approver"), person("Administrator")
         theirs, desk = sign_in(maya), sign_in(ada)
         chosen = {"action": "end_sessions", "_selected_action": [str(maya.pk)]}
-        desk.post("/admin/tasks_app/user/", chosen)
+        desk.post("/admin/tasks_app/user/", {**chosen, "sure": "1"})
         assert theirs.get("/admin/").status_code == 302
         assert desk.get("/admin/").status_code == 200
 

@@ -41,7 +41,7 @@ class Races:
     """Lets processes do things to the operations of one test's database."""
 
     def __init__(self, pool: ProcessPoolExecutor, database: Database) -> None:
-        self._pool, self._url = pool, database.urls.app
+        self._pool, self._url, self._owner = pool, database.urls.app, database.urls.owner
 
     def at_once(self, *racers: Sequence[Act]) -> list[list[str]]:
         """Each racer's acts, the n-th of all at the same moment; what each came to."""
@@ -58,7 +58,7 @@ class Races:
             out = []
             for number, act in enumerate(acts, start=1):
                 out.append(self.begin(act))
-                wait_until(lambda number=number: waiting() == number, 20, f"{number} wait for the row")
+                wait_until(lambda number=number: waiting() == number, 60, f"{number} wait for the row")
         return [one.result(60)[0] for one in out]
 
     @contextmanager
@@ -71,7 +71,7 @@ class Races:
     @contextmanager
     def holding(self, statement: sql.Composed) -> Iterator[Callable[[], int]]:
         """Somebody is in a transaction after this statement; how many wait for a lock."""
-        with psycopg.connect(self._url) as holder, psycopg.connect(self._url, autocommit=True) as watcher:
+        with psycopg.connect(self._owner) as holder, psycopg.connect(self._url, autocommit=True) as watcher:
             holder.execute(statement)
 
             def waiting() -> int:

@@ -43,11 +43,11 @@ class Life:
 
     def killed(self) -> bool:
         """Whether its end was SIGKILL, at its point; waits for it."""
-        return self._process.wait(60) == -signal.SIGKILL
+        return self._process.wait(180) == -signal.SIGKILL
 
     def done(self) -> bool:
         """Whether it got through alive; waits for it."""
-        return self._process.wait(60) == 0
+        return self._process.wait(180) == 0
 
 
 def main() -> None:

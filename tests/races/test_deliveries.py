@@ -53,7 +53,7 @@ def web(races: Races, committed_db: Database, processes: ProcessGroup) -> Iterat
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             ports.append(free.getsockname()[1])
-        command = [sys.executable, "-m", "uvicorn", "config.asgi:application", "--port", str(ports[-1])]
+        command = [sys.executable, "-m", "config.web", "--port", str(ports[-1])]
         processes.start(name, command, cwd=ROOT)
     started = Web(ports)
     wait_until(started.answer, 40, "both web processes answer")

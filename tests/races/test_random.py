@@ -80,7 +80,11 @@ def stories(rng: Random, seller: Seller) -> Iterator[Story]:
         yield story(rng, operation, kind)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(seed=st.integers(0, 2**32))
 def test_any_interleaving_converges(races: Races, norrland: Seller, seed: int) -> None:
     told = list(stories(Random(seed), norrland))  # noqa: S311 (no secret)

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import Group
+from django.test import Client
 from django.urls import reverse
 
 from tasks_app.approvals.records import Delegation
@@ -17,6 +18,7 @@ from tasks_app.jobs.models import JOB_OPEN, Job
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.operations.models import Operation
 from tasks_app.people import roles
+from tests.ui.pages import drawn, page_of
 from tests.ui.seed import Agency
 from tests.ui.seed_parts import brief
 
@@ -48,7 +50,12 @@ def _submit(agency: Agency) -> Asked:
 
 def _decide(agency: Agency) -> Asked:
     asked = agency.question("tamarack-cobalt")
-    return _api(f"approvals/{asked.pk}/decide", verdict="approve", comment="Go.")
+    return _api(
+        f"approvals/{asked.pk}/decide",
+        verdict="approve",
+        comment="Go.",
+        evidence_digest=asked.evidence_digest,
+    )
 
 
 def _decide_in_the_form(agency: Agency) -> Asked:
@@ -90,7 +97,8 @@ def _retry_delivery(_: Agency) -> Asked:
 
 
 def _promote(agency: Agency) -> Asked:
-    tomas = agency.people["Buyer"]
+    tomas, opens = agency.people["Buyer"], Client()
+    opens.force_login(agency.people["Administrator"], backend="tasks_app.people.holders.RoleBackend")
     return _form(
         "tasks_app_user_change",
         tomas.pk,
@@ -100,6 +108,7 @@ def _promote(agency: Agency) -> Asked:
         is_staff="on",
         groups=[Group.objects.get(name="Administrator").pk],
         **{"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0},
+        **drawn(opens, page_of(tomas)),
     )
 
 

@@ -77,8 +77,8 @@ def serving(group: ProcessGroup, env: dict[str, str]) -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "config.asgi:application", "--port", str(port)]
-    group.start("web", [*command, "--log-level", "warning"], env=env, cwd=ROOT)
+    command = [sys.executable, "-m", "config.web", "--port", str(port)]
+    group.start("web", command, env=env, cwd=ROOT)
     url = f"http://127.0.0.1:{port}"
     wait_until(lambda: _answers(url), 30, "the web process answers")
     return url

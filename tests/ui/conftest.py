@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ def client_of(agency: Agency) -> Callable[..., Client]:
 
     def logged_in(role: str, **options: bool) -> Client:
         client = Client(**options)  # type: ignore[arg-type]
-        client.force_login(agency.people[role], backend="django.contrib.auth.backends.ModelBackend")
+        client.force_login(agency.people[role], backend="tasks_app.people.holders.RoleBackend")
         return client
 
     return logged_in
@@ -110,6 +111,31 @@ def desk(
 ) -> Iterator[Any]:
     """tests.ui.browser.Desk: a browser, and a web process on a copy of the agency. A module's tests commit to
     it and use no other database."""
+    with _served(lived, database_server, django_db_setup, django_db_blocker, {}) as desk:
+        yield desk
+
+
+@pytest.fixture(scope="module")
+def strict_desk(
+    lived: tuple[Database, Agency],
+    database_server: TestServer,
+    django_db_setup: Database,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[Any]:
+    """As `desk`, where Finance must have a second factor."""
+    strict = {"FLIGHTDECK_SECOND_FACTOR_ROLES": "Finance"}
+    with _served(lived, database_server, django_db_setup, django_db_blocker, strict) as desk:
+        yield desk
+
+
+@contextmanager
+def _served(
+    lived: tuple[Database, Agency],
+    database_server: TestServer,
+    django_db_setup: Database,
+    django_db_blocker: DjangoDbBlocker,
+    env: dict[str, str],
+) -> Iterator[Any]:
     from tests.ui.browser import Desk, browsing, serving
 
     database = database_server.create(template=lived[0])
@@ -117,11 +143,11 @@ def desk(
 
     def login(role: str) -> Client:
         client = Client()
-        client.force_login(people[role], backend="django.contrib.auth.backends.ModelBackend")
+        client.force_login(people[role], backend="tasks_app.people.holders.RoleBackend")
         return client
 
     with ProcessGroup() as group, pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock():
-        url = serving(group, database.env)
+        url = serving(group, {**database.env, **env})
         # Playwright's own event loop runs in this thread, where Django suspects async code.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         with browsing() as browser:

@@ -27,6 +27,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
 from tasks_app.people.security import security_record
 from tasks_app.sellers.models import Account, Seller
+from tasks_app.troubles.rows import put_back
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.ui.seed import Agency
 from tests.ui.seed_reconciliation import reconciled
@@ -90,6 +91,7 @@ def odds(agency: Agency) -> None:
         second={**said, "status": "failed"},
     )
     _deciding_odds(agency, team)
+    put_back("mirrors_read", deal.pk, ValueError("nobody can read this"))
     KillSwitch.objects.create(team=team, on=False, reason="tried", actor="system")
     WebhookDelivery.objects.create(
         seller=deal.seller, fingerprint="f", verdict="refused", reason="no signature"

@@ -29,13 +29,17 @@ _NO_PAGES = (
 
 def every_page(client: Client) -> dict[str, str]:
     """Name to address of all that the logged-in person is shown as a page."""
-    asked = {**_lists(), **_objects(), **_others()}
-    return {name: address for name, address in asked.items() if _is_page(client.get(address))}
+    return {name: address for name, address in addresses().items() if _is_page(client.get(address))}
+
+
+def addresses() -> dict[str, str]:
+    """Name to address of all that might be a page."""
+    return {**_lists(), **_objects(), **_others()}
 
 
 def _lists() -> dict[str, str]:
     found = {}
-    for model, model_admin in _registered():
+    for model, model_admin in registered():
         name, address = f"{model._meta.model_name}s", list_of(model)
         found[name] = address
         views: dict[str, Any] = getattr(model_admin, "views", {})
@@ -47,7 +51,7 @@ def _lists() -> dict[str, str]:
 def _objects() -> dict[str, str]:
     """The newest of each, and of approvals one of each kind and status."""
     found = {}
-    for model, _ in _registered():
+    for model, _ in registered():
         newest = model._default_manager.order_by("-pk").first()
         if newest is not None:
             found[str(model._meta.model_name)] = page_of(newest)
@@ -60,24 +64,26 @@ def _others() -> dict[str, str]:
     lists = set(_lists().values())
     found = {
         address.strip("/").replace("/", "-") or "home": address
-        for address in ("/" + route for route in _routes(get_resolver(), ""))
+        for address in ("/" + route for route in routes(get_resolver(), ""))
         if address not in lists and not address.lstrip("/").startswith(_NO_PAGES)
     }
     return {"dashboard": reverse("admin:index"), **found}
 
 
-def _routes(resolver: URLResolver, before: str) -> Iterator[str]:
+def routes(resolver: URLResolver, before: str) -> Iterator[str]:
+    """Every address that takes no argument, without the first slash."""
     for one in resolver.url_patterns:
         route = before + str(one.pattern)
         if "<" in route or "^" in route or "(" in route:
             continue
         if isinstance(one, URLResolver):
-            yield from _routes(one, route)
+            yield from routes(one, route)
         elif isinstance(one, URLPattern):
             yield route
 
 
-def _registered() -> list[tuple[type[Model], Any]]:
+def registered() -> list[tuple[type[Model], Any]]:
+    """Our models in the admin, with their admin."""
     return [(m, a) for m, a in admin.site._registry.items() if m._meta.app_label in _OURS]
 
 

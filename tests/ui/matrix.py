@@ -115,6 +115,7 @@ EXPECTED: dict[str, Methods] = {
     **_desk("tasks_app_killswitch", OPS, listed=OPS, add="D"),
     **_desk("tasks_app_eventdelivery", OPS, listed=OPS, change=OPERATORS),
     **_desk("tasks_app_webhookdelivery", OPS, listed=OPS),
+    **_desk("tasks_app_rowtrouble", OPERATORS, listed=OPERATORS),
     **_desk("tasks_app_reconciliationfinding", OPS, listed=OPS, change=OPS),
     **_desk("tasks_app_reconciliationrun", OPS, listed=OPS),
     "admin:reconcile_now": {"POST": OPERATORS},
@@ -145,7 +146,7 @@ EXPECTED: dict[str, Methods] = {
         reads=PEOPLE,
         acts={
             "list": "ID",
-            **dict.fromkeys(("answer", "poll", "resend", "settle", "stop", "write"), OPERATORS),
+            **dict.fromkeys(("answer", "correct", "poll", "resend", "settle", "stop", "write"), OPERATORS),
         },
     ),
     **_api("conflict", reads=PEOPLE, acts={"ask": OPERATORS}),
@@ -167,7 +168,7 @@ EXPECTED: dict[str, Methods] = {
     **_api("notification", reads=PEOPLE, acts={"read": PEOPLE}),
 }
 # Who asks proves it otherwise, or need not: tests/webhooks, tests/config, tests/ui/test_calendar.py.
-OWN_PROOF = {"adcp_webhook", "calendar_feed", "health", "prometheus-django-metrics"}
+OWN_PROOF = {"adcp_webhook", "calendar_feed", "health", "metrics"}
 # Rows that belong to no team, and those that belong to a team and none of its advertisers.
 COMMON = {
     "everybody's": {
@@ -179,7 +180,7 @@ COMMON = {
         "tasks_app.seller",
         "tasks_app.team",
         "tasks_app.user",
-        "tasks_app.webhookdelivery",
+        "tasks_app.webhookdelivery",  # one that is about no operation
     },
     "by team alone": {"tasks_app.killswitch", "tasks_app.schedule", "tasks_app.teamwebhook"},
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db.models import Model
@@ -15,7 +16,7 @@ from tasks_app.people.models import Team, User
 
 STAFF = ("Buyer", "Approver", "Ad Ops", "Finance", "Auditor", "Administrator")
 ClientOf = Callable[..., Client]
-_BACKEND = "django.contrib.auth.backends.ModelBackend"
+_BACKEND = "tasks_app.people.holders.RoleBackend"
 
 
 def page_of(obj: Model) -> str:
@@ -35,6 +36,18 @@ def read(client: Client, address: str, status: int = 200) -> str:
     body = answer.content.decode()
     main = body[body.index('<main id="main"') :] if '<main id="main"' in body else body
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", main)))
+
+
+def drawn(client: Client, address: str, which: int = 0) -> dict[str, str]:
+    """What a form of the page carries of the row that it was drawn from; nothing where there is none."""
+    answer = client.get(address)
+    found = re.findall(r'name="drawn_from" value="([^"]*)"', answer.content.decode())
+    return {"drawn_from": html.unescape(found[which])} if found else {}
+
+
+def send(client: Client, address: str, form: dict[str, Any], which: int = 0, **extra: Any) -> Any:
+    """The page is opened, one of its forms filled in and sent."""
+    return client.post(address, {**drawn(client, address, which), **form}, **extra)
 
 
 def stranger(role: str = "Administrator") -> Client:

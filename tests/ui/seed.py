@@ -24,7 +24,6 @@ from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.operations.converge import observe
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
@@ -32,6 +31,7 @@ from tasks_app.operations.publish import publish
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.sellers.models import Account, Seller
+from tests.operations.making import observed
 from tests.ui.seed_jobs import seconds, walk
 from tests.ui.seed_parts import ZONE, bought, brief, later, line, sellers
 from tests.ui.seed_people import hired, limits_set
@@ -218,7 +218,7 @@ def _late_answer(agency: Agency) -> None:
     deal.refresh_from_db()
     payload = bought(deal, "cob-44871")
     seen = Seen(kind="answer", status="completed", payload=payload, task_id=operation.task_id)
-    observe(operation_id=operation.pk, seen=seen, channel="poll")
+    observed(operation_id=operation.pk, seen=seen, channel="poll")
     publish(operation_id=operation.pk)
     _dated(agency.question("halvorsen", "late_completion"))
 
@@ -348,5 +348,5 @@ def _answers(
         message=message or None,
         task_id=task_id or None,  # type: ignore[arg-type]
     )
-    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
     publish(operation_id=operation.pk)

@@ -9,19 +9,18 @@ from typing import Any
 
 from campaigns.models import Campaign
 from orders.models import CONFIRMED, Deal, DealStatus
-from orders.questions import ask_deal
+from orders.questions import ask_undecided
 from orders.services import deal_book
 from tasks_app.adcp.types import Seen
-from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.jobs import engine, planning
 from tasks_app.jobs.models import JOB_ENDED, Job, Step, StepStatus
 from tasks_app.operations.asking import operation_ensure
-from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.publish import publish
 from tasks_app.people.actors import SYSTEM
 from tasks_app.sellers.models import Seller
 from tests.jobs.claiming import claim_step
+from tests.operations.making import observed
 
 Pass = Callable[[float], None]
 
@@ -65,7 +64,7 @@ def _research(step: Step, passes: Pass) -> None:
     passes(4.1 + (step.item_index or 0) * 1.4)
     products = [{"product_id": f"{seller.slug}-{n}", "name": f"Product {n}"} for n in range(5)]
     seen = Seen(kind="answer", status="completed", payload={"products": products})
-    observe(operation_id=operation.pk, seen=seen, channel="reply")
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
     publish(operation_id=operation.pk)
     engine.mark_complete(
         step=step,
@@ -84,28 +83,18 @@ def _recommend(step: Step, passes: Pass) -> None:
     engine.mark_complete(step=step, outputs={"deals": deals, "products": 17})
 
 
-def _approve(step: Step, passes: Pass) -> None:
-    for deal in _deals(step):
-        if deal.status == DealStatus.QUOTED:
-            ask_deal(deal)
-    asked = Approval.objects.filter(subject_id__in=[deal.pk for deal in _deals(step)], kind="deal")
-    waiting = [str(a.pk) for a in asked if a.status == ApprovalStatus.OPEN]
-    if waiting:
-        _wait(step, StepStatus.AWAITING_USER, {"type": "approvals", "ids": waiting}, "Decisions are open")
-        return
+def _ask(step: Step, passes: Pass) -> None:
     passes(0.3)
-    lost = (DealStatus.CANCELLED, DealStatus.EXPIRED)
-    engine.mark_complete(
-        step=step, outputs={"accepted": [str(d.pk) for d in _deals(step) if d.status not in lost]}
-    )
+    asked = [ask_undecided(deal.pk) for deal in _deals(step)]
+    engine.mark_complete(step=step, outputs={"asked": sum(one is not None for one in asked)})
 
 
 def _book(step: Step, passes: Pass) -> None:
     if step.fan_out_id is None:
-        engine.expand(step=step, items=_outputs(step, "approve")["accepted"])
+        engine.expand(step=step, items=_outputs(step, "recommend")["deals"])
         return
     child = Job.objects.filter(parent_step=step).first() or planning.job_start(
-        recipe="book_deal",
+        recipe="campaign_deal",
         inputs={"deal_id": step.item},
         team=step.job.team,
         actor=SYSTEM,
@@ -117,6 +106,18 @@ def _book(step: Step, passes: Pass) -> None:
         engine.mark_complete(step=step, outputs=child.outputs or {})
     else:
         _wait(step, StepStatus.AWAITING_TOOL, {"type": "job", "id": str(child.pk)}, f"{child.reference} runs")
+
+
+def _approve(step: Step, passes: Pass) -> None:
+    pk = uuid.UUID(step.job.inputs["deal_id"])
+    asked = ask_undecided(pk)
+    if asked is not None:
+        waiting = {"type": "approvals", "ids": [str(asked.pk)]}
+        _wait(step, StepStatus.AWAITING_USER, waiting, "Decisions are open")
+        return
+    status = Deal.objects.get(pk=pk).status
+    accepted = status not in (DealStatus.CANCELLED, DealStatus.EXPIRED)
+    engine.mark_complete(step=step, outputs={"accepted": accepted, "status": status})
 
 
 def _buy(step: Step, passes: Pass) -> None:
@@ -148,8 +149,9 @@ _STEPS: dict[str, Callable[[Step, Pass], None]] = {
     "allocate": _allocate,
     "research": _research,
     "recommend": _recommend,
-    "approve": _approve,
+    "ask": _ask,
     "book": _book,
+    "approve": _approve,
     "complete": _complete,
     "buy": _buy,
     "read_back": _read_back,

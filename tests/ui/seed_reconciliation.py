@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from orders.models import Deal
-from tasks_app.operations.comparison import Finding, Reader, Reading, Verdict
+from tasks_app.adcp.types import Seen, WireError
+from tasks_app.operations.comparison import Finding, Reader, Reading, Verdict, refused_of, unread_of
+from tasks_app.operations.line import Teams, UnreadableError, refused_one, teams_of_accounts, unreadable
 from tasks_app.operations.models import Operation
 from tasks_app.operations.services import Subject
 from tasks_app.reconciliation import runs
 from tasks_app.reconciliation.models import ReconciliationRun
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.models import Account, Seller
 
 _BUY: dict[str, Any] = {
     "media_buy_id": "nrl-77120",
@@ -34,10 +38,14 @@ _BUY: dict[str, Any] = {
 def reconciled(monkeypatch: Any, *, deal: Deal, operation: Operation) -> ReconciliationRun:
     """The run, performed with findings about `deal` and `operation` of one seller; the others are in step."""
     told = {"task": _tasks(operation), "media_buy": _buys(deal)}
+    assert deal.account is not None
+    refused = refused_of(_refused(deal.account))
 
     def reader(kind: str) -> Reader:
         def read(sellers: Sequence[Seller], _limit_s: float) -> list[Reading]:
-            return [_reading(seller, told[kind] if seller == deal.seller else []) for seller in sellers]
+            return [
+                _reading(seller, told[kind] if seller == deal.seller else [], refused) for seller in sellers
+            ]
 
         return Reader(kind=kind, read=read, settle=lambda _seller, _finding: None)
 
@@ -46,9 +54,35 @@ def reconciled(monkeypatch: Any, *, deal: Deal, operation: Operation) -> Reconci
     return runs.run_perform(run=run, limit_s=1).run
 
 
-def _reading(seller: Seller, findings: list[Finding]) -> Reading:
+def report_of_refusals(account: Account) -> list[dict[str, Any]]:
+    """A kept report: of its account the seller told no media buys, and could not be read over its tasks."""
+    seller = account.seller
+    refused = Reading(seller=seller, unnamed=refused_of(_refused(account)))
+    error = _error(account)
+    with suppress(UnreadableError):
+        refused_one(error, {}, account=None, teams=teams_of_accounts([account]), last=True)
+    kinds = {"task": (unread_of(seller, error, {}), []), "media_buy": (refused, [])}
+    return [runs.Compared(seller=seller, kinds=kinds).as_kept()]
+
+
+def _refused(account: Account) -> dict[str, Teams]:
+    refused: dict[str, Teams] = {}
+    asked, teams = account.reference, teams_of_accounts([account])
+    refused_one(_error(account), refused, account=asked, teams=teams, last=False)
+    return refused
+
+
+def _error(account: Account) -> UnreadableError:
+    """As of an answer in the seller's words, which name the brand."""
+    why = f"the credit of {account.advertiser.brand_domain} is used up"
+    seen = Seen(kind="answer", status="failed", error=WireError(code="ACCOUNT_NOT_FOUND", message=why))
+    return unreadable("get_media_buys", seen)
+
+
+def _reading(seller: Seller, findings: list[Finding], refused: list[tuple[str, uuid.UUID | None]]) -> Reading:
     if findings:
-        return Reading(seller=seller, findings=findings, notes=["lists no tasks: ones unknown here hide"])
+        notes = ["lists no tasks: ones unknown here hide"]
+        return Reading(seller=seller, findings=findings, notes=notes, unnamed=refused)
     unread = "" if seller.active else "its answers took longer than 40 s"
     return Reading(seller=seller, unread=unread)
 

@@ -20,6 +20,7 @@ from campaigns.calendar.models import CalendarFeed
 from config.logs import renderer
 from orders.models import Deal
 from tasks_app import clock
+from tasks_app.days import last_day
 from tasks_app.people.models import User
 from tests.factories import make_team
 from tests.ui.pages import ClientOf, read, stranger
@@ -46,13 +47,18 @@ def test_a_deals_dates_have_owner_and_money(agency: Agency) -> None:
     asked = of(seen(agency.people["Finance"]), agency.deals["tamarack-cobalt"])
     assert set(asked) == {"approval", "hold", "start", "end"}
     hold, question = asked["hold"], asked["approval"]
-    assert (hold.owner, f"{hold.amount:.0f}", hold.currency) == ("Tomás Ferreira", "288000", "USD")
+    assert (hold.owner, f"{hold.stake.spends:.0f}", hold.stake.currency) == (
+        "Tomás Ferreira",
+        "288000",
+        "USD",
+    )
     assert (hold.part, hold.seller) == ("Tamarack Winter Boots", "Cobalt Bay TV")
     assert question.owner == "Maya Lindgren or Ada Okafor"
     assert question.note == "it expires at the deadline. Waiting never approves."
     booked = of(seen(agency.people["Finance"]), agency.deals["aldous-display"])
     assert {"creative", "cancel", "start", "end"} <= set(booked)
-    assert booked["cancel"].at == agency.deals["aldous-display"].start_at - timedelta(days=14)
+    before = agency.deals["aldous-display"].start_at - timedelta(days=14)
+    assert booked["cancel"].day == last_day(before, booked["cancel"].zone), "its last day is free"
 
 
 def test_the_last_day_of_a_flight_is_the_one_before_its_end(agency: Agency) -> None:
@@ -129,7 +135,7 @@ def test_the_viewers_zone_decides_the_day() -> None:
 def test_a_day_of_25_hours_is_as_wide_as_any() -> None:
     with timezone.override("America/New_York"):  # clocks go back on 1 November 2026
         midnight = datetime(2026, 11, 2, 5, tzinfo=UTC)
-        assert layout.percent(midnight, date(2026, 10, 26), 14) == 50
+        assert layout.percent(midnight, date(2026, 10, 26)) == 25
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,20 @@ def test_another_team_sees_nothing(agency: Agency) -> None:
     assert client.get(page_of(agency.campaigns["lindqvist"])).status_code in (302, 404)
 
 
+def test_what_was_left_out_is_shown_with_every_reason(agency: Agency, client_of: ClientOf) -> None:
+    campaign = agency.campaigns["lindqvist"]
+    left = [
+        {"seller": "Norrland Digital", "product": f"Spot {number}", "why": f"reason <{number}>"}
+        for number in range(7)
+    ]
+    Campaign.objects.filter(pk=campaign.pk).update(outcome={"left_out": left})
+    page = read(client_of("Approver"), page_of(campaign))
+    assert "What was left out" in page
+    for number in range(7):
+        assert f"Norrland Digital, Spot {number}" in page
+        assert f"reason <{number}>" in page
+
+
 def test_the_stages_say_how_far_it_is(agency: Agency, client_of: ClientOf) -> None:
     page = read(client_of("Approver"), page_of(agency.campaigns["lindqvist"]))
     assert "3 deals of 17 products" in page

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from campaigns.surroundings import deal_detail
 from orders.acts import can_be_cancelled
 from orders.changes import CHANGE
 from orders.choices import deal_choices
 from orders.cost_dates import cost_dates
 from orders.models import Deal
 from tasks_app.approvals.models import Approval
+from tasks_app.desk import text
+from tasks_app.desk.text import SPACE
 from tasks_app.lifecycle.models import AuditEntry
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
@@ -172,3 +176,13 @@ def test_a_cancellation_is_asked_for_on_the_page_and_decided_by_somebody_else(
     asked = Approval.objects.get(kind=CHANGE, subject_id=deal.pk, status="open")
     assert f"{asked.reference} asks somebody else whether {deal.reference} is cancelled." in told
     assert Deal.objects.get(pk=deal.pk).status == deal.status, "nothing moves before the decision"
+    gross = text.amount(sum(line.budget for line in deal.lines.all()), deal.currency)
+    page = read(client_of("Approver"), page_of(asked))
+    assert "Approve Cancels the whole buy; fee" in page
+    assert "Reason: the client withdrew." in page
+    assert f"Frees {deal.currency} {gross} the whole buy is cancelled" in page.replace(SPACE, " ")
+    assert "Gross after" not in page
+    budget = deal_detail(deal.pk, agency.people["Approver"]).budget
+    if budget is not None:
+        left = text.amount(budget.left_after(Decimal(0)), budget.currency)
+        assert f"Budget left after {budget.currency} {left}" in page.replace(SPACE, " ")

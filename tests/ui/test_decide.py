@@ -13,11 +13,13 @@ from django.test import Client
 from orders.models import DealLine, DealStatus
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
+from tasks_app.approvals.presenters import still_needed
 from tasks_app.approvals.selectors import obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
-from tests.ui.pages import page_of, read
+from tests.factories import decided_later, make_user
+from tests.ui.pages import list_of, page_of, read
 from tests.ui.seed import Agency
 
 ClientOf = Callable[..., Client]
@@ -162,7 +164,8 @@ def test_all_of_a_campaign_with_one_comment(agency: Agency, client_of: ClientOf,
     client = client_of("Approver")
     assert client.get(page_of(asked)).context["together_count"] == 3
     also = [f"{one.pk}:{one.evidence_digest}" for one in three[1:]]
-    client.post(page_of(asked), form(asked, comment="All three.", scope="together", also=also))
+    client.post(page_of(asked), form(asked, comment="All three.", scope="together", also=also, confirmed="x"))
+    decided_later()
     for one in three:
         one.refresh_from_db()
         assert one.status == ApprovalStatus.APPROVED
@@ -180,14 +183,14 @@ def test_one_that_cannot_be_decided_does_not_hold_the_others(
         f"{'x' * 36}:digest",
         f"{agency.question('aldous-olv').pk}:",
     ]
-    answer = client_of("Approver").post(
-        page_of(asked), form(asked, comment="Go.", scope="together", also=also), follow=True
-    )
+    client, said = client_of("Approver"), form(asked, comment="Go.", scope="together", also=also)
+    report = client.post(page_of(asked), {**said, "confirmed": "x"})["Location"]
+    decided_later()
     asked.refresh_from_db()
     other.refresh_from_db()
     assert (asked.status, other.status) == (ApprovalStatus.APPROVED, ApprovalStatus.OPEN)
     assert agency.question("aldous-olv").status == ApprovalStatus.OPEN  # a digest left out is no consent
-    assert "This is not what you were shown" in answer.content.decode()
+    assert "This is not what you were shown" in read(client, report)
 
 
 def test_what_the_page_says_is_what_the_service_does(agency: Agency, asked: Approval) -> None:
@@ -207,3 +210,50 @@ def test_what_the_page_says_is_what_the_service_does(agency: Agency, asked: Appr
                 assert said, role
             else:
                 assert not said, role
+
+
+def test_the_first_of_two_reads_what_theirs_does(
+    agency: Agency, client_of: ClientOf, asked: Approval
+) -> None:
+    """The last one's click sends; theirs is recorded."""
+    Approval.objects.filter(pk=asked.pk).update(quorum=2)
+    mine, sends = "Records yours; a second approver is still needed.", "Sends create_media_buy"
+    client = client_of("Approver")
+    preview = f"{list_of(Approval)}{asked.pk}/preview/"
+    for address in (page_of(asked), preview):
+        shown = read(client, address)
+        assert (mine in shown, sends in shown) == (True, False), address
+    told = client.post(page_of(asked), form(asked), follow=True).content.decode()
+    assert "your approval is recorded; a second approver is still needed." in told
+    second = client_of("Administrator")
+    for address in (page_of(asked), preview):
+        shown = read(second, address)
+        assert (mine in shown, sends in shown) == (False, True), address
+    assert "is still needed" not in second.post(page_of(asked), form(asked), follow=True).content.decode()
+    asked.refresh_from_db()
+    assert asked.status == ApprovalStatus.APPROVED
+
+
+@pytest.mark.parametrize(
+    ("quorum", "given", "words"),
+    [
+        (1, 0, ""),
+        (2, 0, "a second approver is still needed"),
+        (2, 1, ""),
+        (3, 0, "2 more approvers are still needed"),
+        (3, 1, "a third approver is still needed"),
+        (3, 2, ""),
+        (9, 7, "a further approver is still needed"),
+    ],
+)
+def test_how_many_more_are_needed(
+    agency: Agency, asked: Approval, quorum: int, given: int, words: str
+) -> None:
+    Approval.objects.filter(pk=asked.pk).update(quorum=quorum)
+    for number in range(given):
+        person = make_user("Approver", team=asked.team, name=f"approver-{number}")
+        Decision.objects.create(
+            approval=asked, actor=f"human:{person.pk}", actor_name=str(person), verdict="approve"
+        )
+    asked.refresh_from_db()
+    assert still_needed(asked) == words

@@ -62,9 +62,33 @@ def test_the_same_graph_is_drawn_the_same(graph: tuple[list[Node], list[tuple[st
 
 @given(graphs())
 @settings(max_examples=50, deadline=None)
-def test_paths_are_whole_pixels(graph: tuple[list[Node], list[tuple[str, str]]]) -> None:
+def test_what_is_drawn_goes_through_the_points_level_and_to_the_right(
+    graph: tuple[list[Node], list[tuple[str, str]]],
+) -> None:
+    """Read as a browser does, in whole pixels: a line or a curve from each point to the next, which leaves
+    and arrives level and never turns back."""
     for path in layered(*graph).paths:
-        assert re.fullmatch(r"M\d+ \d+(?:H\d+|C\d+ \d+ \d+ \d+ \d+ \d+)+", path.d), path.d
+        drawn = _drawn(path.d)
+        assert [stroke[0] for stroke in drawn] == list(path.points[:-1])
+        assert [stroke[-1] for stroke in drawn] == list(path.points[1:])
+        for (x1, y1), *bends, (x2, y2) in drawn:
+            assert [y for _, y in bends] in ([], [y1, y2])
+            assert all(x1 <= x <= x2 for x, _ in bends)
+            assert bends or y1 == y2, "a straight line is level"
+
+
+def _drawn(d: str) -> list[list[tuple[int, int]]]:
+    """The strokes of an SVG path of M, H and C: each its beginning, its bends and its end."""
+    (_, start), *rest = re.findall(r"([MHC])([\d ]+)", d)
+    x, y = map(int, start.split())
+    strokes = []
+    for letter, told in rest:
+        numbers = [int(number) for number in told.split()]
+        ends = [(numbers[0], y)] if letter == "H" else list(zip(numbers[::2], numbers[1::2], strict=True))
+        strokes.append([(x, y), *ends])
+        x, y = ends[-1]
+    assert d == f"M{start}" + "".join(f"{letter}{told}" for letter, told in rest), "nothing is left over"
+    return strokes
 
 
 def test_a_circle_is_refused_by_name() -> None:

@@ -11,7 +11,9 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.test import Client
 
 from tasks_app.jobs.models import Job
-from tests.factories import make_team
+from tasks_app.jobs.planning import job_start
+from tasks_app.people.models import Membership
+from tests.factories import make_advertiser, make_team, make_user
 from tests.ui.pages import ClientOf, list_of, read, stranger
 from tests.ui.seed import Agency
 
@@ -143,3 +145,31 @@ def test_other_teams_jobs_are_no_jobs(agency: Agency) -> None:
     assert answer.status_code == 302
     assert answer["Location"] == LIST
     assert not Job.objects.filter(recipe="bulk_steer").exists()
+
+
+@pytest.mark.django_db
+def test_the_page_that_asks_names_nothing_outside_ones_scope() -> None:
+    team = make_team()
+    mine, other = make_advertiser("Mine"), make_advertiser("Other")
+    jobs = [
+        job_start(
+            recipe="campaign",
+            inputs={"campaign_id": str(uuid.uuid4())},
+            team=team,
+            actor="system",
+            advertiser_id=advertiser.pk,
+        )
+        for advertiser in (mine, other)
+    ]
+    user = make_user("Ad Ops", is_staff=True)
+    seat = Membership.objects.get(user=user)
+    seat.every_advertiser = False
+    seat.save()
+    seat.advertisers.set([mine])
+    client = Client()
+    client.force_login(user, backend="tasks_app.people.holders.RoleBackend")
+    chosen = {"action": "cancel_chosen", ACTION_CHECKBOX_NAME: [str(job.pk) for job in jobs]}
+    page = client.post(LIST, chosen).content.decode()
+    assert references(page) == {jobs[0].reference}
+    refused = confirm(client, jobs, reason="").content.decode()
+    assert references(refused) == {jobs[0].reference}

@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 from campaigns.models import Campaign
 from orders.models import Deal, DealStatus
 from tasks_app.adcp.types import Seen
-from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
+from tests.operations.making import observed
 from tests.ui.browser import NARROW, WIDE, Desk
 from tests.ui.pages import list_of, page_of
 from tests.ui.seed_parts import bought
@@ -32,10 +32,10 @@ def waiting(seller: str) -> Deal:
 
 
 def answers(deal: Deal, status: str, payload: dict[str, Any] | None, message: str = "As it is.") -> None:
-    """The seller's word about its purchase comes by webhook, and is published."""
+    """The seller's word about its purchase comes by poll, and is published."""
     operation = Operation.objects.get(subject_id=deal.pk, task_type="create_media_buy")
     seen = Seen(kind="answer", status=status, payload=payload, task_id=operation.task_id, message=message)
-    observe(operation_id=operation.pk, seen=seen, channel="webhook")
+    observed(operation_id=operation.pk, seen=seen, channel="poll")
     publish(operation_id=operation.pk)
 
 

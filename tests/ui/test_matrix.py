@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from django.db import transaction
+from django.urls import reverse
 
-from orders.models import DealStatus
+from campaigns.calendar.feeds import feed_make
+from campaigns.models import Campaign
+from orders.models import Deal, DealStatus
+from tasks_app.approvals.models import Approval
+from tasks_app.commands.kill_switch import kill_switch_set
+from tasks_app.jobs.bulk import bulk_start
+from tasks_app.jobs.models import Job
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.people.models import Membership, User
+from tasks_app.notifications.services import About, notify
+from tasks_app.operations.models import Operation
+from tasks_app.people.models import Advertiser, Membership, User
 from tasks_app.people.roles import ROLES as RIGHTS
+from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.reconciliation.models import ReconciliationRun
+from tasks_app.sellers.models import Account, Seller
+from tasks_app.webhooks.models import WebhookDelivery
 from tests.factories import make_advertiser, make_team, make_user
 from tests.ui.actions import ACTIONS, ELSEWHERE
 from tests.ui.matrix import COMMON, EXPECTED, OWN_PROOF
+from tests.ui.pages import page_of
 from tests.ui.seed import Agency
 from tests.ui.walk import (
     NOBODY,
@@ -70,6 +86,100 @@ def test_no_other_method_changes_anything(agency: Agency, method: str) -> None:
 def test_ids_of_others_are_not_there(agency: Agency, whose: str) -> None:
     """Though they may do everything, among their own."""
     theirs = [address for address in _walked(agency) if _is_owned(address)]
+    stranger = _stranger(agency, whose)
+    if whose == "another client's":
+        by_team = COMMON["by team alone"]
+        theirs = [address for address in theirs if address.obj._meta.label_lower not in by_team]  # type: ignore[union-attr]
+    walker, before = Walker(stranger), snapshot()
+    let_in = [
+        (address.name, method, came)
+        for address in theirs
+        for method in ("GET", "POST")
+        if _is_shown(came := walker.ask(method, address.path)) or came.wrote
+    ]
+    assert let_in == []
+    assert snapshot() == before
+
+
+@pytest.mark.parametrize("whose", ["another team's", "another client's"])
+def test_whatever_is_shown_or_taken_away_names_nothing_of_others(agency: Agency, whose: str) -> None:
+    """Every address: pages, lists, reports, exports, feeds and streams; and the bell and the search."""
+    found = samples(agency)
+    brands = set(Advertiser.objects.values_list("brand_domain", flat=True))
+    marks = _marks(agency) | brands
+    bulk = Job.objects.get(subject_type="bulk")
+    report = [one.path for one in addresses({**found, "tasks_app.job": bulk}) if one.obj == bulk]
+    walked = [one.path for one in addresses(found) if one.name not in OWN_PROOF]
+    stranger = _stranger(agency, whose)
+    feed = reverse("calendar_feed", args=[feed_make(user=stranger)])
+    searches = [f"{reverse(name)}?q={mark}" for name in ("find", "search") for mark in sorted(marks)[::40]]
+    walker, told = Walker(stranger), []
+    for path in (*walked, *report, feed, *searches, *_seller_exports()):
+        accept = "text/event-stream" if path.endswith(("/events/", "/changes/")) else "*/*"
+        # What was asked for is said again.
+        body = walker.shown(path, accept=accept).replace(path.rpartition("?q=")[2] or path, "")
+        # The register of advertisers is everybody's who may see it, and tells each one's brand.
+        hidden = marks - brands if "/tasks_app/advertiser/" in path else marks
+        told += [(path, mark) for mark in hidden if mark in body]
+    assert sorted(told) == []
+    whole = Walker(agency.people["Administrator"])
+    seen = "".join(whole.shown(path) for path in (*_seller_exports(), *report))
+    assert all(mark in seen for mark in ("task-of-others", "bulk-of-others", bulk.reference))
+    run, account = (
+        whole.shown(page_of(ReconciliationRun.objects.get())),
+        agency.deals["aldous-display"].account,
+    )
+    assert account is not None
+    assert f"get_media_buys: the credit of {account.advertiser.brand_domain}" in run
+    assert account.reference["account_id"] in run
+
+
+def _seller_exports() -> list[str]:
+    """Deliveries of each seller, as its page leads to them."""
+    export = reverse("admin:tasks_app_webhookdelivery_export")
+    return [f"{export}?seller__id__exact={pk}" for pk in Seller.objects.values_list("pk", flat=True)]
+
+
+def _marks(agency: Agency) -> set[str]:
+    """Names by which what is an advertiser's of the agency is known, also in a bulk report, a delivery and a
+    notice that were for operators."""
+    deal = agency.deals["aldous-display"]
+    operation = Operation.objects.filter(subject_id=deal.pk).latest("pk")
+    WebhookDelivery.objects.create(
+        seller=deal.seller,
+        operation=operation,
+        key="1" * 8,
+        fingerprint="1" * 64,
+        verdict="applied",
+        task_id="task-of-others",
+        body={"task_id": "task-of-others"},
+    )
+    notify(
+        kind="test",
+        title="notice-of-others",
+        about=About(type="operation", id=operation.pk),
+        right=STEER_OPERATION,
+    )
+    jobs = Job.objects.filter(parent_step=None, team=deal.team)
+    bulk_start(
+        act="cancel",
+        reason="bulk-of-others",
+        user=agency.people["Ad Ops"],
+        request_id=uuid.uuid4(),
+        ids=list(jobs.values_list("pk", flat=True)),
+    )
+    named = {"task-of-others", "notice-of-others", "bulk-of-others"}
+    named |= set(Job.objects.filter(subject_type="bulk").values_list("reference", flat=True))
+    for model in (Campaign, Deal, Job, Operation, Approval):
+        rows = model._default_manager.filter(advertiser__isnull=False)
+        named |= set(rows.values_list("reference", flat=True))
+    named |= set(Deal.objects.exclude(media_buy_id=None).values_list("media_buy_id", flat=True))
+    named |= {one["account_id"] for one in Account.objects.values_list("reference", flat=True)}
+    return {name for name in named if len(name) > 8}
+
+
+def _stranger(agency: Agency, whose: str) -> User:
+    """Somebody with every right in another team, or in the same one for a client of their own."""
     stranger = make_user("Administrator", name="stranger")
     stranger.is_staff = True
     stranger.save()
@@ -82,17 +192,7 @@ def test_ids_of_others_are_not_there(agency: Agency, whose: str) -> None:
         seat.every_advertiser = False
         seat.save()
         seat.advertisers.set([make_advertiser("Nobody yet", team=team)])
-        by_team = COMMON["by team alone"]
-        theirs = [address for address in theirs if address.obj._meta.label_lower not in by_team]  # type: ignore[union-attr]
-    walker, before = Walker(User.objects.get(pk=stranger.pk)), snapshot()
-    let_in = [
-        (address.name, method, came)
-        for address in theirs
-        for method in ("GET", "POST")
-        if _is_shown(came := walker.ask(method, address.path)) or came.wrote
-    ]
-    assert let_in == []
-    assert snapshot() == before
+    return User.objects.get(pk=stranger.pk)
 
 
 @pytest.mark.parametrize("name", ACTIONS)
@@ -130,6 +230,28 @@ def test_deals_are_called_off_by_who_may(agency: Agency, role: str) -> None:
         with pytest.raises(InvalidTransitionError), transaction.atomic():
             transition(deal, DealStatus.CANCELLED, actor=person, reason="No.")
         assert snapshot() == before
+
+
+# Pages without the frame of the admin: nobody acts from there.
+UNFRAMED = {"admin:login", "api_docs", "second_factor_new"}
+
+
+def test_every_page_says_that_it_is_stopped(agency: Agency) -> None:
+    """Who stopped it, and why; a page is what any role is shown as one."""
+    found = _walked(agency)
+    kill_switch_set(on=True, reason="Wrong <b>rates</b>", actor=agency.people["Administrator"])
+    shown = {address.name: _page(agency, address) for address in found}
+    pages = {name: body for name, body in shown.items() if "<html" in body}
+    assert len(pages) > 60
+    by = f"Stopped by {agency.people['Administrator']}"
+    for words in ('class="fd fd-stopped" role="alert"', by, "Wrong &lt;b&gt;rates&lt;/b&gt;"):
+        assert {name for name, body in pages.items() if words not in body} == UNFRAMED, words
+
+
+def _page(agency: Agency, address: Address) -> str:
+    """As an Administrator is shown it; where they are not, as the first who is."""
+    may = sorted(EXPECTED[address.name].get("GET", ""), key=lambda letter: letter != "D")
+    return walker_of(agency, may[0]).shown(address.path) if may else ""
 
 
 def _walked(agency: Agency) -> list[Address]:

@@ -10,8 +10,9 @@ import pytest
 from django.test import Client
 
 from tasks_app import clock
+from tasks_app.operations import admin as operations_admin
 from tasks_app.operations.deadlines import time_out_due
-from tasks_app.operations.models import Operation
+from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.sellers.models import Seller
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
@@ -119,9 +120,34 @@ def test_the_page_names_every_identity_and_shows_what_was_asked(agency: Agency, 
     assert "Hashes 1 to 3 verified just now" in page
 
 
-@pytest.mark.parametrize("page", ["0", "-3", "x", "9" * 30, "2"])
-def test_a_page_number_from_outside_is_harmless(agency: Agency, client_of: ClientOf, page: str) -> None:
-    assert client_of("Buyer").get(f"{MONITOR}?view=settled&page={page}").status_code == 200
+def test_pages_show_each_settled_one_once_and_end(
+    agency: Agency, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations_admin, "_PAGE", 2)
+    client, shown, address = client_of("Buyer"), [], "?view=settled"
+    while address:
+        data = client.get(f"{MONITOR}{address}").context_data
+        shown += [row.operation for row in data["rows"]]
+        assert len(data["rows"]) <= 2
+        address = data["more"]
+    settled = Operation.objects.filter(status__in=SETTLED)
+    assert (len(shown), set(shown)) == (settled.count(), set(settled))
+    assert settled.count() > 4, "three pages at least"
+
+
+@pytest.mark.parametrize("number", ["", "0", "-3", "x", "1.5", "%00", "9" * 30, "2", "100", "999"])
+def test_a_page_number_from_outside_is_the_first_page_or_one_that_is_there(
+    agency: Agency, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    """What is no number is none; what is too large is the last that is ever shown, empty here."""
+    monkeypatch.setattr(operations_admin, "_PAGE", 2)
+    client, lists = client_of("Buyer"), f"{MONITOR}?view=settled"
+    first, second, asked = (
+        [row.operation for row in client.get(address).context_data["rows"]]
+        for address in (lists, f"{lists}&page=2", f"{lists}&page={number}")
+    )
+    assert len(first) == len(second) == 2
+    assert asked == {"2": second, "100": [], "999": []}.get(number, first)
 
 
 def test_filters_narrow_by_seller_and_task(agency: Agency, client_of: ClientOf) -> None:

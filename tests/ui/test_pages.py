@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from tasks_app.approvals.models import Approval
 from tests.factories import make_team, make_user
+from tests.ui.pages import send
 from tests.ui.seed import Agency
 
 STAFF = ("Buyer", "Approver", "Ad Ops", "Finance", "Auditor", "Administrator")
@@ -124,7 +125,7 @@ def test_empty_pages_teach(db: None) -> None:
     user.is_staff = True
     user.save()
     client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(user, backend="tasks_app.people.holders.RoleBackend")
     today = client.get(reverse("admin:index")).content.decode()
     for said in (
         "You are up to date",
@@ -214,7 +215,7 @@ def test_a_renamed_person_keeps_their_actor(agency: Agency, client_of: ClientOf)
         "memberships-TOTAL_FORMS": 0,
         "memberships-INITIAL_FORMS": 0,
     }
-    answer = client_of("Administrator").post(reverse("admin:tasks_app_user_change", args=[tomas.pk]), form)
+    answer = send(client_of("Administrator"), reverse("admin:tasks_app_user_change", args=[tomas.pk]), form)
     assert answer.status_code == 302
     actor.refresh_from_db()
     assert (actor.name, actor.key) == ("Tomás Ferreira-Lima", f"human:{tomas.pk}")

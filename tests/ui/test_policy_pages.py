@@ -12,7 +12,7 @@ from django.urls import reverse
 from tasks_app.approvals.policy_applying import policies_latest
 from tasks_app.approvals.policy_models import ApprovalPolicy, ExchangeRate
 from tasks_app.people.models import Advertiser
-from tests.ui.pages import ClientOf, list_of, page_of, read, stranger
+from tests.ui.pages import ClientOf, list_of, page_of, read, send, stranger
 from tests.ui.seed import Agency
 
 ADD = "admin:tasks_app_approvalpolicy_add"
@@ -127,7 +127,7 @@ def test_two_who_edit_at_once_do_not_overwrite_each_other(agency: Agency, client
         ({"escalate_after": "9"}, "It is escalated before its deadline."),
         ({"escalate_after": "", "on_expiry": ""}, "Say both after how long"),
         ({"escalate_after": "", "escalate_to": ""}, "What keeps waiting is escalated"),
-        ({"deadline": "1e9"}, "Ensure that there are no more than"),
+        ({"deadline": "1000000000"}, "Ensure that there are no more than"),
         ({"reason": " "}, "This field is required"),
     ],
 )
@@ -230,6 +230,6 @@ def test_an_administrator_names_an_advertisers_categories(agency: Agency, client
         ("Not a category!", ["pharmaceutical_advertising", "age_restricted"]),
         ("", []),
     ):
-        client.post(page_of(advertiser), {**said, "policy_categories": written})
+        send(client, page_of(advertiser), {**said, "policy_categories": written})
         advertiser.refresh_from_db()
         assert advertiser.policy_categories == kept

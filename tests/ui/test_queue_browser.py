@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Operation
+from tests.factories import decided_later
+from tests.operations.making import observed
 from tests.ui.browser import NARROW, WIDE, Desk
 from tests.ui.pages import page_of
 
@@ -55,27 +57,76 @@ def test_x_selects_and_a_key_alone_decides_nothing(desk: Desk) -> None:
         page.keyboard.press("x")
         expect(bar).to_be_hidden()
         page.keyboard.press("j")
-        page.keyboard.press("x")
         chosen = marked(page)
         page.keyboard.press("a")
         expect(page).to_have_url(re.compile("#approve$"))
         assert opened(chosen).status == ApprovalStatus.OPEN, "a key alone decides nothing"
 
 
-def test_the_bar_decides_those_selected_with_one_comment_and_reports_each(desk: Desk) -> None:
+def selected(page: Page, count: int) -> list[str]:
+    """The first so many lines, selected by keys."""
+    page.goto(QUEUE)
+    chosen = []
+    for _ in range(count):
+        page.keyboard.press("x")
+        chosen.append(marked(page))
+        page.keyboard.press("j")
+    return chosen
+
+
+def test_a_with_several_selected_asks_about_all_of_them_and_can_be_undone(desk: Desk) -> None:
     with desk.looking("Approver", size=WIDE) as page:
-        page.goto(QUEUE)
-        chosen = []
-        for _ in range(2):
-            page.keyboard.press("x")
-            chosen.append(marked(page))
-            page.keyboard.press("j")
-        expect(page.locator(".together")).to_contain_text("2 selected")
-        page.fill("#comment-all", "The client stopped both")
-        page.locator(".together button[value=reject]").click()
-        expect(page.locator("#content")).to_contain_text("2 of 2 rejected")
+        chosen = selected(page, 3)
+        bar, content = page.locator(".together"), page.locator("#content")
+        expect(bar).to_contain_text(re.compile(r"3 selected: (USD|EUR) [\d,]+.* with "))
+        under_the_cursor = marked(page)
+        assert under_the_cursor not in chosen
+        page.keyboard.press("a")
+        expect(content).to_contain_text(re.compile(r"Approve 3, "))
         for reference in chosen:
-            expect(page.locator("#content")).to_contain_text(reference)
+            expect(content.locator(f"a[href*='{opened(reference).pk}']")).to_be_visible()
+        expect(content.locator(f"a[href*='{opened(under_the_cursor).pk}']")).to_have_count(0)
+        page.keyboard.press("Escape")
+        expect(page.locator(".together")).to_contain_text("3 selected")
+
+        page.keyboard.press("a")
+        expect(page.get_by_role("button", name="Approve 3")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(content).to_contain_text("3 approvals, not recorded yet")
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator("#main")).to_contain_text("Undone: nothing was decided")
+        assert decided_later() == 0
+        assert {opened(reference).status for reference in chosen} == {ApprovalStatus.OPEN}
+
+
+def test_what_confirms_has_the_focus_also_where_the_styles_come_late(desk: Desk) -> None:
+    """Then the browser lets go of its own autofocus."""
+    with desk.looking("Approver", size=WIDE) as page:
+        selected(page, 2)
+        page.route("**/*.css", answered_late)
+        page.keyboard.press("a")
+        expect(page.get_by_role("button", name="Approve 2")).to_be_focused()
+
+
+def answered_late(route: Route) -> None:
+    time.sleep(0.2)
+    route.continue_()
+
+
+def test_r_rejects_those_selected_with_one_comment_and_each_is_reported(desk: Desk) -> None:
+    with desk.looking("Approver", size=WIDE) as page:
+        chosen, content = selected(page, 2), page.locator("#content")
+        page.keyboard.press("r")
+        expect(page.locator("#comment-all")).to_be_focused()
+        page.keyboard.type("The client stopped both")
+        page.keyboard.press("Control+Enter")
+        expect(content).to_contain_text("Reject 2, ")
+        page.get_by_role("button", name="Reject 2").click()
+        expect(content).to_contain_text("2 rejections, not recorded yet")
+        assert decided_later() == 2
+        expect(content).to_contain_text("2 rejected, ", timeout=30_000)
+        for reference in chosen:
+            expect(content).to_contain_text(reference)
             decision = Decision.objects.get(approval__reference=reference)
             assert (decision.verdict, decision.comment) == ("reject", "The client stopped both")
 
@@ -127,7 +178,7 @@ def test_c_claims_what_is_marked(desk: Desk) -> None:
 def test_1_and_2_choose_on_a_conflict_and_decide_nothing(desk: Desk) -> None:
     operation = Operation.objects.filter(status="completed", task_type="create_media_buy").latest("pk")
     seen = Seen(kind="answer", status="failed", payload=None, task_id=operation.task_id)
-    observe(operation_id=operation.pk, seen=seen, channel="poll")
+    observed(operation_id=operation.pk, seen=seen, channel="poll")
     conflict = Conflict.objects.get(operation=operation)
     with desk.looking("Approver") as page:
         page.goto(page_of(conflict))
@@ -157,6 +208,19 @@ def test_the_question_mark_lists_all_keys_and_typing_is_left_alone(desk: Desk) -
         page.locator("#comment-all").press_sequentially("jxa")
         assert page.input_value("#comment-all") == "jxa"
         assert marked(page) == before
+
+
+def test_keys_work_at_once_when_the_list_of_keys_is_closed(desk: Desk) -> None:
+    """Until the next frame is drawn the focus is still within the closed list."""
+    with desk.looking("Approver", size=WIDE) as page:
+        page.goto(QUEUE)
+        page.keyboard.press("?")
+        expect(page.locator("#fd-help")).to_be_visible()
+        page.evaluate("""() => {
+            document.getElementById("fd-help").close();
+            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "x", bubbles: true }));
+        }""")
+        expect(page.locator(".together")).to_contain_text("1 selected")
 
 
 @pytest.mark.parametrize("path", [QUEUE, reverse("commitments"), reverse("admin:index")])

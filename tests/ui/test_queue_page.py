@@ -13,11 +13,13 @@ from orders.models import Deal
 from tasks_app import clock
 from tasks_app.approvals.claims import approval_claim
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
-from tasks_app.approvals.services import Question, approval_open
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import approval_open
 from tasks_app.approvals.waiting import waiting_for
 from tasks_app.commands.models import Command
 from tasks_app.operations.models import Operation
 from tasks_app.reconciliation.models import ReconciliationFinding
+from tests.factories import decided_later
 from tests.ui.pages import ClientOf, page_of, read, stranger
 from tests.ui.seed import Agency
 from tests.ui.seed_reconciliation import reconciled
@@ -193,7 +195,8 @@ def test_those_selected_are_decided_one_by_one(agency: Agency, client_of: Client
     client = client_of("Approver")
     assert f'value="{right.pk}:{right.evidence_digest}"' in client.get(QUEUE).content.decode()
     also = [f"{right.pk}:{right.evidence_digest}", f"{wrong.pk}:{'0' * 64}"]
-    client.post(QUEUE, {"decision": "approve", "comment": "Both.", "also": also})
+    client.post(QUEUE, {"decision": "approve", "comment": "Both.", "also": also, "confirmed": "x"})
+    decided_later()
     right.refresh_from_db()
     wrong.refresh_from_db()
     assert (right.status, wrong.status) == (ApprovalStatus.APPROVED, ApprovalStatus.OPEN)

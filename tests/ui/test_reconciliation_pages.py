@@ -107,6 +107,16 @@ def test_asking_for_a_run(run: ReconciliationRun, client_of: ClientOf) -> None:
     assert (asked.trigger, asked.asked_by.startswith("human:")) == ("hand", True)
 
 
+def test_a_run_that_had_nobody_to_ask_says_so(client_of: ClientOf) -> None:
+    asked = ReconciliationRun.objects.create(trigger=ReconciliationRun.Trigger.START, asked_by="system")
+    client = client_of("Ad Ops")
+    assert "No report yet" in read(client, page_of(asked))
+
+    ReconciliationRun.objects.filter(pk=asked.pk).update(state="ended", ended_at=asked.asked_at)
+
+    assert "None was there that is switched on." in read(client, page_of(asked))
+
+
 def test_another_team_sees_nothing_of_it(run: ReconciliationRun) -> None:
     client = stranger("Ad Ops")
     reference = Deal.objects.get(media_buy_id="nrl-58102").reference

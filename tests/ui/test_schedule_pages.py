@@ -14,7 +14,7 @@ from tasks_app.jobs.models import Job
 from tasks_app.jobs.recipes import recipe_parse, recipe_register
 from tasks_app.jobs.schedule import Schedule
 from tests.factories import make_team
-from tests.ui.pages import ClientOf, list_of, page_of, read
+from tests.ui.pages import ClientOf, list_of, page_of, read, send
 from tests.ui.seed import Agency
 
 ADD = "admin:tasks_app_schedule_add"
@@ -64,7 +64,7 @@ def test_made_seen_run_paused_and_changed(client_of: ClientOf) -> None:
     assert "is paused" in client.post(page_of(schedule), {"act": "pause"}, follow=True).content.decode()
     assert "Morning stock" in read(client, f"{list_of(Schedule)}?view=paused")
     client.post(page_of(schedule), {"act": "resume"})
-    client.post(page_of(schedule), {"act": "save", **form(cron="", start_at="2031-05-01T09:30")})
+    send(client, page_of(schedule), {"act": "save", **form(cron="", start_at="2031-05-01T09:30")})
     schedule.refresh_from_db()
     assert (schedule.cron, schedule.start_at) == ("", datetime(2031, 5, 1, 13, 30, tzinfo=UTC))
     page = read(client, page_of(schedule))
@@ -83,6 +83,7 @@ def test_made_seen_run_paused_and_changed(client_of: ClientOf) -> None:
         ({"inputs": "{}"}, "Stock take needs event as well."),
         ({"cron": ""}, "Say when"),
         ({"cron": "", "start_at": "2001-01-01T00:00"}, "That has passed"),
+        ({"cron": "", "start_at": "9999-12-31T23:30"}, "too far off"),
         ({"recipe": "book_deal"}, "Select a valid choice"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -29,15 +30,12 @@ FIND = reverse("find")
 
 
 @pytest.fixture
-def quoted(agency: Agency) -> dict[str, tuple[str, Any]]:
+def quoted(agency: Agency, tamper: Callable[..., None]) -> dict[str, tuple[str, Any]]:
     """What may be quoted, by what kind of name it is: the text, and what it names."""
     deal = Deal.objects.exclude(media_buy_id="").earliest("pk")
     operation = Operation.objects.filter(task_type="create_media_buy", team__isnull=False).earliest("pk")
-    Operation.objects.filter(pk=operation.pk).update(
-        a2a_task_id="a2a-task-17",
-        a2a_context_id="ctx-4471",
-        request={**operation.request, "po_number": "PO-8812"},
-    )
+    request = json.dumps({**operation.request, "po_number": "PO-8812"})
+    tamper(operation, a2a_task_id="a2a-task-17", a2a_context_id="ctx-4471", request=request)
     line = DealLine.objects.filter(deal=deal).earliest("position")
     DealLine.objects.filter(pk=line.pk).update(package_id="pkg_0001")
     account = Account.objects.filter(reference__has_key="account_id").earliest("pk")

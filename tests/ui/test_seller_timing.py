@@ -11,7 +11,7 @@ from tasks_app.operations import policy
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.timing import timing_clean, timing_numbers, timing_settings
-from tests.ui.pages import STAFF, ClientOf, page_of, read
+from tests.ui.pages import STAFF, ClientOf, page_of, read, send
 from tests.ui.seed import Agency
 
 _CHANGERS = ("Ad Ops", "Administrator")
@@ -29,7 +29,7 @@ def test_who_may_change_them(agency: Agency, client_of: ClientOf, settings: Any,
     settings.POLL_SCALE = 1.0
     seller = agency.sellers["cobalt"]
 
-    answer = client_of(role).post(page_of(seller), {"timing": "1", "timing_submitted_s": "90"})
+    answer = send(client_of(role), page_of(seller), {"timing": "1", "timing_submitted_s": "90"}, 1)
 
     seller.refresh_from_db()
     assert answer.status_code == (302 if role in _CHANGERS else 403)
@@ -40,7 +40,7 @@ def test_each_is_shown_with_its_source_and_an_empty_field_is_the_documents_own(
     agency: Agency, client_of: ClientOf
 ) -> None:
     seller, client = agency.sellers["cobalt"], client_of("Ad Ops")
-    client.post(page_of(seller), {"timing": "1", "timing_submitted_s": "90", "timing_working_s": "5"})
+    send(client, page_of(seller), {"timing": "1", "timing_submitted_s": "90", "timing_working_s": "5"}, 1)
 
     page = read(client, page_of(seller))
     assert "90: this seller's own" in page
@@ -48,7 +48,7 @@ def test_each_is_shown_with_its_source_and_an_empty_field_is_the_documents_own(
         "what equals the default is not kept as its own"
     )
     assert "86400: document 000, Timeout Handling" in page
-    client.post(page_of(seller), {"timing": "1", "timing_submitted_s": ""})
+    send(client, page_of(seller), {"timing": "1", "timing_submitted_s": ""}, 1)
     seller.refresh_from_db()
     assert seller.timing == {}
     assert {one.name for one in timing_settings(seller)} == set(timing_numbers())
@@ -56,9 +56,8 @@ def test_each_is_shown_with_its_source_and_an_empty_field_is_the_documents_own(
 
 def test_a_bad_number_is_named_and_nothing_is_written(agency: Agency, client_of: ClientOf) -> None:
     seller = agency.sellers["cobalt"]
-    answer = client_of("Ad Ops").post(
-        page_of(seller), {"timing": "1", "timing_submitted_s": "-3", "timing_call_attempts": "2"}
-    )
+    form = {"timing": "1", "timing_submitted_s": "-3", "timing_call_attempts": "2"}
+    answer = send(client_of("Ad Ops"), page_of(seller), form, 1)
 
     assert answer.status_code == 422
     assert "must be from 0.5 to 86400" in answer.content.decode()

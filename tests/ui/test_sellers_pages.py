@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from orders.models import Deal
 from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import approval_decide
+from tasks_app.desk import text
 from tasks_app.desk.text import SPACE
 from tasks_app.ids import first_id_at
 from tasks_app.notifications.models import Notification
@@ -23,7 +27,7 @@ from tasks_app.sellers.models import Account, Seller, SellerBreaker
 from tasks_app.sellers.selectors import answer_times
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.operations.making import answer, see, silent
-from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
+from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, send, stranger
 from tests.ui.seed import Agency
 
 # Alpine's attributes (x-…, @…) need no inline script; only these would.
@@ -51,7 +55,7 @@ def test_the_page_says_what_it_can_and_cannot_do(agency: Agency, client_of: Clie
     page = read(client_of("Buyer"), page_of(agency.sellers["quill"]))
     assert "can be booked" in page
     assert "cannot open accounts by brand" in page
-    assert "sends no webhooks: it is polled" in page
+    assert "None seen by polling only" in page
     assert "24 h so long the same key gets the same answer" in page
 
 
@@ -154,11 +158,14 @@ def test_only_ad_ops_and_administrators_change_settings(
 ) -> None:
     seller = agency.sellers["cobalt"]
     client = client_of(role)
-    answer = client.post(page_of(seller), _SETTINGS)
+    answer = send(client, page_of(seller), _SETTINGS)
     stored = Seller.objects.get(pk=seller.pk)
     if role in _CHANGERS:
         assert answer.status_code == 302
-        assert (stored.name, stored.slots, stored.allow_private) == ("Cobalt Bay", 6, False)
+        assert (stored.name, stored.slots, stored.allow_private) == ("Cobalt Bay TV", 6, False)
+        asked = Approval.objects.get(kind="seller_trust")  # it is in use
+        approval_decide(approval_id=asked.pk, user=agency.people["Approver"], verdict="approve")
+        assert Seller.objects.get(pk=seller.pk).name == "Cobalt Bay"
         assert Actor.objects.get(key="agent:cobalt").name == "Cobalt Bay"
     else:
         assert answer.status_code == 403
@@ -169,19 +176,47 @@ def test_only_ad_ops_and_administrators_change_settings(
 def test_a_token_is_written_and_never_shown(agency: Agency, client_of: ClientOf) -> None:
     seller, client = agency.sellers["quill"], client_of("Ad Ops")
     secret = "tok-4f1d0c77"
-    assert client.post(page_of(seller), {**_SETTINGS, "token": secret}).status_code == 302
+    assert send(client, page_of(seller), {**_SETTINGS, "token": secret}).status_code == 302
+    assert Seller.objects.get(pk=seller.pk).token is None, "it is in use: a second person approves"
+    asked = Approval.objects.get(kind="seller_trust")
+    for address in (page_of(seller), list_of(Seller), page_of(asked)):
+        assert secret not in client_of("Approver").get(address).content.decode()
+    approval_decide(approval_id=asked.pk, user=agency.people["Approver"], verdict="approve")
+    stored = Seller.objects.get(pk=seller.pk)
+    assert (stored.token, stored.jwks_url) == (secret, _SETTINGS["jwks_url"])
+    assert send(client, page_of(seller), _SETTINGS).status_code == 302  # left empty: it stays
     assert Seller.objects.get(pk=seller.pk).token == secret
-    assert client.post(page_of(seller), _SETTINGS).status_code == 302  # left empty: it stays
-    assert Seller.objects.get(pk=seller.pk).token == secret
-    for address in (page_of(seller), list_of(Seller)):
+    for address in (page_of(seller), list_of(Seller), page_of(asked)):
         assert secret not in client.get(address).content.decode()
+    send(client, page_of(seller), {**_SETTINGS, "forget_token": "on"})
+    assert Seller.objects.get(pk=seller.pk).token is None, "one person may always revoke"
+
+
+def test_what_waits_for_a_second_person_is_on_the_page_and_can_be_withdrawn(
+    agency: Agency, client_of: ClientOf
+) -> None:
+    seller, client = agency.sellers["cobalt"], client_of("Ad Ops")
+    send(client, page_of(seller), {**_SETTINGS, "webhook_mode": "rfc9421", "reason": "They told us"})
+    page = read(client_of("Buyer"), page_of(seller))
+    assert "Waits for a second person" in page
+    assert "none → https://cobalt.example/jwks.json" in page
+    assert "They told us" in page
+    asked = Approval.objects.get(kind="seller_trust")
+    assert "They told us" in read(client_of("Approver"), page_of(asked))
+    assert asked.reference in client_of("Approver").get(list_of(Approval)).content.decode()
+    assert client_of("Buyer").post(page_of(seller), {"withdraw": "1"}).status_code == 403
+    assert client.post(page_of(seller), {"withdraw": "1"}).status_code == 302
+    assert "They told us" not in read(client, page_of(seller))
+    asked.refresh_from_db()
+    assert asked.status == "voided"
 
 
 def test_a_wrong_setting_is_said_at_its_field_and_changes_nothing(
     agency: Agency, client_of: ClientOf
 ) -> None:
     seller, client = agency.sellers["cobalt"], client_of("Ad Ops")
-    answer = client.post(page_of(seller), {**_SETTINGS, "slots": "0", "jwks_url": "nonsense", "token": "t-9"})
+    form = {**_SETTINGS, "slots": "0", "jwks_url": "nonsense", "token": "t-9"}
+    answer = send(client, page_of(seller), form)
     assert answer.status_code == 422
     body = answer.content.decode()
     assert "greater than or equal to 1" in body
@@ -194,19 +229,19 @@ def test_who_accepts_the_idempotency_risk_is_recorded(agency: Agency, client_of:
     seller, client = agency.sellers["quill"], client_of("Administrator")
     Seller.objects.filter(pk=seller.pk).update(idempotency_ttl_s=None)
     assert "no purchase is sent" in read(client, page_of(seller))
-    refused = client_of("Ad Ops").post(page_of(seller), {**_SETTINGS, "risk_accepted": "on"})
+    refused = send(client_of("Ad Ops"), page_of(seller), {**_SETTINGS, "risk_accepted": "on"})
     assert refused.status_code == 422
     assert not Seller.objects.get(pk=seller.pk).may_be_sent_mutations
-    client.post(page_of(seller), {**_SETTINGS, "risk_accepted": "on"})
+    send(client, page_of(seller), {**_SETTINGS, "risk_accepted": "on"})
     stored = Seller.objects.get(pk=seller.pk)
     person = agency.people["Administrator"]
     assert stored.idempotency_risk_accepted_by == f"human:{person.pk}"
     assert stored.idempotency_risk_accepted_at is not None
     assert stored.may_be_sent_mutations
-    assert f"risk accepted by {person.get_full_name()} on {clock.now():%d %b %Y}" in read(
-        client, page_of(seller)
-    )
-    client.post(page_of(seller), _SETTINGS)
+    with timezone.override(person.time_zone):
+        on = text.day(stored.idempotency_risk_accepted_at).replace(SPACE, " ")
+    assert f"risk accepted by {person.get_full_name()} on {on}" in read(client, page_of(seller))
+    send(client, page_of(seller), _SETTINGS)
     assert not Seller.objects.get(pk=seller.pk).may_be_sent_mutations
 
 
@@ -224,11 +259,18 @@ def test_only_administrators_edit_accounts(agency: Agency, client_of: ClientOf) 
     }
     assert client_of("Ad Ops").post(page_of(account), form).status_code == 403
     admin = client_of("Administrator")
-    wrong = admin.post(page_of(account), {**form, "reference": '{"account": 3}'})
+    wrong = send(admin, page_of(account), {**form, "reference": '{"account": 3}'})
     assert wrong.status_code == 200
     account.refresh_from_db()
     assert account.status == "active"
-    assert admin.post(page_of(account), form).status_code == 302
+    assert send(admin, page_of(account), form).status_code == 302
+    account.refresh_from_db()
+    assert account.status == "closed"
+    assert account.reference != {"account_id": "acc-9"}, "it is in use: a second person approves"
+    page = admin.get(page_of(account)).content.decode()
+    assert "Waits for a second person" in page
+    asked = Approval.objects.get(kind="seller_trust")
+    approval_decide(approval_id=asked.pk, user=agency.people["Approver"], verdict="approve")
     account.refresh_from_db()
     assert (account.status, account.reference) == ("closed", {"account_id": "acc-9"})
 
@@ -260,9 +302,17 @@ def test_a_delivery_leads_to_its_operation_and_shows_its_body(agency: Agency, cl
     assert "with the desk" in page
 
 
-def test_a_delivery_about_another_team_hides_its_body(agency: Agency) -> None:
+def test_a_delivery_about_another_team_is_not_shown(agency: Agency) -> None:
+    delivery = _delivery(agency)
     client = stranger()
-    page = read(client, page_of(_delivery(agency)))
+    assert delivery.task_id not in read(client, list_of(WebhookDelivery))
+    assert "with the desk" not in client.get(page_of(delivery), follow=True).content.decode()
+
+
+def test_a_delivery_about_nothing_known_hides_its_body(agency: Agency) -> None:
+    delivery = _delivery(agency)
+    WebhookDelivery.objects.filter(pk=delivery.pk).update(task_id="nobody-knows")
+    page = read(stranger(), page_of(delivery))
     assert "with the desk" not in page
     assert "It is about no operation of your teams." in page
 
@@ -310,3 +360,25 @@ def test_the_webhook_secret_is_rotated_and_never_shown(agency: Agency, client_of
     assert not [secret for secret in ("s" * 40, str(kept.webhook_secret)) if secret in page]
     ops.post(address, {"rotate": "drop"})
     assert Seller.objects.get(pk=seller.pk).webhook_secret_previous is None
+
+
+def test_a_refused_account_shows_the_sellers_words_and_can_be_asked_for_again(
+    agency: Agency, client_of: ClientOf
+) -> None:
+    account = Account.objects.filter(seller=agency.sellers["quill"]).first()
+    assert account is not None
+    said = {"code": "X", "message": "We bill agencies only.", "field": "billing", "suggestion": "Name one."}
+    Account.objects.filter(pk=account.pk).update(status="rejected", said={"errors": [said]})
+    Seller.objects.filter(pk=account.seller_id).update(tools=["sync_accounts"])
+
+    page = read(client_of("Administrator"), page_of(account))
+    assert "We bill agencies only. (billing) Name one." in page
+    assert client_of("Ad Ops").post(page_of(account), {"ask_again": "1"}).status_code == 403
+    told = client_of("Administrator").post(page_of(account), {"ask_again": "1"}, follow=True)
+    assert "is asked again" in told.content.decode()
+    again = client_of("Administrator").post(page_of(account), {"ask_again": "1"}, follow=True)
+    assert "has been asked already" in again.content.decode()
+    assert Operation.objects.filter(task_type="sync_accounts").count() == 1
+    card = read(client_of("Administrator"), reverse("explain_card", args=["account", account.pk]))
+    assert "We bill agencies only." in card
+    assert "ask the seller for it again" in card

@@ -16,11 +16,11 @@ from tasks_app.approvals.models import Approval
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
-from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.sellers.models import Seller
-from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
+from tasks_app.sellers.models import Seller, TrustChange
+from tests.operations.making import observed
+from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, send, stranger
 from tests.ui.seed import Agency
 
 INBOX, MONITOR = list_of(Conflict), list_of(Operation)
@@ -61,7 +61,7 @@ def contradicted(agency: Agency) -> Conflict:
         message="Inventory is gone.",
         raw={"status": "rejected", "reason": "Inventory is gone."},
     )
-    observe(operation_id=operation.pk, seen=seen, channel="poll")
+    observed(operation_id=operation.pk, seen=seen, channel="poll")
     return Conflict.objects.get()
 
 
@@ -254,11 +254,11 @@ def test_business_hours_and_contact_are_edited_on_the_sellers_page(
     seller, client = agency.sellers["cobalt"], client_of("Ad Ops")
     form = {"name": seller.name, "slots": "1", "active": "on", "contact_email": "desk@cobalt.example"}
     hours = "Mon-Fri 09:00-17:30 America/New_York"
-    assert client.post(page_of(seller), {**form, "business_hours": "always"}).status_code == 422
-    assert client.post(page_of(seller), {**form, "business_hours": hours}).status_code == 302
+    assert send(client, page_of(seller), {**form, "business_hours": "always"}).status_code == 422
+    assert send(client, page_of(seller), {**form, "business_hours": hours}).status_code == 302
     stored = Seller.objects.get(pk=seller.pk)
-    assert (stored.contact_email, stored.business_hours["weekdays"]) == (
-        "desk@cobalt.example",
-        [1, 2, 3, 4, 5],
-    )
+    assert stored.business_hours["weekdays"] == [1, 2, 3, 4, 5]
+    assert stored.contact_email == "", "whom we write to changes with a second person"
+    change = TrustChange.objects.get(seller=seller)
+    assert Approval.objects.filter(kind="seller_trust", subject_id=change.pk, status="open").exists()
     assert hours in client.get(page_of(seller)).content.decode()

@@ -87,7 +87,7 @@ def _settle_in(seller: FaultySeller) -> None:
 def _login(role: str) -> Client:
     client = Client()
     client.force_login(
-        User.objects.get(username=role.lower()), backend="django.contrib.auth.backends.ModelBackend"
+        User.objects.get(username=role.lower()), backend="tasks_app.people.holders.RoleBackend"
     )
     return client
 

@@ -8,6 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from campaigns.dashboard import Today, badges
@@ -44,6 +46,8 @@ def test_a_buyer_reads_who_decides_on_their_requests(agency: Agency, client_of: 
     assert {row.place.campaign for row in today.asked.rows} == {
         "Tamarack Winter Boots",
         "Aldous Allergy Relief",
+        "Lindqvist Cold Brew",
+        "Halvorsen Autumn Service",
     }
     assert [campaign.name for campaign in today.campaigns][:2] == [
         "Tamarack Winter Boots",
@@ -60,6 +64,20 @@ def test_what_was_given_up_is_not_in_flight(
     assert paused.pk in {one.operation.pk for one in today.flying}
     tamper(paused, status="timed_out", settled_at=clock.now())
     assert paused.pk not in {one.operation.pk for one in Today(agency.people["Ad Ops"]).flying}
+
+
+def test_what_is_in_flight_is_read_at_once_without_what_no_card_says(
+    agency: Agency, django_assert_num_queries: Callable[..., Any]
+) -> None:
+    who = agency.people["Ad Ops"]
+    flying = cards.in_flight(who)
+    cards.attention(who, (), {}, ())  # whom they see is read once
+    with CaptureQueriesContext(connection) as of_others:
+        cards.attention(who, (), {}, ())
+    with django_assert_num_queries(len(of_others)):
+        assert cards.flying_rows(flying)
+        assert cards.attention(who, flying, {}, ())
+    assert all({"request", "result", "account_id"} <= one.get_deferred_fields() for one in flying)
 
 
 def test_what_is_in_flight_has_its_age(agency: Agency, client_of: ClientOf) -> None:
@@ -198,6 +216,6 @@ def test_all_that_waits_is_counted_and_the_most_urgent_told(agency: Agency) -> N
     waits = waits_of(selectors.approvals_waiting_for(who), (), who)
     assert [row.key for row in waits.rows] == [row.key for row in whole[: cards.SHOWN]]
     assert len(waits) == len(whole)
-    assert waits.stake == presenters.currencies_of(whole)
+    assert waits.stake == presenters.spent_by(whole)
     assert waits.oldest == min(row.asked_at for row in whole)
     assert sorted(waits.due) == [row.due_at for row in whole if row.due_at]

@@ -34,8 +34,10 @@ from tasks_app.operations.models import Operation
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.security import security_record
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
+from tasks_app.troubles.rows import put_back
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.ui.seed import Agency
+from tests.ui.seed_reconciliation import report_of_refusals
 
 ROLES = {
     "B": "Buyer",
@@ -168,7 +170,6 @@ def _missing(agency: Agency, team: Team) -> None:
     OutsideEvent.objects.create(
         team=team, name="test", idempotency_key="1", digest="0", delivered_by="system", step=job.steps.first()
     )
-    notify(kind="test", title="News", about=About(type="deal", id=deal.pk), team=team)
     security_record(event="login", actor=admin)
     event = OutboxEvent.objects.filter(entity_type="deal", entity_id=deal.pk).latest("pk")
     EventDelivery.objects.create(
@@ -190,8 +191,11 @@ def _missing(agency: Agency, team: Team) -> None:
         operation=operation,
         team=team,
     )
+    put_back("mirrors_read", deal.pk, ValueError("nobody can read this"))
     WebhookDelivery.objects.create(seller=deal.seller, key="0" * 8, fingerprint="0" * 64, verdict="refused")
-    run = ReconciliationRun.objects.create(trigger="hand", asked_by="system", state="ended")
+    assert deal.account is not None
+    report = report_of_refusals(deal.account)
+    run = ReconciliationRun.objects.create(trigger="hand", asked_by="system", state="ended", report=report)
     ReconciliationFinding.objects.create(
         seller=deal.seller,
         kind="media_buy",
@@ -203,6 +207,8 @@ def _missing(agency: Agency, team: Team) -> None:
         account=deal.account,
     )
     _missing_deciding(agency, team)
+    # Last: what a change of a policy tells is not everybody's.
+    notify(kind="test", title="News", about=About(type="deal", id=deal.pk), team=team)
 
 
 def _missing_deciding(agency: Agency, team: Team) -> None:
@@ -235,8 +241,17 @@ class Walker:
     def __init__(self, user: User | None) -> None:
         self.client = Client(raise_request_exception=False)
         if user is not None:
-            self.client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+            self.client.force_login(user, backend="tasks_app.people.holders.RoleBackend")
         self._cookies = self.client.cookies.output()
+
+    def shown(self, path: str, **headers: str) -> str:
+        """What a GET shows the person, exports and streams to their end; empty where they are not let in."""
+        self.client.cookies.load(self._cookies.replace("Set-Cookie: ", ""))
+        with transaction.atomic():
+            answer: Any = self.client.get(path, headers=headers)
+            body = b"".join(answer) if answer.streaming else answer.content
+            transaction.set_rollback(True)
+        return body.decode(errors="replace") if _let_in(answer) else ""
 
     def ask(self, method: str, path: str, data: Any = None) -> Came:
         """One request, its body JSON for the API and a form elsewhere."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.answer import Answer, Incoming
+from tasks_app.webhooks.models import WebhookDelivery
 from tasks_app.webhooks.receive import delivery_receive
+from tasks_app.webhooks.refusals import refusals_write
 from tasks_app.webhooks.senders import seller_read
+from tests.support import wait_until
 from tests.webhooks.signing import as_bytes, hmac
 
 ADDRESS = "http://127.0.0.1:8000/webhooks/adcp/{}/"
@@ -26,7 +29,7 @@ def take(
     if headers is None:
         headers = hmac(body, known.webhook_secret or "" if known else "")
     headers = {"content-type": "application/json", **{k.lower(): v for k, v in headers.items()}}
-    return delivery_receive(
+    answer = delivery_receive(
         Incoming(
             seller=seller.slug,
             url=ADDRESS.format(seller.slug),
@@ -35,3 +38,13 @@ def take(
             source=source,
         )
     )
+    refusals_write()  # as the edge does each second
+    return answer
+
+
+def refused_as(seller: Seller | None, reason: str) -> WebhookDelivery:
+    """The latest of the seller's that was refused for that, once the web process has written it."""
+    rows = WebhookDelivery.objects.filter(
+        seller=seller, verdict="refused", reason__startswith=reason
+    ).order_by("-id")
+    return cast(WebhookDelivery, wait_until(rows.first, message=f"{reason} is written"))

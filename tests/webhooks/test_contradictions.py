@@ -52,6 +52,26 @@ def test_a_key_of_an_unknown_operation_is_told_to_ad_ops(receiver: Endpoint, nor
     assert told.right == "tasks_app.steer_operation"
 
 
+def test_many_keys_with_two_bodies_each_are_one_notice_of_the_seller_and_the_day(
+    receiver: Endpoint, norrland: Seller
+) -> None:
+    def used_twice(number: int) -> None:
+        first = payload(
+            "working", task_id=f"nobodys-{norrland.slug}", idempotency_key=f"key-{number:04}-of-a-seller"
+        )
+        receiver.send(norrland, first)
+        receiver.send(norrland, {**first, "status": "submitted"})
+
+    for number in range(3):
+        used_twice(number)
+    kept = WebhookDelivery.objects.filter(seller=norrland, verdict="key_conflict").order_by("at")
+    assert kept.count() == 3
+    told = Notification.objects.filter(
+        kind="delivery_key_conflict", subject_id__in=kept.values_list("pk", flat=True)
+    )
+    assert [one.subject_id for one in told] == [kept[0].pk]
+
+
 def test_another_end_and_another_kind_of_task_are_kept(
     receiver: Endpoint, norrland: Seller, purchase: Operation
 ) -> None:

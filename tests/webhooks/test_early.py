@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
+from tasks_app import clock
 from tasks_app.adcp.webhook_body import read_webhook
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
+from tasks_app.troubles.models import RowTrouble
+from tasks_app.webhooks import early as early_room
 from tasks_app.webhooks.early import early_apply, early_apply_due
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.adcp.raw_server import Request, serve
 from tests.factories import make_seller
 from tests.operations.making import BOUGHT, answer, ask, fresh, see, stand
 from tests.operations.sweeping import answering, arguments, calls, sweep
+from tests.troubles.poisoning import heal, poison
 from tests.webhooks.conftest import SECRET, Endpoint
 from tests.webhooks.signing import hmac, payload, post
 
@@ -168,6 +173,34 @@ def test_what_waits_for_a_task_of_nobody_is_left(norrland: Seller) -> None:
     assert delivery.verdict == "early"
 
 
+def test_a_delivery_of_another_seller_under_the_same_task_id_settles_nothing(norrland: Seller) -> None:
+    """Whoever may send us webhooks could end another's purchase by naming its task before its reply."""
+    other = make_seller(f"Elsewhere {norrland.slug}")
+    theirs = early(other, result={"media_buy_id": "mb-theirs", "packages": []})
+    operation = stand(S.CALLING_ADCP, seller=norrland)
+
+    see(operation, answer("submitted", task_id="task-early"))
+
+    assert early_apply(fresh(operation)) == early_apply_due() == 0
+    theirs.refresh_from_db()
+    assert (theirs.verdict, theirs.operation_id) == ("early", None)
+    assert (fresh(operation).status, fresh(operation).result) == (S.SUBMITTED, None)
+    assert [seen.channel for seen in operation.observations.all()] == ["reply"]
+
+
+def test_two_sellers_that_number_alike_each_end_their_own(norrland: Seller) -> None:
+    other = make_seller(f"Elsewhere {norrland.slug}")
+    found = {one: stand(S.SUBMITTED, seller=one, task_id="task-early") for one in (norrland, other)}
+    for one in found:
+        early(one, result={"media_buy_id": f"mb-{one.slug}", "packages": []})
+
+    assert early_apply_due() == 2
+
+    assert {one: fresh(made).result["media_buy_id"] for one, made in found.items()} == {
+        one: f"mb-{one.slug}" for one in found
+    }
+
+
 def test_our_token_in_a_waiting_delivery_is_gone_once_it_is_known(norrland: Seller) -> None:
     operation = stand(S.CALLING_ADCP, seller=norrland)
     token = operation.webhook_token
@@ -185,3 +218,56 @@ def _reply(operation: Operation) -> None:
         see(operation, answer("submitted", task_id="task-early"))
     finally:
         connection.close()
+
+
+def test_a_tick_looks_at_what_was_bound_lately_however_much_waits(
+    receiver: Endpoint, norrland: Seller, monkeypatch: Any
+) -> None:
+    """Deliveries of tasks that nobody knows are not gone through: the plan begins at what was seen."""
+    monkeypatch.setattr(early_room, "_looked_at", None)
+    operation = stand(S.SUBMITTED, seller=norrland, task_id="task-early")
+    early(norrland)
+    assert early_apply_due() == 1
+    assert fresh(operation).status == S.COMPLETED
+
+    hours = [clock.now() + timedelta(hours=number) for number in (1, 2)]
+    with clock.injected(lambda: hours[0]):
+        early_apply_due()
+    late = early(norrland, key="whk-2")
+    with clock.injected(lambda: hours[1]):
+        assert early_apply_due() == 0, "nothing was seen of its operation since the last look"
+    late.refresh_from_db()
+    assert late.verdict == "early"
+
+
+def test_a_row_that_cannot_be_handled_holds_nobodys_next_look(
+    receiver: Endpoint, norrland: Seller, monkeypatch: Any
+) -> None:
+    """It is tried when its own trouble is due; everybody else's are looked at since the last look."""
+    monkeypatch.setattr(early_room, "_looked_at", None)
+    poisoned, well = (stand(S.SUBMITTED, seller=norrland, task_id=f"task-{one}") for one in ("bad", "well"))
+    for one in (poisoned, well):
+        WebhookDelivery.objects.filter(pk=early(norrland, key=one.task_id).pk).update(
+            task_id=one.task_id, body=payload(task_id=one.task_id, token="[redacted]")
+        )
+    poison("tasks_app_operation", poisoned.pk)
+    early_apply_due()
+    assert (fresh(poisoned).status, fresh(well).status) == (S.SUBMITTED, S.COMPLETED)
+    assert RowTrouble.objects.get(row=poisoned.pk).times == 1
+
+    hours = [clock.now() + timedelta(hours=number) for number in (1, 2, 3)]
+    with clock.injected(lambda: hours[0]):
+        assert early_apply_due() == 0
+    assert RowTrouble.objects.get(row=poisoned.pk).times == 2, "tried again, when it was due"
+    early(norrland, key="whk-late")
+    WebhookDelivery.objects.filter(key="whk-late").update(task_id="task-well")
+    with clock.injected(lambda: hours[1]):
+        assert early_apply_due() == 0
+    assert RowTrouble.objects.get(row=poisoned.pk).times == 3
+    assert WebhookDelivery.objects.get(seller=norrland, key="whk-late").verdict == "early"
+
+    heal("tasks_app_operation")
+    with clock.injected(lambda: hours[2]):
+        assert early_apply_due() == 1
+    assert fresh(poisoned).status == S.COMPLETED
+    assert not RowTrouble.objects.filter(row=poisoned.pk).exists()

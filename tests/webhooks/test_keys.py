@@ -16,8 +16,8 @@ from tasks_app.notifications.models import Notification
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.models import Seller
-from tasks_app.webhooks import nonces
-from tasks_app.webhooks.models import SeenNonce, SellerRevocations
+from tasks_app.webhooks import keys, nonces
+from tasks_app.webhooks.models import SeenNonce, SellerKey, SellerRevocations
 from tests.adcp.raw_server import RawServer, response, serve
 from tests.factories import make_seller
 from tests.operations.making import stand
@@ -263,6 +263,21 @@ def test_operators_are_told_of_keys_that_were_never_seen_once(operator: Publishe
     cache.clear()
     assert send(vasa) == "early"
     assert told.count() == 1, "it was seen before"
+
+
+def test_ever_new_keys_flood_nobody(vasa: Seller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "_MOST_KEYS", 50)
+    told = Notification.objects.filter(kind="webhook_new_key")
+    for turn in range(9):
+        keys._note_new(vasa, {"keys": [{"kid": f"k{turn}-{number}"} for number in range(20)]})
+    assert SellerKey.objects.filter(seller=vasa).count() == 50
+    assert told.count() == 3
+    assert "nothing more is told today" in told.latest("id").body
+    tomorrow = clock.now() + timedelta(days=1)
+    monkeypatch.setattr(keys, "_MOST_KEYS", 60)
+    with clock.injected(lambda: tomorrow):
+        keys._note_new(vasa, {"keys": [{"kid": "of-the-next-day"}]})
+    assert told.count() == 4
 
 
 @pytest.mark.parametrize("hostile", ["nul-\x00", "\ud800", "k" * 4000])

@@ -112,3 +112,28 @@ def test_refused_and_repeated_ones_go_after_their_time_and_their_counts_too() ->
         tallies_forget()
     assert [one.verdict for one in WebhookDelivery.objects.all()] == ["early"]
     assert not SenderTally.objects.exists()
+
+
+def test_every_delivery_has_a_horizon_native_ones_of_a2a_too() -> None:
+    seller = make_seller("Quill", webhook_mode="hmac", webhook_secret=SECRET, protocol="a2a")
+    stand(S.SUBMITTED, seller=seller, task_id="task-1")
+    result = {"status": "completed", "task_id": "task-1", "media_buy_id": "mb-1", "packages": []}
+    told = take(
+        seller,
+        {
+            "kind": "task",
+            "id": "native-1",
+            "contextId": "c-1",
+            "status": {"state": "TASK_STATE_COMPLETED"},
+            "artifacts": [{"artifactId": "a", "parts": [{"data": result}]}],
+        },
+    )
+    kept = WebhookDelivery.objects.get()
+    assert (told.status, kept.verdict, kept.key) == (200, "applied", "")
+    assert kept.bound_until == kept.at + seller.delivery_horizon
+
+    later = kept.bound_until
+    with clock.injected(lambda: later):
+        deliveries_forget()
+    kept.refresh_from_db()
+    assert (kept.body, kept.bound_until) == (None, None)

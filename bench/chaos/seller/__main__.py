@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,17 @@ from bench.chaos.plan import LATE_S, SELLERS, UNDONE, Script, plan
 from bench.chaos.seller import wire
 from bench.chaos.seller.books import Books, Json
 from bench.chaos.seller.post import Post
-from bench.chaos.seller.shop import TOOLS, RefusalError, Shop
+from bench.chaos.seller.shop import CAPABILITIES, TOOLS, RefusalError, Shop
 from bench.chaos.seller.signing import Signer
+from bench.chaos.seller.traffic import Traffic, has_hung_up
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "CHAOS_SELLER_TOKEN"  # noqa: S105 - the variable's name
-_DELAYED_S = 1.2
+_PAUSES_S = {"late": LATE_S, "working": 2.5, "delayed": 1.2}  # between what is done and its answer
 _TICK_S = 0.05
+_IMPATIENT_S = 0.5
+_REFUSALS = {"busy": wire.BUSY, "in_flight": wire.IN_FLIGHT}
+_KEYS_HANG = 3  # so many times whoever asks for the keys waits longer than it will
 _COUNTED = {"create_media_buy": "call", "get_task_status": "poll", "get_media_buys": "read"}
 
 
@@ -38,11 +42,21 @@ class _Connection(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/jwks.json":
+            if self.server.books.count(0, "keys") < _KEYS_HANG:
+                self._hang()
             self._send(200, self.server.signer.jwks())
         elif self.path == "/.well-known/agent-card.json" and self.server.transport == "a2a":
             self._send(200, wire.card(self.server.name, self.server.address))
         else:
             self._send(405, {"error": "nothing to read here"})
+
+    def _hang(self) -> None:
+        """Answer nothing, as long as anybody waits, and send what is not taken yet once more meanwhile."""
+        began = time.time()
+        while time.time() < began + LATE_S and not has_hung_up(self.connection):
+            time.sleep(_IMPATIENT_S)
+            self.server.post.hurry()
+        self.server.books.span("keys", began, "")
 
     def do_DELETE(self) -> None:
         self._send(200, {})
@@ -63,15 +77,24 @@ class _Connection(BaseHTTPRequestHandler):
     def _call(self, message: Json, tool: str, arguments: Json) -> None:
         script = self.server.shop.script_of(tool, arguments)
         trouble = self.server.trouble(tool, script)
-        number = script.number if script else 0
-        if trouble in UNDONE:
-            answer = {"adcp_error": wire.BUSY} if trouble == "busy" else {}
-        else:
-            answer = self.server.carry_out(tool, arguments)
-        self.server.books.note(number, f"{tool} {trouble}: {answer.get('status') or 'error'}")
+        # What a seller can do is asked before anything is bought, in nobody's turn.
+        counted = self.server.traffic.call(self.connection, looks=tool == "get_task_status")
+        with nullcontext() if tool == CAPABILITIES else counted:
+            answer = self._acted(script, trouble, tool, arguments)
+            time.sleep(_PAUSES_S.get(trouble, 0))
         if "context" in arguments and "adcp_error" not in answer:
             answer = {**answer, "context": arguments["context"]}
         self._reply(message, wire.distorted(trouble, answer), trouble)
+
+    def _acted(self, script: Script | None, trouble: str, tool: str, arguments: Json) -> Json:
+        """What comes of it at the seller, noted in its books."""
+        if trouble in UNDONE:
+            answer = {"adcp_error": _REFUSALS[trouble]} if trouble in _REFUSALS else {}
+        else:
+            answer = self.server.carry_out(tool, arguments)
+        told = f"{tool} {trouble}: {answer.get('status') or 'error'}"
+        self.server.books.note(script.number if script else 0, told)
+        return answer
 
     def _reply(self, message: Json, answer: Json, trouble: str) -> None:
         whole = wire.reply(message, answer, self.server.transport)
@@ -85,7 +108,6 @@ class _Connection(BaseHTTPRequestHandler):
         elif trouble in ("http_500", "http_503_before"):
             self._send_bytes(int(trouble[5:8]), b"something broke", "text/plain", {"Retry-After": "1"})
         else:
-            time.sleep({"late": LATE_S, "delayed": _DELAYED_S}.get(trouble, 0))
             self._send(200, whole)
 
     def _hang_up(self) -> None:
@@ -108,7 +130,7 @@ class _Connection(BaseHTTPRequestHandler):
 
 
 class Seller(ThreadingHTTPServer):
-    """One seller: its books, its shop, its post."""
+    """One seller: its books, its shop, its post, the calls it is at."""
 
     daemon_threads = True
     block_on_close = False
@@ -118,6 +140,7 @@ class Seller(ThreadingHTTPServer):
         self.name, self.token = name, token
         self.transport, signed = SELLERS[name]
         self.books = Books(folder / "books.db")
+        self.traffic = Traffic(self.books)
         self.signer = Signer(name)
         mine = {script.product_id: script for script in scripts if script.seller == name}
         self.shop = Shop(self.books, mine, tells=signed != "none")

@@ -28,6 +28,13 @@ create table if not exists posts (
     due_at real, outcome text not null default ''
 );
 create table if not exists counters (number integer, what text, n integer not null, primary key (number, what));
+create table if not exists traffic (
+    id integer primary key, at real not null, begun integer not null, out integer not null,
+    looking integer not null, of_one integer not null
+);
+create table if not exists spans (
+    id integer primary key, what text not null, began real not null, ended real not null, told text not null
+);
 create table if not exists log (id integer primary key, at real not null, number integer not null, what text not null);
 """  # noqa: E501 - tables read best in lines
 
@@ -69,6 +76,14 @@ class Books:
                 (number, what),
             ).fetchone()
             return int(row[0]) - 1
+
+    def span(self, what: str, began: float, told: str) -> None:
+        """Something that took its time, and what came of it: it has ended now."""
+        with self.changing() as db:
+            db.execute(
+                "insert into spans (what, began, ended, told) values (?, ?, ?, ?)",
+                (what, began, time.time(), told),
+            )
 
     def note(self, number: int, what: str) -> None:
         with self.changing() as db:

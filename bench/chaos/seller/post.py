@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from bench.chaos.seller.books import Books
-from bench.chaos.seller.signing import WRONG, Signer
+from bench.chaos.seller.signing import KEY_ID, UNKNOWN_KEY_ID, WRONG, Signer
 
 _TIMEOUT_S = 10.0
 _BACKOFF_S = (0.5, 1.0, 2.0, 4.0)
@@ -42,15 +42,24 @@ class Post:
                 self._hands.submit(self._attempt, row, counts=copy == 0)
         return len(due)
 
+    def hurry(self) -> None:
+        """Whatever has not been taken yet is due now, though an answer to it may still come."""
+        with self._books.changing() as db:
+            db.execute("update posts set due_at = min(due_at, ?) where due_at is not null", (time.time(),))
+
     def _attempt(self, row: sqlite3.Row, *, counts: bool) -> None:
         body = row["body"].encode()
         trouble = json.loads(row["trouble"])
         spoilt = trouble[row["attempts"]] if row["attempts"] < len(trouble) else ""
         sent = {"cut": body[: len(body) // 2], "not_json": b"<html>gateway</html>"}.get(spoilt, body)
-        headers = self._signer.headers(row["url"], body if spoilt == "cut" else sent, row["secret"])
+        key_id = UNKNOWN_KEY_ID if spoilt == "unknown_key" else KEY_ID
+        signed = body if spoilt == "cut" else sent
+        headers = self._signer.headers(row["url"], signed, row["secret"], key_id=key_id)
         if spoilt == "bad_signature":
             headers |= WRONG[row["secret"] is not None]
+        began = time.time()
         status = self._send(row["url"], sent, headers)
+        self._books.span("webhook", began, str(status))
         told = f"webhook {json.loads(body)['status']}{' ' + spoilt if spoilt else ''}: {status}"
         self._books.note(row["number"], told)
         if counts:

@@ -14,7 +14,8 @@ from bench.chaos.plan import NEVER, Script
 from bench.chaos.seller import news
 from bench.chaos.seller.books import Books, Json, text
 
-TOOLS = ("get_adcp_capabilities", "create_media_buy", "get_media_buys", "get_task_status", "list_tasks")
+CAPABILITIES = "get_adcp_capabilities"
+TOOLS = (CAPABILITIES, "create_media_buy", "get_media_buys", "get_task_status", "list_tasks")
 FINAL = ("completed", "rejected", "failed")
 _PAGE = 50
 
@@ -43,7 +44,7 @@ class Shop:
     def answer(self, tool: str, arguments: Json) -> Json:
         """The right answer. Raises RefusalError."""
         answers = {
-            "get_adcp_capabilities": self._capabilities,
+            CAPABILITIES: self._capabilities,
             "create_media_buy": self._create,
             "get_media_buys": self._bought,
             "get_task_status": self._status,

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-KEY_ID = "chaos-1"
+KEY_ID, UNKNOWN_KEY_ID = "chaos-1", "chaos-unknown"
 # Signatures that are none: for RFC 9421, for HMAC.
 WRONG = ({"Signature": f"sig1=:{'A' * 86}:"}, {"X-AdCP-Signature": f"sha256={'0' * 64}"})
 _COVERED = '("@method" "@target-uri" "@authority" "content-type" "content-digest")'
@@ -23,8 +23,8 @@ class Signer:
     def __init__(self, name: str) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"chaos {name}".encode()).digest())
 
-    def headers(self, url: str, body: bytes, secret: str | None) -> dict[str, str]:
-        return _hmac(body, secret) if secret else self._rfc9421(url, body)
+    def headers(self, url: str, body: bytes, secret: str | None, *, key_id: str = KEY_ID) -> dict[str, str]:
+        return _hmac(body, secret) if secret else self._rfc9421(url, body, key_id)
 
     def jwks(self) -> dict[str, object]:
         public = self._key.public_key().public_bytes_raw()
@@ -40,12 +40,12 @@ class Signer:
         }
         return {"keys": [key]}
 
-    def _rfc9421(self, url: str, body: bytes) -> dict[str, str]:
+    def _rfc9421(self, url: str, body: bytes, key_id: str) -> dict[str, str]:
         now = int(time.time())
         digest = f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:"
         params = (
             f'{_COVERED};created={now};expires={now + 300};nonce="{_unpadded(uuid.uuid4().bytes)}"'
-            f';keyid="{KEY_ID}";alg="ed25519";tag="adcp/webhook-signing/v1"'
+            f';keyid="{key_id}";alg="ed25519";tag="adcp/webhook-signing/v1"'
         )
         base = "\n".join(
             (

@@ -12,6 +12,12 @@ from typing import Any
 from bench.chaos.seller.books import Json
 
 BUSY = {"code": "SERVICE_UNAVAILABLE", "message": "Come again.", "recovery": "transient", "retry_after": 1}
+IN_FLIGHT = {
+    "code": "IDEMPOTENCY_IN_FLIGHT",
+    "message": "We are at it.",
+    "recovery": "transient",
+    "retry_after": 1,
+}
 _PROFILE = "https://adcontextprotocol.org/extensions/adcp/v3"
 _LONG_AGO_S = 3600
 
@@ -60,6 +66,8 @@ def distorted(trouble: str, answer: Json) -> Json:
         error = {"code": "REFERENCE_NOT_FOUND", "message": "no such task", "recovery": "correctable"}
         return {"adcp_error": error}
     bare = {name: value for name, value in answer.items() if name not in ("result", "completed_at")}
+    if trouble == "working":
+        return {**bare, "status": "working", "updated_at": answer.get("created_at")}
     if trouble == "odd":
         return {**bare, "status": "pending_manual"}
     if trouble == "stale":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import django
 import environ
@@ -16,6 +17,8 @@ from django.conf import settings
 from bench.jobs import CHAIN, orders
 
 STEP = "bench.jobs.peers.django_q2_step.step"
+NAP = "bench.jobs.peers.django_q2_step.nap"
+_LOOK_AGAIN_S = 0.001
 
 
 def configure() -> None:
@@ -58,6 +61,21 @@ def put(jobs: int) -> None:
             async_chain([(STEP, (number,)) for number in range(CHAIN)])
 
 
+def fanout(items: int) -> orders.Answer:
+    """Milliseconds from the call that puts a group of so many in to the last one's kept result."""
+    from django.db import transaction
+    from django_q.tasks import async_task, count_group
+
+    began = time.time()
+    group = f"fan-{began}"
+    with transaction.atomic():
+        for number in range(items):
+            async_task(NAP, number, group=group)
+    while count_group(group) < items:
+        time.sleep(_LOOK_AGAIN_S)
+    return {"ms": 1000 * (time.time() - began)}
+
+
 if __name__ == "__main__":
     configure()
     from django.core.management import call_command
@@ -67,4 +85,4 @@ if __name__ == "__main__":
     elif sys.argv[1] == "worker":
         call_command("qcluster")
     else:
-        orders.serve({"chain": put})
+        orders.serve({"chain": put, "fanout": fanout})

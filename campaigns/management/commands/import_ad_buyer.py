@@ -141,7 +141,7 @@ def _lines(report: Report, dry_run: bool) -> list[str]:
         told = ", ".join(f"{status!r} ({count})" for status, count in sorted(found.items()))
         lines.append(f"Unknown statuses in {name}: {told}; known: {', '.join(STATUSES[name])}")
     if report.sellers:
-        lines.append(f"New sellers, switched off until they are added: {', '.join(report.sellers)}")
+        lines.append(f"New sellers, to be added (add_seller) and switched on: {', '.join(report.sellers)}")
     lines += [f"There is no table {name}." for name in report.missing]
     lines += [f"{name}, {rows} rows: {what}" for name, rows, what in report.elsewhere]
     if dry_run:

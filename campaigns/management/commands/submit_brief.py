@@ -12,9 +12,9 @@ from django.core.management.base import CommandParser
 from campaigns.models import ENDED, Campaign, CampaignStatus
 from campaigns.outcome import open_questions
 from campaigns.parsing import UnparseableBriefError, brief_parse
-from campaigns.services import SubmissionRefusedError, campaign_submit
+from campaigns.services import BriefRefusedError, SubmissionRefusedError, campaign_submit
+from orders.amounts import deal_amounts
 from orders.models import Deal
-from orders.services import deal_total
 from tasks_app.approvals.models import Approval
 from tasks_app.management.base import DeskCommand, read_file, refuse, table, user_named
 from tasks_app.management.people import deciders, holders
@@ -78,6 +78,8 @@ def _submit(file: str, user: User) -> Campaign:
         refuse(f"No campaign was made: {error}.")
     except SubmissionRefusedError as error:
         refuse(f"No campaign was made. {error}")
+    except BriefRefusedError as error:
+        refuse(f"No campaign was made: {error}.")
 
 
 def _watch(campaign: Campaign, seconds: float) -> None:
@@ -111,7 +113,7 @@ def _data(campaign: Campaign, questions: list[Approval]) -> dict[str, Any]:
                 "status": deal.status,
                 "media_buy_id": deal.media_buy_id,
                 "media_buy_status": deal.media_buy_status,
-                "total": deal_total(deal),
+                "total": deal_amounts(deal).approved,
                 "currency": deal.currency,
                 "differs": deal.differs,
             }
@@ -136,7 +138,7 @@ def _lines(campaign: Campaign, questions: list[Approval]) -> list[str]:
     if deals:
         rows = [
             (d.reference, d.seller.name, ", ".join(line.channel for line in d.lines.all()),
-             f"{deal_total(d):,} {d.currency}", d.status, d.media_buy_status or "—")
+             f"{deal_amounts(d).approved:,} {d.currency}", d.status, d.media_buy_status or "—")
             for d in deals
         ]  # fmt: skip
         lines += table(("deal", "seller", "channels", "gross", "state", "at the seller"), rows)

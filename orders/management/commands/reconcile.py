@@ -22,6 +22,7 @@ _WORDS = {
     Verdict.MISSING: "missing",
     Verdict.BEHIND: "behind: ended there",
     Verdict.AHEAD: "ahead: ended here",
+    Verdict.UNCLEAR: "unclear: a status of its own",
     Verdict.UNANSWERED: "answer to come",
     Verdict.EXTERNAL: "external",
     Verdict.IN_STEP: "in step",

@@ -9,8 +9,8 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping
 
-from ..envelopes import parse_time
 from ..strict_json import MalformedBody, parse_object
+from ..values import parse_time
 from . import errors
 from .errors import SignatureError
 

@@ -72,7 +72,8 @@ def webhook_key(jwk: Mapping[str, Any]) -> VerificationKey:
     Raises SignatureError: key_purpose_invalid for `use`, `key_ops` or `adcp_use` that forbid it, key_unknown
     for a key that is no Ed25519 or P-256 key or whose `alg` does not fit it.
     """
-    if not may_verify(jwk) or jwk.get("adcp_use") not in WEBHOOK_PURPOSES:
+    purpose = jwk.get("adcp_use")
+    if not may_verify(jwk) or not isinstance(purpose, str) or purpose not in WEBHOOK_PURPOSES:
         raise SignatureError(errors.KEY_PURPOSE_INVALID, "the key is not for signing webhooks", step=8)
     return read_key(jwk)
 

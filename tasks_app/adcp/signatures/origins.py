@@ -37,6 +37,20 @@ def belongs_together(agent_url: str, brand_json_url: str, brand: Mapping[str, An
     return agent == registrable_domain(brand_json_url) or agent in _operators(brand)
 
 
+def same_origin(url: str, origin: str) -> bool:
+    """Whether a URL is of an origin: scheme, host and port."""
+    return _origin(url) is not None and _origin(url) == _origin(origin)
+
+
+def _origin(url: str) -> tuple[str, str, int] | None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return None
+    return (parts.scheme, _host(url), port) if _host(url) else None
+
+
 def _operators(brand: Mapping[str, Any]) -> Iterator[str]:
     listed = brand.get("authorized_operators")
     for one in listed if isinstance(listed, list) else ():

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from cryptography.exceptions import InvalidSignature
 
-from ..envelopes import parse_time
 from ..strict_json import MalformedBody, parse_object
+from ..values import parse_time
 from . import errors
 from .errors import SignatureError
 from .jwks import ALGORITHMS, KeysError, check_raw, fetch_body, find_jwk, may_verify, read_key
@@ -90,6 +90,7 @@ def read_signed(
         if (
             header.get("typ") != _TYPE
             or "crit" in header
+            or not isinstance(alg, str)
             or alg not in ALGORITHMS
             or not isinstance(kid, str)
         ):

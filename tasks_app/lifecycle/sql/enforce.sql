@@ -2,7 +2,7 @@
 -- birth outside the initial status (but for a recorded import), a deletion, and, at commit, a change
 -- without its audit entry or an entry without its change.
 
-create or replace function fd_guard_{entity}() returns trigger language plpgsql as $$
+create or replace function public.fd_guard_{entity}() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' or tg_op = 'TRUNCATE' then
     perform public.fd_refuse('never_deleted', '{entity}', case when tg_op = 'DELETE' then old.id end, '', '',
@@ -22,14 +22,14 @@ begin
       perform public.fd_refuse('edge', '{entity}', old.id, old.status, new.status,
         format('no declared edge from %s to %s', old.status, new.status));
     end if;
-  elsif new.version is distinct from old.version then
+  elsif new.version is distinct from old.version and new.version is distinct from old.version + 1 then
     perform public.fd_refuse('version', '{entity}', old.id, old.status, new.status,
-                      'version moves with the status only');
+      format('version must rise from %s to %s, not to %s', old.version, old.version + 1, new.version));
   end if;
   return new;
 end $$;
 
-create or replace function fd_born_{entity}() returns trigger language plpgsql as $$
+create or replace function public.fd_born_{entity}() returns trigger language plpgsql as $$
 begin
   if new.version is distinct from 1 then
     perform public.fd_refuse('born', '{entity}', new.id, '', new.status,
@@ -45,7 +45,7 @@ begin
   return new;
 end $$;
 
-create or replace function fd_audited_{entity}() returns trigger language plpgsql as $$
+create or replace function public.fd_audited_{entity}() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then
     perform 1 from public.tasks_app_auditentry
@@ -66,7 +66,7 @@ begin
   return null;
 end $$;
 
-create or replace function fd_real_{entity}() returns trigger language plpgsql as $$
+create or replace function public.fd_real_{entity}() returns trigger language plpgsql as $$
 begin
   perform 1 from public.{table} t
     where t.id = new.entity_id and (t.version > new.seq or (t.version = new.seq and t.status = new.to_status));
@@ -77,31 +77,31 @@ begin
   return null;
 end $$;
 
-create or replace trigger fd_guard before update of id, status, version on {table}
-  for each row execute function fd_guard_{entity}();
-create or replace trigger fd_never_deleted before delete on {table}
-  for each row execute function fd_guard_{entity}();
-create or replace trigger fd_never_truncated before truncate on {table}
-  for each statement execute function fd_guard_{entity}();
-create or replace trigger fd_born before insert on {table}
-  for each row execute function fd_born_{entity}();
-drop trigger if exists fd_audited_birth on {table};
-create constraint trigger fd_audited_birth after insert on {table}
-  deferrable initially deferred for each row execute function fd_audited_{entity}();
-drop trigger if exists fd_audited_change on {table};
-create constraint trigger fd_audited_change after update of status on {table}
-  deferrable initially deferred for each row when (old.status is distinct from new.status)
-  execute function fd_audited_{entity}();
-drop trigger if exists fd_real_{entity} on tasks_app_auditentry;
-create constraint trigger fd_real_{entity} after insert on tasks_app_auditentry
+create or replace trigger fd_guard before update of id, status, version on public.{table}
+  for each row execute function public.fd_guard_{entity}();
+create or replace trigger fd_never_deleted before delete on public.{table}
+  for each row execute function public.fd_guard_{entity}();
+create or replace trigger fd_never_truncated before truncate on public.{table}
+  for each statement execute function public.fd_guard_{entity}();
+create or replace trigger fd_born before insert on public.{table}
+  for each row execute function public.fd_born_{entity}();
+drop trigger if exists fd_audited_birth on public.{table};
+create constraint trigger fd_audited_birth after insert on public.{table}
+  deferrable initially deferred for each row execute function public.fd_audited_{entity}();
+drop trigger if exists fd_audited_change on public.{table};
+create constraint trigger fd_audited_change after update of status, version on public.{table}
+  deferrable initially deferred for each row when (old.version is distinct from new.version)
+  execute function public.fd_audited_{entity}();
+drop trigger if exists fd_real_{entity} on public.tasks_app_auditentry;
+create constraint trigger fd_real_{entity} after insert on public.tasks_app_auditentry
   deferrable initially deferred for each row when (new.entity_type = '{entity}')
-  execute function fd_real_{entity}();
+  execute function public.fd_real_{entity}();
 
 -- Many rows along declared edges to one status, one statement; answers how many moved.
-create or replace function fd_move_many_{entity}(
+create or replace function public.fd_move_many_{entity}(
     p_ids uuid[], p_to text, p_actor text, p_reasons jsonb, p_metadata jsonb, p_changes jsonb, p_trace text,
     p_at timestamptz) returns int
-language plpgsql security definer set search_path = public, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $$
 declare
   v_at timestamptz;
   v_ids uuid[];
@@ -114,47 +114,50 @@ declare
   v_payloads jsonb;
   v_moved int;
 begin
+  perform public.fd_only('a move', '{entity}', p_ids[1], p_changes, public.fd_moved_{entity}());
   -- In the order of their keys, so that two sweeps never wait for each other in a circle.
   select array_agg(l.id), array_agg(l.status) into v_ids, v_statuses
-    from (select t.id, t.status from {table} t where t.id = any(p_ids) and p_reasons ? t.status
+    from (select t.id, t.status from public.{table} t where t.id = any(p_ids) and p_reasons ? t.status
            order by t.id for no key update) l;
   v_at := coalesce(p_at, clock_timestamp());
   if p_changes is not null then
     select string_agg(quote_ident(k), ', ') into v_columns from jsonb_object_keys(p_changes) k;
-    v_set := format(', (%1$s) = (select %1$s from jsonb_populate_record(null::{table}, $5))', v_columns);
-    v_old := '(select to_jsonb(o) from {table} o where o.id = b.id)';
-    v_changes := $q$(select jsonb_object_agg(k, jsonb_build_array(fd_compact(m.old_row -> k), fd_compact($5 -> k)))
+    v_set := format(', (%1$s) = (select %1$s from jsonb_populate_record(null::public.{table}, $5))', v_columns);
+    v_old := '(select to_jsonb(o) from public.{table} o where o.id = b.id)';
+    v_changes := $q$(select jsonb_object_agg(k, jsonb_build_array(public.fd_compact(m.old_row -> k),
+                                                                     public.fd_compact($5 -> k)))
                        from jsonb_object_keys($5) k)$q$;
   end if;
   -- What the hashed bytes (fd_body) of all rows from one status have in common.
-  select jsonb_object_agg(key, fd_field(key) || fd_field(p_to) || fd_field_at(v_at) || fd_field(p_actor)
-                               || fd_field(value) || fd_field(p_metadata::text)),
-         jsonb_object_agg(key, fd_payload(key, p_to, p_actor, p_metadata))
+  select jsonb_object_agg(key, public.fd_field(key) || public.fd_field(p_to) || public.fd_field_at(v_at)
+                               || public.fd_field(p_actor) || public.fd_field(value) || public.fd_field(p_metadata::text)),
+         jsonb_object_agg(key, public.fd_payload(key, p_to, p_actor, p_metadata))
     into v_told, v_payloads from jsonb_each_text(p_reasons);
   execute format($q$
     with moved as (
-      update {table} t set status = $2, version = t.version + 1, status_since = $3 %2$s
+      update public.{table} t set status = $2, version = t.version + 1, status_since = $3 %2$s
         from (select b.id, b.status, %1$s as old_row from unnest($1, $12) b (id, status)) b where t.id = b.id
       returning t.id, t.version, b.status as from_status, b.old_row
     ), entry as (
       select m.id, m.version, m.from_status, p.hash as prev, %3$s as changes
-        from moved m join tasks_app_auditentry p
+        from moved m join public.tasks_app_auditentry p
           on p.entity_type = '{entity}' and p.entity_id = m.id and p.seq = m.version - 1
       offset 0
     ), body as materialized (
-      select e.*, convert_to($9 || fd_field(id::text) || fd_field(version::text) || ($10 ->> from_status)
-                             || fd_field(changes::text) || $11 || fd_field(encode(prev, 'hex')), 'UTF8') as body
+      select e.*, convert_to($9 || public.fd_field(id::text) || public.fd_field(version::text)
+                             || ($10 ->> from_status) || public.fd_field(changes::text) || $11
+                             || public.fd_field(encode(prev, 'hex')), 'UTF8') as body
         from entry e
     ), written as (
-      insert into tasks_app_auditentry (entity_type, entity_id, seq, from_status, to_status, at, actor,
+      insert into public.tasks_app_auditentry (entity_type, entity_id, seq, from_status, to_status, at, actor,
           reason, metadata, changes, trace_id, format_version, body, prev_hash, hash)
       select '{entity}', id, version, from_status, $2, $3, $6, $4 ->> from_status, $7, changes, $8, 1, body,
              prev, sha256(body) from body
     )
-    insert into tasks_app_outboxevent (type, entity_type, entity_id, seq, payload, at)
+    insert into public.tasks_app_outboxevent (type, entity_type, entity_id, seq, payload, at)
     select '{entity}.' || $2, '{entity}', id, version, $13 -> from_status, $3 from body
   $q$, v_old, v_set, v_changes) using v_ids, p_to, v_at, p_reasons, p_changes, p_actor, p_metadata, p_trace,
-    fd_field('1') || fd_field('{entity}'), v_told, fd_field(p_trace), v_statuses, v_payloads;
+    public.fd_field('1') || public.fd_field('{entity}'), v_told, public.fd_field(p_trace), v_statuses, v_payloads;
   get diagnostics v_moved = row_count;
   return v_moved;
 end $$;

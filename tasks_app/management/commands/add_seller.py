@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from argparse import BooleanOptionalAction
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -11,17 +12,27 @@ from django.core.management.base import CommandParser
 
 from tasks_app.adcp.addresses import AddressError, NameNotFoundError, check_url, resolve
 from tasks_app.adcp.types import Capabilities, DiscoveryError
-from tasks_app.management.base import DeskCommand, read_file, refuse
-from tasks_app.sellers.models import Seller
-from tasks_app.sellers.services import seller_abilities, seller_add
+from tasks_app.management.base import DeskCommand, read_file, refuse, user_named
+from tasks_app.people.actors import SYSTEM
+from tasks_app.people.models import User
+from tasks_app.sellers.headers import headers_parse, secret_headers_parse
+from tasks_app.sellers.models import Seller, TrustChange
+from tasks_app.sellers.presenters import trust_lines
+from tasks_app.sellers.services import seller_abilities, seller_add, seller_options, seller_try
+from tasks_app.sellers.trust import trust_waiting
 
 _MAX_TOKEN = 500
+_MAX_HEADERS = 10_000
 
 
 class Command(DeskCommand):
     help = (
         "Asks a seller's agent what it can do and keeps it; one of the same name is brought up to date. "
-        "Nothing is kept when it does not answer."
+        "Nothing is kept when it does not answer. It is then read once with our credentials."
+    )
+    exit_codes = (
+        "Exit code 0: kept; 1: kept, and the seller does not take our credentials; 2: refused or impossible, "
+        "and nothing was done."
     )
 
     def arguments(self, parser: CommandParser) -> None:
@@ -32,21 +43,49 @@ class Command(DeskCommand):
         token.add_argument("--token", help="bearer token; visible in the process list, see --token-file")
         token.add_argument("--token-file", metavar="F", help="file with the bearer token; -: standard input")
         parser.add_argument(
+            "--auth",
+            choices=Seller.AuthScheme.values,
+            help="what the token is: bearer (the default of a new one), or basic: name:password",
+        )
+        parser.add_argument(
+            "--header",
+            action="append",
+            metavar="'NAME: VALUE'",
+            help="a header of the seller's own, such as a tenant; may be repeated",
+        )
+        parser.add_argument(
+            "--secret-headers-file",
+            metavar="F",
+            help="file with its secret headers, NAME: VALUE a line; -: standard input",
+        )
+        parser.add_argument(
+            "--status-tool", metavar="T", help="its own name for the tool that tells of a task"
+        )
+        parser.add_argument(
+            "--account-in-reads",
+            choices=Seller.AccountInReads.values,
+            help="whether reads of media buys and tasks name the account (auto: as the seller takes it)",
+        )
+        parser.add_argument(
             "--webhooks",
             choices=Seller.WebhookMode.values,
-            default=Seller.WebhookMode.NONE,
-            help="how the seller signs what it tells us (none: it is polled)",
+            help="how the seller signs what it tells us (none, the default of a new one: it is polled)",
         )
         parser.add_argument(
             "--jwks-url",
             metavar="U",
-            default="",
             help="where its keys are, for rfc9421; else by its brand.json",
         )
         parser.add_argument(
-            "--allow-private", action="store_true", help="the address may be private, and plain http"
+            "--allow-private",
+            action=BooleanOptionalAction,
+            help="the address may be private, and plain http",
         )
-        parser.add_argument("--slots", type=int, default=1, metavar="N", help="calls out at the same time")
+        parser.add_argument("--slots", type=int, metavar="N", help="calls out at the same time (1)")
+        parser.add_argument(
+            "--as", dest="user", metavar="USER", help="who asks; a seller in use changes with a second person"
+        )
+        parser.add_argument("--reason", default="", metavar="WHY", help="for who approves such a change")
 
     def run(self, **options: Any) -> None:
         url, allow_private = options["url"], options["allow_private"]
@@ -60,12 +99,44 @@ class Command(DeskCommand):
                 jwks_url=options["jwks_url"],
                 allow_private=allow_private,
                 slots=options["slots"],
+                auth_scheme=options["auth"],
+                headers=headers_parse("\n".join(options["header"])) if options["header"] else None,
+                secret_headers=_secret_headers(options["secret_headers_file"]),
+                status_tool=options["status_tool"],
+                account_in_reads=options["account_in_reads"],
+                actor=_actor(options["user"]),
+                reason=options["reason"],
             )
         except ValidationError as error:
             refuse(_problems(error))
         except DiscoveryError as error:
             refuse(f"{options['name']} was not added: {error}{'' if allow_private else _private_hint(url)}")
-        self.answer(_data(seller, capabilities), _lines(seller, capabilities))
+        tried = seller_try(seller=seller)
+        waits = trust_waiting(seller)
+        self.answer(
+            {
+                **_data(seller, capabilities),
+                "waits": dict(waits.after) if waits else {},
+                "read": {"tool": tried.tool, "answered": tried.answered, "words": tried.words},
+            },
+            [
+                *_lines(seller, capabilities),
+                "One read with our credentials:",
+                f"  {tried.tool or 'none'}: {tried.words}",
+                *(_waiting_lines(waits) if waits else []),
+            ],
+        )
+        if tried.locked_out:
+            self.found(f"{seller.name} was kept, and does not take our credentials: {tried.words}")
+
+
+def _actor(username: str | None) -> User | str:
+    if username is None:
+        return SYSTEM
+    user = user_named(username)
+    if not user.has_perm("tasks_app.change_seller"):
+        refuse(f"{user} may not change sellers.")
+    return user
 
 
 def _token(options: dict[str, Any]) -> str | None:
@@ -77,6 +148,16 @@ def _token(options: dict[str, Any]) -> str | None:
         return _checked(kept.decode().strip())
     except UnicodeDecodeError:
         refuse("The token is not text.")
+
+
+def _secret_headers(name: str | None) -> dict[str, str] | None:
+    """Raises ValidationError, CommandError."""
+    if name is None:
+        return None
+    try:
+        return secret_headers_parse(read_file(name, limit=_MAX_HEADERS, stdin=sys.stdin).decode())
+    except UnicodeDecodeError:
+        refuse("The secret headers are not text.")
 
 
 def _checked(token: str) -> str:
@@ -108,6 +189,11 @@ def _problems(error: ValidationError) -> str:
     return "; ".join(f"{field}: {text}" for field, texts in named.items() for text in texts)
 
 
+def _waiting_lines(change: TrustChange) -> list[str]:
+    lines = [f"  {label}: {before} -> {after}" for label, before, after in trust_lines(change)]
+    return ["It is in use: this waits for a second person, until then the present values stand.", *lines]
+
+
 def _data(seller: Seller, capabilities: Capabilities) -> dict[str, Any]:
     abilities = seller_abilities(seller)
     return {
@@ -121,6 +207,7 @@ def _data(seller: Seller, capabilities: Capabilities) -> dict[str, Any]:
         "webhooks": seller.webhook_mode,
         "jwks_url": seller.jwks_url,
         "slots": seller.slots,
+        "options": seller_options(seller),
         "may_be_booked": seller.may_be_sent_mutations,
         "can": [words for words, able in abilities.items() if able],
         "cannot": [words for words, able in abilities.items() if not able],
@@ -131,7 +218,10 @@ def _lines(seller: Seller, capabilities: Capabilities) -> list[str]:
     told = [
         f"{seller.name} ({seller.slug}): {capabilities.agent_name}, {seller.get_protocol_display()}, "
         f"AdCP {seller.adcp_version}",
+        "The seller says of itself:",
         *(f"  {'yes' if able else 'no '}  {words}" for words, able in seller_abilities(seller).items()),
+        "Set by us:",
+        *(f"  {name}: {value}" for name, value in seller_options(seller).items()),
     ]
     if not seller.may_be_sent_mutations:
         told.append("Nothing is bought there until an administrator accepts the risk of buying twice.")

@@ -10,7 +10,7 @@ from django.db import transaction
 from knox.models import AuthToken
 from knox.settings import knox_settings
 
-from tasks_app.management.base import DeskCommand, refuse, user_named
+from tasks_app.management.base import DeskCommand, login_named, refuse, user_named
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.models import User
 from tasks_app.people.security import Kind, security_record
@@ -33,8 +33,10 @@ class Command(DeskCommand):
         days = options["expires"]
         if not 1 <= days <= _MAX_DAYS:
             refuse(f"A token is valid for 1 to {_MAX_DAYS} days, not {days}.")
-        user = user_named(options["user"])
-        self._revoke(user) if options["revoke"] else self._make(user, days)
+        if options["revoke"]:
+            self._revoke(login_named(options["user"]))
+        else:
+            self._make(user_named(options["user"]), days)
 
     @transaction.atomic
     def _make(self, user: User, days: int) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.core.management.base import CommandParser
@@ -14,6 +15,7 @@ from tasks_app import clock
 from tasks_app.lifecycle.anchor import AnchorError, Statement, anchor_open, anchor_proof, anchor_write
 from tasks_app.lifecycle.anchor_keys import KeyFileError, key_path, private_key, public_key, public_path
 from tasks_app.lifecycle.chain import Head
+from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import Found, verify_trail
 from tasks_app.management.base import DeskCommand, refuse
 from tasks_app.management.trail import entity_named
@@ -59,6 +61,10 @@ class Command(DeskCommand):
             kind, entity_id = entity_named(options["proof"])
             if entity_id is None:
                 refuse("A proof is of one entity: TYPE:ID.")
+            if not options["of"] and not _has_trail(kind, entity_id):
+                refuse(
+                    f"There is no proof: nothing is recorded of {options['proof']}, and nothing was signed."
+                )
             path = Path(options["of"]) if options["of"] else _sign(options["out"], key)[0]
             anchor = anchor_open(path, key=public_key(public_path(key)))
             told = anchor_proof(anchor, entity_type=kind, entity_id=entity_id)
@@ -91,6 +97,10 @@ def _sign(out: str, key: Path) -> tuple[Path, Statement]:
     if not out:
         path.parent.mkdir(parents=True, exist_ok=True)
     return path, anchor_write(_heads(), path=path, key=private_key(key))
+
+
+def _has_trail(kind: str, entity_id: UUID) -> bool:
+    return AuditEntry.objects.filter(entity_type=kind, entity_id=entity_id).exists()
 
 
 def _heads() -> Iterator[Head]:

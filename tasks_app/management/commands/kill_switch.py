@@ -18,7 +18,9 @@ class Command(DeskCommand):
     def arguments(self, parser: CommandParser) -> None:
         parser.add_argument("turn", choices=["on", "off", "status"])
         parser.add_argument("--reason", default="", metavar="TEXT", help="why; kept, and told to people")
-        parser.add_argument("--team", default="", metavar="NAME", help="this team alone; default: all teams")
+        parser.add_argument(
+            "--team", default=None, metavar="NAME", help="this team alone; default: all teams"
+        )
         parser.add_argument(
             "--as", dest="username", default="", metavar="USER", help="who turns it; default: the system"
         )
@@ -47,7 +49,8 @@ def _words(reason: str | None) -> str:
     return "off" if reason is None else f"ON, {reason}"
 
 
-def _team(name: str) -> Team | None:
-    if not name:
+def _team(name: str | None) -> Team | None:
+    """The team that is named; an empty name is no team, and never all of them. Raises CommandError (2)."""
+    if name is None:
         return None
     return Team.objects.filter(name=name).first() or refuse(f"There is no team {name!r}.")

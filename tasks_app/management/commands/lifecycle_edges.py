@@ -14,6 +14,7 @@ _MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 
 class Command(DeskCommand):
     help = "Writes the migration that makes the database's edges those of lifecycle/data/*.json."
+    whole = False
 
     def run(self, **options: Any) -> None:
         migrated = migrated_edges()

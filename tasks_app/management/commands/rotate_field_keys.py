@@ -15,15 +15,20 @@ class Command(DeskCommand):
         "Encrypts again, with the first key of FLIGHTDECK_FIELD_KEYS, what an older key encrypted. May be "
         "stopped and run again; once it rotates nothing, the old keys can go."
     )
+    whole = False  # its ring may lack keys
     exit_codes = (
         "Exit code 0: everything is under the first key; 1: some values are under no key of the ring."
     )
 
     def arguments(self, parser: CommandParser) -> None:
-        """None of its own."""
+        parser.add_argument(
+            "--give-up-lost",
+            action="store_true",
+            help="processes start although values are under a key that nobody has: they stay unreadable",
+        )
 
     def run(self, **options: Any) -> None:
-        done = field_keys_rotate()
+        done = field_keys_rotate(give_up_lost=options["give_up_lost"])
         counts = [
             (name, str(done.rotated[name]), str(done.current[name]), str(done.unreadable[name]))
             for name in done.rotated

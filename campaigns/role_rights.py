@@ -1,0 +1,22 @@
+"""What the application's role may write in this storey's tables, and which owner's functions it calls."""
+
+from __future__ import annotations
+
+from tasks_app.database_rights import Changes, May, lifecycle_doors
+from tasks_app.role_rights import LOCKED
+
+TABLES: dict[str, May] = {
+    "campaigns_allocation": May(
+        insert="a budget's part by channel", delete="split anew, where its job is retried from there"
+    ),
+    "campaigns_calendarfeed": May(
+        insert="a calendar's address", update="read, revoked", columns=("read_at", "revoked_at")
+    ),
+    "campaigns_campaign": May(insert="a brief, with its first entry", update=LOCKED, columns=("version",)),
+}
+
+DOORS: dict[str, str] = lifecycle_doors("campaign")
+
+CHANGES: dict[str, Changes] = {
+    "campaign": Changes(moved=("problems", "outcome")),
+}

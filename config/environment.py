@@ -1,0 +1,114 @@
+"""What the environment may say: one reader for each kind of value, which refuses at the start what cannot be
+meant."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+env = environ.Env()
+_YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+# The most that a span may be, by the unit at the end of its name (else seconds): a hundred years.
+_LONGEST = {"DAYS": 36_500, "HOURS": 876_000, "H": 876_000}
+_LONGEST_S = 3_000_000_000
+_MOST = 10**9
+
+
+def listed(name: str, default: Sequence[str] = (), *, known: Collection[str] | None = None) -> list[str]:
+    """The words of a list, between commas and any spaces. Raises ImproperlyConfigured for one that is not
+    `known`, where that is given."""
+    words = [word.strip() for word in env.list(name, default=list(default))]
+    found = [word for word in words if word]
+    unknown = [word for word in found if known is not None and word not in known]
+    if unknown:
+        raise ImproperlyConfigured(
+            f"{name} names {', '.join(unknown)}; known are {', '.join(sorted(known or ()))}"
+        )
+    return found
+
+
+def yes_no(name: str, default: bool) -> bool:
+    """Whether it is 1 (true, yes, on) or 0 (false, no, off). Raises ImproperlyConfigured for another word."""
+    told = env.str(name, "1" if default else "0").strip().lower()
+    if told not in _YES | _NO:
+        raise ImproperlyConfigured(f"{name} is 1 or 0, got {told!r}")
+    return told in _YES
+
+
+def positive(name: str, default: float) -> float:
+    """A number above 0, and no longer than a hundred years. Raises ImproperlyConfigured."""
+    value, most = _number(name, default), _LONGEST.get(name.rpartition("_")[2], _LONGEST_S)
+    if not 0 < value <= most:
+        raise ImproperlyConfigured(f"{name} must be above 0 and at most {most:,}, got {value:g}")
+    return value
+
+
+def count(name: str, default: int, *, least: int = 1, most: int = _MOST) -> int:
+    """A whole number from `least` to `most`. Raises ImproperlyConfigured."""
+    value = _number(name, default)
+    if not least <= value <= most or not value.is_integer():
+        raise ImproperlyConfigured(f"{name} must be a whole number from {least} to {most:,}, got {value:g}")
+    return int(value)
+
+
+def web_address(name: str, default: str) -> str:
+    """An address of the web, without the slash at its end. Raises ImproperlyConfigured."""
+    told = env.str(name, default).strip().rstrip("/")
+    try:
+        parts = urlsplit(told)
+        readable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        readable = False
+    if not readable:
+        raise ImproperlyConfigured(
+            f"{name} must be an address such as https://desk.example.com, got {told!r}"
+        )
+    return told
+
+
+def kept_secret(path: Path) -> str:
+    """A random secret kept in a file (0600), made whole on first use: of processes that race all read the
+    same. Raises ImproperlyConfigured for a file without one."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _made(path, secrets.token_urlsafe(48))
+    kept = path.read_text().strip()
+    if not kept:
+        raise ImproperlyConfigured(f"{path} is empty: put the secret back, or delete the file for a new one")
+    return kept
+
+
+def _made(path: Path, secret: str) -> None:
+    """Written beside it and linked to its name, so that nobody ever reads a part; who comes second changes
+    nothing."""
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    with open(draft, "x", opener=_private) as file:
+        file.write(secret)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _number(name: str, default: float) -> float:
+    told = env.str(name, str(default))
+    try:
+        value = float(told)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ImproperlyConfigured(f"{name} must be a number, got {told!r}")
+    return value

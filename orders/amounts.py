@@ -1,0 +1,245 @@
+"""What a deal comes to: the one definition of its money, which every sum, question and bound asks.
+
+*Ordered* is what people approved at first, with the changes they approved since. *Approved* is what counts
+now: as ordered, or as they accepted it otherwise (`orders/accepted.py`), and until the seller has confirmed
+the purchase as they last let it go in an answer to the seller's question. *Confirmed* is what the seller says
+it booked: its total where that says more than its packages, what nobody ordered included. *Committed* is what
+the money is bound to: confirmed where the seller has said, else approved. *Outstanding* is committed and not
+confirmed yet. Zero is an amount: a package the seller cancelled comes to 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, When, Window
+from django.db.models.functions import Coalesce
+
+from orders.models import CONFIRMED, Deal, DealLine, DealStatus
+from tasks_app.money import decimal_of
+from tasks_app.operations.pauses import answers_let_go
+
+UNAPPROVED = "approval"  # the field of the difference that an adopted media buy begins with
+BUDGET, PACKAGE, TOTAL = "budget", "package", "total_budget"  # the fields of differences in money
+Difference = Mapping[str, Any]
+_NOTHING = Decimal(0)
+# Not bought yet, or given up before it was: what was answered is in no line of its.
+_ANSWERED, _GIVEN_UP = DealStatus.BOOKING, (DealStatus.FAILED, DealStatus.CANCELLED)
+COMMITTED = (DealStatus.ACCEPTED, DealStatus.BOOKING, *CONFIRMED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amounts:
+    """A deal's or a line's money, in the deal's currency; `confirmed` None: the seller has said nothing."""
+
+    approved: Decimal
+    confirmed: Decimal | None
+    committed: Decimal
+
+    @property
+    def outstanding(self) -> Decimal:
+        """Committed, and not confirmed yet."""
+        return self.committed if self.confirmed is None else _NOTHING
+
+
+def line_amounts(deal: Deal, line: DealLine) -> Amounts:
+    """One package's."""
+    approved = _NOTHING if is_unapproved(deal) else line_budget(deal, line)
+    return _amounts(deal, approved, line.confirmed_budget)
+
+
+def deal_amounts(deal: Deal) -> Amounts:
+    """The whole deal's."""
+    return _amounts(deal, approved_of(deal, lines_ordered(deal.lines.all())), deal.confirmed_gross)
+
+
+def approved_of(deal: Deal, ordered: Decimal) -> Decimal:
+    """What counts as approved of a deal whose lines come to `ordered`."""
+    let_go = _answered_by(deal) if _is_answered(deal) else None
+    return _agreed(deal, ordered) if let_go is None else let_go
+
+
+def approved_and_left(deal: Deal) -> Decimal:
+    """The same without an answer to the seller's question that has not left: what it is judged by."""
+    let_go = _read(deal, answered(left=True)) if _is_answered(deal) else None
+    return _agreed(deal, lines_ordered(deal.lines.all())) if let_go is None else let_go
+
+
+def _is_answered(deal: Deal) -> bool:
+    """`_unbought`, of one that was read."""
+    return deal.status == _ANSWERED or (deal.status in _GIVEN_UP and not deal.media_buy_id)
+
+
+def _unbought() -> Q:
+    """Deals of which an answer to the seller's question about the purchase says what is approved: once one is
+    booked, its lines and dates do."""
+    return Q(status=_ANSWERED) | Q(status__in=_GIVEN_UP, media_buy_id="")
+
+
+def _agreed(deal: Deal, ordered: Decimal) -> Decimal:
+    return ordered if deal.accepted_gross is None else deal.accepted_gross
+
+
+def _answered_by(deal: Deal) -> Decimal | None:
+    """As it was read with the deal, where it was (`with_answered`)."""
+    known: dict[str, Any] = vars(deal)
+    return known["answered"] if "answered" in known else _read(deal, answered())
+
+
+def _read(deal: Deal, amount: Case) -> Decimal | None:
+    return Deal.objects.filter(pk=deal.pk).values_list(amount, flat=True).first()
+
+
+def _amounts(deal: Deal, approved: Decimal, stated: Decimal | None) -> Amounts:
+    told = stated if deal.status in CONFIRMED else None
+    return Amounts(
+        approved=approved,
+        confirmed=told,
+        committed=_NOTHING if deal.status not in COMMITTED else approved if told is None else told,
+    )
+
+
+def is_unapproved(deal: Deal) -> bool:
+    """Whether nobody has approved anything of it yet: adopted, and not accepted."""
+    return any(found["field"] == UNAPPROVED for found in deal.differences)
+
+
+def approved_shown(deal: Deal) -> Decimal | None:
+    """What counts as approved, for people and integrators: None where nobody has approved anything yet."""
+    return None if is_unapproved(deal) else deal_amounts(deal).approved
+
+
+def line_budget(deal: Deal, line: DealLine) -> Decimal:
+    """What one package is wanted for: as people accepted it, else as it was ordered."""
+    return _wanted(line, deal.accepted)
+
+
+def lines_wanted(lines: Iterable[DealLine], accepted: Iterable[Difference]) -> Decimal:
+    """What packages come to as they were accepted, those that nobody ordered included."""
+    taken = list(accepted)
+    extra = (decimal_of(one["confirmed"]) or _NOTHING for one in taken if one["field"] == PACKAGE)
+    return sum((_wanted(line, taken) for line in lines), _NOTHING) + sum(extra, _NOTHING)
+
+
+def lines_ordered(lines: Iterable[DealLine]) -> Decimal:
+    """What packages come to as ordered."""
+    return sum((line.budget for line in lines), _NOTHING)
+
+
+def lines_confirmed(lines: Iterable[DealLine]) -> Decimal:
+    """What packages come to as confirmed, where nothing is as ordered."""
+    told = (line.budget if line.confirmed_budget is None else line.confirmed_budget for line in lines)
+    return sum(told, _NOTHING)
+
+
+def _wanted(line: DealLine, accepted: Iterable[Difference]) -> Decimal:
+    own = (one for one in accepted if (one["line"], one["field"]) == (line.position, BUDGET))
+    found = next(own, None)
+    amount = decimal_of(found["confirmed"]) if found else None
+    return line.budget if amount is None else amount
+
+
+def unstated(deal: Deal) -> str:
+    """That its seller has confirmed a deal and says of no amount what it booked; empty where it does."""
+    if deal.status not in CONFIRMED or deal.confirmed_gross is not None:
+        return ""
+    said = f"{deal.seller} states no amounts in {deal.currency}, neither for its packages nor in all"
+    return f"{said}: nobody knows whether it booked what was approved"
+
+
+def departs_by(deal: Deal, ordered: Decimal) -> Decimal:
+    """How much more than `ordered` the seller booked, of a deal that is over too; 0 where it has said
+    nothing."""
+    return _NOTHING if deal.confirmed_gross is None else deal.confirmed_gross - ordered
+
+
+def confirmed_of(deal: Deal) -> Decimal | None:
+    """The whole deal's confirmed amount, without reading its lines."""
+    return deal.confirmed_gross if deal.status in CONFIRMED else None
+
+
+def approved() -> Coalesce:
+    """What counts as approved of a deal, for a query of deals."""
+    return Coalesce(answered(), "accepted_gross", ordered())
+
+
+def gross() -> Coalesce:
+    """A deal's gross as confirmed, else as approved, for a query of deals."""
+    return Coalesce("confirmed_gross", approved())
+
+
+def gross_of(deal: Deal, lines: Iterable[DealLine]) -> Decimal:
+    """`gross`, of a deal whose lines were read."""
+    told = deal.confirmed_gross
+    return approved_of(deal, lines_ordered(lines)) if told is None else told
+
+
+def answered(*, left: bool = False) -> Case:
+    """What the newest answer that people let go about a deal's purchase brings it to, until the seller has
+    confirmed it; null without one, or where it is as ordered. For a query of deals. `left`: of answers that
+    have left."""
+    about = {"operation__subject_type": "deal", "operation__subject_id": OuterRef("pk")}
+    rows = answers_let_go(left=left).filter(operation__task_type="create_media_buy", **about)
+    return Case(When(_unbought(), then=Subquery(rows.values("amount")[:1])))
+
+
+def with_answered(deals: QuerySet[Deal]) -> QuerySet[Deal]:
+    """Deals with what it takes to say what counts as approved of each, without asking again."""
+    return deals.annotate(answered=answered())
+
+
+def ordered() -> Coalesce:
+    """What a deal's lines come to as ordered, for a query of deals."""
+    lines = DealLine.objects.filter(deal=OuterRef("pk")).order_by().values("deal")
+    return Coalesce(Subquery(lines.annotate(gross=Sum("budget")).values("gross")), _NOTHING)
+
+
+def ordered_beside() -> Window:
+    """What all lines of a line's deal come to as ordered, for a query of lines."""
+    return Window(Sum("budget"), partition_by=[F("deal_id")])
+
+
+def confirmed() -> Case:
+    """`confirmed_of`, for a query of deals."""
+    return Case(When(status__in=CONFIRMED, then=F("confirmed_gross")))
+
+
+def amount_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
+    """What a deal comes to after `changes` (update_media_buy's arguments), the last of them asked for now: of
+    a package that more than one names the last counts, of one that it does not name the larger amount."""
+    *earlier, asked = changes
+    lines, before = list(deal.lines.all()), deal_amounts(deal).committed
+    told = _budgets(asked)
+    after = _NOTHING
+    for line in lines:
+        now = line_budget(deal, line) if (own := line_amounts(deal, line).confirmed) is None else own
+        before -= now
+        waiting = [_budgets(one).get(line.package_id, now) for one in earlier]
+        after += told.get(line.package_id, max([now, *waiting]))
+    if by_total_alone(deal, lines) and all(line.package_id in told for line in lines):
+        return after  # the total was of these packages, which are all said anew
+    return after + before  # of what is in no package of ours, all is left as it was
+
+
+def by_total_alone(deal: Deal, lines: Iterable[DealLine]) -> bool:
+    """Whether its seller confirmed a deal in one amount, and none of its packages, nor one of its own."""
+    more = any(one["field"] == PACKAGE for one in (*deal.accepted, *deal.differences))
+    return not more and all(line.confirmed_budget is None for line in lines)
+
+
+def approved_after(deal: Deal, change: Mapping[str, Any]) -> Decimal:
+    """What counts as approved of a deal once `change` (update_media_buy's arguments) does; one that was
+    adopted counts as it was adopted."""
+    told, lines = _budgets(change), list(deal.lines.all())
+    by_lines = deal.accepted_gross is None or is_unapproved(deal)
+    before = lines_ordered(lines) if by_lines else deal.accepted_gross
+    named = [(told[line.package_id], line_budget(deal, line)) for line in lines if line.package_id in told]
+    return (before or _NOTHING) + sum((budget - now for budget, now in named), _NOTHING)
+
+
+def _budgets(change: Mapping[str, Any]) -> dict[str, Decimal]:
+    told = {p["package_id"]: decimal_of(p.get("budget")) for p in change.get("packages") or ()}
+    return {package_id: budget for package_id, budget in told.items() if budget is not None}

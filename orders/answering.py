@@ -1,0 +1,211 @@
+"""Answers to a seller's question about a purchase, or a change, of ours: they send the whole request anew, so
+they are asked about like the first one, by the same rules of money and dates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from orders.amounts import amount_after, approved_and_left
+from orders.approved import is_as_last_approved
+from orders.ask import AskRefusedError, arguments_read, refuse
+from orders.changes import CHANGE, change_check
+from orders.departures import counted
+from orders.doubt import changes_on_their_way
+from orders.evidence import deal_evidence
+from orders.flights import change_passed, flight_after, request_passed
+from orders.models import Deal
+from orders.policy_facts import deal_facts
+from orders.questions import DEAL, gross_shown
+from orders.request_rules import line_before, offered, purchase_check, purchase_currency
+from orders.rooms import change_comes_to, room_problem
+from orders.sent import TECHNICAL, request_shown
+from tasks_app import clock
+from tasks_app.adcp import requests
+from tasks_app.adcp.values import parse_time
+from tasks_app.approvals.question import Question
+from tasks_app.commands.models import Command
+from tasks_app.commands.questions import order_words_register
+from tasks_app.lifecycle.transitions import exact
+from tasks_app.money import decimal_of
+from tasks_app.operations.answering import AnswerRule, Request, answer_rule_register
+from tasks_app.operations.models import Operation
+from tasks_app.operations.ordering import CHANGE as CHANGE_BUY
+from tasks_app.operations.ordering import PLACE, order_sent
+from tasks_app.operations.pauses import request_let_go
+
+_PURCHASE, _CHANGE = "create_media_buy", "update_media_buy"
+_KEY = "0" * 16  # stands where the answer's own will
+# Of a request what no answer says otherwise.
+DEALS_OWN = (
+    *("account", "brand", "media_buy_id", "revision", "canceled", "proposal_id", "budget_allocation"),
+    # Whether it was used is asked before the purchase leaves, and later ones are compared with it.
+    "po_number",
+)
+
+
+def register() -> None:
+    """Called when the application starts."""
+    answer_rule_register(AnswerRule(problem=_problem, question=_question, stands=_stands))
+    order_words_register(_at_a_gate)
+
+
+def _deal_of(operation: Operation) -> Deal | None:
+    if operation.subject_type != "deal" or operation.task_type not in (_PURCHASE, _CHANGE):
+        return None
+    rows = Deal.objects.select_related("seller", "team", "account", "advertiser")
+    return rows.filter(pk__in=[operation.subject_id]).first()
+
+
+def _problem(operation: Operation, request: Request) -> str:
+    deal = _deal_of(operation)
+    if deal is None:
+        return ""
+    changed = [name for name in DEALS_OWN if request.get(name) != operation.request.get(name)]
+    if changed:
+        return f"{', '.join(changed)} cannot be answered: ask for that by itself."
+    why = _unreadable(deal, operation, request)
+    if why:
+        return why
+    passed = _passed(deal, operation, request)
+    if passed:
+        return f"{passed}: answer with a start_time and an end_time that are still ahead."
+    return room_problem(deal, _amount(deal, operation, request), before=_counted(deal, operation))
+
+
+def _unreadable(deal: Deal, operation: Operation, request: Request) -> str:
+    """What is wrong with the task's arguments, as they are said otherwise."""
+    bare = _bare(request)
+    if bare == _bare(request_let_go(operation, left=True)):
+        return ""
+    try:
+        if operation.task_type == _CHANGE:
+            changed = arguments_read(requests.UpdateMediaBuy, {**bare, "idempotency_key": _KEY})
+            change_check(deal, changed, operation)
+        else:
+            wire = arguments_read(requests.CreateMediaBuy, {**bare, "idempotency_key": _KEY})
+            _purchase_check(deal, wire)
+    except AskRefusedError as error:
+        return str(error)
+    return ""
+
+
+def _bare(request: Request) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if name not in TECHNICAL}
+
+
+def _purchase_check(deal: Deal, wire: requests.CreateMediaBuy) -> None:
+    """Raises AskRefusedError, as where the purchase is asked for: what is compared with what the seller books
+    are the deal's lines; a product that is none of theirs, as its team was offered it."""
+    packages = wire.packages or []
+    if len(packages) > deal.lines.count():
+        refuse("arguments.packages", "are more than the deal's: ask for another by a purchase of its own")
+    lines = [line_before(package, deal) for package in packages]
+    heard = Operation.objects.filter(team=deal.team_id)
+    known = [
+        None if line else offered(heard, deal.seller, package)
+        for package, line in zip(packages, lines, strict=True)
+    ]
+    currency = purchase_currency(wire, known, deal)
+    purchase_check(wire, [line or offer for line, offer in zip(lines, known, strict=True)], currency)
+
+
+def _question(operation: Operation, request: Request, question: Question) -> Question:
+    deal = _deal_of(operation)
+    if deal is None:
+        return question
+    changes = (*_before(deal, operation), request)
+    amount, passed = counted(deal, _amount(deal, operation, request)), _passed(deal, operation, request)
+    evidence: dict[str, Any] = {
+        **deal_evidence(deal),
+        **question.evidence,
+        "sent": request_shown(request),
+        "gross_after": gross_shown(deal, amount),
+        **({"gross": approved_and_left(deal)} if operation.task_type == _PURCHASE else {}),
+        **({"passed": passed} if passed else {}),
+    }
+    return replace(
+        question,
+        evidence=exact(evidence),
+        amount=amount,
+        currency=deal.currency,
+        advertiser_id=deal.advertiser_id,
+        facts=partial(
+            deal_facts, deal, approved=approved_and_left(deal), flight=flight_after(deal, *changes)
+        ),
+        judged_as=frozenset({DEAL if operation.task_type == _PURCHASE else CHANGE}),
+        due_at=_until(request) if operation.task_type == _PURCHASE else None,
+    )
+
+
+def _at_a_gate(command: Command, question: Question) -> Question:
+    """What people are asked about a purchase, a change or an answer that waits at a gate: it spends as much
+    as it did when they last let it go. It waits for as long as the gate is closed."""
+    found = order_sent(command)
+    if found is None:
+        return question
+    operation, request = found
+    return replace(_question(operation, request, question), due_at=question.due_at)
+
+
+def order_comes_to(command: Command) -> tuple[Deal | None, Decimal]:
+    """The deal that a command buys or changes, with what that comes to as it leaves; none for any other. A
+    purchase comes to what people let go since as an answer; what is not frozen yet, to what is wanted."""
+    found = order_sent(command)
+    deal = _deal_of(found[0]) if found else _wanted_by(command)
+    if deal is None:
+        return None, Decimal(0)
+    if command.kind == PLACE:
+        return deal, amount_after(deal, {})
+    wanted = command.payload.get("arguments") or {}
+    return deal, _amount(deal, *found) if found else change_comes_to(deal, wanted)["total"]
+
+
+def _wanted_by(command: Command) -> Deal | None:
+    if command.kind not in (PLACE, CHANGE_BUY) or command.subject_type != "deal":
+        return None
+    return Deal.objects.filter(pk__in=[command.subject_id]).first()
+
+
+def _stands(operation: Operation, request: Request) -> bool:
+    deal = _deal_of(operation)
+    if deal is None:
+        return True
+    same = _bare(request) == _bare(request_let_go(operation, left=True))
+    return same and not _problem(operation, request) and is_as_last_approved(deal, operation)
+
+
+def _passed(deal: Deal, operation: Operation, request: Mapping[str, Any]) -> str:
+    return request_passed(request) if operation.task_type == _PURCHASE else change_passed(deal, request)
+
+
+def _until(request: Request) -> Any:
+    """Before its flight begins, or not at all."""
+    start = parse_time(request.get("start_time"))
+    return start if start is not None and start > clock.now() else None
+
+
+def _before(deal: Deal, operation: Operation) -> list[Request]:
+    """Changes on their way that a change comes after."""
+    return changes_on_their_way(deal, operation) if operation.task_type == _CHANGE else []
+
+
+def _counted(deal: Deal, operation: Operation) -> Decimal:
+    """What the deal comes to without the answer: no more than that always has room."""
+    if operation.task_type == _CHANGE:
+        return change_comes_to(deal, {}, operation)["before"]
+    return approved_and_left(deal)
+
+
+def _amount(deal: Deal, operation: Operation, request: Request) -> Decimal:
+    """What the deal comes to, as the request leaves."""
+    if operation.task_type == _CHANGE:
+        return amount_after(deal, *_before(deal, operation), request)
+    packages = request.get("packages")
+    told = packages if isinstance(packages, list) else []
+    budgets = (decimal_of(p.get("budget")) for p in told if isinstance(p, Mapping))
+    return sum((budget for budget in budgets if budget is not None), Decimal(0))

@@ -1,0 +1,106 @@
+"""What of a media buy is so already as changes on their way ask for.
+
+A seller may do what it was sent before it says so: a reading shows it, or the answer to another task. What is
+shown with the very value that people approved is no departure that they are asked about, who would have what
+they wanted cancelled. It is kept, and departs once that change fails, is refused, withdrawn, overdue or given
+up; once it completes it counts as approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from decimal import Decimal
+from typing import Any
+
+from orders.accepted import Difference, decided_by
+from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
+from orders.changes_taken import lines_change
+from orders.doubt import changes_sent
+from orders.flights import change_crossing, flight_after
+from orders.matching import packages_of
+from orders.models import Deal, DealLine, DealMirror
+from orders.targeting import is_targeted
+from tasks_app.money import decimal_of
+
+_Changes = Sequence[Mapping[str, Any]]
+_Places = set[tuple[int, str]]  # line and field of a difference
+# Fields that changes decide: as approved, and as confirmed.
+_COLUMNS = {
+    BUDGET: ("budget", "confirmed_budget"),
+    "start": ("start_at", "confirmed_start_at"),
+    "end": ("end_at", "confirmed_end_at"),
+}
+
+
+def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Difference]) -> list[Difference]:
+    """What of `departing` changes on their way ask for with that very value: one of them, or some of them
+    one after the other. One that would leave no flight is never counted, nor waited for. `lines`: with what
+    is confirmed of them."""
+    sent = changes_sent(deal) if departing else []
+    changes = [change for change in sent if not change_crossing(deal, change)]
+    ends = range(1, len(changes) + 1)
+    rows = [changes[first:end] for end in ends for first in range(end)]
+    shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
+    totals = [_total(deal, row) for row in rows] if by_total_alone(deal, lines) else []
+    return [one for one in departing if _place(one) in shown or _is_one_of(totals, one)]
+
+
+def awaited_kept(deal: Deal) -> list[Difference]:
+    """What was so when its seller was heard last."""
+    return DealMirror.objects.filter(deal=deal).values_list("awaited", flat=True).first() or []
+
+
+def awaited_keep(deal: Deal, found: list[Difference], *, known: Sequence[Difference]) -> None:
+    """Keep what is so now; `known`: before. The caller holds the deal."""
+    if found != known:
+        DealMirror.objects.update_or_create(deal=deal, defaults={"awaited": found})
+
+
+def with_total(buy: Mapping[str, Any], known: Iterable[Difference]) -> Mapping[str, Any]:
+    """A record that says nothing of amounts, with the total that is `known`: it stands in no line."""
+    kept = [one["confirmed"] for one in known if one["field"] == TOTAL]
+    stated = [buy.get(TOTAL), *(package.get("budget") for package in packages_of(buy))]
+    return {**buy, TOTAL: kept[0]} if kept and stated.count(None) == len(stated) else buy
+
+
+def _shown(deal: Deal, lines: Sequence[DealLine], changes: _Changes) -> _Places:
+    """What changes, one after the other, decide and is confirmed as they ask for it."""
+    named: _Places = set().union(*(decided_by(deal, lines, change) for change in changes))
+    sides = zip(lines, _after(deal, lines, changes), strict=True)
+    return named & {(line.position, field) for line, after in sides for field in _as_asked(line, after)}
+
+
+def _after(deal: Deal, lines: Sequence[DealLine], changes: _Changes) -> list[DealLine]:
+    """Lines as they are approved once changes count, not to be saved."""
+    deal, lines = copy(deal), [copy(line) for line in lines]
+    for change in changes:
+        lines_change(deal, lines, change)
+        flight = flight_after(deal, change)
+        deal.start_at, deal.end_at = flight.start, flight.end
+    return lines
+
+
+def _as_asked(line: DealLine, after: DealLine) -> Iterator[str]:
+    """The fields of a line that are confirmed as they are `after`."""
+    for field, (ours, theirs) in _COLUMNS.items():
+        if getattr(after, ours) == getattr(line, theirs):
+            yield field
+    before, asked, confirmed = line.targeting or {}, after.targeting or {}, line.confirmed_targeting
+    # What is asked not to be there is not.
+    if confirmed is not None and is_targeted(confirmed, asked, {*before, *asked}):
+        yield "targeting"
+
+
+def _total(deal: Deal, changes: _Changes) -> Decimal:
+    """What changes bring the whole media buy to."""
+    packages = [package for change in changes for package in change.get("packages", ())]
+    return approved_after(deal, {"packages": packages})
+
+
+def _is_one_of(totals: Sequence[Decimal], one: Difference) -> bool:
+    return one["field"] == TOTAL and decimal_of(one["confirmed"]) in totals
+
+
+def _place(one: Difference) -> tuple[int, str]:
+    return one["line"], one["field"]

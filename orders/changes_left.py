@@ -1,0 +1,50 @@
+"""What a newer change of a media buy leaves of an older one: what both name the newer one decides.
+
+News has an order: people's last word on a budget, a date, a name, a pause, a pacing or a targeting counts,
+whichever of two changes their seller ends last. Pure: nothing is read or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orders.targeting import TARGETING, targeting_left
+
+# What a change of a media buy may name of it.
+CHANGES = ("name", "paused", "canceled", "start_time", "end_time", "packages")
+_ONCE_AND_FOR_ALL = ("canceled", "packages")  # decided by nothing newer, or one by one
+_BUY, _PACKAGE = "media_buy_id", "package_id"
+_Change = Mapping[str, Any]
+
+
+def change_without(older: _Change, newer: _Change) -> dict[str, Any]:
+    """`older` (update_media_buy's arguments) without what `newer` names of the same media buy."""
+    if older.get(_BUY) != newer.get(_BUY):
+        return dict(older)
+    decided = {name for name in CHANGES if name in newer} - {*_ONCE_AND_FOR_ALL}
+    left = {name: value for name, value in older.items() if name not in decided}
+    if not older.get("packages"):
+        return left
+    named = {one[_PACKAGE]: one for one in newer.get("packages") or ()}
+    version = str(newer.get("adcp_version") or "")
+    packages = [_package_without(one, named.get(one[_PACKAGE], {}), version) for one in older["packages"]]
+    return {**left, "packages": [one for one in packages if one.keys() - {_PACKAGE}]}
+
+
+def is_nothing(change: _Change) -> bool:
+    """Whether nothing is left of a change to decide."""
+    return all(change.get(name) in (None, []) for name in CHANGES)
+
+
+def wanted_of(change: _Change) -> dict[str, Any]:
+    """What a change names, without what every request carries."""
+    return {name: change[name] for name in CHANGES if name in change}
+
+
+def _package_without(older: _Change, newer: _Change, version: str) -> dict[str, Any]:
+    left = {name: value for name, value in older.items() if name == _PACKAGE or name not in newer}
+    if TARGETING in older and TARGETING in newer:
+        overlay = targeting_left(older[TARGETING], newer[TARGETING], version=version)
+        left |= {TARGETING: overlay} if overlay else {}
+    return left

@@ -1,0 +1,268 @@
+"""What a seller says of a media buy that stands in no column beside what was approved, and departs from it.
+
+Currency, total, product and price of a package, an amount, a rate, a date or a cancellation that cannot be
+read, a package nobody ordered, an end before its flight begins. What a later record says nothing about stays
+as it was told. Nothing is read or written here.
+
+What is stated in another currency, or in no form that can be read, is kept as it is stated and counted as
+nothing: what the media buy comes to is not known then (`uncounted`), and nobody is asked for a number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from orders.accepted import Key, departures_known
+from orders.amounts import PACKAGE, TOTAL, lines_confirmed, lines_ordered
+from orders.confirmation import in_words, is_ended_early, is_in_currency, mirror, packages_take
+from orders.evidence import as_text
+from orders.matching import Matched, Package, is_cancelled, packages_beyond, packages_match, packages_of
+from orders.models import Deal, DealLine
+from tasks_app.adcp.values import parse_time
+from tasks_app.money import amount_of, rate_of
+
+CURRENCY, UNREADABLE, _RATE = "currency", "stated_budget", "stated_rate"
+_CANCELED = "stated_canceled"
+_OF_A_PACKAGE = ("product_id", "pricing_option_id")
+# What is kept of a date that cannot be read: where a package states it, and what was approved.
+_DATES = {"stated_start": ("start_time", "start_at"), "stated_end": ("end_time", "end_at")}
+_SOON = "asap"  # AdCP's start-timing: says no date
+BEYOND = "packages"  # more than are read
+_STATUS, _AHEAD = "media_buy_status", "pending_start"  # AdCP's media-buy-status before the flight
+STATED = (*_OF_A_PACKAGE, UNREADABLE, _RATE, _CANCELED, *_DATES, _STATUS, PACKAGE, BEYOND, CURRENCY, TOTAL)
+MOST_NAMED = 50  # packages that nobody ordered, as many as people read; of the rest the sum is kept
+MANY = "many"  # of how many packages such a sum is
+_THE_BUY, _ZERO = "The media buy", Decimal(0)
+_MAX_SHOWN = 80
+_Difference = dict[str, Any]
+_WHOLE: Key = (0, TOTAL, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Departures:
+    """`found`: each with line (0: the media buy's), product, field, approved and confirmed. `gross`: what the
+    seller confirms in all, None where it has said nothing in the deal's currency."""
+
+    found: list[_Difference]
+    gross: Decimal | None
+
+
+def departures(
+    deal: Deal, lines: Sequence[DealLine], buy: Mapping[str, Any], matched: Matched, *, whole: bool
+) -> Departures:
+    """What is stated now, and what was before and is not spoken of. `lines`: with what is confirmed of
+    them."""
+    now = dict(_stated(deal, buy, matched))
+    known = {key: one for key, one in departures_known(deal).items() if one["field"] in STATED}
+    if (whole and packages_of(buy)) or len(matched.packages) > MOST_NAMED:
+        known = {key: one for key, one in known.items() if key[1] != PACKAGE}
+    extra = sum((_amount(one) for one in {**known, **now}.values() if one and one["field"] == PACKAGE), _ZERO)
+    by_package = bool(extra) or any(line.confirmed_budget is not None for line in lines)
+    summed = lines_confirmed(lines) + extra
+    said = amount_of(buy.get(TOTAL)) if is_in_currency(deal, buy) else None
+    now.update(_of_the_total(deal, lines, buy, said, summed if by_package else None))
+    beyond = by_package and amount_of(summed) is None
+    if beyond:
+        now[_WHOLE] = _difference(0, _THE_BUY, TOTAL, in_words(lines_ordered(lines)), _beyond(summed))
+    told = {**known, **now}
+    found = _bounded([one for one in told.values() if one])
+    found.sort(key=lambda one: (STATED.index(one["field"]), one["line"]))
+    departing = told.get(_WHOLE)
+    total = amount_of(departing["confirmed"]) if departing else said
+    if beyond:
+        return Departures(found=found, gross=deal.confirmed_gross)
+    if by_package:
+        return Departures(found=found, gross=max(summed, total or _ZERO) if departing else summed)
+    if departing is None and total is None and deal.confirmed_gross is not None:
+        total = lines_ordered(lines)  # stated once, and departing in nothing that is known
+    return Departures(found=found, gross=deal.confirmed_gross if total is None else total)
+
+
+def departures_told(deal: Deal, buy: Mapping[str, Any]) -> Departures:
+    """What a whole record of a media buy states, beside a deal that is not written."""
+    lines = list(deal.lines.all())
+    matched = packages_match(lines, packages_of(buy))
+    packages_take(deal, buy, matched, whole=True)
+    return departures(deal, lines, buy, matched, whole=True)
+
+
+def uncounted(known: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Of what departs or was accepted the amounts and currencies, as stated, that cannot be counted: with one
+    of them nobody knows what the media buy comes to."""
+    return list(dict.fromkeys(str(one["confirmed"]) for one in known if _is_uncounted(one)))
+
+
+def counted(deal: Deal, amount: Decimal) -> Decimal | None:
+    """An amount that follows from what a deal's seller states; None where that cannot be counted."""
+    return None if uncounted([*deal.differences, *deal.accepted]) else amount
+
+
+def _is_uncounted(one: Mapping[str, Any]) -> bool:
+    if one["field"] in (PACKAGE, TOTAL):
+        return amount_of(one["confirmed"]) is None
+    return one["field"] in (UNREADABLE, CURRENCY, BEYOND)
+
+
+def _stated(deal: Deal, buy: Mapping[str, Any], matched: Matched) -> Iterator[tuple[Key, _Difference | None]]:
+    """Each thing that this record speaks of; None where it is as approved."""
+    currency = buy.get(CURRENCY)
+    if currency is not None:
+        yield _said(0, _THE_BUY, CURRENCY, deal.currency, currency)
+    if isinstance(buy.get("packages"), list):
+        beyond, ordered = packages_beyond(buy), str(len(matched.pairs) + len(matched.lines))
+        unread = f"{beyond:,}: more than are counted, what they come to is unknown"
+        yield _said(0, _THE_BUY, BEYOND, ordered, unread if beyond else ordered)
+    yield from _dates(deal, 0, _THE_BUY, buy)
+    status = mirror(buy).get(_STATUS)
+    if status is not None:
+        yield _said(0, _THE_BUY, _STATUS, _AHEAD, status if is_ended_early(deal, status) else _AHEAD)
+    for line, package in matched.pairs:
+        for field in _OF_A_PACKAGE:
+            if package.get(field) is not None and getattr(line, field):
+                yield _said(line.position, line.product_name, field, getattr(line, field), package[field])
+        yield _budget(deal, line, package, currency)
+        yield _rate(line, package)
+        yield _cancellation(line, package)
+        yield from _dates(line, line.position, line.product_name, package)
+    for name, package in _named(matched.packages):
+        yield _said(0, name, PACKAGE, "nothing", _extra(deal, package, currency))
+
+
+def _named(packages: Iterable[Package]) -> Iterator[tuple[str, Package]]:
+    """Packages nobody ordered, each with a name that no other one of the record has, whatever order they come
+    in."""
+    seen: Counter[str] = Counter()
+    for package in sorted(packages, key=_largest_first):
+        name = _shown(package.get("package_id") or package.get("product_id") or "without a name")
+        seen[name] += 1
+        place = f" ({seen[name]})" if seen[name] > 1 else ""
+        yield f"{name[: _MAX_SHOWN - len(place)]}{place}", package
+
+
+def _largest_first(package: Package) -> tuple[Decimal, str]:
+    return -(amount_of(package.get("budget")) or _ZERO), str(package.get("product_id") or "")
+
+
+def _extra(deal: Deal, package: Package, currency: Any) -> str:
+    """What a package nobody ordered comes to; as it is stated where that cannot be counted."""
+    stated, named = package.get("budget"), package.get(CURRENCY) or currency
+    if stated is None or is_cancelled(package):
+        return "0"
+    amount = amount_of(stated) if named in (None, deal.currency) else None
+    if amount is not None:
+        return str(in_words(amount))
+    return _as_stated(stated if named in (None, deal.currency) else f"{named} {stated}")
+
+
+def _bounded(found: list[_Difference]) -> list[_Difference]:
+    """No more packages that nobody ordered than people read, what cannot be counted first; the others are
+    one, with their sum."""
+    others = [one for one in found if one["field"] != PACKAGE]
+    extra = [one for one in found if one["field"] == PACKAGE]
+    extra.sort(key=lambda one: (MANY in one, not _is_uncounted(one)))
+    if len(extra) <= MOST_NAMED:
+        return [*others, *extra]
+    kept, rest = extra[: MOST_NAMED - 1], extra[MOST_NAMED - 1 :]
+    many, unknown = sum(one.get(MANY, 1) for one in rest), any(map(_is_uncounted, rest))
+    amount = in_words(sum(map(_amount, rest), _ZERO))
+    shown = f"{amount} and amounts that cannot be counted" if unknown else amount
+    return [*others, *kept, {**_difference(0, f"{many:,} more", PACKAGE, "nothing", shown), MANY: many}]
+
+
+def _budget(deal: Deal, line: DealLine, package: Package, currency: Any) -> tuple[Key, _Difference | None]:
+    """An amount that says nothing in the deal's currency, as it is stated."""
+    stated, named = package.get("budget"), package.get(CURRENCY) or currency
+    ours = named in (None, deal.currency)
+    if stated is None or (ours and amount_of(stated) is not None):
+        return _said(line.position, line.product_name, UNREADABLE, "", "")
+    shown = _as_stated(stated if ours else f"{named} {stated}")
+    return _said(line.position, line.product_name, UNREADABLE, in_words(line.budget), shown)
+
+
+def _rate(line: DealLine, package: Package) -> tuple[Key, _Difference | None]:
+    """A price that nobody can read, as it is stated."""
+    stated = package.get("bid_price")
+    unread = stated is not None and rate_of(stated) is None
+    sides = (in_words(line.rate), stated) if unread else ("", "")
+    return _said(line.position, line.product_name, _RATE, *sides)
+
+
+def _cancellation(line: DealLine, package: Package) -> tuple[Key, _Difference | None]:
+    """That it is cancelled or not in no form that can be read, as it is stated."""
+    sides = ("no", package["canceled"]) if is_cancelled(package) is None else ("", "")
+    return _said(line.position, line.product_name, _CANCELED, *sides)
+
+
+def _dates(
+    ours: Deal | DealLine, line: int, product: str, record: Mapping[str, Any]
+) -> Iterator[tuple[Key, _Difference | None]]:
+    """Dates that nobody can read, as they are stated."""
+    for field, (name, column) in _DATES.items():
+        stated = record.get(name)
+        unread = stated not in (None, "", _SOON) and parse_time(stated) is None
+        sides = (in_words(getattr(ours, column)), stated) if unread else ("", "")
+        yield _said(line, product, field, *sides)
+
+
+def _of_the_total(
+    deal: Deal,
+    lines: Sequence[DealLine],
+    buy: Mapping[str, Any],
+    said: Decimal | None,
+    summed: Decimal | None,
+) -> Iterator[tuple[Key, _Difference | None]]:
+    """The total beside what was approved, where no package has an amount of its own (`summed` None); else
+    beside what its packages come to, with or without those that are cancelled. One that is not told is what
+    packages say that are."""
+    ours = [p for p in packages_of(buy) if is_in_currency(deal, buy) and is_in_currency(deal, p)]
+    told = [p for p in ours if amount_of(p.get("budget")) is not None]
+    if said is None and buy.get(TOTAL) is None:
+        if told:
+            yield _WHOLE, None
+        return
+    cancelled = sum((amount_of(p["budget"]) or _ZERO for p in told if is_cancelled(p)), _ZERO)
+    without = lines_ordered(lines) if summed is None else summed
+    right = {without} if summed is None else {without, without + cancelled}
+    stated = buy[TOTAL] if is_in_currency(deal, buy) else f"{buy[CURRENCY]} {buy[TOTAL]}"
+    shown = _as_stated(stated) if said is None else in_words(said)
+    yield _WHOLE, None if said in right else _difference(0, _THE_BUY, TOTAL, in_words(without), shown)
+
+
+def _said(
+    line: int, product: str, field: str, approved: Any, confirmed: Any
+) -> tuple[Key, _Difference | None]:
+    found = None if approved == confirmed else _difference(line, product, field, approved, confirmed)
+    return (line, field, product if field == PACKAGE else ""), found
+
+
+def _difference(line: int, product: str, field: str, approved: Any, confirmed: Any) -> _Difference:
+    return {
+        "line": line,
+        "product": product,
+        "field": field,
+        "approved": _shown(approved),
+        "confirmed": _shown(confirmed),
+    }
+
+
+def _beyond(amount: Decimal) -> str:
+    """What packages come to together where that is beyond any purchase, though each is not."""
+    return f"{in_words(amount)}: more than can be counted"
+
+
+def _amount(one: _Difference) -> Decimal:
+    return amount_of(one["confirmed"]) or _ZERO
+
+
+def _as_stated(value: Any) -> str:
+    """What cannot be counted, shown so that it is not counted either, cut or not."""
+    shown = _shown(value)
+    return shown if amount_of(shown) is None else f"“{shown}”"
+
+
+def _shown(value: Any) -> str:
+    return str(as_text(value))[:_MAX_SHOWN]

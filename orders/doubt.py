@@ -1,0 +1,283 @@
+"""Whether a change of a media buy that its seller calls completed was done: what its answer and its read back
+show of it, which changes are in doubt, and which are still on their way."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from orders.changes_left import change_without, is_nothing, wanted_of
+from orders.effects import Miss, misses
+from orders.models import Deal, DealMirror
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.pages import listed_in
+from tasks_app.operations.pauses import answers_let_go, request_let_go
+
+# Questions about a change that may have been made or not.
+CHANGE_NOT_SHOWN, LATE_CHANGE = "change_not_shown", "late_change"
+_NOT_MADE = (O.CANCELED, O.FAILED, O.REJECTED)
+READ_BACK = ":read_back"  # what follows a change's purpose in that of its read back
+
+
+def changes_in_doubt(deal: Deal) -> list[Operation]:
+    """Completed changes of a media buy that may have been done or not: they are read back, people are asked
+    about them, or will be."""
+    return [one.operation for one in _doubted(deal)]
+
+
+def changes_awaited(deal: Deal) -> list[Operation]:
+    """Those of them that a record of the media buy may show to have been done: whether one that came after
+    its deadline is wanted people say, and a cancellation ends the deal."""
+    return [one.operation for one in _doubted(deal) if not (one.is_asked_late or cancels(one.operation))]
+
+
+def unshown(deal: Deal, operation: Operation, buy: Mapping[str, Any], *, whole: bool) -> list[Miss]:
+    """What a record of the media buy does not show of what is left of a change to decide."""
+    return misses(change_left(deal, operation), buy, deal, whole=whole)
+
+
+def change_left(deal: Deal, operation: Operation) -> dict[str, Any]:
+    """What a change decides, as people last let it go: what a newer one names that counts is no longer its.
+    One that is on its way, in doubt or refused takes nothing from it."""
+    left, sent = request_let_go(operation, left=True), _sent_last(operation)
+    for one in _ended(deal, _completed(deal).exclude(pk=operation.pk)):
+        if one.sent < sent:
+            break
+        if one.counts:
+            left = change_without(left, one.asked)
+    return left
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ended:
+    """A completed change: what it `asked` for in all, and when its seller was `sent` that."""
+
+    operation: Operation
+    asked: dict[str, Any]
+    sent: tuple[datetime, uuid.UUID]
+    in_doubt: bool
+    is_asked_late: bool
+    counts: bool
+
+
+def _ended(deal: Deal, completed: QuerySet[Operation]) -> Iterator[_Ended]:
+    """Completed changes of a media buy, the newest first: whether one counts decides what is left of those
+    before it."""
+    rows = list(completed.select_related("seller", "account"))
+    if not rows:
+        return
+    asked, since = _asked(deal)
+    late = _asked_late(rows)
+    decided: list[dict[str, Any]] = []
+    for sent, row in sorted(((_sent_last(row), row) for row in rows), key=lambda one: one[0], reverse=True):
+        request = request_let_go(row, left=True)
+        left = reduce(change_without, decided, request)
+        statuses = {asked.get(str(row.pk)), late.get(row.pk)}
+        is_late = late.get(row.pk) == ApprovalStatus.OPEN
+        in_doubt = is_late or _is_in_doubt(deal, row, asked, since, left)
+        counts = not in_doubt and ApprovalStatus.REJECTED not in statuses
+        if counts:
+            decided.append(request)
+        yield _Ended(
+            operation=row,
+            asked=request,
+            sent=sent,
+            in_doubt=in_doubt,
+            is_asked_late=is_late,
+            counts=counts,
+        )
+
+
+def _doubted(deal: Deal) -> list[_Ended]:
+    doubted = [one for one in _ended(deal, _completed(deal)) if one.in_doubt]
+    return sorted(doubted, key=lambda one: one.operation.pk)
+
+
+def _completed(deal: Deal) -> QuerySet[Operation]:
+    return Operation.objects.filter(
+        subject_type="deal",
+        subject_id=deal.pk,
+        task_type="update_media_buy",
+        status=O.COMPLETED,
+        purpose__startswith=f"deal:{deal.pk}:change:",
+    )
+
+
+def _sent_last(operation: Operation) -> tuple[datetime, uuid.UUID]:
+    """When its seller was last told what a change is to change: by the change, or by an answer that changes
+    that, and not by one in words."""
+    at = operation.sent_at or operation.created_at
+    answer = answers_let_go(left=True).filter(operation=operation).first()
+    if answer is not None and wanted_of(answer.arguments) != wanted_of(operation.request):
+        at = answer.dispatched_at or at
+    return at, operation.pk
+
+
+def changes_on_their_way(deal: Deal, operation: Operation | None = None) -> list[Mapping[str, Any]]:
+    """Other changes of the same media buy that people have let go, and that the seller has not answered or of
+    which nobody knows yet whether it made them."""
+    but = [operation.pk] if operation is not None else []
+    unanswered = _unanswered(deal).exclude(pk__in=but)
+    doubted = [one for one in changes_in_doubt(deal) if one.pk not in but]
+    return [*map(request_let_go, unanswered), *(change_left(deal, one) for one in doubted)]
+
+
+def changes_sent(deal: Deal) -> list[Mapping[str, Any]]:
+    """What is left to decide of the changes of a deal's media buy that its seller was sent and has not
+    answered, without those that are overdue: whether they are waited for is people's."""
+    sent = _unanswered(deal).filter(sent_at__isnull=False, overdue_at__isnull=True)
+    return [change_left(deal, one) for one in sent if is_own(deal, one)]
+
+
+def _unanswered(deal: Deal) -> QuerySet[Operation]:
+    let_go = Operation.objects.filter(
+        subject_type="deal",
+        subject_id=deal.pk,
+        task_type="update_media_buy",
+        published_at__isnull=True,
+    ).exclude(Q(status=O.REQUESTED, send_at__isnull=True) | Q(status__in=_NOT_MADE))
+    return let_go.order_by("id")
+
+
+def unsure() -> Q:
+    """Whether there may be `changes_in_doubt`, for a query of deals: people are asked about one, or one is
+    read back."""
+    own = Operation.objects.filter(subject_type="deal", subject_id=OuterRef("pk"))
+    read = own.filter(task_type="get_media_buys", purpose__endswith=READ_BACK, published_at__isnull=True)
+    asked = Approval.objects.filter(status=ApprovalStatus.OPEN)
+    about = asked.filter(kind=CHANGE_NOT_SHOWN, subject_type="deal", subject_id=OuterRef("subject_id"))
+    late = asked.filter(kind=LATE_CHANGE, subject_type="operation", subject_id=OuterRef("pk"))
+    changes = own.filter(task_type="update_media_buy").filter(Exists(about) | Exists(late))
+    return Q(Exists(changes)) | Q(Exists(read))
+
+
+def refused_on_its_way(deal: Deal) -> bool:
+    """Whether the seller is being asked to cancel a media buy because people refused what it booked."""
+    cancelling = Operation.objects.filter(
+        subject_type="deal",
+        subject_id=deal.pk,
+        task_type="update_media_buy",
+        purpose__startswith=f"deal:{deal.pk}:cancel:",
+        request__media_buy_id=deal.media_buy_id,
+        published_at__isnull=True,
+    )
+    return cancelling.exclude(status__in=_NOT_MADE).exists()
+
+
+def _is_in_doubt(
+    deal: Deal, operation: Operation, asked: dict[str, str], since: datetime | None, left: dict[str, Any]
+) -> bool:
+    if str(operation.pk) in asked:
+        return asked[str(operation.pk)] == ApprovalStatus.OPEN
+    reading = Operation.objects.filter(purpose=f"{operation.purpose}{READ_BACK}", published_at=None)
+    return reading.exists() or (since is not None and missed_of(deal, operation, since, left) is not None)
+
+
+def _asked(deal: Deal) -> tuple[dict[str, str], datetime | None]:
+    """Each change that people were asked about, and what came of it, open where they still are; since when,
+    where of one they are and others wait in line."""
+    found = Approval.objects.filter(kind=CHANGE_NOT_SHOWN, subject_type="deal", subject_id=deal.pk)
+    rows = list(found.order_by("created_at").values_list("evidence__operation_id", "status", "created_at"))
+    asked: dict[str, str] = dict.fromkeys(shown(deal), ApprovalStatus.VOIDED)  # nobody has to be
+    for pk, status, _ in rows:
+        asked[pk] = ApprovalStatus.OPEN if asked.get(pk) == ApprovalStatus.OPEN else status
+    return asked, rows[0][2] if ApprovalStatus.OPEN in asked.values() else None
+
+
+def _asked_late(changes: Iterable[Operation]) -> dict[Any, str]:
+    """Those that came after their deadline, and what came last of people being asked whether they are
+    wanted."""
+    found = Approval.objects.filter(
+        kind=LATE_CHANGE,
+        subject_type="operation",
+        subject_id__in=[change.pk for change in changes],
+    )
+    return dict(found.order_by("pk").values_list("subject_id", "status"))
+
+
+def missed_of(
+    deal: Deal, operation: Operation, since: datetime, asked: Mapping[str, Any]
+) -> list[Miss] | None:
+    """What neither the answer to a change nor its read back shows, of one that people are to be asked about;
+    None where it counts, where the read back is awaited, and for what was not read back and had ended before
+    `since`. `asked`: what is left of it to decide. What was read back counted not by its answer: that showed
+    nothing, or was older than what is known."""
+    if not is_own(deal, operation) or (operation.overdue_at and not cancels(operation)):
+        return None
+    if is_nothing(asked):
+        return None
+    missed = misses(asked, answer_of(operation), deal, whole=False)
+    reading = Operation.objects.filter(purpose=f"{operation.purpose}{READ_BACK}").first()
+    if reading is None:
+        has_ended = operation.settled_at is not None and operation.settled_at >= since
+    else:
+        has_ended = reading.published_at is not None
+        buy = buy_in(reading, operation)
+        if buy is not None:
+            missed = misses(asked, buy, deal, whole=True)
+    return missed if has_ended and (not is_done(missed) or _is_shown_late(deal, operation)) else None
+
+
+def shown_late(deal: Deal, operation: Operation) -> None:
+    """Keep that only news older than ours shows a change: it does not count, and people are asked about it
+    in turn. The caller holds the deal."""
+    kept, _ = DealMirror.objects.get_or_create(deal=deal)
+    kept.shown_late = sorted({*kept.shown_late, str(operation.pk)})
+    kept.save(update_fields=["shown_late"])
+
+
+def shown_besides(deal: Deal, operation: Operation) -> None:
+    """Keep that another record than its answer and its read back shows a change: it counts, and nobody is
+    asked about it. The caller holds the deal."""
+    kept, _ = DealMirror.objects.get_or_create(deal=deal)
+    kept.shown = sorted({*kept.shown, str(operation.pk)})
+    kept.save(update_fields=["shown"])
+
+
+def shown(deal: Deal) -> list[str]:
+    """The changes (ids) of which that is kept."""
+    kept = DealMirror.objects.filter(deal=deal).values_list("shown", flat=True).first()
+    return kept or []
+
+
+def _is_shown_late(deal: Deal, operation: Operation) -> bool:
+    return DealMirror.objects.filter(deal=deal, shown_late__contains=[str(operation.pk)]).exists()
+
+
+def is_done(missed: Iterable[Miss]) -> bool:
+    """Whether the seller did something, as asked or otherwise; what it never states is its task's word."""
+    return all(miss.otherwise or miss.unstated for miss in missed)
+
+
+def answer_of(operation: Operation) -> dict[str, Any]:
+    """The answer to a change as a record of the media buy, with the packages it names."""
+    return record_of(operation.result or {})
+
+
+def record_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What a task of a media buy came to as a record of it: a change names the packages that it affected."""
+    return {**result, "packages": result.get("affected_packages") or result.get("packages")}
+
+
+def buy_in(reading: Operation, operation: Operation) -> dict[str, Any] | None:
+    buys = listed_in(reading, "media_buys")
+    told = [buy for buy in buys if isinstance(buy, dict)]
+    wanted = operation.request["media_buy_id"]
+    return next((buy for buy in told if buy.get("media_buy_id") == wanted), None)
+
+
+def cancels(operation: Operation) -> bool:
+    return operation.request.get("canceled") is True
+
+
+def is_own(deal: Deal, operation: Operation) -> bool:
+    """Whether it is about the media buy that the deal holds."""
+    return bool(deal.media_buy_id) and operation.request.get("media_buy_id") == deal.media_buy_id

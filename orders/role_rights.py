@@ -1,0 +1,59 @@
+"""What the application's role may write in this storey's tables, and which owner's functions it calls."""
+
+from __future__ import annotations
+
+from tasks_app.database_rights import Changes, May, lifecycle_doors
+from tasks_app.role_rights import LOCKED
+
+TABLES: dict[str, May] = {
+    "orders_deal": May(
+        insert="a deal, with its first entry",
+        update=f"the mirror: what the seller says of its media buy; {LOCKED}",
+        columns=(
+            "version",
+            "media_buy_id",
+            "media_buy_status",
+            "revision",
+            "valid_actions",
+            "confirmed_at",
+            "creative_deadline",
+            "confirmed_gross",
+            "as_of",
+        ),
+    ),
+    "orders_dealline": May(
+        insert="a line, in the transaction of its deal (a later one is refused)",
+        update="what the seller confirmed, beside what was approved",
+        columns=(
+            "package_id",
+            "confirmed_budget",
+            "confirmed_rate",
+            "confirmed_start_at",
+            "confirmed_end_at",
+            "confirmed_targeting",
+        ),
+    ),
+    "orders_dealmirror": May(insert="a media buy is read again and again", update="when, and how it went"),
+    "orders_requestkey": May(insert="an integrator's key"),
+}
+
+DOORS: dict[str, str] = {
+    **lifecycle_doors("deal"),
+    "fd_deal_amend": "what is approved of a deal's lines, with an entry of the deal",
+}
+
+CHANGES: dict[str, Changes] = {
+    "deal": Changes(
+        moved=(
+            "media_buy_id",
+            "media_buy_status",
+            "revision",
+            "valid_actions",
+            "confirmed_at",
+            "creative_deadline",
+            "as_of",
+            "differs",
+        ),
+        noted=("start_at", "end_at", "differences", "differs", "accepted", "accepted_gross"),
+    ),
+}

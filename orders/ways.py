@@ -1,0 +1,328 @@
+"""How a deal can go on from where it stands: of each declared edge what brings it about here, and who can.
+
+The sentences of the deal's page and of its explanation come from here. An edge that nothing brings about has
+no way; tests/orders/test_ways.py tries all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Q
+
+from orders.accounts import UnderAccount, deal_account
+from orders.acts import can_be_cancelled
+from orders.changes import CHANGE
+from orders.confirmation import OVER_THERE, is_ended_early
+from orders.conflicts import end_of
+from orders.models import LIVE, UNDECIDED, Deal
+from orders.models import DealStatus as S
+from orders.questions import CHANGE_NOT_SHOWN, DEAL, DIFFERENT, FLIGHT, LATE, PO_NUMBER
+from orders.seller_state import SELLERS_WORDS, way
+from tasks_app.approvals.lapsing import waits_on
+from tasks_app.approvals.models import Approval
+from tasks_app.commands.kill_switch import stops_shown
+from tasks_app.commands.questions import KIND as GATE
+from tasks_app.commands.questions import STOPPED
+from tasks_app.desk import text
+from tasks_app.desk.explain import Mover
+from tasks_app.jobs.models import JOB_OPEN, Job
+from tasks_app.operations.conflicts import KIND as CONFLICT
+from tasks_app.operations.models import Operation
+from tasks_app.people.roles import CANCEL_DEAL, STEER_JOB, STEER_OPERATION, SUBMIT_CAMPAIGN
+
+NO_WAY = "Nothing here brings this about"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """An open question: how it is titled, and until when it can be decided. `waits`: its deadline does not
+    end it, but where it is `held` shortly before the seller's hold ends."""
+
+    title: str
+    due_at: datetime
+    waits: bool = False
+    held: bool = False
+
+    @property
+    def by(self) -> str:
+        """By when people have to decide, for the end of a sentence; empty where they may after that."""
+        return "" if self.waits else f" by {text.moment_short(self.due_at)}"
+
+    @property
+    def undecided(self) -> str:
+        """When it ends without anybody's word; empty: never."""
+        if self.waits:
+            return "nobody decides until shortly before the seller’s hold ends" if self.held else ""
+        return f"nobody decides{self.by}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """What decides how a deal can go on.
+
+    `asked`: the open questions about it, by kind. `job`: the open job that puts it forward, buys it or finds
+    what it bought; `in_campaign`: that is its campaign's. `purchase`: "unsent", "out" with the seller or
+    "over", empty where there is none; `stopped`: who stopped what is not sent yet, and why. `held`: the
+    seller named its media buy; `ahead`: its flight has still to begin, so that it cannot be over;
+    `cancellable`: its cancellation may be asked for. `taken`: where people bring it who take what a seller
+    said second. `account_awaited`: why its account has still to become active; `account_refused`: why nothing
+    can be bought, and `account_unless` what its seller would have to say first, where it may.
+    """
+
+    status: str
+    seller: str = "The seller"
+    asked: Mapping[str, Question] = field(default_factory=dict)
+    job: str = ""
+    in_campaign: bool = False
+    purchase: str = ""
+    stopped: str = ""
+    taken: str = ""
+    held: bool = False
+    ahead: bool = False
+    cancellable: bool = False
+    account_awaited: str = ""
+    account_refused: str = ""
+    account_unless: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """What leads to a status. `asked`: the kind of the question that people decide."""
+
+    words: str
+    asked: str = ""
+
+
+def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
+    """Where a deal stands; `questions`: the open ones about it, the most urgent first."""
+    nameless = deal.status in LIVE and not deal.media_buy_id  # its job may still find its media buy
+    purchase = _purchase(deal) if deal.status == S.BOOKING else ""
+    to_be_sent = deal.status == S.ACCEPTED or purchase == "unsent"
+    job = _job(deal) if nameless or to_be_sent or deal.status in UNDECIDED else None
+    account = deal_account(deal) if deal.status == S.ACCEPTED else UnderAccount()
+    return Ground(
+        status=deal.status,
+        seller=deal.seller.name,
+        asked={one.kind: _question(one) for one in reversed(questions)},
+        job=job.reference if job else "",
+        in_campaign=job is not None and job.subject_type == "campaign",
+        purchase=purchase,
+        stopped=stops_shown().words(deal.team_id) if to_be_sent else "",
+        taken=end_of(deal),
+        held=bool(deal.media_buy_id),
+        ahead=is_ended_early(deal, OVER_THERE),
+        cancellable=can_be_cancelled(deal) and all(one.kind != CHANGE for one in questions),
+        account_awaited=account.awaited,
+        account_refused=account.refused,
+        account_unless=account.unless,
+    )
+
+
+def ways(ground: Ground) -> dict[S, Way]:
+    """The statuses a deal can really come to next, with what leads there."""
+    status = S(ground.status)
+    if status in UNDECIDED:
+        return dict(_undecided(ground))
+    if status == S.ACCEPTED:
+        return dict(_accepted(ground))
+    if status == S.BOOKING:
+        return dict(_booking(ground))
+    return dict(_live(ground)) if status in LIVE else {}
+
+
+def people(ground: Ground) -> tuple[Mover, ...]:
+    """Who of ours can move it now, beside those who decide on its questions."""
+    if ground.status in UNDECIDED:
+        return (Mover(right=CANCEL_DEAL, does="withdraw it"), *_job_people(ground))
+    if ground.status == S.ACCEPTED or ground.purchase == "unsent":
+        return _job_people(ground)
+    if ground.status == S.BOOKING and ground.purchase == "out":
+        return (Mover(right=STEER_OPERATION, does="ask the seller now, or stop waiting"),)
+    if ground.cancellable:
+        return (Mover(right=CANCEL_DEAL, does="ask for it to be cancelled at the seller"),)
+    return ()
+
+
+# What an approver does about an undecided deal before it is accepted, by the kind of the question.
+_FIRST = {
+    DEAL: "",
+    PO_NUMBER: "lets its purchase-order number pass, and then ",
+    FLIGHT: "takes new dates, for its flight has begun, and then ",
+}
+
+
+def _undecided(ground: Ground) -> Iterator[tuple[S, Way]]:
+    call_off = f"a buyer withdraws it{_or_called_off(ground)}"
+    kind = next((kind for kind in _FIRST if kind in ground.asked), "")
+    if kind:
+        question, first = ground.asked[kind], _FIRST[kind]
+        yield S.ACCEPTED, Way(words=f"When an approver {first}approves it{question.by}", asked=kind)
+        if question.undecided:
+            yield S.EXPIRED, Way(words=f"When {question.undecided}", asked=kind)
+        yield S.CANCELLED, Way(words=f"When an approver rejects it{question.by}, or {call_off}", asked=kind)
+        return
+    if ground.job and ground.status == S.QUOTED:
+        put = f"When {ground.job} has put it to people, and"
+        yield S.ACCEPTED, Way(words=f"{put} an approver approves it")
+        yield S.EXPIRED, Way(words=f"{put} nobody decides in time")
+    yield S.CANCELLED, Way(words=f"When {call_off}")
+
+
+def _accepted(ground: Ground) -> Iterator[tuple[S, Way]]:
+    if FLIGHT in ground.asked:
+        yield S.CANCELLED, _by_flight(ground)
+        return
+    if not ground.job:
+        return
+    ended = f"{ground.job} is cancelled{_or_called_off(ground)}"
+    if ground.account_refused:
+        words = f"When {ground.job} goes on, for {ground.account_refused}; or {ended}"
+        yield S.CANCELLED, Way(words=words)
+        if ground.account_unless:
+            yield S.BOOKING, Way(words=f"Only if {ground.account_unless} when {ground.job} goes on")
+        return
+    if ground.account_awaited:
+        sent = f"By itself, once the account is active: {ground.account_awaited}"
+        yield S.BOOKING, Way(words=sent)
+    elif gate := next((kind for kind in (GATE, STOPPED) if kind in ground.asked), ""):
+        let = f"When {_LETS[gate]}: {ground.asked[gate].title}"
+        yield S.BOOKING, Way(words=let, asked=gate)
+        yield S.CANCELLED, Way(words=f"When an approver refuses it at the gate, or {ended}", asked=gate)
+        return
+    elif ground.stopped:
+        yield S.BOOKING, Way(words="Once the kill switch is let go: create_media_buy is sent then")
+    else:
+        yield S.BOOKING, Way(words="By itself: create_media_buy is sent next")
+    yield S.CANCELLED, Way(words=f"When it cannot be sent, or {ended}")
+
+
+# What lets a purchase through a closed gate, by the kind of the question about it.
+_LETS = {
+    GATE: "an approver lets it through",
+    STOPPED: "the kill switch is let go, or two approvers let it through",
+}
+
+
+def _by_flight(ground: Ground) -> Way:
+    words = "When an approver calls it off, or takes new dates for a deal in its place"
+    by = ground.asked[FLIGHT].by
+    return Way(words=f"{words},{by}" if by else words, asked=FLIGHT)
+
+
+def _booking(ground: Ground) -> Iterator[tuple[S, Way]]:
+    if FLIGHT in ground.asked:  # let go, and never sent: its flight had begun
+        yield S.CANCELLED, _by_flight(ground)
+        return
+    late = LATE if LATE in ground.asked else ""
+    if DEAL in ground.asked:  # not sent: it is not what people approved any more
+        ends = ground.asked[DEAL].undecided
+        words = f"When an approver rejects it as it is now{f', or {ends}' if ends else ''}"
+        yield S.CANCELLED, Way(words=words, asked=DEAL)
+        return
+    if ground.purchase == "unsent":
+        yield from _unsent(ground)
+        return
+    if ground.purchase == "out":
+        yield S.BOOKED, Way(words=f"By itself, when {ground.seller} confirms")
+        yield S.FAILED, Way(words=f"When {ground.seller} rejects or fails it, or people give up waiting")
+        yield S.CANCELLED, Way(words=f"When {ground.seller} says that it was cancelled")
+        return
+    if ground.purchase:  # bought after its deadline
+        yield S.BOOKED, Way(words="When an approver keeps what the seller bought late", asked=late)
+        yield S.FAILED, Way(words=f"When {ground.seller} says that it is rejected")
+        refused = f"When an approver refuses what was bought late, and {ground.seller} cancels what it named"
+        yield S.CANCELLED, Way(words=refused, asked=late)
+    elif ground.held:
+        yield S.FAILED, Way(words=f"When {ground.seller} says that it is rejected")
+        yield S.CANCELLED, Way(words=f"When {ground.seller} says that it is canceled")
+
+
+def _unsent(ground: Ground) -> Iterator[tuple[S, Way]]:
+    first = "Once the kill switch is let go, it" if ground.stopped else "By itself, once it"
+    yield S.BOOKED, Way(words=f"{first} is sent and {ground.seller} confirms")
+    failed = f"When it cannot be sent by its deadline, or {ground.seller} rejects or fails it"
+    yield S.FAILED, Way(words=failed)
+    said = f"{ground.seller} says that it was cancelled"
+    off = f"{ground.job} is cancelled{_or_called_off(ground)}, or " if ground.job else ""
+    yield S.CANCELLED, Way(words=f"When {off}{said}")
+
+
+def _live(ground: Ground) -> Iterator[tuple[S, Way]]:
+    """By its seller's word, where its media buy has a name, or its job may find one; or by people's."""
+    said = _said(ground) if ground.held or ground.job else {}
+    for to, statuses in said.items():
+        words = f"By itself, when {ground.seller} says {text_or(statuses)}"
+        if to == S.COMPLETED:
+            words = f"{_once(ground)} {ground.seller} says completed and its delivery figures are final"
+        kind = next((kind for kind in _LETS_GO if kind in ground.asked), "") if to == S.CANCELLED else ""
+        yield to, Way(words=words, asked=kind)
+    end = ground.taken
+    if end and not ground.held and DIFFERENT in ground.asked:
+        or_said = f", or {ground.seller} says {text_or(said[S(end)])}" if end in said else ""
+        words = f"When an approver does not accept it{or_said}"
+        yield S(end), Way(words=words, asked=DIFFERENT)
+    elif end and end not in said and CONFLICT in ground.asked:
+        words = f"When people take what {ground.seller} said second: {ground.asked[CONFLICT].title}"
+        yield S(end), Way(words=words, asked=CONFLICT)
+
+
+# Decisions that may end a media buy: refused, taken as cancelled, approved to be cancelled.
+_LETS_GO = (CHANGE, CHANGE_NOT_SHOWN, DIFFERENT)
+
+
+def _said(ground: Ground) -> dict[S, list[str]]:
+    """What the seller says of its media buy, by the status that its word leads to first."""
+    found: dict[S, list[str]] = {}
+    for word in SELLERS_WORDS:
+        for step in way(ground.status, word, final=True)[:1]:
+            if word != OVER_THERE or not ground.ahead or step == S.COMPLETED:
+                found.setdefault(step, []).append(word)
+    return found
+
+
+def _once(ground: Ground) -> str:
+    return "Once its flight has begun, when" if ground.ahead else "By itself, when"
+
+
+def text_or(words: Sequence[str]) -> str:
+    """active; active or completed; a, b or c."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _or_called_off(ground: Ground) -> str:
+    return ", or its campaign is called off" if ground.in_campaign else ""
+
+
+def _job_people(ground: Ground) -> tuple[Mover, ...]:
+    if not ground.job:
+        return ()
+    steers = Mover(right=STEER_JOB, does=f"cancel {ground.job}")
+    buys = (Mover(right=SUBMIT_CAMPAIGN, does="call its campaign off"),) if ground.in_campaign else ()
+    return (steers, *buys)
+
+
+def _job(deal: Deal) -> Job | None:
+    """The open job that puts the deal forward or buys it: its own, or its campaign's."""
+    about = Q(subject_type="deal", subject_id=deal.pk)
+    if deal.campaign_id is not None:
+        about |= Q(subject_type="campaign", subject_id=deal.campaign_id)
+    rows = Job.objects.filter(about, status__in=JOB_OPEN, parent_step=None).order_by("-id")
+    return rows.only("reference", "subject_type").first()
+
+
+def _question(asked: Approval) -> Question:
+    return Question(
+        title=asked.title, due_at=asked.due_at, waits=waits_on(asked), held=asked.hold_until is not None
+    )
+
+
+def _purchase(deal: Deal) -> str:
+    bought = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type="create_media_buy")
+    latest = bought.order_by("-pk").values_list("settled_at", "sent_at").first()
+    if latest is None:
+        return ""
+    settled_at, sent_at = latest
+    return "over" if settled_at else "out" if sent_at else "unsent"

@@ -1,0 +1,85 @@
+"""Which of two things seen of an operation is newer, where neither is its end (the first end wins).
+
+The seller's own times decide where both tell one. Else the first answer to a call is older than whatever came
+besides since it left, and a look older than what was applied after it was asked. Nobody knows when a webhook
+was made that tells no time: it takes back no question of the seller's, which is asked. Source: AdCP
+L3/async-identity-and-convergence.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tasks_app import clock
+from tasks_app.adcp.types import TERMINAL_STATUSES, Seen
+from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.models import LOOKS, PENDING, Channel, Observation, Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.resend import may_have_acted
+
+OLDER = "older than what is known"
+TOLD_ANEW = "the answer to another call of the same read"
+_KNOWN = (Observation.Outcome.APPLIED, Observation.Outcome.DUPLICATE)
+_QUESTIONS, _GOES_ON = (S.INPUT_REQUIRED, S.AUTH_REQUIRED), ("submitted", "working")
+
+
+def is_older(operation: Operation, seen: Seen) -> bool:
+    """By the seller's own times."""
+    return bool(seen.at and operation.seller_news_at and seen.at < operation.seller_news_at)
+
+
+def result_at(operation: Operation) -> datetime:
+    """The moment that the result of an operation is of: the seller's own where what brought it tells one,
+    else that of its arrival; never before it was asked for, nor after it came."""
+    applied = operation.observations.filter(outcome=Observation.Outcome.APPLIED).order_by("-id")
+    told = applied.values_list("at", "seller_at").first()
+    if told is None:
+        return operation.settled_at or clock.now()
+    came, sellers = told
+    return max(operation.sent_at or operation.created_at, min(sellers or came, came))
+
+
+def is_overtaken(operation: Operation, seen: Seen, channel: str) -> bool:
+    """Whether newer news was applied while `seen`, which is no end, was on its way."""
+    if operation.status not in PENDING or seen.status in TERMINAL_STATUSES:
+        return False
+    known = operation.observations.filter(outcome__in=_KNOWN)
+    if channel == Channel.REPLY:
+        besides = known.exclude(channel=Channel.REPLY)
+        if seen.asked_at is not None:
+            besides = besides.filter(at__gte=seen.asked_at)
+        return besides.exists() and _is_first_call(operation)
+    if channel == Channel.WEBHOOK:
+        return _may_take_back(operation, seen)
+    if channel not in LOOKS or seen.asked_at is None:
+        return False
+    newer = known.filter(at__gt=seen.asked_at).order_by("-id").first()
+    return newer is not None and (seen.at is None or newer.seller_at is None)
+
+
+def _may_take_back(operation: Operation, seen: Seen) -> bool:
+    """Whether a webhook that says that work goes on may have been made before a task's question was asked,
+    and not since we answered it."""
+    takes_back = operation.status in _QUESTIONS and seen.status in _GOES_ON and bool(operation.task_id)
+    untimed = seen.at is None or operation.seller_news_at is None
+    return takes_back and untimed and not _answers_a_question(operation)
+
+
+def is_told_anew(operation: Operation, channel: str) -> bool:
+    """Whether it may answer another call of the same read than the one that was believed: each tells how
+    things stand at its own moment, maybe by a task of its own, and none contradicts the others. What is
+    answered after our answer to the seller's question is about that one task."""
+    if operation.is_mutation or channel != Channel.REPLY or operation.attempts < 2:
+        return False
+    return not Continuation.objects.filter(operation=operation, dispatched_at__isnull=False).exists()
+
+
+def _is_first_call(operation: Operation) -> bool:
+    """Whether the call that is answered now is the first that the seller can have had: of the request, or of
+    our answer to its question. Of a call made again nobody knows which of them is answered."""
+    return _answers_a_question(operation) or not may_have_acted(operation, observing=True)
+
+
+def _answers_a_question(operation: Operation) -> bool:
+    on_its_way = Continuation.objects.filter(operation=operation, dispatched_at__isnull=False)
+    return on_its_way.filter(consumed_at=None, stale_at=None).exists()

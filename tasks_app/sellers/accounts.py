@@ -1,0 +1,179 @@
+"""Advertisers' accounts with sellers: what may be bought under one, and who hears when its state changes.
+
+Source: AdCP accounts/overview ("Account Status Lifecycle", "Operations by Account Status"),
+account/sync-accounts-response, core/account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from tasks_app import clock
+from tasks_app.adcp.account_keys import account_key, account_name, names_more, other_account, other_brand
+from tasks_app.adcp.values import parse_time
+from tasks_app.desk import text
+from tasks_app.money import is_currency
+from tasks_app.people.actors import actor_key, actor_names
+from tasks_app.people.models import Actor, Advertiser, User
+from tasks_app.sellers.models import Account, Seller
+
+A = Account.Status
+AWAITED = (A.PENDING, A.PAYMENT_REQUIRED, A.SUSPENDED)  # the seller may still make it active
+ASKABLE = (A.ACTIVE, A.PAYMENT_REQUIRED)  # products may be asked for under it
+ENDED = (A.REJECTED, A.CLOSED)  # terminal: only a new request leads on
+SWITCHED_OFF = (A.SUSPENDED, A.CLOSED)  # set by a person, it stays until people let it go
+# A seller shows a change within 300 s, so nobody need look more often; after a day less often does.
+_SOON, _LATER = timedelta(seconds=300), timedelta(minutes=30)
+_SOON_FOR = timedelta(days=1)
+
+_listeners: list[Callable[[Account, str], object]] = []
+_askers: list[Callable[[Account, User], object]] = []
+
+
+def on_account_changed(listener: Callable[[Account, str], object]) -> None:
+    """Call `listener(account, status before)` in the commit in which an account's state changes; the status
+    before is empty for a new account."""
+    if listener not in _listeners:
+        _listeners.append(listener)
+
+
+def account_asker_register(ask: Callable[[Account, User], object]) -> None:
+    """Make known how a seller is asked for an account anew: the room that calls sellers says so."""
+    _askers[:] = [ask]
+
+
+def account_ask_again(account: Account, user: User) -> None:
+    """Ask the seller anew, by brand and operator, for an account that is not active. Raises ValidationError
+    saying why it cannot be asked."""
+    for ask in _askers:
+        ask(account, user)
+
+
+@transaction.atomic
+def account_save(account: Account, *, before: str) -> None:
+    """Save an account whose state was `before` (empty: it is new), plan its next reading, and tell the
+    listeners where the state is another."""
+    changed = account.status != before
+    if changed:
+        account.status_since = clock.now()
+    awaited = account.status in AWAITED and not account.switched_off_by
+    account.next_read_at = clock.now() + _pause(account) if awaited else None
+    account.save()
+    if changed:
+        for listener in _listeners:
+            listener(account, before)
+
+
+def account_switched(account: Account, actor: str | User | Actor) -> None:
+    """Keep who switched an account off, now that a person set its status; any other status lets it go."""
+    account.switched_off_by = actor_key(actor) if account.status in SWITCHED_OFF else ""
+
+
+def holdable(account: Account) -> bool:
+    """Whether its seller switched it off and may switch it on again: people may keep it off."""
+    return account.status in SWITCHED_OFF and not account.switched_off_by
+
+
+def switched_off_words(account: Account, off_by: str = "") -> str:
+    """Who here switched it off; empty where nobody did. `off_by`: their name, looked up if not given."""
+    by = account.switched_off_by
+    return f"{off_by or actor_names({by})[by]} switched it off" if by else ""
+
+
+def natural_key(advertiser: Advertiser) -> dict[str, Any]:
+    """The account of an advertiser with any seller, by brand and operator (AdCP core/account-ref)."""
+    return {"brand": {"domain": advertiser.brand_domain}, "operator": settings.ORGANISATION_DOMAIN}
+
+
+class AccountNotWantedError(ValueError):
+    """The seller's accounts are bound to a currency or a time zone that nobody has said, or that it does not
+    offer; the text says which."""
+
+
+def account_wanted(advertiser: Advertiser, seller: Seller, *, currency: str, zone: str) -> dict[str, Any]:
+    """The account that a seller is asked for: an advertiser's natural key, with the currency where its
+    accounts are bound to one, and with the time zone where the buyer chooses it. Where the seller leaves the
+    choice, none is bound. Both last as long as the account. Raises AccountNotWantedError.
+
+    Source: AdCP account/sync-accounts-request; of get_adcp_capabilities
+    `account.supported_account_currency_modes` and `account.timezone`.
+    """
+    declared = mapping_of(seller.capabilities.get("account")) if names_more(seller.adcp_version) else {}
+    wanted = natural_key(advertiser)
+    if declared.get("supported_account_currency_modes") == ["fixed"]:
+        if not is_currency(currency):
+            raise AccountNotWantedError(f"{seller} opens accounts of one currency, and none is said")
+        wanted["currency"] = currency
+    chosen = mapping_of(declared.get("timezone"))
+    if chosen.get("account_selection") == "buyer_selected":
+        zones = chosen.get("supported_timezones")
+        if zone not in (zones if isinstance(zones, list) else []):
+            said = f"not for {zone}" if zone else "and none is said"
+            raise AccountNotWantedError(f"{seller} opens accounts for time zones that it lists, {said}")
+        wanted["timezone"] = zone
+    return wanted
+
+
+def account_currency(account: Account) -> str:
+    """The one currency that media buys under the account are in; empty where each has its own, or the seller
+    does not say."""
+    return account_key(account.reference).currency or str(account.said.get("currency", ""))
+
+
+def currency_problem(account: Account, currency: str) -> str:
+    """Why nothing in that currency is bought under the account; empty where it may be."""
+    bound = account_currency(account)
+    other = bound and bound != currency
+    return f"the account with {account.seller} is bound to {bound}, this is in {currency}" if other else ""
+
+
+def names_another(told: Mapping[str, Any], account: Account) -> str:
+    """That a media buy's record names another brand or account than this one; empty where it does not."""
+    other = other_brand(told, account.advertiser.brand_domain) or other_account(told, account.reference)
+    own = f"{account} of {account.advertiser.brand_domain}"
+    return f"the seller's record names {account_name(told)}, not {own}" if other else ""
+
+
+def account_words(account: Account) -> list[str]:
+    """What the seller says of the account, a sentence each: what to do, until when, its reasons and
+    suggestions."""
+    said = [str(account.said.get("message") or ""), _possible_until(account)]
+    for error in account.said.get("errors", ()):
+        where = f" ({error['field']})" if error["field"] else ""
+        said.append(f"{error['message'] or error['code']}{where}")
+        said.append(error["suggestion"])
+    return [words for words in said if words]
+
+
+def _possible_until(account: Account) -> str:
+    stated = account.said.get("expires_at")
+    at = parse_time(stated)
+    if at is not None:
+        return f"Possible until {text.moment_kept(at)}."
+    return f"Possible until, as stated: {text.stated(stated)}." if stated else ""
+
+
+def account_standing(account: Account, off_by: str = "") -> str:
+    """Why nothing is bought under an account that is not active, with the seller's words; `off_by`: the name
+    of who here switched it off, looked up where it is not given."""
+    state = account.get_status_display().lower()
+    off = switched_off_words(account, off_by)
+    if off:
+        return f"the account with {account.seller} is {state}: {off}"
+    words = " ".join(account_words(account))
+    return f"the account with {account.seller} is {state}" + (f": {words}" if words else "")
+
+
+def _pause(account: Account) -> timedelta:
+    since: datetime | None = account.status_since
+    return _SOON if since is None or clock.now() - since < _SOON_FOR else _LATER
+
+
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """A mapping as it is, an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,373 @@
+"""What is said of a question, against trying it: who decides on it, what its deadline does, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from orders.acts import deal_withdraw
+from orders.ask import Ask
+from orders.changes import change_ask
+from orders.following import OVER
+from orders.models import Deal
+from orders.questions import ask_deal
+from orders.selectors import questions_open
+from orders.waits import question_wait
+from orders.ways import ground_of, ways
+from tasks_app import clock
+from tasks_app.approvals.lapsing import nothing_words, waits_on
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.policy_models import OnExpiry
+from tasks_app.approvals.presenters import effects_now, rows, still_needed
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
+from tasks_app.commands.kill_switch import kill_switch_set
+from tasks_app.desk.explain import Explanation, explain, explain_entity, explainers
+from tasks_app.jobs.worker import drain
+from tasks_app.operations.dispatch import claim_sends
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import publish_due
+from tasks_app.people.actors import actor_ensure
+from tasks_app.people.models import User
+from tasks_app.sellers.accounts import AWAITED, ENDED, SWITCHED_OFF, natural_key
+from tasks_app.sellers.accounts_told import account_record
+from tasks_app.sellers.models import Account
+from tests.approvals.deciding import decides
+from tests.factories import make_deal, make_seller, make_user
+from tests.orders.asking import ASKED, asked, deals_lapse
+from tests.orders.late import fresh
+from tests.orders.live import booked
+from tests.ui.pages import page_of, read
+
+pytestmark = pytest.mark.django_db
+
+
+def _page(question: Approval) -> str:
+    client = Client()
+    client.force_login(
+        make_user("Administrator", is_staff=True), backend="tasks_app.people.holders.RoleBackend"
+    )
+    return read(client, page_of(question))
+
+
+def _deal(on_expiry: OnExpiry, held_for: timedelta | None = None) -> Deal:
+    """A deal that is asked about, held by its seller so long."""
+    deals_lapse(on_expiry)
+    held = {"hold_expires_at": (clock.now() + held_for).isoformat()} if held_for else {}
+    deal = make_deal(terms=held)
+    ask_deal(deal)
+    return fresh(deal)
+
+
+_DEADLINES: dict[str, Callable[[], Deal]] = {
+    "it expires": lambda: _deal(OnExpiry.EXPIRE),
+    "it waits on": lambda: _deal(OnExpiry.WAIT),
+    "it waits on while it is held": lambda: _deal(OnExpiry.WAIT, timedelta(hours=12)),
+    "the hold ends it": lambda: _deal(OnExpiry.WAIT, timedelta(hours=2)),
+}
+
+
+@pytest.mark.parametrize("ground", _DEADLINES)
+def test_what_is_said_of_a_deadline_happens(ground: str) -> None:
+    deal = _DEADLINES[ground]()
+    (question,) = questions_open(deal)
+    viewer = make_user("Administrator")
+    said = [
+        explain(question.reference, viewer).otherwise,
+        explain(deal.reference, viewer).otherwise,
+        question_wait(question, viewer).otherwise,
+        nothing_words(question),
+    ]
+    possible = ways(ground_of(deal, [question]))
+
+    with clock.injected(lambda: question.due_at):
+        approvals_expire_due()
+    question.refresh_from_db()
+    waits = question.status == "open"
+
+    assert waits == (ground in ("it waits on", "it waits on while it is held"))
+    for sentence in said:
+        assert ("keeps waiting" in sentence, "expires" in sentence) == (waits, not waits), sentence
+    assert ("expired" in possible) == (ground != "it waits on")
+    by_then = {" by " in possible[to].words for to in ("accepted", "cancelled")}  # type: ignore[index]
+    assert by_then == {not waits}
+
+
+def test_a_question_that_waited_on_says_what_its_next_deadline_does() -> None:
+    deal = _DEADLINES["it waits on while it is held"]()
+    (question,) = questions_open(deal)
+    while waits_on(question):
+        with clock.injected(lambda: question.due_at):
+            approvals_expire_due()
+        question.refresh_from_db()
+        assert question.status == "open"
+    assert "expires" in explain(deal.reference, make_user("Administrator")).otherwise
+    with clock.injected(lambda: question.due_at):
+        approvals_expire_due()
+    assert fresh(deal).status == "expired"
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_those_who_are_named_decide_and_nobody_else_does(what: str) -> None:
+    asker = make_user("Administrator", name="asker")
+    people = [asker, *(make_user(role, name=f"a-{role}") for role in ("Approver", "Ad Ops", "Buyer"))]
+    people.append(make_user("Administrator", name="another"))
+    question = asked(what, asker)
+    told = explain(question.reference, asker)
+    named = {name for one in told.who for name in one.people}
+    assert {str(one) for one in people if decides(question, one)} == named & {str(one) for one in people}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_an_expired_question_says_nothing_of_what_was_bought(what: str) -> None:
+    question = asked(what, make_user("Administrator"))
+    with clock.injected(lambda: question.due_at):
+        approvals_expire_due()
+    question.refresh_from_db()
+    assert question.status == "expired"
+    page = _page(question)
+    assert "Expired: nobody decided in time, and that never approves" in page
+    assert "nothing was bought" not in page
+
+
+def _withdrawn(deal: Deal) -> None:
+    deal_withdraw(deal_id=deal.pk, user=make_user("Buyer", name="mia"), reason="The client left.")
+
+
+def _changed(deal: Deal) -> None:
+    """Its terms changed, and somebody decides on what was shown."""
+    question = questions_open(deal)[0]
+    deal.lines.update(budget=7)
+    with pytest.raises(DecisionRefusedError):
+        approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
+
+
+@pytest.mark.parametrize(
+    ("voids", "why"),
+    [(_withdrawn, "Withdrawn by mia: The client left"), (_changed, "What was shown has changed")],
+    ids=["withdrawn", "changed"],
+)
+def test_a_voided_question_says_why(voids: Callable[[Deal], None], why: str) -> None:
+    deal = make_deal()
+    ask_deal(deal)
+    question = Approval.objects.get()
+    voids(fresh(deal))
+    question.refresh_from_db()
+    assert question.status == "voided"
+    viewer = make_user("Administrator")
+    assert (
+        explain(question.reference, viewer).waiting_for == f"Nothing: nobody decides on it any more. {why}."
+    )
+    assert f"Voided: {why}" in _page(question)
+
+
+def _speak_of(question: Approval, viewer: User) -> list[Explanation]:
+    """Everything that is explained and names the question."""
+    told = [
+        explain_entity(kind, row, viewer)
+        for kind, explainer in explainers()
+        for row in explainer.rows(viewer)[:20]
+    ]
+    return [one for one in told if any(question.reference in who.does for who in one.who)]
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_where_two_decide_everything_that_names_the_question_says_so(what: str) -> None:
+    question = asked(what, make_user("Administrator", name="asker"))
+    Approval.objects.filter(pk=question.pk).update(quorum=2)
+    question.refresh_from_db()
+    viewer, needed = make_user("Administrator"), still_needed(question)
+    assert needed == "a second approver is still needed"
+    assert needed in effects_now(question)["approve"]
+    assert needed in explain(question.reference, viewer).who_words
+    told = _speak_of(question, viewer)
+    for one in told:
+        assert f"decide on {question.reference}; {needed}" in one.who_words, one.entity
+    approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve", comment="So.")
+    after = _speak_of(question, viewer)
+    assert {one.id for one in after} == {one.id for one in told}
+    for one in [*after, explain(question.reference, viewer)]:
+        assert needed not in one.who_words
+        assert (question.reference not in one.waiting_for) or "(1 of 2 are in)" in one.waiting_for
+
+
+# ---- what approving a deal is said to do, by how its account stands at the seller
+
+
+def _asked_under(currency: str, *, for_good: bool = False) -> Approval:
+    """About a deal whose account is bound to a currency."""
+    deal = make_deal()
+    bound = {"reference": {**natural_key(deal.advertiser), "currency": currency}} if for_good else {}
+    Account.objects.update(said={"currency": currency}, **bound)
+    return ask_deal(fresh(deal))
+
+
+def _asked_about(what: str) -> Approval:
+    return asked(what, make_user("Administrator"))
+
+
+# Asked about before it was approved, and again: its purchase was not what people had approved.
+_BOOKINGS: dict[str, Callable[[], Approval]] = {
+    "first": lambda: _asked_about("a deal"),
+    "again": lambda: _asked_about("a deal that is not what was approved"),
+}
+_ACCOUNTS: dict[str, tuple[Callable[[], Approval], str]] = {
+    **{f"{ask}, {is_now}": (_BOOKINGS[ask], is_now) for ask in _BOOKINGS for is_now in Account.Status.values},
+    "no account": (lambda: ask_deal(make_deal(account=False)), ""),
+    "its currency": (lambda: _asked_under("USD"), "active"),
+    **{
+        f"another currency, {is_now}": (lambda: _asked_under("SEK"), is_now)
+        for is_now in Account.Status.values
+    },
+    **{
+        f"another currency for good, {is_now}": (lambda: _asked_under("SEK", for_good=True), is_now)
+        for is_now in Account.Status.values
+    },
+}
+
+
+def _left(tool: str = "create_media_buy") -> bool:
+    """Whether what is due is a purchase, or a change, that leaves."""
+    drain()
+    Operation.objects.filter(task_type=tool, send_at__isnull=False).update(send_at=clock.now())
+    left = [call.tool for call in claim_sends(limit=9)]
+    publish_due(limit=9)
+    drain()
+    return tool in left
+
+
+def _approved_and_then(question: Approval) -> str:
+    """What came of it: at once, once the account is active, or nothing for good."""
+    for _ in range(question.quorum):
+        approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
+    if _left():
+        return "sent"
+    if Deal.objects.get().status in OVER:
+        return "over"
+    account = Account.objects.select_related("seller", "advertiser").get()
+    account_record(
+        advertiser=account.advertiser,
+        seller=account.seller,
+        answer={"status": "active", **account.reference},
+    )
+    return "sent once active" if _left() else "stuck"
+
+
+def _told(question: Approval) -> str:
+    """What the sentence says comes of it."""
+    (row,) = rows([question], {})
+    said = dict(row.answers)["Approve"]
+    assert said == effects_now(question)["approve"]
+    assert said in _page(question).replace("\N{NO-BREAK SPACE}", " ")
+    if "account" not in said:
+        assert said == "Sends create_media_buy to the seller."
+        return "sent"
+    return "over" if said.startswith("Nothing is bought") else "sent once active"
+
+
+@pytest.mark.parametrize("account", _ACCOUNTS)
+def test_what_approving_is_said_to_do_under_its_account_happens(account: str) -> None:
+    ask, is_now = _ACCOUNTS[account]
+    question = ask()
+    Account.objects.update(status=is_now)
+    told, said = _told(question), effects_now(question)["approve"]
+    assert told == _approved_and_then(question)
+    fits = "another currency" not in account
+    assert (told == "sent", told == "sent once active") == (
+        fits and is_now == "active",
+        fits and is_now in AWAITED,
+    )
+    assert fits or is_now in ENDED or "bound to SEK" in said
+
+
+# Asked about first, and again; a cancellation goes on, whatever its account.
+_CHANGES = ("a change", "a change that is not what was approved")
+
+
+@pytest.mark.parametrize("is_now", Account.Status.values)
+@pytest.mark.parametrize("what", _CHANGES)
+def test_what_approving_a_change_is_said_to_do_under_its_account_happens(what: str, is_now: str) -> None:
+    question = _asked_about(what)
+    Account.objects.update(status=is_now)
+    said = effects_now(question)["approve"]
+    approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
+    left = _left("update_media_buy")
+    over = Operation.objects.filter(task_type="update_media_buy", settled_at__isnull=False).exists()
+    assert said.startswith("Nothing is changed") == over
+    assert (said == "Sends update_media_buy to the seller.") == left
+    assert ("once its account is active" in said) == (not left and not over)
+    if not left and not over:
+        Account.objects.update(status="active")
+        assert _left("update_media_buy")
+
+
+def test_where_everything_is_stopped_only_what_would_be_sent_is_said_to_be_held() -> None:
+    question = asked("a deal", make_user("Administrator"))
+    kill_switch_set(on=True, reason="A drill", actor="system")
+    Account.objects.update(status="rejected")
+    assert effects_now(question)["approve"].startswith("Nothing is bought")
+    Account.objects.update(status="suspended")
+    said = effects_now(question)["approve"]
+    assert said.startswith("Nothing leaves now.")
+    assert "once its account is active" in said
+
+
+@pytest.mark.parametrize("status", [*AWAITED, "rejected"])
+def test_the_sellers_own_words_of_an_account_end_their_sentence(status: str) -> None:
+    question = asked("a deal", make_user("Administrator"))
+    Account.objects.update(status=status, said={"message": "Sign the contract first."})
+    said = effects_now(question)["approve"]
+    assert "Sign the contract first" in said
+    assert ".." not in said
+    assert ".:" not in said
+
+
+def test_a_list_reads_all_accounts_at_once(django_assert_max_num_queries: Callable[[int], object]) -> None:
+    questions = [ask_deal(make_deal(seller=make_seller(name=f"Seller {n}"))) for n in range(4)]
+    Account.objects.update(status="pending_approval")
+    with django_assert_max_num_queries(3):  # type: ignore[attr-defined]
+        drawn = rows(questions, {})
+    assert all("once its account is active" in dict(row.answers)["Approve"] for row in drawn)
+
+
+def _changes_asked() -> list[Approval]:
+    """About changes of several deals, each of its seller."""
+    asker = make_user("Administrator")
+    for n in range(4):
+        deal = booked(make_seller(name=f"Seller {n}"), media_buy_id=f"mb-{n}")
+        arguments = {"media_buy_id": deal.media_buy_id, "packages": [{"package_id": "pkg-1", "budget": 9000}]}
+        change_ask(Ask(user=asker, task="update_media_buy", seller=deal.seller, arguments=arguments))
+    return list(Approval.objects.filter(kind="deal_change", status="open"))
+
+
+_MANY: dict[str, Callable[[], list[Approval]]] = {
+    "bookings": lambda: [ask_deal(make_deal(seller=make_seller(name=f"Seller {n}"))) for n in range(4)],
+    "changes": _changes_asked,
+}
+
+
+@pytest.mark.parametrize("what", _MANY)
+@pytest.mark.parametrize("status", SWITCHED_OFF)
+def test_a_list_names_all_who_switched_accounts_off_at_once(
+    django_assert_max_num_queries: Callable[[int], object], what: str, status: str
+) -> None:
+    questions = _MANY[what]()
+    people = [make_user("Ad Ops", name=name) for name in ("Ada", "Ole")]
+    for n, account in enumerate(Account.objects.order_by("pk")):
+        account.status, account.switched_off_by = status, actor_ensure(user=people[n % 2]).key
+        account.save()
+    with django_assert_max_num_queries(3):  # type: ignore[attr-defined]
+        drawn = rows(questions, {})
+    said = [dict(row.answers)["Approve"] for row in drawn]
+    assert len(said) == 4
+    for name in ("Ada", "Ole"):
+        assert any(f"{name} switched it off" in one for one in said)
+    assert all("switched it off" in one for one in said)
+
+
+def test_who_is_no_longer_known_switched_an_account_off_under_their_key() -> None:
+    question = ask_deal(make_deal())
+    Account.objects.update(status="suspended", switched_off_by="human:gone")
+    assert "human:gone switched it off" in effects_now(question)["approve"]

@@ -1,0 +1,131 @@
+"""What the environment says: lists may have spaces, and what cannot be meant stops the start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from config import environment
+from tasks_app.people.role_names import ROLE_NAMES
+from tasks_app.people.roles import ROLES
+
+NAME = "FLIGHTDECK_TEST"
+
+
+def test_the_roles_that_settings_know_are_those_there_are() -> None:
+    assert tuple(ROLES) == ROLE_NAMES
+
+
+@pytest.mark.parametrize(
+    "told", ["Approver, Administrator", " Approver ,Administrator,", "Approver,,Administrator"]
+)
+def test_lists_may_have_spaces(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, told)
+    assert environment.listed(NAME, known=ROLE_NAMES) == ["Approver", "Administrator"]
+
+
+def test_what_a_list_names_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, "Approver, approvers")
+    with pytest.raises(ImproperlyConfigured, match="approvers"):
+        environment.listed(NAME, known=ROLE_NAMES)
+
+
+@pytest.mark.parametrize("told", ["nan", "inf", "-inf", "0", "-1", "many", ""])
+def test_a_number_is_finite_and_above_0(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, told)
+    for read in (environment.positive, environment.count):
+        with pytest.raises(ImproperlyConfigured, match=NAME):
+            read(NAME, 1)
+
+
+@pytest.mark.parametrize("told", ["treu", "ja", "flase", "2", ""])
+def test_what_is_neither_yes_nor_no_is_refused(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, told)
+    with pytest.raises(ImproperlyConfigured, match="is 1 or 0"):
+        environment.yes_no(NAME, True)
+
+
+@pytest.mark.parametrize(("told", "means"), [("1", True), (" True ", True), ("no", False), ("off", False)])
+def test_yes_and_no(told: str, means: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, told)
+    assert environment.yes_no(NAME, not means) is means
+
+
+def test_a_count_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, "1.5")
+    with pytest.raises(ImproperlyConfigured):
+        environment.count(NAME, 1)
+
+
+@pytest.mark.parametrize(
+    "told", ["desk.example.com", "ftp://desk.example", "https://", "https://[x", "https://a:0"]
+)
+def test_an_address_is_one_of_the_web(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, told)
+    with pytest.raises(ImproperlyConfigured):
+        environment.web_address(NAME, "")
+
+
+def test_an_empty_key_file_is_no_key(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("\n")
+    with pytest.raises(ImproperlyConfigured, match="empty"):
+        environment.kept_secret(tmp_path / "key")
+
+
+def test_processes_that_race_at_the_first_start_read_the_same_secret(tmp_path: Path) -> None:
+    path = tmp_path / "var" / "secret_key"
+    with ThreadPoolExecutor(8) as pool:
+        read = set(pool.map(lambda _: environment.kept_secret(path), range(64)))
+    assert read == {path.read_text()}
+    assert path.stat().st_mode & 0o077 == 0
+    assert [one.name for one in path.parent.iterdir()] == ["secret_key"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("FLIGHTDECK_POLL_SCALE", "nan"),
+        ("FLIGHTDECK_PAGES", "treu"),
+        ("FLIGHTDECK_DB_POOL", "ja"),
+        ("FLIGHTDECK_DEBUG", "flase"),
+        ("FLIGHTDECK_SESSION_HOURS", "1e300"),
+        ("FLIGHTDECK_EVENT_KEEP_DAYS", "1e6"),
+        ("FLIGHTDECK_WORKERS", "1e9"),
+        ("FLIGHTDECK_WORKERS", "0"),
+        ("FLIGHTDECK_PUBLIC_URL", "desk.example.com"),
+        ("FLIGHTDECK_SECOND_FACTOR_ROLES", "approvers"),
+    ],
+)
+def test_settings_read_the_environment_so(name: str, told: str) -> None:
+    code, said = _started({name: told})
+    assert code != 0
+    assert name in said
+
+
+def test_settings_read_lists_so() -> None:
+    roles = {"FLIGHTDECK_SECOND_FACTOR_ROLES": "Approver, Administrator"}
+    code, said = _started({**roles, "FLIGHTDECK_HOSTS": "a.example, b.example"})
+    assert code == 0, said
+    assert json.loads(said) == [["Approver", "Administrator"], ["a.example", "b.example", "127.0.0.1"]]
+
+
+def _started(told: dict[str, str]) -> tuple[int, str]:
+    told_of = "[s.SECOND_FACTOR_ROLES, s.ALLOWED_HOSTS]"
+    code = f"import json; from config import settings as s; print(json.dumps({told_of}))"
+    environ = {name: value for name, value in os.environ.items() if name != "FLIGHTDECK_PUBLIC_URL"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**environ, **told},
+        cwd=Path(__file__).resolve().parents[2],
+        check=False,
+    )
+    return done.returncode, done.stdout if done.returncode == 0 else done.stderr

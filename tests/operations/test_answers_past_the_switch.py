@@ -1,0 +1,88 @@
+"""An answer to a seller that people let past the kill switch leaves: its purchase is not asked about too."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.commands.models import Command
+from tasks_app.operations.answers import operation_answer
+from tasks_app.operations.execution import ANSWER
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.sellers.models import Seller
+from tests.adcp.raw_server import RawServer, serve
+from tests.boundary.conftest import answered, asked, stopped
+from tests.factories import make_user
+from tests.operations.making import fresh
+from tests.operations.pausing import answering, done, messages, paused, paused_purchase, release
+from tests.operations.sweeping import sweep
+
+pytestmark = pytest.mark.django_db
+
+
+def say(operation: Operation, text: str, generation: int = 1) -> None:
+    ops = make_user("Ad Ops")
+    operation_answer(operation_id=operation.pk, generation=generation, user=ops, text=text)
+
+
+def left(server: RawServer) -> list[object]:
+    """The answers that left."""
+    return [message["parts"] for message in messages(server) if message.get("taskId")]
+
+
+def about(question: Approval) -> str:
+    return Command.objects.get(pk=question.subject_id).kind
+
+
+def let_pass(operation: Operation) -> None:
+    """Answered while all is stopped; released, and let past the switch by two."""
+    say(operation, "Sweden.")
+    stopped()
+    release()
+    assert about(asked()) == ANSWER
+    answered("approve")
+
+
+def test_it_leaves_while_the_switch_is_on() -> None:
+    with serve(answering(paused(), done())) as server:
+        operation = paused_purchase(server)
+        let_pass(operation)
+        sweep()
+        assert len(left(server)) == 1
+    assert fresh(operation).status == S.COMPLETED
+    assert not Approval.objects.filter(status="open").exists()
+
+
+def test_it_passes_this_once() -> None:
+    """One that certainly was not heard is asked about before it is sent again."""
+    with serve(answering(paused(), done())) as server:
+        operation = paused_purchase(server)
+        let_pass(operation)
+        sellers = Seller.objects.filter(pk=operation.seller_id)
+        sellers.update(url="http://127.0.0.1:9")
+        sweep()
+        assert not Approval.objects.filter(status="open").exists()
+        sellers.update(url=operation.seller.url)
+        later = clock.now() + timedelta(minutes=5)
+        with clock.injected(lambda: later):
+            sweep()
+            assert left(server) == []
+            answered("approve")
+            sweep()
+        assert len(left(server)) == 1
+
+
+def test_a_turn_of_the_switch_that_nobody_read_holds_it() -> None:
+    with serve(answering(paused(), done())) as server:
+        operation = paused_purchase(server)
+        let_pass(operation)
+        stopped(team=operation.team)
+        sweep()
+        assert left(server) == []
+        answered("approve")
+        sweep()
+        assert len(left(server)) == 1

@@ -1,0 +1,338 @@
+"""A lease is one call's: what comes of an older call, or beside a call, gives back no other call's slot."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+
+from tasks_app import clock
+from tasks_app.adcp.types import Seen
+from tasks_app.operations import dispatch, sweep
+from tasks_app.operations.comparison import Finding, Subject, Verdict
+from tasks_app.operations.converge import observe
+from tasks_app.operations.dispatch import Call, claim_one, claim_polls, claim_sends, finish
+from tasks_app.operations.lease import CallLease
+from tasks_app.operations.leases import operation_is_out
+from tasks_app.operations.models import Channel, Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.placeholders import task_settle
+from tasks_app.sellers.models import Seller
+from tests.factories import make_seller
+from tests.operations.making import (
+    TASK,
+    answer,
+    ask,
+    crashed,
+    fresh,
+    garbled,
+    leased_until,
+    not_sent,
+    silent,
+    stand,
+    unknown,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@contextmanager
+def behind(moment: datetime) -> Iterator[None]:
+    """Just after that moment."""
+    with clock.injected(lambda: moment + timedelta(seconds=1)):
+        yield
+
+
+def due(operation: Operation) -> None:
+    """Everything that may be called of it is."""
+    Operation.objects.filter(pk=operation.pk).exclude(status=S.COMPLETED).update(send_at=clock.now())
+    Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now())
+
+
+def the_call(operation: Operation) -> Call:
+    """The next of its calls, whichever it is."""
+    (call,) = [*claim_sends(limit=5), *claim_polls(limit=5)]
+    assert call.operation_id == operation.pk
+    return call
+
+
+def nothing_leaves(operation: Operation) -> None:
+    due(operation)
+    assert [*claim_sends(limit=5), *claim_polls(limit=5)] == []
+
+
+def slots(number: int = 9) -> None:
+    Seller.objects.update(slots=number)
+
+
+# What may be called: sends for the first time and again, looks at a task, looks for one.
+CALLED: dict[str, Callable[[], Operation]] = {
+    "sent": ask,
+    "sent again": lambda: stand(S.CALLING_ADCP, send_at=clock.now()),
+    "looked at": lambda: stand(S.SUBMITTED, next_poll_at=clock.now()),
+    "overdue": lambda: stand(S.TIMED_OUT, next_poll_at=clock.now()),
+    "looked for": lambda: stand(S.SUBMITTED, task_id="", next_poll_at=clock.now()),
+}
+COMES: dict[str, Callable[[], Seen]] = {
+    "silence": silent,
+    "nothing left": not_sent,
+    "garbled": garbled,
+    "a crash": crashed,
+    "unclear": unknown,
+    "a task": lambda: answer("submitted", task_id=TASK),
+    "an end": lambda: answer("completed", task_id=TASK),
+}
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "with others"])
+@pytest.mark.parametrize("comes", COMES)
+@pytest.mark.parametrize("called", CALLED)
+def test_a_late_answer_to_an_older_call_leaves_the_newer_its_lease(
+    called: str, comes: str, beside: bool
+) -> None:
+    operation = CALLED[called]()
+    slots()
+    older = the_call(operation)
+    with behind(cast(datetime, leased_until(operation))):
+        newer = the_call(operation)
+        until = leased_until(operation)
+        other = [(claim_one(operation_id=ask().pk), silent())] if beside else []
+        finish(cast(Any, [(older, COMES[comes]()), *other]))
+
+        assert leased_until(operation) == until
+        nothing_leaves(operation)
+        finish([(newer, COMES[comes]())])
+        assert leased_until(operation) is None
+
+
+def test_an_end_told_to_an_older_call_is_published_and_the_newer_keeps_its_slot_until_it_ends() -> None:
+    operation = ask()
+    slots(1)
+    older = the_call(operation)
+    with behind(cast(datetime, leased_until(operation))):
+        newer = the_call(operation)
+        waits = ask()
+        finish([(older, answer("completed"))])
+
+        assert fresh(operation).published_at is not None
+        assert claim_sends(limit=5) == [], "its seller's one slot is taken: the call is out"
+        finish([(newer, answer("completed"))])
+        assert [call.operation_id for call in claim_sends(limit=5)] == [waits.pk]
+
+
+def found(operation: Operation, verdict: Verdict, seen: Seen | None) -> Finding:
+    return Finding(
+        theirs=TASK,
+        verdict=verdict,
+        subject=Subject(type="operation", id=operation.pk),
+        team_id=operation.team_id,
+        status_there="submitted",
+        seen=seen,
+    )
+
+
+@pytest.mark.parametrize("called", CALLED)
+@pytest.mark.parametrize(
+    ("verdict", "seen"),
+    [(Verdict.UNANSWERED, None), (Verdict.BEHIND, answer("completed", task_id=TASK))],
+    ids=["its task is found", "its end is found"],
+)
+def test_what_reconciliation_finds_ends_no_call(called: str, verdict: Verdict, seen: Seen | None) -> None:
+    operation = CALLED[called]()
+    slots()
+    call = the_call(operation)
+    until = leased_until(operation)
+
+    task_settle(operation.seller, found(operation, verdict, seen))
+
+    assert fresh(operation).task_id == TASK
+    assert leased_until(operation) == until
+    nothing_leaves(operation)
+    finish([(call, silent())])
+    assert leased_until(operation) is None
+
+
+@pytest.mark.parametrize("channel", Channel.values)
+def test_news_that_answers_no_call_of_ours_gives_no_slot_back(channel: str) -> None:
+    operation = ask()
+    the_call(operation)
+
+    observe(operation_id=operation.pk, seen=answer("working", task_id=TASK), channel=channel)
+
+    assert operation_is_out(operation.pk)
+
+
+# --- a worker that was slow -----------------------------------------------------------------------
+class Slow:
+    """A sweep whose calls are answered when it is told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sweeper = sweep._Sweeper()
+        self.made: list[Call] = []
+        self.told: list[Call] = []
+        self.answered = asyncio.Event()
+        monkeypatch.setattr(dispatch, "make", self._make)
+        monkeypatch.setattr(sweep, "_chores", {})
+
+    async def _make(self, call: Call) -> Seen:
+        self.made.append(call)
+        await self.answered.wait()
+        self.told.append(call)
+        return answer("submitted", task_id=TASK)
+
+    async def out(self) -> None:
+        """Its calls have left."""
+        await self.sweeper.fill()
+        await asyncio.sleep(0)
+
+
+def taken_over(operation: Operation) -> datetime:
+    """Another worker has its call made again; until when that is leased."""
+    the_call(operation)
+    return cast(datetime, leased_until(operation))
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_who_was_too_slow_renews_and_hands_back_nothing_of_anothers(
+    called: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = CALLED[called]()
+    slots()
+    worker = Slow(monkeypatch)
+
+    async def story() -> None:
+        await worker.out()
+        ends = cast(datetime, await sync_to_async(leased_until)(operation))
+        with behind(ends):
+            theirs = await sync_to_async(taken_over)(operation)
+        with behind(ends + timedelta(seconds=1)):
+            await worker.sweeper.tick()
+            assert await sync_to_async(leased_until)(operation) == theirs, "it is not theirs to renew"
+            await worker.sweeper.drain(seconds=0)
+            assert await sync_to_async(leased_until)(operation) == theirs, "nor to give back"
+
+    async_to_sync(story)()
+    assert len(worker.made) == 1
+
+
+@pytest.mark.parametrize("called", CALLED)
+@pytest.mark.parametrize("ends", ["answered", "handed back"])
+def test_who_was_too_slow_and_takes_its_own_again_renews_and_returns_it(
+    called: str, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = CALLED[called]()
+    slots()
+    worker = Slow(monkeypatch)
+
+    async def story() -> None:
+        await worker.out()
+        ran_out = cast(datetime, await sync_to_async(leased_until)(operation))
+        with behind(ran_out):
+            await worker.out()
+            again = cast(datetime, await sync_to_async(leased_until)(operation))
+            assert again > ran_out
+        with behind(ran_out + timedelta(seconds=1)):
+            await worker.sweeper.tick()
+            assert cast(datetime, await sync_to_async(leased_until)(operation)) > again
+            if ends == "answered":
+                worker.answered.set()
+                await worker.sweeper.run_dry()
+            else:
+                await worker.sweeper.drain(seconds=0)
+
+    async_to_sync(story)()
+    assert len(worker.made) == 1, "it was out all the while"
+    assert not CallLease.objects.exists()
+
+
+async def waiting_in_line(worker: Slow, several: int) -> None:
+    """Another batch is being written; the worker stops before theirs is."""
+    async with worker.sweeper._observing:
+        worker.answered.set()
+        while len(worker.told) < several:
+            await asyncio.sleep(0)
+        await worker.sweeper.drain(seconds=0)
+
+
+async def about_to_be_written(worker: Slow, several: int) -> None:
+    """The database's thread is busy; the worker stops before it comes to theirs."""
+    free = threading.Event()
+    busy = asyncio.create_task(sync_to_async(free.wait)())
+    await asyncio.sleep(0)
+    worker.answered.set()
+    while len(worker.told) < several:
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(worker.sweeper.drain(seconds=0))
+    while not stopping.done():
+        await asyncio.sleep(0)
+        if not worker.sweeper._out:
+            free.set()
+    await asyncio.gather(busy, stopping)
+
+
+@pytest.mark.parametrize("held_up", [waiting_in_line, about_to_be_written], ids=lambda way: way.__name__)
+def test_an_answer_in_hand_is_observed_before_its_call_is_handed_back(
+    held_up: Callable[[Slow, int], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise what a seller has taken is sent again."""
+    operations = [ask(seller=make_seller(slug=slug)) for slug in ("north", "south")]
+    slots()
+    worker = Slow(monkeypatch)
+
+    async def story() -> None:
+        await worker.out()
+        await held_up(worker, len(operations))
+
+    async_to_sync(story)()
+    assert [fresh(one).status for one in operations] == [S.SUBMITTED, S.SUBMITTED]
+    assert not CallLease.objects.exists()
+    assert claim_sends(limit=5) == []
+
+
+def test_two_answers_of_one_operation_in_one_batch_are_both_observed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call's own end was cancelled while its answer waited in line (a connection that breaks off
+    may do that); its lease ran out, and the call was made again."""
+    operation = ask()
+    worker, made = Slow(monkeypatch), 0
+
+    async def make(_: Call) -> Seen:
+        nonlocal made
+        made += 1
+        if made > 1:
+            return silent()
+        cast("asyncio.Task[None]", asyncio.current_task()).cancel()
+        return answer("submitted", task_id=TASK)
+
+    async def story() -> None:
+        monkeypatch.setattr(dispatch, "make", make)
+        async with worker.sweeper._observing:
+            await worker.sweeper.fill()
+            while worker.sweeper._out:
+                await asyncio.sleep(0)
+        assert len(worker.sweeper._answered) == 1
+        with behind(cast(datetime, await sync_to_async(leased_until)(operation))):
+            await worker.sweeper.fill()
+            await worker.sweeper.run_dry()
+
+    async_to_sync(story)()
+    assert made == 2
+    assert list(operation.observations.order_by("id").values_list("kind", flat=True)) == [
+        "answer",
+        "no_answer",
+    ]
+    assert (fresh(operation).status, fresh(operation).task_id) == (S.SUBMITTED, TASK)
+    assert not CallLease.objects.exists()
+
+
+def test_what_was_not_taken_after_all_is_given_back() -> None:
+    """A claim that finds that nothing is to leave returns what it has just taken."""
+    operation = ask(seller=make_seller(slots=2))
+    Seller.objects.update(active=False)
+    assert claim_sends(limit=5) == []
+    assert not CallLease.objects.filter(pk=operation.pk).exists()

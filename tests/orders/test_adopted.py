@@ -1,0 +1,128 @@
+"""A media buy that only its seller knew, adopted: what it comes to, who approves it, and beside what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from orders.adopt import media_buy_adopt
+from orders.amounts import deal_amounts
+from orders.models import Deal
+from orders.policy_facts import deal_facts
+from orders.questions import DIFFERENT
+from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.policy_models import PolicyRule
+from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
+from tests.orders import asking
+from tests.orders.late import adopted, booking, decide, fresh, give_up
+from tests.orders.live import says
+
+pytestmark = pytest.mark.django_db
+RULES = frozenset(PolicyRule)
+
+
+def adopt(**told: Any) -> Deal:
+    """One that runs for 5,000 of packages."""
+    start = clock.now() + timedelta(days=3)
+    buy = {
+        "media_buy_id": "mb-t",
+        "status": "active",
+        "currency": "USD",
+        "packages": [{"package_id": "p1", "product_id": "p", "budget": 5000}],
+        "start_time": start.isoformat(),
+        "end_time": (start + timedelta(days=9)).isoformat(),
+        **told,
+    }
+    account = make_account(make_advertiser(), make_seller())
+    return media_buy_adopt(account=account, told=buy, user=make_user("Ad Ops"), reason="Their letter")
+
+
+CANCELLED = {"package_id": "p2", "product_id": "q", "budget": 2000, "canceled": True}
+PACKAGES = [{"package_id": "p1", "product_id": "p", "budget": 5000}]
+# What the seller states beside a package of 5,000, and what it comes to.
+TOTALS: dict[str, tuple[dict[str, Any], int]] = {
+    "no total": ({}, 5000),
+    "the same": ({"total_budget": 5000}, 5000),
+    "more": ({"total_budget": 500_000}, 500_000),
+    "less": ({"total_budget": 4000}, 5000),
+    "that of what was cancelled too": ({"total_budget": 7000, "packages": [*PACKAGES, CANCELLED]}, 5000),
+    "more than what was cancelled": ({"total_budget": 8000, "packages": [*PACKAGES, CANCELLED]}, 8000),
+    "of packages without amounts": ({"total_budget": 9000, "packages": [{"package_id": "p1"}]}, 9000),
+    "of no packages": ({"total_budget": 9000, "packages": []}, 9000),
+}
+
+
+@pytest.mark.parametrize("stated", TOTALS)
+def test_it_comes_to_what_its_seller_states_as_at_every_later_reading(stated: str) -> None:
+    told, gross = TOTALS[stated]
+    deal = adopt(**told)
+    asked = Approval.objects.get(status="open")
+    assert (asked.amount, asked.quorum) == (gross, 2 if gross == 500_000 else 1)
+    amounts = deal_amounts(fresh(deal))
+    assert (amounts.approved, amounts.confirmed) == (0, gross)
+    says(deal, "active", **{"packages": PACKAGES, **told})
+    assert Approval.objects.get(status="open") == asked, "what is read next is what was asked about"
+
+
+@pytest.mark.parametrize(
+    ("status", "here"),
+    [("pending_start", "booked"), ("active", "delivering"), ("paused", "booked"), ("completed", "completed")],
+)
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+def test_nobody_has_approved_it_wherever_it_stands(status: str, here: str, verdict: str) -> None:
+    deal = adopt(status=status)
+    assert (deal.status, deal.differs, deal_amounts(deal).approved) == (here, True, 0)
+    decide(DIFFERENT, verdict)
+    deal = fresh(deal)
+    assert deal.differs is (verdict == "reject")
+    assert deal_amounts(deal).approved == (5000 if verdict == "approve" else 0)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_it_joins_a_campaign_of_its_own_advertiser_alone(same: bool) -> None:
+    deal, operation = booking()
+    campaign_id = make_advertiser().pk  # any id
+    Deal.objects.filter(pk=deal.pk).update(campaign_id=campaign_id)
+    give_up(operation)
+    deal = fresh(deal)
+    if not same:
+        deal.account = make_account(make_advertiser("Another client"), deal.seller)
+    kept = adopted(deal)
+    assert kept.campaign_id == (campaign_id if same else None)
+
+
+def test_beside_a_deal_that_is_in_the_same_place_the_question_says_so() -> None:
+    deal, operation = booking()
+    give_up(operation)
+    again = make_deal(seller=deal.seller, account=False, follows=deal)
+    Deal.objects.filter(pk=again.pk).update(account=deal.account)
+    approve_deal(fresh(again))
+    kept = adopted(fresh(deal))
+    asked = Approval.objects.get(kind=DIFFERENT)
+    assert asked.subject_id == kept.pk
+    assert f"{again.reference} is in the place of {deal.reference}" in asked.evidence["bought_twice"]
+
+
+def test_alone_in_its_place_the_question_says_nothing_of_that() -> None:
+    deal, operation = booking()
+    give_up(operation)
+    adopted(fresh(deal))
+    assert "bought_twice" not in Approval.objects.get(kind=DIFFERENT).evidence
+
+
+def test_until_it_is_approved_the_first_order_is_still_to_come() -> None:
+    deal = asking.adopt(make_user("Ad Ops"))
+    follows = make_deal(seller=deal.seller, account=False)
+    assert deal_facts(deal, RULES).first_order
+    assert deal_facts(follows, RULES).first_order
+    decide(DIFFERENT, "approve")
+    assert not deal_facts(follows, RULES).first_order
+
+
+def test_a_first_order_that_is_on_its_way_is_still_the_first() -> None:
+    deal, _ = booking()
+    assert deal_facts(deal, RULES).first_order
+    assert not deal_facts(make_deal(seller=deal.seller, account=False), RULES).first_order

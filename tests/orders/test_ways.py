@@ -1,0 +1,597 @@
+"""What the page and the explanation of a deal say may happen, against trying everything that people, sellers
+and jobs can do about it: every state, on every ground it may stand on."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+from django.db import transaction
+
+from campaigns.actions import approve
+from campaigns.acts import CampaignActRefusedError, campaign_cancel
+from campaigns.models import Campaign
+from campaigns.services import campaign_submit
+from orders.actions import book, read_back
+from orders.acts import ActRefusedError, deal_cancel_ask, deal_withdraw
+from orders.changes import CHANGE
+from orders.choices import deal_acts, deal_choices
+from orders.models import LIVE, Deal, DealStatus
+from orders.questions import ask_booked_differently, ask_deal
+from orders.reconcile import media_buy_settle
+from orders.selectors import questions_open
+from orders.services import deal_book
+from orders.ways import NO_WAY, ground_of, people, ways
+from tasks_app import clock
+from tasks_app.adcp.requests import MediaBuyStatus
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.policy_models import OnExpiry
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
+from tasks_app.commands.kill_switch import kill_switch_set, stops
+from tasks_app.desk.explain import explain
+from tasks_app.jobs.actions import StepFailedError
+from tasks_app.jobs.endings import JobRefusedError, job_cancel
+from tasks_app.jobs.models import JOB_OPEN, Job
+from tasks_app.jobs.worker import drain
+from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.comparison import Finding, Verdict
+from tasks_app.operations.deadlines import fail_unsent
+from tasks_app.operations.dispatch import claim_one, claim_sends
+from tasks_app.operations.models import Operation
+from tasks_app.operations.publish import publish
+from tasks_app.operations.services import Subject
+from tasks_app.operations.steering import operation_poll
+from tasks_app.people.models import User
+from tasks_app.people.roles import ROLES
+from tasks_app.sellers.accounts_told import account_record
+from tasks_app.sellers.models import Account
+from tests.campaigns.briefs import brief
+from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
+from tests.orders.asking import deals_lapse
+from tests.orders.late import BUY, booking, bought, ended, fresh, overdue, say
+from tests.orders.live import booked, standing
+
+pytestmark = pytest.mark.django_db
+_ENDS = ("completed", "rejected", "failed", "canceled")
+_REFUSED = (
+    ActRefusedError,
+    CampaignActRefusedError,
+    DecisionRefusedError,
+    JobRefusedError,
+    StepFailedError,
+    TransitionError,
+)
+
+
+# ---- grounds: every state, and what makes a difference there
+
+
+def _moved(deal: Deal, *to: str) -> Deal:
+    for status in to:
+        transition(deal, status, actor="system")
+    return deal
+
+
+def _asked(deal: Deal) -> Deal:
+    ask_deal(deal)
+    return deal
+
+
+def _asked_with(on_expiry: OnExpiry, **columns: Any) -> Deal:
+    """Asked about by a policy that says so what its deadline does."""
+    deals_lapse(on_expiry)
+    return _asked(make_deal(**columns))
+
+
+def _jobless(*to: str, **columns: Any) -> Deal:
+    """Approved, and no job buys it, as where it was imported."""
+    deal = make_deal(campaign_id=uuid.uuid4())
+    approve_deal(deal)
+    if columns:
+        Deal.objects.filter(pk=deal.pk).update(**columns)
+    return _moved(fresh(deal), *to)
+
+
+def _approved(status: str = "active") -> Deal:
+    deal = make_deal()
+    Account.objects.update(status=status)
+    approve_deal(deal)
+    return fresh(deal)
+
+
+def _waiting(status: str) -> Deal:
+    deal = _approved(status)
+    drain()
+    return fresh(deal)
+
+
+def _without_account() -> Deal:
+    deal = make_deal(account=False)
+    approve_deal(deal)
+    return fresh(deal)
+
+
+def _of_another_currency() -> Deal:
+    deal = _approved()
+    Account.objects.update(said={"currency": "SEK"}, reference={"account_id": "acc-sek"})
+    return fresh(deal)
+
+
+def _at_the_gate() -> Deal:
+    deal = _approved()
+    kill_switch_set(on=True, reason="Something is wrong", actor=make_user("Administrator"))
+    drain()
+    return fresh(deal)
+
+
+def _stopped_before_its_gate() -> Deal:
+    deal = _approved()
+    kill_switch_set(on=True, reason="Something is wrong", actor=make_user("Administrator"))
+    return fresh(deal)
+
+
+def _not_sent_yet() -> Deal:
+    deal = _approved()
+    deal_book(deal=deal)
+    return fresh(deal)
+
+
+def _in_campaign() -> Deal:
+    make_account(make_advertiser(), make_seller())
+    domain = make_advertiser().brand_domain
+    campaign = campaign_submit(user=make_user("Buyer"), raw=brief(brand_domain=domain))
+    deal = make_deal(seller=Account.objects.get().seller, account=False, campaign_id=campaign.pk)
+    Deal.objects.filter(pk=deal.pk).update(account=Account.objects.get())
+    return fresh(deal)
+
+
+def _accepted_in_campaign() -> Deal:
+    deal = _in_campaign()
+    approve_deal(deal)
+    return fresh(deal)
+
+
+def _asked_again() -> Deal:
+    """Approved, and to be sent, when its account's terms changed."""
+    deal = make_deal()
+    approve_deal(deal)
+    operation = deal_book(deal=deal)
+    Account.objects.update(payment_terms="prepay")
+    assert claim_one(operation_id=operation.pk) is None
+    return fresh(deal)
+
+
+def _late() -> Deal:
+    deal, operation = booking()
+    overdue(operation)
+    say(operation, "completed", bought(deal))
+    return fresh(deal)
+
+
+def _late_and_nameless() -> Deal:
+    deal, operation = booking()
+    overdue(operation)
+    say(operation, "completed", {"packages": []})
+    return fresh(deal)
+
+
+def _nameless(status: str) -> Deal:
+    return _jobless("booking", "booked", *{"delivering": ("delivering",)}.get(status, ()))
+
+
+def _nameless_asked() -> Deal:
+    deal, operation = booking()
+    say(operation, "completed", {"packages": []})
+    return fresh(deal)
+
+
+def _change_asked() -> Deal:
+    deal = booked()
+    deal_cancel_ask(deal_id=deal.pk, user=make_user("Buyer"), reason="the client withdrew")
+    return fresh(deal)
+
+
+def _differing() -> Deal:
+    deal = booked()
+    ask_booked_differently(deal)
+    return fresh(deal)
+
+
+def _begun(deal: Deal) -> Deal:
+    """Its flight has begun."""
+    begun = clock.now().replace(microsecond=0) - timedelta(hours=1)
+    Deal.objects.filter(pk=deal.pk).update(start_at=begun)
+    deal.lines.update(start_at=begun)
+    return fresh(deal)
+
+
+def _stopped_for_its_flight() -> Deal:
+    before = clock.now() - timedelta(days=15)
+    with clock.injected(lambda: before):
+        deal = _approved()
+        deal_book(deal=deal)
+    assert claim_sends(limit=1) == []
+    return fresh(deal)
+
+
+def _too_late_for_its_job() -> Deal:
+    deal = _begun(_approved())
+    drain()
+    return fresh(deal)
+
+
+_GROUNDS: dict[str, Callable[[], Deal]] = {
+    "quoted, nobody is asked": make_deal,
+    "quoted, people are asked": lambda: _asked(make_deal()),
+    "quoted, people are waited for past the deadline": lambda: _asked_with(OnExpiry.WAIT),
+    "quoted, people are waited for while it is held": lambda: _asked_with(
+        OnExpiry.WAIT, terms={"hold_expires_at": (clock.now() + timedelta(hours=12)).isoformat()}
+    ),
+    "quoted, its flight has begun": lambda: _asked(_begun(make_deal())),
+    "quoted, its campaign runs": _in_campaign,
+    "negotiating, nobody is asked": lambda: _moved(make_deal(), "negotiating"),
+    "negotiating, people are asked": lambda: _asked(_moved(make_deal(), "negotiating")),
+    "accepted": _approved,
+    "accepted, no job": _jobless,
+    "accepted, its campaign runs": _accepted_in_campaign,
+    "accepted, no account": _without_account,
+    "accepted, the account is reviewed": lambda: _waiting("pending_approval"),
+    "accepted, the account was rejected": lambda: _approved("rejected"),
+    "accepted, its account is of another currency": _of_another_currency,
+    "accepted, at the gate": _at_the_gate,
+    "accepted, its flight has begun": _too_late_for_its_job,
+    "accepted, stopped before its gate": _stopped_before_its_gate,
+    "booking": lambda: booking()[0],
+    "booking, not sent yet": _not_sent_yet,
+    "booking, it is not what was approved": _asked_again,
+    "booking, bought late": _late,
+    "booking, bought late, nameless": _late_and_nameless,
+    "booking, its flight has begun": _stopped_for_its_flight,
+    "booking, no purchase": lambda: _jobless("booking"),
+    "booking, no purchase and named": lambda: _jobless("booking", media_buy_id="mb-7"),
+    "booked": booked,
+    "booked, it is to be cancelled": _change_asked,
+    "booked, it differs": _differing,
+    "booked, nameless": lambda: _nameless("booked"),
+    "booked, nameless, people are asked": _nameless_asked,
+    "delivering": lambda: standing(booked(), "delivering"),
+    "delivering, nameless": lambda: _nameless("delivering"),
+    "makegood_pending": lambda: standing(booked(), "makegood_pending"),
+    "partially_canceled": lambda: standing(booked(), "partially_canceled"),
+    "completed": lambda: _moved(booked(), "delivering", "completed"),
+    "failed": lambda: _moved(make_deal(), "failed"),
+    "cancelled": lambda: _moved(make_deal(), "cancelled"),
+    "expired": lambda: _moved(make_deal(), "expired"),
+}
+
+
+def test_of_a_flight_that_lies_ahead_nobody_says_that_it_is_over() -> None:
+    deal = booked()
+    seller = deal.seller.name
+    assert ways(ground_of(deal, []))[DealStatus.DELIVERING].words == f"By itself, when {seller} says active"
+    delivers = standing(deal, "delivering")
+    final = f"{seller} says completed and its delivery figures are final"
+    assert (
+        ways(ground_of(delivers, []))[DealStatus.COMPLETED].words
+        == f"Once its flight has begun, when {final}"
+    )
+    with clock.injected(lambda: deal.start_at):
+        assert ways(ground_of(delivers, []))[DealStatus.COMPLETED].words == f"By itself, when {final}"
+
+
+def test_of_a_flight_that_has_begun_a_seller_may_say_that_it_is_over() -> None:
+    deal = booked()
+    with clock.injected(lambda: deal.start_at):
+        words = ways(ground_of(deal, []))[DealStatus.DELIVERING].words
+    assert words.endswith("says active or completed")
+
+
+# ---- everything that can be tried
+
+
+def _decides(deal: Deal, verdict: str) -> None:
+    """People decide on all that is asked about it, and what follows from that happens."""
+    for _ in range(3):
+        asked = questions_open(deal)
+        for one in asked:
+            _decide(one, verdict)
+        _follow()
+        if not asked:
+            return
+
+
+def _decide(asked: Approval, verdict: str) -> None:
+    for _ in range(asked.quorum):
+        if Approval.objects.filter(pk=asked.pk, status="open").exists():
+            approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict=verdict, comment="So.")
+
+
+def _follow() -> None:
+    """Jobs go on; the seller does what an update_media_buy asks it."""
+    if not Campaign.objects.exists():
+        drain()
+    asked = Operation.objects.filter(task_type="update_media_buy", status="requested", send_at__isnull=False)
+    for operation in asked:
+        named = operation.request["media_buy_id"]
+        ended(operation, "completed", {"media_buy_id": named, "media_buy_status": "canceled"})
+
+
+def _nobody_decides(deal: Deal) -> None:
+    """At any of its deadlines: it may wait on at some of them."""
+    for _ in range(20):
+        due = min((one.due_at for one in questions_open(deal)), default=clock.now())
+        with clock.injected(lambda at=due: at):
+            approvals_expire_due()
+
+
+def _put_to_people(deal: Deal) -> None:
+    """The step of its campaign's job that asks people."""
+    for job in Job.objects.filter(recipe="campaign", status__in=JOB_OPEN):
+        approve(SimpleNamespace(job=job, inputs={"deals": [str(deal.pk)]}))  # type: ignore[arg-type]
+
+
+def _then(deal: Deal, after: Callable[[Deal], None]) -> None:
+    _put_to_people(deal)
+    after(deal)
+
+
+def _booking_runs(deal: Deal) -> None:
+    """Its own job; or the step of its campaign's that books it."""
+    if Campaign.objects.exists():
+        book(SimpleNamespace(inputs={"deal_id": str(deal.pk)}))  # type: ignore[arg-type]
+        return
+    drain()
+
+
+def _seller_decides_on_the_account(deal: Deal, status: str) -> None:
+    account_record(advertiser=deal.advertiser, seller=deal.seller, answer={"status": status})
+    drain()
+
+
+def _purchases(deal: Deal) -> list[Operation]:
+    """Those that are out."""
+    rows = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy", settled_at=None)
+    return list(rows.exclude(status="requested"))
+
+
+def _purchase_is_sent_and_ends(deal: Deal, status: str) -> None:
+    """Where it is still to be sent; the kill switch may be let go first."""
+    _switch_let_go()
+    due = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy", status="requested")
+    for operation in due.filter(send_at__isnull=False):
+        if claim_one(operation_id=operation.pk) is not None:
+            say(operation, status, bought(deal) if status == "completed" else None)
+
+
+def _never_sent(deal: Deal) -> None:
+    """Its deadline passes before it is sent."""
+    due = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy", status="requested")
+    for operation in due:
+        Operation.objects.filter(pk=operation.pk).update(deadline_at=clock.now())
+        fail_unsent(limit=10)
+        publish(operation_id=operation.pk)
+
+
+def _switch_let_go() -> None:
+    if stops().everywhere is not None:
+        kill_switch_set(on=False, reason="It was a drill", actor=make_user("Administrator"))
+
+
+def _goes_on_without_the_switch(deal: Deal) -> None:
+    _switch_let_go()
+    _booking_runs(deal)
+
+
+def _purchase_ends(deal: Deal, status: str) -> None:
+    for operation in _purchases(deal):
+        say(operation, status, bought(deal) if status == "completed" else None)
+
+
+def _given_up(deal: Deal) -> None:
+    for operation in _purchases(deal):
+        overdue(operation)
+        for asked in Approval.objects.filter(kind="overdue", status="open"):
+            _decide(asked, "reject")
+        publish(operation_id=operation.pk)
+
+
+def _seller_says(deal: Deal, word: str) -> None:
+    """The media buy is read (by the mirror, or reconciliation) where the seller named one; of a purchase
+    that came to nothing reconciliation hears by our context."""
+    sent = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy")
+    bought_here = sent.exclude(status="requested").exists()
+    came_to_nothing = deal.status == "booking" and bought_here and word in ("rejected", "canceled")
+    if not deal.media_buy_id and not came_to_nothing:
+        return
+    named = deal.media_buy_id or BUY
+    told = {"media_buy_id": named, "status": word, "media_buy_status": word}
+    finding = Finding(
+        verdict=Verdict.IN_STEP,
+        theirs=named,
+        told=told,
+        subject=Subject(type="deal", id=deal.pk),
+        asked_at=clock.now(),
+    )
+    media_buy_settle(deal.seller, finding)
+
+
+def _buy_is_found(deal: Deal, word: str) -> None:
+    """The step that reads a booking back finds a media buy without a name by our context; it comes once the
+    purchase is over."""
+    if deal.status == "booking":
+        return
+    for job in Job.objects.filter(subject_id=deal.pk, recipe="book_deal", status__in=JOB_OPEN):
+        run = SimpleNamespace(
+            job=job, inputs={"deal_id": str(deal.pk)}, purpose=lambda task: f"{deal.pk}:{task}"
+        )
+        read_back(run)  # type: ignore[arg-type]
+        reading = Operation.objects.filter(task_type="get_media_buys").latest("id")
+        buy = {"media_buy_id": "mb-9", "status": word, "context": {"deal_id": str(deal.pk)}}
+        ended(reading, "completed", {"media_buys": [buy]})
+        read_back(run)  # type: ignore[arg-type]
+
+
+def _seller_says_that_it_is_over(deal: Deal) -> None:
+    """Of a flight that is still ahead nobody believes it."""
+    with clock.injected(lambda: deal.end_at):
+        _seller_says(deal, "completed")
+
+
+def _withdrawn(deal: Deal, user: User) -> None:
+    deal_withdraw(deal_id=deal.pk, user=user, reason="the client withdrew")
+
+
+def _cancelled(deal: Deal, user: User) -> None:
+    deal_cancel_ask(deal_id=deal.pk, user=user, reason="the client withdrew")
+
+
+def _cancelled_and_approved(deal: Deal) -> None:
+    _cancelled(deal, make_user("Buyer"))
+    _decides(deal, "approve")
+
+
+def _jobs_cancelled(deal: Deal, user: User) -> None:
+    """Those jobs that have to do with it."""
+    about = [pk for pk in (deal.pk, deal.campaign_id) if pk is not None]
+    for job in Job.objects.filter(subject_id__in=about, status__in=JOB_OPEN, parent_step=None):
+        job_cancel(job_id=job.pk, actor=user, reason="the client withdrew")
+
+
+def _campaign_called_off(deal: Deal, user: User) -> None:
+    if deal.campaign_id is not None:
+        campaign_cancel(campaign_id=deal.campaign_id, user=user, reason="the client withdrew")
+
+
+def _attempts() -> Iterator[Callable[[Deal], None]]:
+    yield from (lambda deal, v=verdict: _decides(deal, v) for verdict in ("approve", "reject"))
+    yield _nobody_decides
+    yield lambda deal: _then(deal, lambda one: _decides(one, "approve"))
+    yield lambda deal: _then(deal, _nobody_decides)
+    yield _booking_runs
+    yield from (
+        lambda deal, s=status: _seller_decides_on_the_account(deal, s) for status in ("active", "rejected")
+    )
+    yield from (lambda deal, s=status: _purchase_ends(deal, s) for status in _ENDS)
+    yield from (lambda deal, s=status: _purchase_is_sent_and_ends(deal, s) for status in _ENDS)
+    yield _never_sent
+    yield _goes_on_without_the_switch
+    yield _given_up
+    yield from (lambda deal, w=word: _seller_says(deal, w) for word in get_args(MediaBuyStatus))
+    yield _seller_says_that_it_is_over
+    yield from (lambda deal, w=word: _buy_is_found(deal, w) for word in get_args(MediaBuyStatus))
+    yield lambda deal: _withdrawn(deal, make_user("Buyer"))
+    yield _cancelled_and_approved
+    yield lambda deal: _jobs_cancelled(deal, make_user("Ad Ops"))
+    yield lambda deal: _campaign_called_off(deal, make_user("Buyer"))
+
+
+def _reached(deal: Deal, attempt: Callable[[Deal], None]) -> set[str]:
+    """Where the deal went first, when that was tried; everything is as before afterwards."""
+    version = deal.version
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                attempt(fresh(deal))
+        except _REFUSED:
+            pass
+        entries = AuditEntry.objects.filter(entity_id=deal.pk, seq__gt=version)
+        moves = [one for one in entries.order_by("seq") if one.from_status != one.to_status]
+        transaction.set_rollback(True)
+    return {moves[0].to_status} if moves else set()
+
+
+# ---- what is said against it
+
+
+def test_every_state_stands_on_some_ground() -> None:
+    assert {name.split(",")[0] for name in _GROUNDS} == set(DealStatus.values)
+
+
+@pytest.mark.parametrize("ground", _GROUNDS)
+def test_what_is_said_to_lead_on_does_and_nothing_else(ground: str) -> None:
+    deal = fresh(_GROUNDS[ground]())
+    assert deal.status == ground.split(",")[0]
+    reached = {to for attempt in _attempts() for to in _reached(deal, attempt)}
+
+    questions = questions_open(deal)
+    choices = deal_choices(deal, list(deal.lines.all()), questions)
+    assert {one.text for one in choices if one.note != NO_WAY} == reached
+    assert tuple(one.text for one in choices) == deal.declared().targets(deal.status)
+    said = ways(ground_of(deal, questions))
+    assert set(said) == reached
+    for way in said.values():
+        assert not way.asked or any(one.kind == way.asked for one in questions), "a link to no question"
+
+
+_ACTS: tuple[Callable[[Deal, User], None], ...] = (
+    _withdrawn,
+    _cancelled,
+    _jobs_cancelled,
+    _campaign_called_off,
+)
+_OFFERED = {"withdraw": _withdrawn, "cancel": _cancelled}  # on the page; a reading changes nothing
+
+
+def _does(deal: Deal, user: User, act: Callable[[Deal, User], None]) -> bool:
+    """Whether it comes to anything; everything is as before afterwards."""
+    before = (deal.version, Approval.objects.count())
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                act(fresh(deal), user)
+        except _REFUSED:
+            pass
+        after = (fresh(deal).version, Approval.objects.count())
+        transaction.set_rollback(True)
+    return after != before
+
+
+def _can(deal: Deal, user: User) -> bool:
+    """Whether the person can do anything about it by themselves."""
+    return any(_does(deal, user, act) for act in _ACTS) or _polls(deal, user)
+
+
+def _polls(deal: Deal, user: User) -> bool:
+    for operation in _purchases(deal):
+        try:
+            operation_poll(operation_id=operation.pk, user=user)
+        except Exception:
+            return False
+        return True
+    return False
+
+
+@pytest.mark.parametrize("ground", _GROUNDS)
+def test_those_who_are_named_can_and_nobody_else_can(ground: str) -> None:
+    deal = fresh(_GROUNDS[ground]())
+    questions = questions_open(deal)
+    named, cancelling = people(ground_of(deal, questions)), any(one.kind == CHANGE for one in questions)
+    for role, rights in ROLES.items():
+        user = make_user(role)
+        assert _can(deal, user) == any(mover.right in rights for mover in named), (role, named)
+        offered = {act.name for act in deal_acts(deal, [], user, cancelling=cancelling)}
+        does = {name for name, act in _OFFERED.items() if _does(deal, user, act)}
+        assert offered - {"read"} == does, role
+
+
+@pytest.mark.parametrize("ground", _GROUNDS)
+def test_the_explanation_says_what_the_page_says(ground: str) -> None:
+    deal = fresh(_GROUNDS[ground]())
+    told = explain(deal.reference, make_user("Administrator"))
+    ground_now = ground_of(deal, questions_open(deal))
+    does = {one.does for one in told.who}
+    assert {mover.does for mover in people(ground_now)} <= does
+    possible = ways(ground_now)
+    assert ("expire" in f"{told.waiting_for} {told.otherwise}") <= (
+        DealStatus.EXPIRED in possible or bool(questions_open(deal)) or deal.status == "expired"
+    )
+    if deal.status not in LIVE or not ground_now.cancellable:
+        assert not any("cancelled at the seller" in one for one in does)
+    if not possible and deal.status not in ("completed", "failed", "cancelled", "expired"):
+        assert any(one.who == "Nobody" for one in told.who), told.who

@@ -1,0 +1,499 @@
+"""What decides whom we believe changes with a second person: every column, by every way in."""
+
+from __future__ import annotations
+
+import ast
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.core.cache import cache
+from django.core.exceptions import ValidationError
+from django.test import Client, RequestFactory
+from django.urls import reverse
+from drf_spectacular.generators import SchemaGenerator
+
+from tasks_app import clock
+from tasks_app.approvals.deciders import deciders
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
+from tasks_app.approvals.telling import approvals_tell
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.selectors import notifications_of
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.people.models import User
+from tasks_app.people.security_models import SecurityEvent
+from tasks_app.sellers import trust
+from tasks_app.sellers.models import Account, Seller, TrustChange
+from tasks_app.sellers.services import (
+    account_change,
+    change_withdraw,
+    webhook_secret_rotate,
+)
+from tasks_app.webhooks import senders
+from tests.adcp.raw_server import serve
+from tests.factories import make_account, make_advertiser, make_seller, make_team, make_user
+from tests.operations.making import ask, stand
+from tests.ui.pages import send
+from tests.webhooks.signing import jwks, payload, publishing, rfc
+from tests.webhooks.taking import ADDRESS, take
+
+pytestmark = pytest.mark.django_db
+ROOT = Path(__file__).resolve().parents[2]
+SECRET = "the-webhook-secret-of-the-tests-1234567890"
+OTHER: dict[str, Any] = {
+    "name": "Vasa Media",
+    "active": True,
+    "url": "http://127.0.0.1:10/mcp",
+    "protocol": "a2a",
+    "token": "another-token",
+    "auth_scheme": "basic",
+    "headers": {"X-Tenant": "acme"},
+    "secret_headers": '{"X-Api-Key": "a-key-of-the-gateway"}',
+    "webhook_mode": "bearer",
+    "jwks_url": "https://elsewhere.example/jwks.json",
+    "allow_private": True,
+    "contact_email": "somebody@elsewhere.example",
+    "status_tool": "task_state",
+}
+# How a seller stands before one of them becomes other, where it would not do as it is.
+BEFORE: dict[str, dict[str, Any]] = {"auth_scheme": {"token": "name:password"}, "active": {"active": False}}
+OTHER_ACCOUNT: dict[str, Any] = {
+    "reference": {"account_id": "acc-of-another"},
+    "status": "active",
+    "setup_url": "https://elsewhere.example/setup",
+    "billing_party": "Somebody else",
+    "payment_terms": "net_0",
+}
+
+
+@pytest.fixture
+def ops() -> User:
+    return make_user("Ad Ops", is_staff=True)
+
+
+@pytest.fixture
+def seller() -> Seller:
+    """In use: a purchase is under way."""
+    seller = make_seller("Vasa", allow_private=False, webhook_mode="hmac", webhook_secret=SECRET, token="t-1")
+    stand(S.SUBMITTED, seller=seller)
+    return seller
+
+
+@pytest.fixture
+def account(seller: Seller) -> Account:
+    account = make_account(make_advertiser(), seller, status="pending_approval")
+    Operation.objects.update(account=account)
+    return account
+
+
+def change(row: Seller | Account, user: User, reason: str = "", **values: Any) -> trust.Made:
+    return trust.row_change(row=row, values=values, actor=user, reason=reason)
+
+
+def stored(row: Seller | Account, name: str) -> Any:
+    return getattr(type(row)._default_manager.get(pk=row.pk), name)
+
+
+def question() -> Approval:
+    return Approval.objects.get(kind="seller_trust", status="open")
+
+
+def approve(user: User | None = None) -> None:
+    approval_decide(approval_id=question().pk, user=user or make_user("Approver"), verdict="approve")
+
+
+# --- every column ---------------------------------------------------------------------------------
+
+
+def test_every_column_of_a_seller_and_an_account_is_classified_once() -> None:
+    """A new column fails here until somebody says whether it decides whom we believe (sellers/trust.py)."""
+    classes = [
+        *(set(trust.SELLER_TRUST), trust.SELLER_HANDLING, trust.SELLER_HEARD),
+        *(trust.SELLER_ROTATED, trust.SELLER_FIXED),
+    ]
+    assert sorted(name for one in classes for name in one) == sorted(trust.all_columns(Seller))
+    classes = [set(trust.ACCOUNT_TRUST), trust.ACCOUNT_HEARD, trust.ACCOUNT_FIXED]
+    assert sorted(name for one in classes for name in one) == sorted(trust.all_columns(Account))
+    assert OTHER.keys() == trust.SELLER_TRUST.keys()
+    assert OTHER_ACCOUNT.keys() == trust.ACCOUNT_TRUST.keys()
+
+
+def test_the_encrypted_columns_are_shown_by_fingerprint_alone(seller: Seller) -> None:
+    for name in ("token", "webhook_secret"):
+        told = trust.shown(seller, name)
+        assert told.startswith("fingerprint ")
+        assert str(getattr(seller, name)) not in told
+    seller.token = "t-2"
+    assert trust.shown(seller, "token") != trust.shown(Seller.objects.get(), "token")
+    encrypted = {f.name for f in Seller._meta.concrete_fields if "Encrypted" in type(f).__name__}
+    hidden = {name for name, one in trust.SELLER_TRUST.items() if one.secret} | trust.SELLER_ROTATED
+    assert encrypted <= hidden
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_a_column_of_a_seller_in_use_waits_for_a_second_person(name: str, seller: Seller, ops: User) -> None:
+    stands(seller, name)
+    before = stored(seller, name)
+    made = change(seller, ops, **{name: OTHER[name]})
+    assert (made.changed, stored(seller, name)) == ([], before)
+    assert made.waiting is not None
+    with pytest.raises(DecisionRefusedError):
+        approve(ops)
+    approve()
+    assert stored(seller, name) == OTHER[name]
+    entry = SecurityEvent.objects.filter(event="seller_changed").latest("id")
+    assert entry.detail["asked_by"] == f"human:{ops.pk}"
+    assert entry.detail["changes"][name] == [made.waiting.before[name], made.waiting.after[name]]
+    assert entry.actor.startswith("human:")
+    assert entry.actor != f"human:{ops.pk}"
+    told = json.dumps([*SecurityEvent.objects.values_list("detail", flat=True), question_evidence()])
+    assert not [
+        secret for secret in (SECRET, "another-token", 't-1"', "a-key-of-the-gateway") if secret in told
+    ]
+    made.waiting.refresh_from_db()
+    assert made.waiting.values is None, "a secret is kept no longer than it waits"
+
+
+def stands(seller: Seller, name: str) -> None:
+    """As it has to before that column may become other."""
+    Seller.objects.filter(pk=seller.pk).update(**BEFORE.get(name, {}))
+    seller.refresh_from_db()
+
+
+def question_evidence() -> Any:
+    return Approval.objects.filter(kind="seller_trust").latest("created_at").evidence
+
+
+@pytest.mark.parametrize("name", OTHER_ACCOUNT)
+def test_a_column_of_an_account_in_use_waits_for_a_second_person(
+    name: str, account: Account, ops: User
+) -> None:
+    before = stored(account, name)
+    made = account_change(account=account, values={name: OTHER_ACCOUNT[name]}, actor=ops)
+    assert (made.changed, stored(account, name)) == ([], before)
+    assert question().team == account.advertiser.team
+    approve()
+    assert stored(account, name) == OTHER_ACCOUNT[name]
+
+
+# --- every way in ---------------------------------------------------------------------------------
+
+# Where a trusted column may be written, and why.
+_WRITERS = {
+    "tasks_app/sellers/trust.py": "the change itself",
+    "tasks_app/sellers/services.py": "a draft that is asked and never saved; the rotation of a secret that "
+    "nobody chooses",
+    "tasks_app/sellers/accounts_told.py": "the seller's own answer about an account, recorded",
+}
+# Columns whose names are no other model's.
+_TELLING = {"jwks_url", "webhook_mode", "webhook_secret", "allow_private", "contact_email", "setup_url"}
+
+_WRITING = ("update", "bulk_update", "create", "update_or_create", "get_or_create")
+
+
+def test_nothing_else_writes_these_columns() -> None:
+    """Actions, API, commands, admin: whatever writes them goes through sellers/trust.py."""
+    found = set()
+    for path in (p for room in ("tasks_app", "orders", "campaigns") for p in (ROOT / room).rglob("*.py")):
+        if "migrations" not in path.parts:
+            name = str(path.relative_to(ROOT))
+            found |= {(name, one) for one in _written(ast.parse(path.read_text()))}
+    # A team's chat has such a column too.
+    found.discard(("tasks_app/notifications/team_webhook.py", "allow_private"))
+    assert {name for name, _ in found} <= set(_WRITERS), found
+
+
+def _written(tree: ast.AST) -> set[str]:
+    """Trusted columns that are assigned as attributes, or named in update() and update_or_create()."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            inner = [one for target in targets for one in ast.walk(target)]
+            names |= {one.attr for one in inner if isinstance(one, ast.Attribute)} & _TELLING
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _WRITING:
+            names |= {str(word.arg) for word in node.keywords} & _TELLING
+    return names
+
+
+def test_no_admin_action_no_list_and_no_api_writes_a_seller_or_an_account(ops: User) -> None:
+    request = RequestFactory().get("/")
+    request.user = make_user("Administrator", is_staff=True)
+    for model in (Seller, Account):
+        page = admin.site._registry[model]
+        assert not page.get_actions(request), "an action that changes one belongs into the test of ways in"
+        assert not page.list_editable
+    paths = [path for path in api_paths() if "seller" in path or "account" in path]
+    assert paths == [], "an address of the API that changes one belongs into the test of ways in"
+
+
+def api_paths() -> list[str]:
+    schema = SchemaGenerator().get_schema(request=None, public=True)
+    return [
+        path for path, verbs in schema["paths"].items() if verbs.keys() & {"post", "put", "patch", "delete"}
+    ]
+
+
+def test_the_commands_that_change_sellers_are_these() -> None:
+    apps = ("tasks_app", "orders", "campaigns")
+    sources = [path for app in apps for path in (ROOT / app / "management/commands").glob("*.py")]
+    touching = {path.stem for path in sources if "sellers.services" in path.read_text()}
+    assert touching == {"add_seller", "rotate_webhook_secret"}
+
+
+def by_form(seller: Seller, ops: User, values: dict[str, Any]) -> None:
+    """The settings card of its page, as a browser sends it."""
+    client = Client()
+    client.force_login(ops)
+    form = {
+        "name": seller.name,
+        "slots": seller.slots,
+        "active": "on",
+        "webhook_mode": seller.webhook_mode,
+        "jwks_url": seller.jwks_url,
+        "contact_email": seller.contact_email,
+        **({"allow_private": "on"} if seller.allow_private else {}),
+        **values,
+    }
+    answer = send(client, reverse("admin:tasks_app_seller_change", args=[seller.pk]), form)
+    assert answer.status_code == 302, answer.content.decode()
+
+
+_IN_THE_FORM = {
+    **{name: OTHER[name] for name in ("webhook_mode", "jwks_url", "contact_email", "token", "auth_scheme")},
+    **{name: OTHER[name] for name in ("name", "status_tool")},
+    "active": "on",
+    "allow_private": "on",
+    "headers": "X-Tenant: acme",
+    "secret_headers": "X-Api-Key: a-key-of-the-gateway",
+}
+
+
+def test_every_trusted_column_is_in_the_form_but_where_it_is() -> None:
+    assert _IN_THE_FORM.keys() == trust.SELLER_TRUST.keys() - {"url", "protocol"}
+
+
+@pytest.mark.parametrize("name", _IN_THE_FORM)
+def test_the_form_asks_for_it(name: str, seller: Seller, ops: User) -> None:
+    stands(seller, name)
+    before = stored(seller, name)
+    by_form(seller, ops, {name: _IN_THE_FORM[name]})
+    assert stored(seller, name) == before
+    approve()
+    assert stored(seller, name) == OTHER[name]
+
+
+# --- until somebody else said so ------------------------------------------------------------------
+
+
+def test_the_question_is_the_houses_and_told_to_approvers_of_any_team(seller: Seller, ops: User) -> None:
+    elsewhere = make_user("Approver", team=make_team("Others"))
+    buyer = make_user("Buyer")
+    change(seller, ops, url=OTHER["url"], reason="They moved")
+    asked = question()
+    assert asked.team is None
+    assert {str(one) for one in deciders([asked])[asked.pk]} == {str(elsewhere)}
+    approvals_tell()
+    told = Notification.objects.get(kind="approval_waits")
+    assert (told.team, told.right, told.not_for) == (None, "tasks_app.decide_approval", f"human:{ops.pk}")
+    with pytest.raises(DecisionRefusedError, match="no right"):
+        approve(buyer)
+    approve(elsewhere)
+    assert stored(seller, "url") == OTHER["url"]
+
+
+def test_who_asked_does_not_decide_whatever_rights_they_have(seller: Seller) -> None:
+    boss = make_user("Administrator")
+    change(seller, boss, url=OTHER["url"])
+    with pytest.raises(DecisionRefusedError, match="somebody else decides"):
+        approve(boss)
+    assert stored(seller, "url") == seller.url
+
+
+def test_rejected_expired_or_withdrawn_it_changes_nothing(seller: Seller, ops: User) -> None:
+    change(seller, ops, url=OTHER["url"])
+    approval_decide(
+        approval_id=question().pk, user=make_user("Approver"), verdict="reject", comment="Who are they?"
+    )
+    change(seller, ops, url=OTHER["url"])
+    with clock.injected(lambda: question_due() + timedelta(seconds=1)):
+        assert approvals_expire_due() == 1
+    change(seller, ops, url=OTHER["url"])
+    assert change_withdraw(row=seller, actor=make_user("Ad Ops"))
+    assert not change_withdraw(row=seller, actor=ops)
+    assert stored(seller, "url") == seller.url
+    assert trust.trust_waiting(seller) is None
+    refused = SecurityEvent.objects.filter(event="seller_refused").order_by("id")
+    assert [one.detail["reason"] for one in refused] == [
+        "Who are they?",
+        "Nobody decided in time",
+        "Withdrawn",
+    ]
+    assert not TrustChange.objects.exclude(values=None).exists()
+
+
+def question_due() -> Any:
+    return Approval.objects.filter(kind="seller_trust").latest("created_at").due_at
+
+
+def test_what_changed_meanwhile_is_asked_anew_of_the_same_asker(seller: Seller, ops: User) -> None:
+    change(seller, ops, jwks_url=OTHER["jwks_url"], contact_email="a@elsewhere.example")
+    first = question()
+    Seller.objects.filter(pk=seller.pk).update(contact_email="b@vasa.example")
+    with pytest.raises(DecisionRefusedError, match="asked anew"):
+        approve()
+    again = question()
+    assert (again.replaces, again.requested_by) == (first, f"human:{ops.pk}")
+    assert "b@vasa.example → a@elsewhere.example" in again.evidence.values()
+    with pytest.raises(DecisionRefusedError):
+        approve(ops)
+    approve()
+    assert stored(seller, "contact_email") == "a@elsewhere.example"
+
+
+def test_one_change_waits_at_a_time_and_the_same_again_is_that_one(seller: Seller, ops: User) -> None:
+    first = change(seller, ops, url=OTHER["url"]).waiting
+    assert change(seller, make_user("Ad Ops"), url=OTHER["url"]).waiting == first
+    with pytest.raises(ValidationError, match="waits for a second person already"):
+        change(seller, ops, url="http://127.0.0.1:11/mcp")
+    with pytest.raises(ValidationError, match="named"):
+        trust.row_change(row=make_used("Other"), values={"url": OTHER["url"]}, actor="system")
+
+
+def make_used(name: str) -> Seller:
+    seller = make_seller(name)
+    ask(seller=seller)
+    return seller
+
+
+# --- alone ----------------------------------------------------------------------------------------
+
+
+def test_the_first_setup_needs_nobody_else_and_is_recorded(ops: User) -> None:
+    seller = make_seller("New", allow_private=False, active=False)
+    made = change(seller, ops, **{**OTHER, "token": "name:password"})
+    assert sorted(made.changed) == sorted(OTHER)
+    assert made.waiting is None
+    entry = SecurityEvent.objects.get(event="seller_changed")
+    # The shared secret that its webhooks need then is made here, and recorded with them.
+    assert (entry.actor, set(entry.detail["changes"])) == (f"human:{ops.pk}", {*OTHER, "webhook_secret"})
+    assert entry.detail["changes"]["webhook_secret"] == ["none", trust.shown(seller, "webhook_secret")]
+    assert not Notification.objects.filter(kind="seller_changed").exists()
+
+
+_OFF = {
+    "active": False,
+    "token": None,
+    "secret_headers": None,
+    "webhook_mode": "none",
+    "jwks_url": "",
+    "allow_private": False,
+    "contact_email": "",
+    "status_tool": "",
+}
+
+
+@pytest.mark.parametrize("name", _OFF)
+def test_one_person_always_revokes_and_approvers_are_told(name: str, seller: Seller, ops: User) -> None:
+    Seller.objects.filter(pk=seller.pk).update(**{name: OTHER[name]})
+    seller.refresh_from_db()
+    made = change(seller, ops, **{name: _OFF[name]})
+    assert (made.changed, made.waiting, stored(seller, name)) == ([name], None, _OFF[name])
+    told = Notification.objects.get(kind="seller_changed")
+    assert (told.right, told.not_for) == ("tasks_app.decide_approval", f"human:{ops.pk}")
+    assert SecurityEvent.objects.get(event="seller_changed").detail["changes"].keys() == {name}
+
+
+def test_every_column_that_can_be_revoked_is_tried_above() -> None:
+    """The others only become others: what we are asked for by, a name, whose account a header decides."""
+    revocable = {name for name, value in _OFF.items() if trust.SELLER_TRUST[name].takes(value)}
+    assert revocable == trust.SELLER_TRUST.keys() - {"name", "url", "protocol", "auth_scheme", "headers"}
+
+
+def test_one_person_switches_off_and_an_account_is_closed(account: Account, ops: User) -> None:
+    made = change(account.seller, ops, active=False)
+    assert made.changed == ["active"]
+    assert Notification.objects.filter(kind="seller_changed").count() == 1
+    elsewhere = make_user("Approver", team=make_team("Another house"))
+    assert account_change(account=account, values={"status": "closed"}, actor=ops).changed == ["status"]
+    told = Notification.objects.filter(kind="seller_changed").latest("id")
+    assert (told.subject_type, told.subject_id, told.team) == ("account", account.pk, account.advertiser.team)
+    assert f"The account of {account.advertiser} with {account.seller} was changed by" in told.title
+    assert not notifications_of(elsewhere).filter(pk=told.pk).exists(), "it is no business of other teams"
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_rotated_secret_is_no_change_of_trust_and_on_record(drop: bool, seller: Seller, ops: User) -> None:
+    webhook_secret_rotate(seller=seller, actor=ops, drop_present=drop)
+    assert not Approval.objects.filter(kind="seller_trust").exists()
+    entry = SecurityEvent.objects.get(event="seller_changed")
+    before, after = entry.detail["changes"]["webhook_secret"]
+    assert before == trust.fingerprint(SECRET) != after
+    assert Notification.objects.filter(kind="seller_changed").exists()
+
+
+def test_keys_rotated_at_the_same_address_are_no_change(
+    ops: User, seller: Seller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The set may change whole: nobody is asked, nothing goes on record as a change, and what the old keys
+    proved stays proven; the same set at another address waits for a second person."""
+    cache.clear()
+    monkeypatch.setattr(senders, "_known", {})
+    keys = [jwks("k1")]
+
+    def publisher(_server: Any) -> Any:
+        return lambda request, connection: publishing(keys[0])(request, connection)
+
+    def signed_with(key_id: str) -> str:
+        cache.delete(f"jwks-cool-down:{seller.pk}:{seller.jwks_url}")
+        body = payload(task_id="task-of-nobody")
+        return take(seller, body, rfc(ADDRESS.format(seller.slug), body, key_id=key_id)).word
+
+    with serve(publisher) as server:
+        seller.jwks_url, seller.webhook_mode = f"{server.url}/jwks.json", "rfc9421"
+        seller.allow_private = True
+        seller.save()
+        recorded = SecurityEvent.objects.count()
+        assert signed_with("k1") == "early"
+        keys[0] = jwks("k2")
+        assert signed_with("k2") == "early"
+        assert (TrustChange.objects.count(), Approval.objects.count()) == (0, 0)
+        assert SecurityEvent.objects.count() == recorded
+        assert stored(seller, "jwks_url") == f"{server.url}/jwks.json"
+
+        with serve(publisher) as elsewhere:
+            made = change(seller, ops, "It moved", jwks_url=f"{elsewhere.url}/jwks.json")
+            assert made.changed == []
+            assert question().status == "open"
+            assert signed_with("k2") == "early"
+            assert not elsewhere.requests, "nobody asks there before it is approved"
+
+
+@pytest.mark.django_db
+def test_an_account_stays_its_advertisers_with_its_seller() -> None:
+    """Neither by its page nor by whoever calls the service: deals hold it."""
+    account = make_account(make_advertiser("Lindqvist"), make_seller("Norrland"))
+    other, elsewhere = make_advertiser("Other"), make_seller("Cobalt")
+    admin = make_user("Administrator", is_staff=True)
+    for values in ({"advertiser": other}, {"seller": elsewhere}):
+        with pytest.raises(ValidationError, match="stays"):
+            account_change(account=account, values=values, actor=admin)
+    client = Client()
+    client.force_login(admin, backend="tasks_app.people.holders.RoleBackend")
+    form = {
+        "advertiser": str(other.pk),
+        "seller": str(elsewhere.pk),
+        "status": account.status,
+        "reference": json.dumps(account.reference),
+        "billing_party": "",
+        "setup_url": "",
+        "payment_terms": "",
+    }
+    send(client, reverse("admin:tasks_app_account_change", args=[account.pk]), form)
+    kept = Account.objects.get(pk=account.pk)
+    assert (kept.advertiser, kept.seller) == (account.advertiser, account.seller)

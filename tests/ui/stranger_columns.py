@@ -1,0 +1,231 @@
+"""Which columns hold what sellers say, and putting hostile values into every one of them.
+
+A new column of a model that sellers' words reach joins by itself, and a new model has to be named here: what
+is ours is said, everything else is theirs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+from django.apps import apps
+from django.db import models
+from psycopg import sql
+
+from campaigns.models import Campaign
+from orders.models import Deal, DealLine, DealMirror
+from tasks_app import clock
+from tasks_app.approvals.models import Approval, QuestionReview
+from tasks_app.commands.models import Command
+from tasks_app.events.models import EventDelivery
+from tasks_app.jobs.models import Job, Step, WorkflowEvent
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.notifications.models import Notification
+from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.models import Observation, Operation
+from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
+from tasks_app.sellers.models import Account, Seller, SellerBreaker
+from tasks_app.sellers.trust import ACCOUNT_HEARD, SELLER_HEARD, all_columns
+from tasks_app.troubles.models import RowTrouble
+from tasks_app.webhooks.models import SellerKey, SellerRevocations, WebhookDelivery
+
+_OURS = ("campaigns", "orders", "tasks_app")
+# Of the models that sellers' words reach, the columns that hold none.
+COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
+    Seller: all_columns(Seller) - SELLER_HEARD | {"capabilities_at", "capabilities_next_at"},
+    Account: all_columns(Account)
+    - ACCOUNT_HEARD
+    - {"reference", "billing_party", "payment_terms", "setup_url"}
+    | {"status_since", "read_at", "next_read_at"},
+    SellerBreaker: {"since", "failures", "successes", "opened_at", "probe_at"},
+    Command: {
+        *("key", "kind", "adapter", "payload", "digest", "subject_type", "requested_by", "at", "executed_at"),
+        *("result", "refused_at", "replays", "waiting_since", "asked_at", "gate_round", "overrides"),
+    },
+    Operation: {
+        *("version", "status_since", "created_at", "reference", "task_type", "requested_by", "subject_type"),
+        *("purpose", "request", "idempotency_key", "settled_at", "sent_at", "overdue_at", "published_at"),
+        *("publish_at", "overdue_told_at", "looked_up_at", "send_at", "priority", "turn_at", "next_poll_at"),
+        *("deadline_at", "attempts", "polls"),
+    },
+    Observation: {"kind", "digest", "duration_ms", "at"},
+    Conflict: {"reference", "digest", "at", "resolved_by", "resolved_at", "reason", "asked_by", "asked_at"},
+    Continuation: {
+        *("generation", "at", "answer", "answered_by", "answered_at", "released_at", "dispatched_at"),
+        *("deadline_at", "consumed_at", "stale_at"),
+    },
+    ReconciliationRun: {"asked_by", "asked_at", "woken_at", "started_at", "ended_at", "differ"},
+    ReconciliationFinding: {
+        *("kind", "digest", "here", "status_here", "subject_type", "first_seen_at", "last_seen_at"),
+        *("resolved_at", "resolved_by", "reason"),
+    },
+    WebhookDelivery: {"at", "source", "bound_until", "fingerprint"},
+    SellerKey: {"first_seen_at"},
+    SellerRevocations: {"updated", "next_at", "good_until"},
+    Deal: {
+        *("version", "status_since", "created_at", "reference", "requested_by", "currency", "start_at"),
+        *("end_at", "zone", "born_in"),
+    },
+    DealLine: {"position", "budget", "ceiling", "start_at", "end_at", "targeting"},
+    DealMirror: {
+        *("due_at", "lease_until", "failures", "asked_at", "read_at"),
+        *("shown_late", "shown", "older_reads", "older_asked_at"),
+    },
+    Approval: all_columns(Approval) - {"title", "evidence", "hold_until"},
+    QuestionReview: all_columns(QuestionReview) - {"reason"},
+    Notification: all_columns(Notification) - {"title", "body"},
+    Job: all_columns(Job) - {"error", "outputs"},
+    Step: all_columns(Step) - {"error", "outputs"},
+    WorkflowEvent: all_columns(WorkflowEvent) - {"payload"},
+    AuditEntry: all_columns(AuditEntry) - {"reason", "metadata", "changes"},
+    EventDelivery: all_columns(EventDelivery) - {"error"},
+    RowTrouble: all_columns(RowTrouble) - {"error"},
+    Campaign: all_columns(Campaign) - {"outcome"},
+}
+# What no seller's word reaches.
+MODELS_OF_OURS = {
+    *("outboxevent", "lifecycleedge", "import", "lifecyclerule", "team", "advertiser", "user", "membership"),
+    *("actor", "decision", "approvalpolicy", "exchangerate", "approvalescalation", "approvalnote"),
+    *("delegation", "decisionbatch", "decisionbatchitem", "linkuse", "trustchange", "commanddecision"),
+    *("killswitch", "outgoingmessage", "savedfilter", "eventstream", "eventsubscription", "eventcount"),
+    *("fieldkey", "workercluster", "edge", "outsideevent", "eventwait", "schedule", "scheduleentry"),
+    *("notificationread", "notificationmail", "teamwebhook", "teamwebhooksent", "calllease"),
+    *("sweeppulse", "sweepoutage"),
+    *("securityevent", "loginsession", "secondfactor", "recoverycode", "sendertally", "seennonce"),
+    *("requestkey", "calendarfeed", "allocation"),
+}
+# JSON that we build, of what sellers say: its shape is ours, what stands in it is theirs.
+BUILT = {
+    *((Approval, "evidence"), (Deal, "reasons"), (Deal, "differences"), (Campaign, "outcome")),
+    (Deal, "accepted"),
+    *((Job, "outputs"), (Step, "outputs"), (WorkflowEvent, "payload"), (AuditEntry, "metadata")),
+    *((AuditEntry, "changes"), (ReconciliationRun, "counts"), (ReconciliationRun, "report")),
+    *(
+        (Conflict, "first"),
+        (Conflict, "second"),
+        (Account, "reference"),
+        (Seller, "quirks"),
+        (Seller, "tools"),
+        (DealMirror, "as_stated"),
+    ),
+}
+_MOST = 3000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hostile:
+    """What takes the place of texts and numbers, of anything where the shape is a seller's own, and what the
+    other columns hold at most. `zone`: whose clocks leave the calendar with it."""
+
+    zone: str
+    text: str
+    number: float
+    anything: Any
+    moment: datetime
+    most: bool
+
+
+HOSTILE = {
+    "the end of time": Hostile(
+        zone="Pacific/Kiritimati",
+        text="9999-12-31T23:59:59Z",
+        number=1e29,
+        anything="1e999999",
+        moment=clock.LATEST - timedelta(microseconds=1),
+        most=True,
+    ),
+    "the beginning of time": Hostile(
+        zone="Pacific/Pago_Pago",
+        text="0001-01-01T00:00:00Z",
+        number=-1e-29,
+        anything=None,
+        moment=clock.EARLIEST,
+        most=False,
+    ),
+    "lists": Hostile(
+        zone="Asia/Kathmandu",
+        text="usd",
+        number=-1,
+        anything=[[{}], 7, None, "BTC"],
+        moment=clock.EARLIEST,
+        most=True,
+    ),
+    "objects": Hostile(
+        zone="UTC",
+        text="<script>alert(1)</script>\u202e{{ 7 }}%s{0}" * 40,
+        number=0,
+        anything={"": {"<b>": [None, -1, "XAU"]}, "currency": {"low": True}},
+        moment=clock.LATEST - timedelta(microseconds=1),
+        most=False,
+    ),
+}
+
+
+def all_models() -> Iterator[type[models.Model]]:
+    """Every model of the product."""
+    return (model for model in apps.get_models() if model._meta.app_label in _OURS)
+
+
+def theirs(model: type[models.Model]) -> list[models.Field[Any, Any]]:
+    """The columns of a model that a seller fills, of kinds that can be hostile."""
+    ours = COLUMNS_OF_OURS.get(model)
+    kinds = (models.JSONField, models.CharField, models.TextField, models.DateTimeField, models.DecimalField)
+    return [
+        field
+        for field in model._meta.concrete_fields
+        if ours is not None
+        and isinstance(field, (*kinds, models.IntegerField))
+        and field.name not in ours
+        and not (
+            field.choices or field.primary_key or field.is_relation or type(field).__name__.startswith("Enc")
+        )
+    ]
+
+
+def poison(admin: psycopg.Connection, hostile: Hostile) -> None:
+    """Put hostile values into every column that a seller fills, of all rows."""
+    admin.execute("set session_replication_role = replica")
+    for model in COLUMNS_OF_OURS:
+        fields = theirs(model)
+        table, pk = sql.Identifier(model._meta.db_table), sql.Identifier(str(model._meta.pk.column))
+        names = [sql.Identifier(str(field.column)) for field in fields]
+        wanted = sql.SQL(", ").join([pk, *names])
+        for row, *before in admin.execute(sql.SQL("select {} from {}").format(wanted, table)).fetchall():
+            after = [_value(field, value, hostile, row) for field, value in zip(fields, before, strict=True)]
+            sets = sql.SQL(", ").join(sql.SQL("{} = %s").format(name) for name in names)
+            admin.execute(sql.SQL("update {} set {} where {} = %s").format(table, sets, pk), [*after, row])
+
+
+def _value(field: models.Field[Any, Any], before: Any, hostile: Hostile, row: object) -> Any:
+    if isinstance(field, models.JSONField):
+        built = (field.model, field.name) in BUILT
+        return None if before is None else json.dumps(_json(before, hostile, built=built))
+    if isinstance(field, models.DateTimeField):
+        return hostile.moment
+    if isinstance(field, models.DecimalField):
+        size, scale = int(field.max_digits or 18), int(field.decimal_places or 0)
+        return Decimal(10) ** (size - scale) - Decimal(1).scaleb(-scale) if hostile.most else Decimal(0)
+    if isinstance(field, models.IntegerField):
+        return 2**31 - 1 if hostile.most else 0
+    longest = min(field.max_length or _MOST, _MOST)
+    own = f"{hostile.text}{row}"
+    return own[-longest:] if before else before
+
+
+def _json(value: Any, hostile: Hostile, *, built: bool) -> Any:
+    if isinstance(value, dict):
+        return {key: _json(inner, hostile, built=built) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_json(inner, hostile, built=built) for inner in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    if not built:
+        return hostile.anything
+    return hostile.text if isinstance(value, str) else hostile.number

@@ -1,0 +1,436 @@
+"""What the product makes of a stranger's body, by module and name: for test_linear.py.
+
+OF_A_BODY says how each transformation is tried; those that are given something and are not tried
+stand in OF_FIELDS, by why not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Any, get_args
+
+from orders import confirmation, departures, effects, matching, offers, targeting, weighing
+from orders.models import Deal, DealLine
+from tasks_app import canonical as digests
+from tasks_app.adcp import (
+    account_keys,
+    answers,
+    capabilities,
+    envelopes,
+    errors,
+    extraction,
+    hygiene,
+    meaning,
+    optional,
+    plain_words,
+    strict_json,
+    tasks,
+    told,
+    values,
+    webhook_body,
+)
+from tasks_app.adcp.types import Seen
+from tasks_app.approvals import changes, plain
+from tasks_app.desk import terms
+from tasks_app.jobs import shown, templates
+from tasks_app.operations import canonical, differences, partial
+from tasks_app.operations import matching as correlation
+from tasks_app.operations.models import Operation
+from tasks_app.sellers.models import Seller
+
+Json = dict[str, Any]
+SECRETS = ["a-secret-of-ours-0123456789", "another-0123456789-secret"]
+
+
+def _webhook(body: Any) -> Json:
+    said = {"idempotency_key": "whk-0123456789abcdef", "task_id": "t", "task_type": "create_media_buy"}
+    end = {"status": "failed", "timestamp": "2026-11-21T06:00:00Z", "token": "abcdefgh"}
+    return {**said, **end, "result": {"x": body, "errors": [body]}, "error": body, "context": {"x": body}}
+
+
+def _record(body: Any) -> Json:
+    """A task's record in one, in one more, with an MCP result in it."""
+    told_of = _webhook(body)
+    for _ in range(6):
+        told_of = {**_webhook(body), "result": told_of, "payload": {"x": body}}
+    return {**told_of, "result": {"content": [], "structuredContent": told_of}}
+
+
+def _mcp(body: Any) -> Json:
+    text = json.dumps({"x": body})
+    return {"isError": True, "content": [{"type": "text", "text": text}], "structuredContent": {"x": body}}
+
+
+def _a2a(body: Any) -> Json:
+    parts = [{"data": {"x": body, "adcp_error": {"code": "X", "details": {"x": body}}}}, {"text": str(body)}]
+    status = {"state": "failed", "message": {"parts": parts}}
+    return {"id": "t", "contextId": "c", "status": status, "artifacts": [{"parts": parts}]}
+
+
+def _seen(body: Any) -> Seen:
+    return envelopes.seen_data({"status": "failed", "x": body, "errors": [body], "context": {"x": body}})
+
+
+def _read(body: Any) -> Any:
+    return webhook_body.read_webhook(_webhook(body), secrets=SECRETS)
+
+
+def _told(body: Any) -> Any:
+    found = changes.evidence_changes({"x": body}, {"x": _other(body), "y": body})
+    return [(one.path, one.before, one.after) for one in found]
+
+
+def _other(value: Any) -> Any:
+    """The same with another value at every end."""
+    if isinstance(value, dict):
+        return {key: _other(inner) for key, inner in value.items()}
+    return [_other(inner) for inner in value] if isinstance(value, list) else "other"
+
+
+def _compared(body: Any) -> Any:
+    said = _seen(body)
+    return canonical.observation_digest(said, task_type="x", sent_context={"x": body})
+
+
+_LINES = [DealLine(position=n, product_id=f"p{n}", product_name="A", budget=5, rate=1) for n in range(10)]
+
+
+def _packages(body: Any) -> list[Any]:
+    told = body if isinstance(body, list) else [body]
+    return [one if isinstance(one, dict) else {"package_id": one, "budget": one} for one in told]
+
+
+def _departing(body: Any) -> Any:
+    packages = matching.packages_of({"packages": _packages(body)})
+    matched = matching.packages_match(_LINES, packages)
+    buy = {"packages": packages, "total_budget": body, "currency": body}
+    deal = Deal(currency="USD")
+    return departures.departures(deal, _LINES, buy, matched, whole=True).found
+
+
+def _account(body: Any) -> Json:
+    brand = {"domain": "brand.example", "brand_id": body, "countries": body}
+    return {"account_id": "b", "name": body, "brand": brand, "operator": body, "operator_unit": body}
+
+
+def _refused(body: Any) -> Seen:
+    return envelopes.seen_data({"errors": [{"code": "INVALID_REQUEST", "message": json.dumps(body)}]})
+
+
+def _product(body: Any) -> Json:
+    several = [{"product_id": "p", "pricing_option_id": "o", **one} for one in _packages(body)]
+    named = ("publisher_properties", "format_options", "included_signals", "allowed_actions")
+    dates = {"expires_at": body, "channels": body, "format_ids": body, "enforced_policies": body}
+    policy = {
+        "notice_period": {"interval": body, "unit": body},
+        "cancellation_fee": {"type": body, "rate": body},
+    }
+    return {
+        "product_id": "p",
+        "pricing_options": several,
+        **dict.fromkeys(named, several),
+        **dates,
+        "forecast": {"points": several, "method": body},
+        "cancellation_policy": policy,
+    }
+
+
+def _taken(body: Any) -> Any:
+    """What a media buy's record leaves on the lines."""
+    lines = [DealLine(position=n, product_id=f"p{n}", budget=5, rate=1) for n in range(10)]
+    deal, buy = Deal(currency="USD"), {"packages": _packages(body), "end_time": body}
+    for line in lines:
+        line.start_at = line.end_at = _MOMENT
+    deal.start_at = deal.end_at = _MOMENT
+    found = matching.packages_match(lines, matching.packages_of(buy))
+    confirmation.packages_take(deal, buy, found, whole=True)
+    return confirmation.differences(deal, lines)
+
+
+def _bought(body: Any) -> Json:
+    named = ("media_buy_id", "status", "status_as_of", "valid_actions", "confirmed_at", "creative_deadline")
+    return {**dict.fromkeys(named, body), "revision": body, "packages": _packages(body)}
+
+
+def _forecast(body: Any) -> Json:
+    point = {"budget": body, "metrics": {"clicks": {"low": body, "mid": body, "high": body}, "x": body}}
+    said = {"method": body, "measurement_source": body, "demographic": body}
+    return {"points": [point, *_packages(body)], "currency": body, **said}
+
+
+_MOMENT = datetime(2026, 11, 21, 6, tzinfo=UTC)
+_SELLER = Seller(name="Norrland", slug="norrland")
+_ENDED = Operation(task_id="t", status="completed", result={"media_buy_id": "mb-1"}, request={})
+
+# By module and name. What takes no body, or no more than a word of it, is None.
+OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
+    (hygiene, "clean"): lambda body: hygiene.clean(body, SECRETS),
+    (hygiene, "integral"): hygiene.integral,
+    (hygiene, "identified"): lambda body: hygiene.identified({"x_id": body, "x_ids": [body], "x": body}),
+    (hygiene, "token_matches"): None,
+    (strict_json, "parse_object"): lambda body: strict_json.parse_object(json.dumps({"x": body})),
+    (strict_json, "sanitise_names"): lambda body: strict_json.sanitise_names([json.dumps(body)] * 2),
+    (extraction, "mcp_data"): lambda body: extraction.mcp_data({**_mcp(body), "isError": False}),
+    (extraction, "mcp_error"): lambda body: extraction.mcp_error(_mcp(body)),
+    (extraction, "mcp_object"): lambda body: extraction.mcp_object(_mcp(body)),
+    (extraction, "mcp_text"): lambda body: extraction.mcp_text(_mcp(body)),
+    (extraction, "rpc_adcp_error"): lambda body: extraction.rpc_adcp_error(
+        {"data": {"adcp_error": {"code": "X", "x": body}}}
+    ),
+    (extraction, "a2a_task"): lambda body: extraction.a2a_task(_a2a(body)),
+    (extraction, "a2a_state"): lambda body: extraction.a2a_state(_a2a(body)),
+    (extraction, "a2a_data"): lambda body: extraction.a2a_data(_a2a(body)),
+    (extraction, "a2a_error"): lambda body: extraction.a2a_error(_a2a(body)),
+    (extraction, "a2a_text"): lambda body: extraction.a2a_text(_a2a(body)),
+    (extraction, "webhook_format"): lambda body: extraction.webhook_format(_webhook(body)),
+    (extraction, "webhook_data"): lambda body: extraction.webhook_data(_webhook(body)),
+    (envelopes, "seen_mcp"): lambda body: envelopes.seen_mcp(_mcp(body), secrets=SECRETS),
+    (envelopes, "seen_a2a"): lambda body: envelopes.seen_a2a(_a2a(body), secrets=SECRETS),
+    (envelopes, "seen_rpc_error"): lambda body: envelopes.seen_rpc_error({"code": 1, "data": {"x": body}}),
+    (envelopes, "seen_data"): _seen,
+    (answers, "read_answer"): lambda body: [
+        answers.read_answer(told.Carried(data=_webhook(body), raw={}), about=about)
+        for about in get_args(meaning.About)
+    ],
+    (answers, "read_bought"): lambda body: answers.read_bought({"media_buy_id": "m", "x": body}),
+    (answers, "read_progress"): lambda body: answers.read_progress({"progress": {"current_step": body}}),
+    (answers, "is_partial"): None,
+    (told, "unwrapped"): lambda body: told.unwrapped({"status": "failed", "payload": {"x": body}}),
+    (told, "told_of"): None,
+    (told, "facts_of"): lambda body: [
+        str(told.facts_of(told.told_of(told.Carried(data=_record(body), raw={}), about, "")))
+        for about in get_args(meaning.About)
+    ],
+    (meaning, "meaning"): None,
+    (meaning, "plain_word"): lambda body: meaning.plain_word(json.dumps(body)),
+    (meaning, "is_removed"): lambda body: meaning.is_removed(json.dumps(body)),
+    (values, "text_of"): None,
+    (values, "first_text"): lambda body: values.first_text({"message": json.dumps(body)}, ["message"]),
+    (values, "identity_of"): lambda body: values.identity_of(json.dumps(body)),
+    (values, "number_of"): None,
+    (values, "whole_of"): None,
+    (values, "boolean_of"): lambda body: values.boolean_of(json.dumps(body)),
+    (values, "parse_time"): lambda body: values.parse_time(json.dumps(body)),
+    (errors, "read_error"): lambda body: errors.read_error({"code": "X", "details": {"x": body}}),
+    (errors, "read_errors"): lambda body: errors.read_errors([{"code": "X", "x": body}, body]),
+    (errors, "is_valid_error"): lambda body: errors.is_valid_error({"code": "X", "x": body}),
+    (errors, "told_error"): lambda body: errors.told_error([body, {"why": body}]),
+    (errors, "recovery_for"): None,
+    (errors, "clamp_retry_after"): None,
+    (tasks, "is_status_tool"): None,  # of a name that a person gives
+    (tasks, "task_item"): lambda body: tasks.task_item({"task_id": "t", "status": "working", "x": body}),
+    (tasks, "cursor_of"): None,
+    (tasks, "next_cursor"): lambda body: tasks.next_cursor(_seen(body)),
+    (tasks, "listed_of"): lambda body: tasks.listed_of("completed", {"tasks": [body]}, "tasks"),
+    (tasks, "task_status_tool"): None,
+    (tasks, "tool_offered"): None,
+    (tasks, "task_list_tool"): None,
+    (tasks, "task_status_arguments"): None,
+    (webhook_body, "read_webhook"): _read,
+    (webhook_body, "read_identity"): lambda body: webhook_body.read_identity(_webhook(body)),
+    (webhook_body, "from_event"): lambda body: webhook_body.from_event(_webhook(body)),
+    (optional, "shaped"): lambda body: optional.shaped("get_products", {"x": body}, {"y": body}, []),
+    (optional, "lesson"): lambda body: str(
+        optional.lesson("get_media_buys", {"account": 1}, ["account"], _refused(body), [])
+    ),
+    (optional, "tool_of"): None,
+    (optional, "merged"): None,
+    (plain_words, "refusal_in_words"): lambda body: str(plain_words.refusal_in_words(json.dumps(body))),
+    (plain_words, "refusal_status"): None,
+    (matching, "packages_of"): lambda body: matching.packages_of({"packages": _packages(body)}),
+    (matching, "is_cancelled"): lambda body: matching.is_cancelled({"canceled": json.dumps(body)}),
+    (matching, "packages_beyond"): lambda body: matching.packages_beyond({"packages": _packages(body)}),
+    (matching, "packages_match"): lambda body: matching.packages_match(_LINES, _packages(body)).packages,
+    (weighing, "pair_by"): lambda body: weighing.pair_by({}, [["a"]], [["a"]] * len(_packages(body))),
+    (weighing, "pair_by_likeness"): lambda body: weighing.pair_by_likeness({}, _LINES, _packages(body)),
+    (departures, "departures"): _departing,
+    (departures, "departures_told"): None,  # the same, of lines that are read from the database
+    (departures, "uncounted"): lambda body: departures.uncounted(_departing(body)),
+    (departures, "counted"): None,  # by what is kept of a deal
+    (effects, "is_canceled"): lambda body: effects.is_canceled({"packages": _packages(body)}, _LINES),
+    (effects, "misses"): None,  # reads the deal's lines; of the packages it takes what `is_canceled` does
+    (targeting, "targeting_told"): lambda body: targeting.targeting_told(
+        {"targeting_overlay": body}, None, whole=True
+    ),
+    (targeting, "is_targeted"): lambda body: targeting.is_targeted({"x": body}, {"x": body}, ["x"]),
+    (targeting, "targeting_wanted"): None,  # of our own request
+    (targeting, "targeting_after"): None,
+    (targeting, "targeting_left"): None,
+    (account_keys, "names_more"): None,
+    (account_keys, "account_key"): lambda body: str(account_keys.account_key(_account(body))),
+    (account_keys, "natural_reference"): None,
+    (account_keys, "account_in"): lambda body: account_keys.account_in(
+        [_account(one) for one in _packages(body)], {"account_id": "a"}
+    ),
+    (account_keys, "other_brand"): lambda body: account_keys.other_brand(_account(body), "brand.example"),
+    (account_keys, "other_account"): lambda body: account_keys.other_account(
+        _account(body), {"account_id": "acc-ours"}
+    ),
+    (account_keys, "account_stated"): lambda body: str(account_keys.account_stated(_account(body))),
+    (account_keys, "account_name"): lambda body: account_keys.account_name(_account(body)),
+    (capabilities, "negotiate"): lambda body: capabilities.negotiate(
+        {"adcp": {"supported_versions": ["3.2", body, *_packages(body)]}}
+    ),
+    (capabilities, "version_named"): lambda body: capabilities.version_named(_seen(body)),
+    (capabilities, "listed_versions"): lambda body: capabilities.listed_versions(
+        {"adcp": {"supported_versions": body}}
+    ),
+    (capabilities, "read_capabilities"): lambda body: str(
+        capabilities.read_capabilities(
+            {"account": body, "media_buy": body, "x": body},
+            tools=frozenset(),
+            agent_name="",
+            quirks=frozenset(),
+            version="3.2",
+        )
+    ),
+    (digests, "canonical_digest"): digests.canonical_digest,
+    (canonical, "observation_digest"): _compared,
+    (differences, "fields_beside"): lambda body: differences.fields_beside(
+        {"x": body}, {"x": _other(body), "y": body}
+    ),
+    (changes, "evidence_changes"): _told,
+    (plain, "as_text"): plain.as_text,
+    (shown, "shown"): shown.shown,
+    (shown, "fits"): shown.fits,
+    (templates, "resolve"): lambda body: templates.resolve(
+        {"a": "{{ inputs.x }}", "b": "{{ [inputs.x, inputs.x] }}"}, {"inputs": {"x": body}}
+    ),
+    (confirmation, "mirror"): lambda body: str(confirmation.mirror(_bought(body))),
+    (confirmation, "values_unread"): lambda body: confirmation.values_unread({}, _bought(body)),
+    (confirmation, "stated_at"): lambda body: str(confirmation.stated_at(_bought(body))),
+    (confirmation, "is_ended_early"): lambda body: confirmation.is_ended_early(Deal(start_at=_MOMENT), body),
+    (confirmation, "packages_take"): _taken,
+    (confirmation, "lines_save"): None,
+    (confirmation, "is_in_currency"): lambda body: confirmation.is_in_currency(Deal(), {"currency": body}),
+    (confirmation, "unconfirm"): None,
+    (confirmation, "differences"): _taken,
+    (confirmation, "in_words"): confirmation.in_words,
+    (offers, "offers"): lambda body: len(list(offers.offers(_SELLER, [_product(body)], {}))),
+    (offers, "left_out"): lambda body: [one.why for one in offers.left_out(_SELLER, _packages(body))],
+    (offers, "channels_asked"): None,  # of our own request
+    (offers, "forecast_of"): lambda body: offers.forecast_of(_product(body)),
+    (offers, "terms_of"): lambda body: offers.terms_of(_product(body), None),
+    (terms, "rate_basis"): None,
+    (terms, "units_word"): None,
+    (terms, "forecast"): lambda body: terms.forecast(_forecast(body), None, "USD"),
+    (terms, "forecast_source"): lambda body: terms.forecast_source(_forecast(body)),
+    (terms, "cancellation"): lambda body: terms.cancellation(_product(body)["cancellation_policy"], "USD"),
+    (terms, "cancellation_fee"): lambda body: terms.cancellation_fee(
+        _product(body)["cancellation_policy"], "USD"
+    ),
+    (terms, "last_free"): lambda body: str(
+        terms.last_free(_product(body)["cancellation_policy"], _MOMENT, "UTC")
+    ),
+    (terms, "measurement"): lambda body: terms.measurement(
+        {"billing_measurement": {"vendor": {"domain": body}, "max_variance_percent": body}}
+    ),
+    (terms, "makegood"): lambda body: terms.makegood({"makegood_policy": {"available_remedies": body}}),
+    (terms, "targeting"): lambda body: terms.targeting({"geo_countries": body, "x": body}),
+    (terms, "invoiced"): None,
+    (terms, "payment"): None,
+    (terms, "once"): None,
+    (terms, "by_channel"): None,
+    (partial, "held"): lambda body: str(partial.held(_ENDED, _seen(body))),
+    (partial, "look_again"): None,
+    (partial, "agrees"): lambda body: partial.agrees(_ENDED, _seen(body)),
+    (correlation, "mismatch"): lambda body: correlation.mismatch(_ENDED, _seen(body)),
+    (correlation, "task_changed"): None,
+    (correlation, "unusable_task"): None,  # measures the task's name and looks it up
+    (correlation, "identities"): lambda body: correlation.identities(_ENDED, _seen(body)),
+}
+
+# Given something of a seller's, or what may be, and not tried themselves: why not, and which.
+OF_FIELDS: dict[str, tuple[str, ...]] = {
+    "write rows; what they make of a media buy is what confirmation, matching and departures make": (
+        "orders.adopt.media_buy_adopt",
+        "orders.booking.compare",
+        "orders.booking.deal_adopt",
+        "orders.booking.deal_confirm",
+        "orders.booking.own",
+        "orders.changed.change_look_again",
+        "orders.not_shown.changes_count",
+        "orders.seller_state.columns_if_newest",
+        "orders.seller_state.deal_follow",
+        "orders.seller_state.deal_refresh",
+        "orders.seller_state.deal_take",
+        "orders.seller_state.is_outdated",
+    ),
+    "look at single fields of what is bounded already": (
+        "orders.awaited.with_total",
+        "orders.doubt.record_of",
+        "orders.doubt.unshown",
+        "orders.not_shown.shown_by",
+        "orders.seller_state.reason_of",
+        "tasks_app.operations.bodies.body_of",
+        "tasks_app.operations.breaker.breaker_record",
+        "tasks_app.operations.breaker.is_failure",
+        "tasks_app.operations.doubted.is_doubt",
+        "tasks_app.operations.doubted.look_on",
+        "tasks_app.operations.explain.operation_answers",
+        "tasks_app.operations.judging.kind_of",
+        "tasks_app.operations.judging.why_of",
+        "tasks_app.operations.line.is_not_there",
+        "tasks_app.operations.line.refused_one",
+        "tasks_app.operations.line.unreadable",
+        "tasks_app.operations.line.why",
+        "tasks_app.operations.lookup.after_lookup",
+        "tasks_app.operations.lookup.is_fruitless",
+        "tasks_app.operations.news.is_older",
+        "tasks_app.operations.news.is_overtaken",
+    ),
+    "write rows; what they make of an answer is what canonical, differences, matching and partial make": (
+        "tasks_app.operations.conflicts.conflict_learnt",
+        "tasks_app.operations.conflicts.conflict_open",
+        "tasks_app.operations.converge.observe",
+        "tasks_app.operations.converge.observe_many",
+        "tasks_app.operations.dispatch.finish",
+        "tasks_app.operations.judging.judge",
+    ),
+    "of a stored, bounded text; tried beside the table": ("tasks_app.operations.presenters.pretty",),
+    "ours, or a person's: requests, questions and their evidence, differences that we found": (
+        "orders.accepted.accepted_beside",
+        "orders.accepted.decided_by",
+        "orders.accepted.key_of",
+        "orders.amounts.approved_after",
+        "orders.ask.arguments_read",
+        "orders.ask.ours_refused",
+        "orders.calling_off.deals_call_off",
+        "orders.changes.change_question",
+        "orders.changes_taken.lines_change",
+        "orders.doubt.missed_of",
+        "orders.evidence.cancellation_evidence",
+        "orders.evidence.cancellation_words",
+        "orders.flights.change_passed",
+        "orders.flights.change_redated",
+        "orders.flights.dates_of",
+        "orders.flights.new_start",
+        "orders.flights.purchase_redated",
+        "orders.flights.request_passed",
+        "orders.guards.has_active_account",
+        "orders.guards.is_approved",
+        "orders.guards.is_bought_once",
+        "orders.nameless.is_nameless",
+        "orders.po_numbers.the_same_order",
+        "orders.questions.deal_question",
+        "orders.questions.flight_question",
+        "orders.requests.operation_ask",
+        "orders.rooms.change_comes_to",
+        "orders.sent.request_shown",
+        "orders.services.deal_amended",
+        "tasks_app.operations.answering.answer_problem",
+        "tasks_app.operations.answering.answer_question",
+        "tasks_app.operations.answering.answer_stands",
+        "tasks_app.operations.answers.operation_answer",
+        "tasks_app.operations.asking.operation_ensure",
+        "tasks_app.operations.asking.operation_make",
+        "tasks_app.operations.corrections.operation_correct",
+        "tasks_app.operations.questions.operation_question",
+        "tasks_app.operations.reads.read_ensure",
+        "tasks_app.operations.steering.operation_settle",
+        "tasks_app.operations.tokens.for_eyes",
+    ),
+}

@@ -1,0 +1,247 @@
+"""Whatever is made of a stranger’s body is at most linear in it: the steps that it takes, the memory that it
+needs and what comes out are counted, for every transformation that there is."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import pkgutil
+import re
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from orders.offers import offers
+from tasks_app import adcp
+from tasks_app.adcp import extraction, strict_json, webhook_body
+from tasks_app.adcp.hygiene import REDACTED, clean
+from tasks_app.operations.presenters import pretty
+from tasks_app.sellers.models import Seller
+from tests.webhooks.of_a_body import OF_A_BODY, OF_FIELDS, SECRETS, Json
+
+# For each character of the body; and what is allowed whatever its size.
+STEPS, ROOM, GROWTH = (300, 40_000), (600, 2_000_000), (30, 40_000)
+_LARGEST = 30_000
+_PIECES = st.sampled_from(
+    ["r", "e", "redacted", "[redacted]", "]", "ed", "abcdefgh", "\x00", "\ud800", '"', "é"]
+)
+
+
+def _registrations(secrets: list[str]) -> list[Json]:
+    return [
+        {"push_notification_config": {"token": one, "authentication": {"credentials": one}}}
+        for one in secrets
+    ]
+
+
+def _wrapped(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    times = st.integers(1, 40)
+    return (
+        st.lists(inner, max_size=4)
+        | st.builds(lambda one, many: [one] * many, inner, times)
+        | st.builds(lambda name, many, one: {name * many * 10: one}, _PIECES, times, inner)
+        | st.builds(lambda one, deep: _nested(one, deep), inner, times)
+        | st.builds(lambda one: json.dumps({"push_notification_config": {}, "x": one}), inner)
+        | st.builds(lambda several, one: [*_registrations(several), one], st.lists(_PIECES), inner)
+        | st.builds(lambda one, many: [{"code": "X", "message": one}] * many, inner, times)
+    )
+
+
+def _nested(value: Any, deep: int) -> Any:
+    for _ in range(deep):
+        value = {"k": [value]}
+    return value
+
+
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.builds(lambda piece, many: piece * many, _PIECES, st.integers(0, 300))
+)
+BODIES = st.recursive(_SCALARS, _wrapped, max_leaves=5).filter(lambda body: _length(body) <= _LARGEST)
+
+# What was sent: each secret stands in what is put in the place of the one before.
+CASCADE = [*_registrations(["r", "e", "d", "a", "c", "t", "[", "]", "redacted", "[redacted]"]), "re" * 300]
+LONG_NAME = {"k" * 15_000: [1] * 5_000}
+WRAPPED_TEXT: Any = {"push_notification_config": {}, "x": "a" * 2_000}
+for _ in range(6):
+    WRAPPED_TEXT = {"push_notification_config": {}, "x": json.dumps(WRAPPED_TEXT)}
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [pytest.param(made, id=f"{module.__name__}.{name}") for (module, name), made in OF_A_BODY.items() if made]
+    + [pytest.param(pretty, id="pretty")],
+)
+@given(BODIES)
+@example(CASCADE)
+@example(LONG_NAME)
+@example(WRAPPED_TEXT)
+@example([1e300, -1e-300] * 2_000)
+@example({"\ud800": 1, "\x00": 2})
+@example(_nested(list(range(3_000)), 30))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_transformation_is_at_most_linear(transform: Callable[[Any], Any], body: Any) -> None:
+    size = _length(body)
+    steps, room, made = _counted(transform, body)
+    assert steps <= STEPS[0] * size + STEPS[1]
+    assert room <= ROOM[0] * size + ROOM[1]
+    assert _length(made) <= GROWTH[0] * size + GROWTH[1]
+
+
+def test_what_a_seller_repeats_costs_each_text_the_same_however_much_it_is() -> None:
+    """Were each secret looked for in each text, twice as much of both would be four times the work."""
+
+    def work(many: int) -> int:
+        secrets = [f"secret-{number:05}" for number in range(many)]
+        return _counted(clean, [*_registrations(secrets), ["some text"] * many])[0]
+
+    assert work(400) < 3 * work(200)
+
+
+def test_a_number_is_stored_in_as_many_places_as_it_came() -> None:
+    """PostgreSQL would write it out in all its digits."""
+    kept = [0.0, -0.5, 1e29, 1e-29]
+    assert clean([*kept, 1e300, -1e-300]) == [*kept, "1e+300", "-1e-300"]
+
+
+# Modules of the wire that make nothing of a body themselves, and why.
+NOT_OF_A_BODY = {
+    "a2a": "calls; what comes back goes through envelopes",
+    "addresses": "our own addresses",
+    "client": "calls; what comes back goes through envelopes and answers",
+    "http": "bounds and carries bytes",
+    "mcp": "calls; what comes back goes through envelopes",
+    "outcome": "words for what came of a call",
+    "reads": "names of calls",
+    "requests": "what we send",
+    "signatures": "bytes and headers, each with its own bound",
+    "types": "records",
+}
+
+
+def test_no_module_of_the_wire_is_left_out() -> None:
+    there = {found.name for found in pkgutil.iter_modules(adcp.__path__)}
+    tried = {of.__name__.rpartition(".")[2] for of, _ in OF_A_BODY if of.__name__.startswith(adcp.__name__)}
+    assert there == tried | set(NOT_OF_A_BODY)
+    assert not tried & set(NOT_OF_A_BODY)
+
+
+# Where sellers' words are read outside of the wire: what of it is given a body, by the types that it names.
+ROOMS = ("orders", "tasks_app/operations", "tasks_app/desk/terms.py")
+_GIVEN = re.compile(r"\b(Seen|Ended|Any|object|Request)\b")
+_NO_BODY = re.compile(r"Callable|QuerySet")
+
+
+def given_a_body() -> Iterator[str]:
+    """module.function of every public function of those rooms that takes what may be a seller's."""
+    for room in ROOMS:
+        place = Path(django_settings.BASE_DIR) / room
+        for source in [place] if place.suffix else sorted(place.rglob("*.py")):
+            module = source.relative_to(django_settings.BASE_DIR).with_suffix("").as_posix().replace("/", ".")
+            for made in ast.parse(source.read_text()).body:
+                if isinstance(made, ast.FunctionDef | ast.AsyncFunctionDef) and _takes_a_body(made):
+                    yield f"{module}.{made.name}"
+
+
+def _takes_a_body(made: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    each = [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]
+    types = [ast.unparse(one.annotation) for one in each if one.annotation]
+    return not made.name.startswith("_") and any(_GIVEN.search(t) and not _NO_BODY.search(t) for t in types)
+
+
+def test_no_function_that_is_given_a_body_is_left_out() -> None:
+    tried = {f"{of.__name__}.{name}" for of, name in OF_A_BODY}
+    said = [name for names in OF_FIELDS.values() for name in names]
+    assert len(said) == len(set(said))
+    assert set(given_a_body()) - tried == set(said)
+
+
+def test_a_product_with_more_options_and_properties_costs_each_the_same() -> None:
+    """Were its channels read anew for each option, twice as much of both would be four times the work."""
+
+    def work(many: int) -> int:
+        options = [{"pricing_option_id": f"o{number}"} for number in range(many)]
+        properties = [{"property_type": "website"}] * many
+        product = {"product_id": "p", "pricing_options": options, "properties": properties}
+        return _counted(lambda body: list(offers(Seller(), body, {})), [product])[0]
+
+    assert work(400) < 3 * work(200)
+
+
+def test_no_transformation_is_left_out() -> None:
+    for module in {module for module, _ in OF_A_BODY}:
+        public = {
+            name
+            for name, found in inspect.getmembers(module, inspect.isfunction)
+            if found.__module__ == module.__name__ and not name.startswith("_")
+        }
+        assert public == {name for of, name in OF_A_BODY if of is module}, module.__name__
+
+
+@given(BODIES)
+@example(CASCADE)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_secret_is_left_and_what_is_clean_stays_as_it_is(body: Any) -> None:
+    told = {"of the seller": body, "ours": f"{SECRETS[0]}{SECRETS[1]}", SECRETS[1]: [SECRETS[0] * 3]}
+    made = clean(told, SECRETS)
+    assert made == clean(made, SECRETS)
+    assert not any(secret in json.dumps(made) for secret in SECRETS)
+    assert made["ours"] == REDACTED * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets", "left"),
+    [
+        ("xabcdefx", ["abcd", "cdef"], f"x{REDACTED}x"),  # two that overlap are one place
+        ("abcdabcd", ["abcd"], REDACTED * 2),
+        ("abcdef", ["abc", "abcdef"], REDACTED),
+        ("the redacted one", ["the", "redacted"], f"{REDACTED} {REDACTED} one"),
+        ("none", ["", "abcd"], "none"),
+    ],
+)
+def test_places_that_overlap_are_hidden_whole(text: str, secrets: list[str], left: str) -> None:
+    assert clean(text, secrets) == left
+
+
+def test_a_letter_is_no_secret_beyond_where_it_stands() -> None:
+    made = clean({"push_notification_config": {"token": "e", "url": "here"}, "message": "Please see"})
+    assert made == {"push_notification_config": {"token": REDACTED, "url": "here"}, "message": "Please see"}
+
+
+def _length(value: Any) -> int:
+    return len(json.dumps(value, default=repr))
+
+
+def _counted(transform: Callable[[Any], Any], body: Any) -> tuple[int, int, Any]:
+    """Lines of Python that ran, and bytes that were held at most, while it was made."""
+    ran, made = 0, None
+
+    def count(_frame: FrameType, event: str, _told: Any) -> Any:
+        nonlocal ran
+        ran += event == "line"
+        return count
+
+    before = sys.gettrace()
+    tracemalloc.start()
+    sys.settrace(count)
+    try:
+        with suppress(webhook_body.EnvelopeError, strict_json.MalformedBody, extraction.WrapperError):
+            made = transform(body)
+    finally:
+        sys.settrace(before)
+        room = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return ran, room, made
