@@ -12,6 +12,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from tests.forked.popen import parent as forked
+
 _LEFT_ALONE_S = 60.0
 # What serves the whole session: database, pools of racers, what keeps count of them, the browser's driver.
 _OF_THE_SESSION = (
@@ -19,6 +21,7 @@ _OF_THE_SESSION = (
     "from multiprocessing.spawn import",
     "from multiprocessing.resource_tracker import",
     "playwright/driver",
+    "-m tests.forked.parent",
 )
 
 
@@ -46,7 +49,7 @@ def end(left: list[psutil.Process]) -> list[str]:
     told, doomed = [], []
     for process in left:
         with suppress(psutil.Error):
-            told.append(" ".join(process.cmdline())[:300])
+            told.append(forked.began.get(process.pid, " ".join(process.cmdline()))[:300])
             doomed += [*process.children(recursive=True), process]
     for process in doomed:
         with suppress(psutil.Error):
@@ -56,5 +59,7 @@ def end(left: list[psutil.Process]) -> list[str]:
 
 
 def _of_the_session(process: psutil.Process) -> bool:
+    if process.pid in forked.began:  # has the command line of what it was forked from
+        return False
     line = " ".join(process.cmdline())
     return any(words in line for words in _OF_THE_SESSION)

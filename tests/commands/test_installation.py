@@ -24,6 +24,8 @@ from tests.config.test_strangers import Site, asker
 from tests.database import Database
 from tests.factories import make_seller
 
+pytestmark = pytest.mark.executed  # it is about what loads, and from what
+
 WAYS_TO_SERVE = {
     "config.web": ["-m", "config.web", "--port", "1"],
     "uvicorn": ["-m", "uvicorn", "config.asgi:application", "--no-proxy-headers", "--port", "1"],

@@ -21,7 +21,7 @@ from tasks_app.jobs.models import Job
 from tasks_app.lanes import WorkerLane
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import sweep_runs
-from tests.database import Database, erase_project, migrate_as_owner, point_django_at
+from tests.database import Database, erase_project, migrated_project, point_django_at
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import Worker, works
 from tests.races.bookings import booking
@@ -65,13 +65,14 @@ def server(
 ) -> Iterator[Server]:
     base = Path(tempfile.mkdtemp(prefix="flightdeck-restart-")).resolve()
     base.chmod(0o755)  # run as root, the service account must get through
+    with django_db_blocker.unblock():
+        migrated_project(base)
     started = Server(base)
     database = Database(name=postgres.DATABASE, urls=started.urls)
     for name, value in database.env.items():
         monkeypatch.setenv(name, value)
     try:
         with django_db_blocker.unblock():
-            migrate_as_owner(database)
             point_django_at(started.urls.app)
             yield started
             connections.close_all()
