@@ -51,6 +51,7 @@ def stages() -> list[Stage]:
         Stage("migrations and settings", "settings"),
         # Three at a time on two cores: they wait for processes and clocks a third of their time.
         Stage("tests", "test", tested=True, options=("TESTERS=3",)),
+        Stage("tests of endurance", "test-endurance", tested=True, options=("TESTERS=3",)),
         Stage("tests of the queue on Redis", "test-redis", tested=True),
         Stage("tests in a browser", "test-browser", tested=True),
     ]
