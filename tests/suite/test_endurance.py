@@ -52,7 +52,8 @@ def test_who_is_marked_has_rounds_and_who_has_rounds_is_marked() -> None:
 
 def test_make_plays_all_rounds_of_those_alone() -> None:
     command = ["make", "-n", "test-endurance", "TESTERS=3", "ARGS=-x"]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    alone = {"PATH": os.environ["PATH"]}  # not what a make around these tests left for its own
+    printed = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=True).stdout
     assert "ROUNDS=1 " in printed
     assert printed.rstrip().endswith("pytest -m endurance -n 3 -x")
     program = "from tests.endurance import rounds; print(rounds(2, 10))"
