@@ -143,6 +143,8 @@ def tell(ran: list[Stage], unsteady: list[str]) -> None:
 
 def main() -> int:
     os.chdir(Path(__file__).resolve().parents[1])
+    # What a shell begins in the background ignores it, and so would every stage that is asked to end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     run, ran = Run(), stages()
     for stage in ran:
         print(f"== {stage.name}", flush=True)

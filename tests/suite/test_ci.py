@@ -65,7 +65,8 @@ class Project:
         (self.folder / "Makefile").write_text("\n".join([f".PHONY: {' '.join(self.targets)}", *makefile]))
         (self.folder / "none.ini").write_text("[pytest]\n")
         done = subprocess.run(
-            ["bash", ".ci/run"],
+            # As begun in the background by a shell without job control.
+            ["bash", "-c", "trap '' INT; exec bash .ci/run"],
             cwd=self.folder,
             env={**_ENVIRONMENT, "CI_LIMIT_S": str(self.limit_s)},
             stdout=subprocess.PIPE,
@@ -201,3 +202,4 @@ def test_a_stage_that_takes_too_long_is_ended_and_said(project: Project) -> None
 
     assert code == 1
     assert dict(end_of(printed))["tests"] == "OUT OF TIME"
+    assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
