@@ -9,7 +9,7 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test setup-browser test-browser test-redis redis-server mutants lint types settings check bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
+.PHONY: help setup demo demo-reset run test setup-browser test-browser test-endurance test-redis redis-server mutants lint types settings check bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -38,6 +38,10 @@ setup-browser: $(VENV)/.setup-dev ## Chromium for test-browser and screenshots, 
 
 test-browser: setup-browser ## the tests in a real browser, two at a time; ARGS="-k story" TESTERS=0
 	@$(BIN)/python -m pytest -m browser -n $(TESTERS) $(ARGS)
+
+# The tests that `make test` plays a short round of.
+test-endurance: $(VENV)/.setup-dev ## random stories, sweeps of kills and chaos, with all their rounds; ROUNDS=50
+	@ROUNDS=$(or $(ROUNDS),1) $(BIN)/python -m pytest -m endurance -n $(TESTERS) $(ARGS)
 
 test-redis: redis-server $(VENV)/.setup-dev ## tests of the queue on Redis
 	@$(BIN)/python -m pytest -m redis $(ARGS)

@@ -51,6 +51,7 @@ def stages() -> list[Stage]:
         Stage("migrations and settings", "settings"),
         # Three at a time on two cores: they wait for processes and clocks a third of their time.
         Stage("tests", "test", tested=True, options=("TESTERS=3",)),
+        Stage("tests of endurance", "test-endurance", tested=True, options=("TESTERS=3",)),
         Stage("tests of the queue on Redis", "test-redis", tested=True),
         Stage("tests in a browser", "test-browser", tested=True),
     ]
@@ -142,6 +143,8 @@ def tell(ran: list[Stage], unsteady: list[str]) -> None:
 
 def main() -> int:
     os.chdir(Path(__file__).resolve().parents[1])
+    # What a shell begins in the background ignores it, and so would every stage that is asked to end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     run, ran = Run(), stages()
     for stage in ran:
         print(f"== {stage.name}", flush=True)

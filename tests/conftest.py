@@ -7,6 +7,7 @@ gives a test that commits (processes, races) a database of its own. Child proces
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from django.db import connections
@@ -16,11 +17,17 @@ from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
-from tests.database import HOUSE, Database, TestServer, migrate_as_owner, opened_server, point_django_at
+from tests.database import HOUSE, Database, TestServer, opened_server, point_django_at
 from tests.owning import owning_follow
 from tests.support import forget_sellers, know_no_rules
 
-pytest_plugins = ["tests.collecting", "tests.leftovers", "tests.outcomes"]
+pytest_plugins = [
+    "tests.collecting",
+    "tests.costs",
+    "tests.forked.popen",
+    "tests.leftovers",
+    "tests.outcomes",
+]
 
 # How long an example takes tells of the machine: none has a deadline, and slow drawing is no failure.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,21 +35,25 @@ settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
-def database_server() -> Iterator[TestServer]:
-    with opened_server() as server:
-        yield server
+def server_with_template(
+    django_test_environment: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[tuple[TestServer, Database]]:
+    with ExitStack() as stack:
+        with django_db_blocker.unblock():
+            found = stack.enter_context(opened_server())
+        connection_created.connect(owning_follow)
+        yield found
 
 
 @pytest.fixture(scope="session")
-def template_database(
-    database_server: TestServer, django_test_environment: None, django_db_blocker: DjangoDbBlocker
-) -> Database:
+def database_server(server_with_template: tuple[TestServer, Database]) -> TestServer:
+    return server_with_template[0]
+
+
+@pytest.fixture(scope="session")
+def template_database(server_with_template: tuple[TestServer, Database]) -> Database:
     """The migrated schema with what migrations put in. Nothing may stay connected to it: it is copied."""
-    template = database_server.create()
-    with django_db_blocker.unblock():
-        migrate_as_owner(template)
-    connection_created.connect(owning_follow)
-    return template
+    return server_with_template[1]
 
 
 @pytest.fixture(scope="session")

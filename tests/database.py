@@ -23,6 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config import postgres
 from config.postgres import roles
+from tests import kept
 from tests.owning import as_the_product, owning_install
 
 PREFIX = "flightdeck-test-"
@@ -102,32 +103,40 @@ class TestServer:
 
 
 @contextmanager
-def opened_server() -> Iterator[TestServer]:
-    """A private embedded server, or the one at ``TEST_DATABASE_URL``.
+def opened_server() -> Iterator[tuple[TestServer, Database]]:
+    """A private embedded server, or the one at ``TEST_DATABASE_URL``; and on it the migrated database, with
+    what migrations put in. Nothing may stay connected to that one: it is copied.
 
-    That URL must be a superuser's, of a server that is there for tests alone: both roles are made on it. A
+    The URL must be a superuser's, of a server that is there for tests alone: both roles are made on it. A
     plain ``DATABASE_URL`` is never used, so that no test touches a database that somebody works on.
     """
     given = os.environ.get("TEST_DATABASE_URL", "").strip()
-    with _external(given) if given else _embedded() as server:
-        yield server
+    with _external(given) if given else _embedded() as opened:
+        yield opened
 
 
 @contextmanager
-def _embedded() -> Iterator[TestServer]:
+def _embedded() -> Iterator[tuple[TestServer, Database]]:
     _erase_killed_sessions()
     base = Path(tempfile.mkdtemp(prefix=PREFIX))
     base.chmod(0o755)  # run as root, the service account must get through
     try:
+        migrated_project(base)
         with postgres.start(base, settings=THROWAWAY) as running:
             parameters = {"host": running.address.socket_dir, "port": "5432", "user": "postgres"}
-            yield TestServer(parameters, running.address.passwords)
+            server = TestServer(parameters, running.address.passwords)
+            yield server, Database(name=postgres.DATABASE, urls=running.urls)
     finally:
         erase_project(base)
 
 
+def migrated_project(base: Path) -> None:
+    """In this empty project directory, the embedded database with all migrations run, stopped."""
+    kept.lay_down(base, THROWAWAY, lambda urls: migrate_as_owner(Database(name=postgres.DATABASE, urls=urls)))
+
+
 @contextmanager
-def _external(url: str) -> Iterator[TestServer]:
+def _external(url: str) -> Iterator[tuple[TestServer, Database]]:
     parameters = {key: str(value) for key, value in conninfo_to_dict(url).items()}
     # The same for every session on that server, so that they do not change the password under each other.
     passwords = {role: hashlib.sha256(f"{role}:{url}".encode()).hexdigest() for role in _ROLES}
@@ -135,7 +144,9 @@ def _external(url: str) -> Iterator[TestServer]:
     with server.connect_admin(parameters.get("dbname", "postgres")) as admin:
         roles.ensure_roles(admin, passwords)
     try:
-        yield server
+        migrated = server.create()
+        migrate_as_owner(migrated)
+        yield server, migrated
     finally:
         server.drop_all()
 

@@ -45,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.sellers.faulty_server import CONTROL_HEADER, HOST
+from tests.support import PATIENCE_S
 
 _ROOT = Path(__file__).resolve().parents[1]
 KINDS = frozenset(
@@ -153,5 +154,5 @@ class FaultySeller:
             headers={CONTROL_HEADER: self._control},
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=10) as answer:
+        with opener.open(request, timeout=PATIENCE_S) as answer:
             return json.load(answer)

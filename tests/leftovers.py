@@ -12,13 +12,18 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from tests.forked.popen import parent as forked
+from tests.support import PATIENCE_S
+
 _LEFT_ALONE_S = 60.0
+_FORKED = "-m tests.forked.parent"
 # What serves the whole session: database, pools of racers, what keeps count of them, the browser's driver.
 _OF_THE_SESSION = (
     "bin/postgres -D",
     "from multiprocessing.spawn import",
     "from multiprocessing.resource_tracker import",
     "playwright/driver",
+    _FORKED,
 )
 
 
@@ -46,15 +51,21 @@ def end(left: list[psutil.Process]) -> list[str]:
     told, doomed = [], []
     for process in left:
         with suppress(psutil.Error):
-            told.append(" ".join(process.cmdline())[:300])
+            told.append(_line(process)[:300])
             doomed += [*process.children(recursive=True), process]
     for process in doomed:
         with suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(doomed, timeout=_LEFT_ALONE_S)
+    psutil.wait_procs(doomed, timeout=PATIENCE_S)
     return told
 
 
 def _of_the_session(process: psutil.Process) -> bool:
-    line = " ".join(process.cmdline())
+    line = _line(process)
     return any(words in line for words in _OF_THE_SESSION)
+
+
+def _line(process: psutil.Process) -> str:
+    """Its command line; of what was forked the one it was to have, not the one it has of its parent."""
+    line = " ".join(process.cmdline())
+    return forked.began.get(process.pid, line) if _FORKED in line else line

@@ -11,15 +11,19 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def wait_until(
-    predicate: Callable[[], T], timeout: float = 10.0, message: str = "", *, every: float = 0.05
+# For whatever has to come, in any test, on a machine that does much else besides.
+PATIENCE_S = 60.0
+
+
+def until(
+    condition: Callable[[], T], what: str = "", *, patience: float = PATIENCE_S, every: float = 0.05
 ) -> T:
-    """Ask until the answer is true, and return it; AssertionError after ``timeout`` seconds."""
+    """Ask until the answer is true, and return it; AssertionError after ``patience`` seconds."""
     pause = threading.Event()
-    deadline = time.monotonic() + timeout
-    while not (answer := predicate()):
+    deadline = time.monotonic() + patience
+    while not (answer := condition()):
         if time.monotonic() >= deadline:
-            raise AssertionError(f"not within {timeout:g} s: {message or predicate}")
+            raise AssertionError(f"not within {patience:g} s: {what or condition}")
         pause.wait(every)
     return answer
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support import PATIENCE_S
+
 
 @dataclass
 class Request:
@@ -36,6 +38,7 @@ class RawServer:
     port: int
     requests: list[Request] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
+    gave_up: bool = False  # who hangs until the test ends has waited for that in vain
 
     @property
     def url(self) -> str:
@@ -67,7 +70,7 @@ def serve(script: Callable[[RawServer], Script]) -> Iterator[RawServer]:
         finally:
             server.stopping.set()
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(PATIENCE_S)
 
 
 def _accept(listener: socket.socket, server: RawServer, script: Script) -> None:
@@ -81,12 +84,12 @@ def _accept(listener: socket.socket, server: RawServer, script: Script) -> None:
         worker.start()
         workers.append(worker)
     for worker in workers:
-        worker.join(5)
+        worker.join(PATIENCE_S)
 
 
 def _handle(connection: socket.socket, server: RawServer, script: Script) -> None:
     with connection:
-        connection.settimeout(5)
+        connection.settimeout(PATIENCE_S)
         try:
             request = _read(connection)
             if request is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tasks_app.adcp.client import call
 from tasks_app.adcp.types import Endpoint, Seen
+from tests.support import PATIENCE_S
 
 from .raw_server import RawServer, Request, Script, response, serve
 
@@ -57,7 +58,7 @@ def hanging(server: RawServer) -> Script:
         if opening is not None:
             connection.sendall(opening)
         else:
-            server.stopping.wait(10)
+            server.gave_up = not server.stopping.wait(PATIENCE_S)
 
     return handle
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -95,9 +94,8 @@ def test_retry_after_is_read_from_the_header(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_hanging_seller_is_no_answer_in_time(protocol: str) -> None:
-    started = time.monotonic()
     seen, server = ask(hanging, protocol, timeout_s=0.7)
-    assert time.monotonic() - started < 4
+    assert not server.gave_up
     assert (seen.kind, seen.status) == ("no_answer", "unknown")
     assert seen.request_left
     assert not seen.outcome_known

@@ -27,7 +27,7 @@ from tasks_app.adcp.strict_json import parse_object
 from tasks_app.adcp.tasks import next_cursor, task_item
 from tasks_app.adcp.types import Capabilities, Endpoint, Seen
 from tasks_app.adcp.webhook_body import WebhookEnvelope, read_webhook
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 from .raw_server import RawServer, Request, response, serve
 
@@ -77,7 +77,7 @@ class Seller:
             seen = self.ask(tool, r.GetTaskStatus(task_id=task_id, account=ACCOUNT))
             return seen if seen.status == status else None
 
-        seen = wait_until(found, timeout=20, message=f"{task_id} {status}", every=0.3)
+        seen = until(found, f"{task_id} {status}", every=0.3)
         assert seen is not None
         return seen
 
@@ -90,12 +90,12 @@ def sellers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Sell
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     try:
         listing = state / "sellers.json"
-        wait_until(lambda: listing.exists() or process.poll() is not None, timeout=120)
+        until(lambda: listing.exists() or process.poll() is not None, patience=120)
         assert listing.exists(), (state / "log").read_text()
         yield {entry["slug"]: _seller(entry) for entry in json.loads(listing.read_text())}
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=20)
+        process.wait(timeout=PATIENCE_S)
 
 
 def _seller(entry: dict[str, Any]) -> Seller:
@@ -210,7 +210,7 @@ def _completed(server: RawServer) -> Request:
     def found() -> Request | None:
         return next((one for one in server.requests if one.json.get("status") == "completed"), None)
 
-    request = wait_until(found, timeout=20, message="a webhook that says completed")
+    request = until(found, "a webhook that says completed")
     assert request is not None
     return request
 

@@ -21,7 +21,7 @@ from tasks_app.jobs.told import events_page
 from tests.api.conftest import Open
 from tests.database import Database
 from tests.factories import make_team
-from tests.support import wait_until
+from tests.support import until
 
 _INSERT = """
 insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
@@ -159,7 +159,7 @@ def test_two_processes_write_and_a_reader_misses_none(committed_db: Database) ->
         after = page.after
         return not running and not page.events
 
-    wait_until(read, 60, "both have written", every=0.001)
+    until(read, "both have written", every=0.001)
     assert [process.returncode for process in both] == [0, 0]
     written = WorkflowEvent.objects.filter(job=job, source="test").order_by("id").values_list("pk", "type")
     assert seen == list(written)

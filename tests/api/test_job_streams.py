@@ -27,7 +27,7 @@ from tasks_app.people.models import User
 from tasks_app.people.security_models import LoginSession
 from tests.database import Database
 from tests.factories import make_deal, make_team, make_user
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 PER_USER = 20
 
@@ -57,14 +57,14 @@ class Stream:
         self._leave = threading.Event()
         self._thread = threading.Thread(target=self._read, args=(url, headers), daemon=True)
         self._thread.start()
-        assert self._open.wait(20)
+        assert self._open.wait(PATIENCE_S)
 
     def _read(self, url: str, headers: dict[str, str]) -> None:
         with suppress(httpx.RemoteProtocolError):  # the site was stopped, at the end of a test
             self._follow(url, headers)
 
     def _follow(self, url: str, headers: dict[str, str]) -> None:
-        client = httpx.Client(trust_env=False, timeout=30)
+        client = httpx.Client(trust_env=False, timeout=PATIENCE_S)
         accepts = {"Accept": "text/event-stream", "Accept-Encoding": "gzip"}
         with client, client.stream("GET", url, headers={**accepts, **headers}) as answer:
             self.status, self.headers = answer.status_code, answer.headers
@@ -77,7 +77,7 @@ class Stream:
 
     def close(self) -> None:
         self._leave.set()
-        self._thread.join(20)
+        self._thread.join(PATIENCE_S)
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def site(committed_db: Database, processes: ProcessGroup) -> Site:
     command = [sys.executable, "-m", "config.web", "--port", str(port)]
     pid = processes.start("web", command, env={**os.environ, **fast})
     made = Site(port, pid)
-    wait_until(made.is_up, 30, "the site answers")
+    until(made.is_up, "the site answers")
     return made
 
 
@@ -135,10 +135,10 @@ def test_what_was_and_what_comes_until_the_job_is_over(site: Site) -> None:
     assert "default-src" in stream.headers["Content-Security-Policy"]
     assert "X-Flightdeck-Stream" not in stream.headers
     assert "Content-Encoding" not in stream.headers
-    wait_until(lambda: stream.ids == known(job), message="what was")
+    until(lambda: stream.ids == known(job), "what was")
     tell(job, "one", "two")
-    wait_until(lambda: stream.ids == known(job), message="what comes")
-    wait_until(lambda: stream.lines.count(":") + stream.lines.count(": ") > 1, message="two heartbeats")
+    until(lambda: stream.ids == known(job), "what comes")
+    until(lambda: stream.lines.count(":") + stream.lines.count(": ") > 1, "two heartbeats")
     assert stream.lines[0] == "retry: 2000"
 
     stream.close()
@@ -146,15 +146,15 @@ def test_what_was_and_what_comes_until_the_job_is_over(site: Site) -> None:
     tell(job, "three")  # while nobody watches
     again = Stream(path(site, job), **auditor, **{"Last-Event-ID": str(last)})
     tell(job, "four")
-    wait_until(lambda: stream.ids + again.ids == known(job), message="nothing missed, nothing twice")
+    until(lambda: stream.ids + again.ids == known(job), "nothing missed, nothing twice")
 
     job_cancel(job_id=job.pk, actor=make_user("Ad Ops"), reason="over")
-    wait_until(lambda: again.ended, message="the stream ends with its job")
+    until(lambda: again.ended, "the stream ends with its job")
     assert [line for line in again.lines if line][-2:] == ["event: end", "data: {}"]
     assert again.events[-1]["type"] == "job.cancelled"
     assert stream.ids + again.ids == known(job)
     late = Stream(path(site, job), **auditor, **{"Last-Event-ID": str(again.ids[-1])})
-    wait_until(lambda: late.ended)
+    until(lambda: late.ended)
     assert (late.ids, late.lines[2:4]) == ([], ["event: end", "data: {}"])
 
 
@@ -162,15 +162,15 @@ def test_a_long_history_comes_whole_and_in_order(site: Site) -> None:
     auditor, job = token(make_user("Auditor")), started()
     tell(job, *(f"e{n}" for n in range(1200)))
     stream = Stream(path(site, job), **auditor)
-    wait_until(lambda: stream.ids == known(job), 20, "all of it")
+    until(lambda: stream.ids == known(job), "all of it")
     behind = Stream(path(site, job), **auditor, **{"Last-Event-ID": str(stream.ids[99])})
     tell(job, "to both")  # read once for both, from where the slower one is
-    wait_until(lambda: stream.ids == known(job), 20, "the one that was ahead gets nothing twice")
-    wait_until(lambda: behind.ids == known(job)[100:], 20, "the one behind gets all")
+    until(lambda: stream.ids == known(job), "the one that was ahead gets nothing twice")
+    until(lambda: behind.ids == known(job)[100:], "the one behind gets all")
     assert stream.ids == known(job)
     job_cancel(job_id=job.pk, actor="system", reason="over")
     whole = Stream(path(site, job), **auditor)
-    wait_until(lambda: whole.ended, 20)
+    until(lambda: whole.ended)
     assert whole.ids == known(job)
 
 
@@ -180,7 +180,7 @@ def test_sessions_watch_too_and_strangers_do_not(site: Site) -> None:
     browser.force_login(make_user("Auditor"), backend="tasks_app.people.holders.RoleBackend")
     cookie = f"{settings.SESSION_COOKIE_NAME}={browser.cookies[settings.SESSION_COOKIE_NAME].value}"
     stream = Stream(path(site, job), Cookie=cookie)
-    wait_until(lambda: stream.ids == known(job))
+    until(lambda: stream.ids == known(job))
     refused = {
         401: {},
         404: token(make_user("Administrator", team=make_team("Another"))),
@@ -208,7 +208,7 @@ def test_a_login_that_ends_closes_its_streams(site: Site, way: str) -> None:
     if way.startswith("page"):
         address = site.url + reverse("admin:deal_changes", args=[job.inputs["deal_id"]])
     stream, other = Stream(address, **headers), Stream(path(site, job), **token(make_user("Auditor")))
-    wait_until(lambda: other.ids == known(job))
+    until(lambda: other.ids == known(job))
     assert (stream.status, stream.ended) == (200, False)
     if way.endswith("deactivated"):
         User.objects.filter(pk=user.pk).update(is_active=False)
@@ -220,9 +220,9 @@ def test_a_login_that_ends_closes_its_streams(site: Site, way: str) -> None:
         LoginSession.objects.filter(user=user).delete()
     else:
         AuthToken.objects.filter(user=user).delete()
-    wait_until(lambda: stream.ended, 120, message="the stream ends with the login")
+    until(lambda: stream.ended, "the stream ends with the login", patience=120)
     tell(job, "later")
-    wait_until(lambda: other.ids == known(job), 60, message="others watch on")
+    until(lambda: other.ids == known(job), "others watch on")
     assert known(job)[-1] not in stream.ids
 
 
@@ -245,24 +245,24 @@ def test_watchers_hold_neither_threads_nor_connections_and_are_not_endless(
 
     mine = _backends()
     first = Stream(path(site, job), **headers)
-    wait_until(lambda: first.ids == known(job))
+    until(lambda: first.ids == known(job))
     threads = web.num_threads()
     many = [first, *(Stream(path(site, job), **headers) for _ in range(PER_USER - 1))]
     tell(job, "to all")
-    wait_until(lambda: all(one.ids == known(job) for one in many), 20, "all were told")
+    until(lambda: all(one.ids == known(job) for one in many), "all were told")
     assert web.num_threads() - threads <= 2
     # The pool keeps what it grew to while they came, as many as happened to ask in one moment.
     assert connections() < PER_USER / 2, "none of theirs"
     refused = Stream(path(site, job), **headers)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "30")
-    wait_until(lambda: refused.ended)
+    until(lambda: refused.ended)
     assert refused.lines == [
         '{"type": "about:blank", "status": 429, "title": "Too many streams are open: close one."}'
     ]
     other = Stream(path(site, job), **token(make_user("Auditor")))
     assert other.status == 200, "the cap is a person's own"
     first.close()
-    wait_until(lambda: Stream(path(site, job), **headers).status == 200, 20, "one was closed")
+    until(lambda: Stream(path(site, job), **headers).status == 200, "one was closed")
 
 
 def _backends() -> list[int]:

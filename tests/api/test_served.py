@@ -19,7 +19,7 @@ from tests.api.asks import faulty, read
 from tests.database import Database
 from tests.factories import make_user
 from tests.faulty_seller import FaultySeller
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 _AT_ONCE = 12  # more than the pool has connections
 
@@ -43,7 +43,7 @@ def test_reads_wait_for_slow_sellers_without_holding_up_the_site(
             data=json.dumps(body).encode() if body else None,
             headers={"Authorization": f"Token {token}", "Content-Type": "application/json"},
         )
-        with opener.open(request, timeout=30) as answer:
+        with opener.open(request, timeout=PATIENCE_S) as answer:
             return answer.status, json.load(answer)
 
     def is_up() -> bool:
@@ -59,7 +59,7 @@ def test_reads_wait_for_slow_sellers_without_holding_up_the_site(
         seller.fault("get_products", "hang", times=_AT_ONCE, seconds=2)
         command = [sys.executable, "-m", "config.web", "--port", str(port)]
         processes.start("web", command, env={**os.environ})
-        wait_until(is_up, 20, "the site answers")
+        until(is_up, "the site answers")
 
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             out = [threads.submit(call, "/api/v1/operations/", read()) for _ in range(_AT_ONCE)]
@@ -67,7 +67,7 @@ def test_reads_wait_for_slow_sellers_without_holding_up_the_site(
             def told() -> list[tuple[int, dict[str, Any]]]:
                 return [one.result() for one in out if one.done()]
 
-            wait_until(lambda: len(seller.requests("get_products")) == _AT_ONCE or told(), 20, "all are out")
+            until(lambda: len(seller.requests("get_products")) == _AT_ONCE or told(), "all are out")
             assert call("/api/v1/deals/")[0] == 200
             assert told() == []
             answers = [one.result() for one in out]

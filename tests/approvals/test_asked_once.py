@@ -23,7 +23,7 @@ from tasks_app.approvals.together import batch_decide
 from tests.approvals.test_in_part import make_campaign, recommended
 from tests.database import Database
 from tests.factories import make_user
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 
 def waiting_at_a_lock() -> bool:
@@ -58,7 +58,7 @@ def test_the_last_word_while_its_step_asks_again(
         deciding = meanwhile(monkeypatch, lambda: pool.submit(decide))
         with transaction.atomic():
             asked = ask_undecided(first.subject_id)  # as the step does that the approval in part has woken
-        deciding[0].result(30)
+        deciding[0].result(PATIENCE_S)
 
     assert asked == in_part
     assert Deal.objects.get(pk=first.subject_id).status == DealStatus.ACCEPTED
@@ -73,7 +73,7 @@ def meanwhile(patch: pytest.MonkeyPatch, begin: Callable[[], Future[None]]) -> l
     def asked(deal: Deal) -> questions.Question:
         if not begun:
             begun.append(begin())
-            wait_until(lambda: begun[0].done() or waiting_at_a_lock())
+            until(lambda: begun[0].done() or waiting_at_a_lock())
         return ask(deal)
 
     patch.setattr(questions, "booking_question", asked)

@@ -39,6 +39,7 @@ from tests.approvals.conftest import Desk
 from tests.database import Database
 from tests.factories import decided_later, make_user
 from tests.owning import as_the_product
+from tests.support import PATIENCE_S
 
 db = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -217,7 +218,7 @@ def test_undo_and_the_sweep_beside_each_other_are_all_or_nothing(committed_db: D
 
         def undo(batch: DecisionBatch = batch, beside: threading.Barrier = beside) -> None:
             try:
-                beside.wait(10)
+                beside.wait(PATIENCE_S)
                 with suppress(DecisionRefusedError):
                     batch_withdraw(batch_id=batch.pk, user=user)
             finally:
@@ -225,9 +226,9 @@ def test_undo_and_the_sweep_beside_each_other_are_all_or_nothing(committed_db: D
 
         thread = threading.Thread(target=undo)
         thread.start()
-        beside.wait(10)
+        beside.wait(PATIENCE_S)
         decided_later()
-        thread.join(10)
+        thread.join(PATIENCE_S)
         decided_later()
         batch.refresh_from_db()
         codes = {one.code for one in report_of(batch, user)}

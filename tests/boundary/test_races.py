@@ -27,6 +27,7 @@ from tests.boundary.conftest import asked, purchase, stopped
 from tests.database import Database
 from tests.factories import make_seller, make_team, make_user
 from tests.operations.sweeping import answering, calls
+from tests.support import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
@@ -103,7 +104,7 @@ def test_a_person_and_the_opening_gate_let_a_command_go_once(committed_db: Datab
                 approval_decide(approval_id=pk, user=approver, verdict="approve")
 
         def beside_each_other(act: Callable[[], object], raised: list[BaseException] = raised) -> None:
-            beside.wait(10)
+            beside.wait(PATIENCE_S)
             try:
                 act()
             except BaseException as error:  # whatever it is, the test tells
@@ -115,7 +116,7 @@ def test_a_person_and_the_opening_gate_let_a_command_go_once(committed_db: Datab
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_S)
         gates_ask_again()
         command = Command.objects.get(key=operation.purpose)
         assert raised == []

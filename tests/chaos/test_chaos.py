@@ -1,4 +1,4 @@
-"""A short chaos run: what `make chaos` does with 2,000 purchases, with 200."""
+"""A short chaos run: what `make chaos` does with 2,000 purchases, with 200; a round of it with 60."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 
 from config.supervisor import BASE_DIR
 from tests.database import PREFIX
+from tests.endurance import rounds
 
-OPERATIONS = 200
+OPERATIONS = rounds(60, 200)
 
 
 @pytest.fixture
@@ -27,6 +28,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.mark.endurance
 def test_every_purchase_is_made_once_and_settled_or_with_a_person(home: Path) -> None:
     env = {**os.environ, "OPERATIONS": str(OPERATIONS), "SEED": "1", "CHAOS_HOME": str(home)}
 
@@ -47,7 +49,9 @@ def test_every_purchase_is_made_once_and_settled_or_with_a_person(home: Path) ->
     assert told["settled"] + told["waiting_on_person"] == OPERATIONS
     assert told["waiting_on_person"] <= OPERATIONS / 10
     assert told["kills"] >= 3
-    assert told["held"] >= 10
-    assert told["crowd_at_once"] == 2
-    assert (told["share"], told["too_soon"]) == (14, 0)
-    assert all(told[name] for name in ("beside", "repeats", "told_later", "taken"))
+    assert told["too_soon"] == 0
+    if rounds(0, 1):
+        assert told["held"] >= 10
+        assert told["crowd_at_once"] == 2
+        assert told["share"] == 14
+        assert all(told[name] for name in ("beside", "repeats", "told_later", "taken"))

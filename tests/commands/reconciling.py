@@ -19,6 +19,7 @@ from tests.commands.running import Ran
 from tests.factories import approve_deal, make_deal
 from tests.faulty_seller import FaultySeller
 from tests.operations.making import observed
+from tests.support import PATIENCE_S
 
 
 def sent(seller: Seller, *, purpose: str = "update") -> Operation:
@@ -72,7 +73,7 @@ def bought(faulty: FaultySeller, seller: Seller, context: dict[str, Any] | None)
     arguments: dict[str, Any] = {"idempotency_key": str(uuid.uuid4()), "packages": packages}
     if context is not None:
         arguments["context"] = context
-    seen = asyncio.run(client.call(seller.endpoint(timeout_s=10), "create_media_buy", arguments))
+    seen = asyncio.run(client.call(seller.endpoint(timeout_s=PATIENCE_S), "create_media_buy", arguments))
     assert seen.payload is not None
     return str(seen.payload["media_buy_id"])
 
@@ -81,7 +82,7 @@ def task_at(faulty: FaultySeller, seller: Seller) -> str:
     """A task that the seller knows of; its task_id."""
     faulty.fault("create_media_buy", "status", status="submitted")
     arguments = {"idempotency_key": str(uuid.uuid4()), "packages": [], "context": {}}
-    seen = asyncio.run(client.call(seller.endpoint(timeout_s=10), "create_media_buy", arguments))
+    seen = asyncio.run(client.call(seller.endpoint(timeout_s=PATIENCE_S), "create_media_buy", arguments))
     assert seen.task_id is not None
     return seen.task_id
 

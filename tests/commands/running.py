@@ -13,6 +13,8 @@ from typing import Any
 
 from django.core.management import CommandError, call_command
 
+from tests.support import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -57,7 +59,7 @@ def run(*arguments: str, stdin: bytes = b"") -> Ran:
 def ended(process: subprocess.Popen[bytes], *, stdin: bytes = b"") -> Ran:
     """What a started process came to, within a minute."""
     try:
-        out, err = process.communicate(stdin, timeout=60)
+        out, err = process.communicate(stdin, timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()

@@ -23,6 +23,9 @@ from tests.commands.running import ROOT, Ran, run
 from tests.config.test_strangers import Site, asker
 from tests.database import Database
 from tests.factories import make_seller
+from tests.support import PATIENCE_S
+
+pytestmark = pytest.mark.executed  # it is about what loads, and from what
 
 WAYS_TO_SERVE = {
     "config.web": ["-m", "config.web", "--port", "1"],
@@ -34,7 +37,7 @@ WAYS_TO_SERVE = {
 def web(way: str = "config.web") -> Ran:
     """The web process, which is not to come as far as serving."""
     command = [sys.executable, *WAYS_TO_SERVE[way]]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     return Ran(code=ended.returncode, out=ended.stdout, err=ended.stderr)
 
 

@@ -22,7 +22,7 @@ from tests.commands.test_reconcile_mirror import mirrorer, statuses, tells
 from tests.faulty_seller import FaultySeller
 from tests.operations.making import ask, give_back
 from tests.orders.live import booked
-from tests.support import wait_until
+from tests.support import until
 
 
 def begin(process: subprocess.Popen[str]) -> None:
@@ -46,7 +46,7 @@ def test_a_reading_waits_for_the_slot_and_is_next(faulty: FaultySeller, seller: 
 
     with mirrorer() as process:
         begin(process)
-        wait_until(lambda: CallLease.objects.count() == 2, 20, "the reading queues")
+        until(lambda: CallLease.objects.count() == 2, "the reading queues")
         assert faulty.requests("get_media_buys") == [], "the only slot is taken"
         give_back(out.pk)
         assert claim_sends(limit=5) == [], "the reading was there first"
@@ -64,7 +64,7 @@ def test_a_killed_reconcile_returns_its_slot(faulty: FaultySeller, seller: Selle
     faulty.fault("list_tasks", "hang", 1, seconds=60)
     process = start("reconcile")
     try:
-        wait_until(lambda: faulty.requests("list_tasks"), 30, "the seller is being asked")
+        until(lambda: faulty.requests("list_tasks"), "the seller is being asked")
         assert claim_sends(limit=5) == [], "its call has the slot"
     finally:
         process.kill()

@@ -32,7 +32,7 @@ from tests.commands.reconciling import told as told_again
 from tests.commands.running import call, ended, start
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
-from tests.support import wait_until
+from tests.support import until
 
 FLIGHT = {"start_time": "2030-01-01T00:00:00Z", "end_time": "2030-02-01T00:00:00Z"}
 EXTERNAL: dict[str, Any] = {
@@ -326,7 +326,7 @@ def test_what_a_person_does_while_a_run_writes_is_not_lost(
     with transaction.atomic():
         act(finding, operator, "seen", "Known")
         process = start("reconcile", "--json")
-        wait_until(waits_for_a_lock, 40, "the run wants to write the same row")
+        until(waits_for_a_lock, "the run wants to write the same row")
     ran = ended(process)
 
     finding.refresh_from_db()

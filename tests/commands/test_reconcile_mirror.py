@@ -29,7 +29,7 @@ from tests.database import Database
 from tests.factories import make_advertiser, make_seller, make_team
 from tests.faulty_seller import FaultySeller
 from tests.orders.live import booked
-from tests.support import wait_until
+from tests.support import until
 
 IDS = ("mb-1", "mb-2", "mb-3")
 
@@ -307,7 +307,7 @@ def test_two_processes_at_once_ask_for_each_deal_once(
                 assert process.stdin is not None
                 process.stdin.write("\n")
                 process.stdin.flush()
-            wait_until(lambda: waiting() == 2, 30, "both are about to take what is due")
+            until(lambda: waiting() == 2, "both are about to take what is due")
         read = [int(process.stdout.readline()) for process in (one, other) if process.stdout is not None]
 
     assert sorted(read) == [0, 3], "all are read by one of them"
@@ -326,7 +326,7 @@ def test_killed_while_the_seller_is_asked_it_is_read_again(faulty: FaultySeller,
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-        wait_until(lambda: faulty.requests("get_media_buys"), 30, "the seller is being asked")
+        until(lambda: faulty.requests("get_media_buys"), "the seller is being asked")
         assert no_transaction_is_open()
         process.send_signal(signal.SIGKILL)
         process.wait()

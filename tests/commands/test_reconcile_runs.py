@@ -29,7 +29,7 @@ from tests.commands.running import call, ended, start
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import Worker
-from tests.support import wait_until
+from tests.support import until
 
 State = ReconciliationRun.State
 
@@ -159,7 +159,7 @@ def test_a_killed_run_is_lost_and_the_next_begins_at_once(faulty: FaultySeller, 
     faulty.fault("get_media_buys", "hang", 1, seconds=60)
     make_account(make_advertiser(), seller)
     killed = start("reconcile")
-    wait_until(lambda: faulty.requests("get_media_buys"), 30, "the seller is being asked")
+    until(lambda: faulty.requests("get_media_buys"), "the seller is being asked")
 
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
@@ -260,10 +260,8 @@ def test_the_worker_cluster_compares_when_it_starts(
 
     Worker(processes).started()
 
-    wait_until(
-        lambda: ReconciliationRun.objects.filter(trigger="start", state=State.ENDED).exists(), 60, "it ran"
-    )
-    wait_until(lambda: Operation.objects.filter(task_id="orphan", polls__gte=1).exists(), 30, "it is polled")
+    until(lambda: ReconciliationRun.objects.filter(trigger="start", state=State.ENDED).exists(), "it ran")
+    until(lambda: Operation.objects.filter(task_id="orphan", polls__gte=1).exists(), "it is polled")
 
 
 def test_old_reports_are_forgotten_and_what_waits_is_kept(faulty: FaultySeller, seller: Seller) -> None:

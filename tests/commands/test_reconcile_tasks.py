@@ -16,7 +16,7 @@ from tests.commands.reconciling import booking, lists, pending, sent, task, task
 from tests.commands.running import call, ended, run, start
 from tests.factories import make_account, make_advertiser, make_seller
 from tests.faulty_seller import FaultySeller
-from tests.support import wait_until
+from tests.support import until
 
 
 def test_nothing_open_is_in_step(seller: Seller) -> None:
@@ -199,7 +199,7 @@ def test_no_transaction_is_open_while_a_seller_is_waited_for(faulty: FaultySelle
     faulty.fault("list_tasks", "hang", seconds=3)
 
     process = start("reconcile", "--json")
-    wait_until(lambda: faulty.requests("list_tasks"), 30, "the seller is being asked")
+    until(lambda: faulty.requests("list_tasks"), "the seller is being asked")
     states = sessions()
 
     assert ended(process).code == 1

@@ -20,7 +20,7 @@ from tests.commands.running import Ran, call, ended, run, start
 from tests.database import Database
 from tests.factories import make_advertiser, make_seller, make_team, make_user
 from tests.faulty_seller import FaultySeller
-from tests.support import wait_until
+from tests.support import until
 
 
 def right_brief(**changed: Any) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def watched(*arguments: str) -> Ran:
         async_to_sync(sweep_once)()
         return process.poll() is not None
 
-    wait_until(work, 60, "submit_brief ends")
+    until(work, "submit_brief ends")
     return ended(process)
 
 

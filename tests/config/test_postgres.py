@@ -20,7 +20,7 @@ from psycopg import errors
 from config import postgres
 from config.postgres import engine
 from config.postgres.addresses import address_file
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 HOLDER = """
 import sys
@@ -46,7 +46,7 @@ def started(holder: subprocess.Popen[str]) -> bool:
 
 
 def release(holder: subprocess.Popen[str]) -> None:
-    holder.communicate("", timeout=30)
+    holder.communicate("", timeout=PATIENCE_S)
     assert holder.returncode == 0
 
 
@@ -191,7 +191,7 @@ def test_a_pid_file_that_names_a_foreign_process_is_stale(project: Path) -> None
         process = engine.postmaster(data)
         assert process is not None
         process.kill()
-        wait_until(lambda: not engine._survivors(data), message="the killed server's processes end")
+        until(lambda: not engine._survivors(data), "the killed server's processes end")
     with subprocess.Popen(["sleep", "60"]) as foreign:
         for path, content in stale.items():
             path.write_text("\n".join([str(foreign.pid), *content.splitlines()[1:], ""]))
@@ -236,7 +236,7 @@ def test_a_server_that_is_just_gone_is_waited_for(project: Path, monkeypatch: py
     monkeypatch.setattr(engine, "locked", tried)
     with ThreadPoolExecutor() as beside:
         begun = beside.submit(postgres.start, project)
-        assert refused.wait(30), "the start has come to the lock"
+        assert refused.wait(PATIENCE_S), "the start has come to the lock"
         os.close(going)
         with begun.result() as again:
             assert notes(again.urls.app) == []

@@ -16,7 +16,7 @@ import pytest
 
 from config import processes
 from config.processes import ProcessError, ProcessGroup
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 # Starts a child, tells both numbers, and waits; with an argument both ignore SIGTERM.
 FAMILY = """
@@ -47,9 +47,7 @@ def alive(pid: int) -> bool:
 
 def announced(read: Callable[[], str]) -> list[int]:
     """The numbers that FAMILY told."""
-    text = wait_until(
-        lambda: (text := read()).endswith("\n") and "pids" in text and text, message="FAMILY starts"
-    )
+    text = until(lambda: (text := read()).endswith("\n") and "pids" in text and text, "FAMILY starts")
     return [int(word) for word in str(text).split("pids", 1)[1].split()[:2]]
 
 
@@ -62,8 +60,8 @@ def test_output_carries_the_name_of_its_process() -> None:
     with ProcessGroup(output=output) as group:
         group.start("web", python("print('hello'); print('no newline at the end', end='')"))
         group.start("worker", python("import sys; print('häh', file=sys.stderr)"))
-        wait_until(lambda: len(group.ended()) == 2)
-        wait_until(lambda: output.getvalue().count("\n") == 3)
+        until(lambda: len(group.ended()) == 2)
+        until(lambda: output.getvalue().count("\n") == 3)
     assert sorted(output.getvalue().splitlines()) == [
         "web       | hello",
         "web       | no newline at the end",
@@ -76,7 +74,7 @@ def test_env_is_added_to_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     output = io.StringIO()
     with ProcessGroup(output=output) as group:
         group.start("one", ["/bin/sh", "-c", 'echo "$FROM_OURS $ADDED"'], env={"ADDED": "too"})
-        wait_until(lambda: "kept too" in output.getvalue())
+        until(lambda: "kept too" in output.getvalue())
 
 
 @pytest.mark.parametrize("ignores", [[], ["ignores SIGTERM"]])
@@ -86,7 +84,7 @@ def test_stop_ends_a_process_and_its_children(ignores: list[str]) -> None:
         group.start("family", python(FAMILY, *ignores))
         pids = announced(output.getvalue)
         group.stop("family", grace_s=0.3 if ignores else 8)
-        wait_until(lambda: not any(map(alive, pids)))
+        until(lambda: not any(map(alive, pids)))
 
 
 def test_an_ended_process_is_started_again_and_its_children_do_not_stay() -> None:
@@ -95,7 +93,7 @@ def test_an_ended_process_is_started_again_and_its_children_do_not_stay() -> Non
         first = group.start("family", python(FAMILY), restart=True)
         pids = announced(output.getvalue)
         os.kill(first, signal.SIGKILL)
-        assert group.wait(lambda: group.pid("family") != first, timeout_s=10)
+        assert group.wait(lambda: group.pid("family") != first, timeout_s=PATIENCE_S)
         assert not any(map(alive, pids))
         assert "ended with signal SIGKILL; starts again in 1 s" in output.getvalue()
 
@@ -117,7 +115,7 @@ def test_a_restart_that_cannot_be_made_is_tried_again_and_ends_nothing(
     with ProcessGroup(output=out) as group:
         first = group.start("web", [sys.executable, "-c", "pass"], restart=True)
         monkeypatch.setattr(subprocess, "Popen", short_of_memory)
-        assert group.wait(lambda: group.pid("web") != first, timeout_s=60)
+        assert group.wait(lambda: group.pid("web") != first, timeout_s=PATIENCE_S)
     assert len(refused) == 2
     assert out.getvalue().count("Cannot allocate memory; again in") == 2
 
@@ -126,7 +124,7 @@ def test_restarts_become_rarer() -> None:
     output = io.StringIO()
     with ProcessGroup(output=output) as group:
         group.start("bad", python("raise SystemExit(3)"), restart=True)
-        assert group.wait(lambda: "again in 4 s" in output.getvalue(), timeout_s=60)
+        assert group.wait(lambda: "again in 4 s" in output.getvalue(), timeout_s=PATIENCE_S)
     waits = [line.rsplit(" in ", 1)[1] for line in output.getvalue().splitlines()]
     assert waits == ["1 s", "2 s", "4 s"]
 
@@ -134,7 +132,7 @@ def test_restarts_become_rarer() -> None:
 def test_wait_tells_of_a_process_that_should_run(processes: ProcessGroup) -> None:
     processes.start("seller", python("raise SystemExit(3)"))
     with pytest.raises(ProcessError, match="seller ended with exit code 3"):
-        processes.wait(timeout_s=10)
+        processes.wait(timeout_s=PATIENCE_S)
 
 
 def test_wait_ends_when_the_time_is_over(processes: ProcessGroup) -> None:
@@ -168,9 +166,9 @@ if sys.platform.startswith("linux"):
         supervisor, (leader, child) = supervise(state)
         supervisor.kill()
         supervisor.communicate()
-        wait_until(lambda: not alive(leader))
+        until(lambda: not alive(leader))
         with ProcessGroup(state_file=state):  # what the leader itself did not end
-            wait_until(lambda: not alive(child))
+            until(lambda: not alive(child))
 
 
 def test_the_next_group_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:
@@ -183,7 +181,7 @@ def test_the_next_group_ends_what_a_killed_supervisor_left(tmp_path: Path) -> No
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("config.processes.GRACE_S", 0.3)
         with ProcessGroup(state_file=state):
-            wait_until(lambda: not any(map(alive, pids)))
+            until(lambda: not any(map(alive, pids)))
     assert not state.exists()
 
 

@@ -19,6 +19,7 @@ from tasks_app.people.sessions import sessions_drop
 from tasks_app.webhooks.edge import WebhookEdge
 from tests.database import Database
 from tests.factories import make_user
+from tests.support import PATIENCE_S
 
 SIGN_IN, STATIC, SCHEMA, PAGE = "/admin/login/", "/static/desk/flightdeck.css", "/api/schema/", "/admin/"
 FALSE = (
@@ -175,7 +176,7 @@ def test_passwords_are_hashed_one_at_a_time(committed_db: Database, settings: An
         found = await asyncio.gather(*(ask(SIGN_IN, method="POST") for _ in range(10)))
         return [status for status, _ in found]
 
-    assert asyncio.run(asyncio.wait_for(run(), 30)) == [200] * 10
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE_S)) == [200] * 10
     assert site.most == 1
 
 
@@ -211,7 +212,7 @@ def test_who_sends_or_reads_slowly_holds_no_slot(committed_db: Database, slow: s
         first.cancel()
         return status, waits
 
-    assert asyncio.run(asyncio.wait_for(run(), 30)) == (200, True)
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE_S)) == (200, True)
 
 
 def test_strangers_take_turns_and_people_do_not_wait_for_them(committed_db: Database, settings: Any) -> None:
@@ -232,7 +233,7 @@ def test_strangers_take_turns_and_people_do_not_wait_for_them(committed_db: Data
         site.goes_on.set()
         return [status for status, _ in await asyncio.gather(*strangers, *theirs)]
 
-    assert asyncio.run(asyncio.wait_for(run(), 30)) == [200] * 12
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE_S)) == [200] * 12
     assert site.most == 3
 
 
@@ -252,7 +253,7 @@ def test_so_many_strangers_wait_and_further_ones_are_told_at_once(
         site.goes_on.set()
         return Counter(status for status, _ in await asyncio.gather(*strangers))
 
-    assert asyncio.run(asyncio.wait_for(run(), 30)) == {200: 21, 503: 79}  # one has the slot
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE_S)) == {200: 21, 503: 79}  # one has the slot
 
 
 def test_bodies_are_bounded(committed_db: Database, settings: Any) -> None:

@@ -15,7 +15,7 @@ import pytest
 from config import postgres, supervisor
 from config.postgres import engine
 from config.processes import ProcessError
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 # A product of two small processes, each telling that the database answers it.
 MIGRATE = """
@@ -81,11 +81,11 @@ class Supervised:
         def seen() -> bool:
             return self.output.count(words) >= times or self.process.poll() is not None
 
-        wait_until(seen, timeout=30, message=words)
+        until(seen, words)
         assert self.output.count(words) >= times, self.output
 
     def finish(self) -> int:
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_after_a_kill_the_next_run_needs_no_clean_up(
     again.wait_for("ready", times=2)
     again.process.terminate()
     assert again.finish() == 0
-    wait_until(lambda: engine.postmaster(postgres.data_dir(product)) is None)
+    until(lambda: engine.postmaster(postgres.data_dir(product)) is None)
 
 
 def test_a_second_run_is_refused_and_the_first_goes_on(supervised: Supervised, product: Path) -> None:

@@ -16,7 +16,7 @@ from psycopg import errors
 from config.processes import ProcessGroup
 from tasks_app.people.models import Team
 from tests.database import Database
-from tests.support import wait_until
+from tests.support import until
 
 SAY_NAME = """
 import os, psycopg
@@ -58,7 +58,7 @@ def test_child_processes_work_on_the_committed_database(
     committed_db: Database, processes: ProcessGroup
 ) -> None:
     processes.start("child", [sys.executable, "-c", SAY_NAME])
-    wait_until(lambda: "child" in processes.ended())
+    until(lambda: "child" in processes.ended())
     assert processes.ended() == {"child": 0}
     assert "child" in labels()
 

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from config import web
 from config.web import BoundedProtocol
 from tests.database import Database
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = 50_000_000
@@ -38,10 +38,10 @@ def _served() -> Iterator[int]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    wait_until(lambda: server.started and server.servers, 20, "it listens")
+    until(lambda: server.started and server.servers, "it listens")
     yield server.servers[0].sockets[0].getsockname()[1]
     server.should_exit = True
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 
@@ -57,7 +57,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def opened(port: int, source: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0))
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S, source_address=(source, 0))
 
 
 def ended(connection: socket.socket) -> bool:
@@ -100,7 +100,7 @@ def test_a_head_that_trickles_is_ended_all_the_same(port: int) -> None:
                 return True
             return False
 
-        wait_until(trickled, 20, "it is ended in the midst")
+        until(trickled, "it is ended in the midst")
 
 
 def test_a_body_that_trickles_behind_its_answer_is_ended_all_the_same(port: int) -> None:
@@ -116,14 +116,14 @@ def test_a_body_that_trickles_behind_its_answer_is_ended_all_the_same(port: int)
                 return True
             return False
 
-        wait_until(trickled, 20, "it is ended in the midst")
+        until(trickled, "it is ended in the midst")
 
 
 def test_who_takes_nothing_of_an_answer_is_ended(port: int) -> None:
     with opened(port) as connection:
         connection.sendall(b"GET /large/ HTTP/1.1\r\nHost: x\r\n\r\n")
         got = len(connection.recv(1))
-        wait_until(lambda: not BoundedProtocol._open, 20, "the server let go of it")
+        until(lambda: not BoundedProtocol._open, "the server let go of it")
         try:
             while part := connection.recv(2**20):
                 got += len(part)
@@ -147,13 +147,13 @@ def test_one_address_has_so_many_and_others_still_come_in(port: int) -> None:
     with ExitStack() as closing:
         for _ in range(3):
             closing.enter_context(opened(port, "127.0.0.2"))
-        wait_until(lambda: BoundedProtocol._open["127.0.0.2"] == 3)
+        until(lambda: BoundedProtocol._open["127.0.0.2"] == 3)
         assert answers(closing.enter_context(opened(port, "127.0.0.2"))) is False
         assert answers(closing.enter_context(opened(port, "127.0.0.3"))) is True
         for _ in range(4):  # a proxy's are many people's
             assert answers(closing.enter_context(opened(port, "127.0.0.9"))) is True
         assert answers(closing.enter_context(opened(port, "127.0.0.4"))) is False, "and so many in all"
-    wait_until(lambda: not BoundedProtocol._open, 20, "none is counted when all have gone")
+    until(lambda: not BoundedProtocol._open, "none is counted when all have gone")
 
 
 class _Wire(asyncio.Transport):
@@ -214,7 +214,7 @@ def test_the_web_process_bounds_its_connections_and_pools_those_to_the_database(
     monkeypatch.setenv("FLIGHTDECK_CONNECTIONS_EACH", "7")
     monkeypatch.setenv("FLIGHTDECK_PROXIES", "203.0.113.0/24")
     command = [sys.executable, "-c", _SERVED]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert told.stdout.split() == ["True", "BoundedProtocol", "77", "7", "127.0.0.1/32,203.0.113.0/24", "5"]
 
 
@@ -236,7 +236,7 @@ def test_strangers_are_counted_before_django_by_who_connects(
     """In what is served; an address that they claim makes nobody else of them."""
     monkeypatch.setenv("FLIGHTDECK_STRANGERS_PAGES", "4")
     told = subprocess.run(
-        [sys.executable, "-c", _STRANGER], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", _STRANGER], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     assert told.stdout.split() == ["200", "200", "429", "429"]
 

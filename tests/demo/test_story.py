@@ -14,7 +14,7 @@ from config.supervisor import BASE_DIR, child_environment, procfile
 from demo import stage, tell
 from demo.run import DEMO_SETTINGS, Progress, bindable
 from tests.database import Database
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 
 def test_every_brief_comes_to_what_the_story_says(
@@ -37,9 +37,9 @@ def test_every_brief_comes_to_what_the_story_says(
         processes.start(name, command, env=env, cwd=BASE_DIR)
     stage.people_prepare(tmp_path / "logins.json")
     listed = tmp_path / "sellers.json"
-    wait_until(listed.exists, 240, "the sellers are ready")
+    until(listed.exists, "the sellers are ready", patience=240)
     stage.sellers_prepare(listed)
-    wait_until(lambda: _answers(url), 30, "the web server answers")
+    until(lambda: _answers(url), "the web server answers")
 
     code = tell.headless(processes, Progress(), url)
 
@@ -55,6 +55,6 @@ def test_every_brief_comes_to_what_the_story_says(
 
 def _answers(url: str) -> bool:
     try:
-        return requests.get(f"{url}/health/", timeout=2).ok
+        return requests.get(f"{url}/health/", timeout=PATIENCE_S).ok
     except requests.RequestException:
         return False

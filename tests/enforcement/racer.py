@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from multiprocessing.synchronize import Barrier
 
-_WAIT_S = 30.0
+from tests.support import PATIENCE_S
+
 _barrier: Barrier | None = None
 
 
@@ -29,7 +30,7 @@ def race(to: str, deals: list[str]) -> list[str]:
     rows = Deal.objects.in_bulk(deals)
     told = []
     for deal in [row for _, row in sorted((str(pk), row) for pk, row in rows.items())]:
-        _barrier.wait(_WAIT_S)
+        _barrier.wait(PATIENCE_S)
         try:
             transition(deal, to, actor="agent:racer", reason=f"Raced to {to}")
             told.append("won")

@@ -21,7 +21,7 @@ from tasks_app.lifecycle.models import OutboxEvent
 from tests.database import Database
 from tests.events.parts import Recorder, committed, move, quoted, relay
 from tests.events.test_relay import all_delivered, filed, in_order, relaying
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 _NOISE = """
 insert into tasks_app_outboxevent (type, entity_type, entity_id, seq, payload, at)
@@ -147,10 +147,10 @@ def test_a_killed_process_amid_much_is_followed_by_one_that_has_all(
     noise(committed_db, REACH)
     move(other, 2)
     with relaying(file, "die", 4) as process:
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(PATIENCE_S) == -signal.SIGKILL
     before = filed(file)
     with relaying(file):
-        wait_until(lambda: all_delivered("filed", "log", "mail", "people", "messages"), 30)
+        until(lambda: all_delivered("filed", "log", "mail", "people", "messages"))
     after = filed(file)[len(before) :]
     assert set(filed(file)) == {one for one in committed() if one[0] == "deal"}
     assert in_order(after)
@@ -167,7 +167,7 @@ def test_a_stream_of_commits_is_numbered_by_the_tick(
         began = time.monotonic()
         with Relay():
             move(deal, 60)
-            wait_until(lambda: all_delivered("every", "few"), 30, "also who wants none of them has passed")
+            until(lambda: all_delivered("every", "few"), "also who wants none of them has passed")
             took = time.monotonic() - began
         numberings = list(listening.notifies(timeout=1))
     assert every.seqs(deal.pk) == list(range(1, 62))
@@ -181,6 +181,6 @@ def test_a_backlog_is_numbered_without_pauses(
     settings.EVENT_TICK_S = 3600
     noise(committed_db, 2 * AT_ONCE + 1)
     with Relay():
-        wait_until(lambda: all_delivered("recorder"), 30, "everything is delivered before the next tick")
+        until(lambda: all_delivered("recorder"), "everything is delivered before the next tick")
     assert len(recorder.took) == 2 * AT_ONCE + 1
     assert in_order(recorder.took)

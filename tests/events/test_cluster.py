@@ -8,7 +8,7 @@ from tasks_app.lifecycle.models import OutboxEvent
 from tests.database import Database
 from tests.events.parts import move, quoted
 from tests.jobs.cluster import Worker
-from tests.support import wait_until
+from tests.support import until
 
 
 def test_a_worker_cluster_relays_and_so_does_the_next_after_it_was_killed(
@@ -16,12 +16,12 @@ def test_a_worker_cluster_relays_and_so_does_the_next_after_it_was_killed(
 ) -> None:
     deal = quoted()
     worker = Worker(processes)
-    wait_until(delivered, 30, "the worker has delivered the event")
+    until(delivered, "the worker has delivered the event")
     worker.kill()
     move(deal, 3)
     assert not delivered()
     worker.restart()
-    wait_until(delivered, 30, "the next one has delivered the rest")
+    until(delivered, "the next one has delivered the rest")
     worker.main.terminate()
     assert worker.exit_code() == 0
 

@@ -18,6 +18,7 @@ from tests.database import Database
 from tests.events.parts import Recorder, committed, move, quoted, relay
 from tests.lifecycle.threads import at_once
 from tests.owning import as_the_product
+from tests.support import PATIENCE_S
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def uncommitted_move(deal: Deal) -> Iterator[threading.Event]:
             with transaction.atomic():
                 move(deal)
                 moved.set()
-                assert commit.wait(20)
+                assert commit.wait(PATIENCE_S)
         except BaseException as error:  # told to the test's thread
             failed.append(error)
         finally:
@@ -40,12 +41,12 @@ def uncommitted_move(deal: Deal) -> Iterator[threading.Event]:
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert moved.wait(10)
+    assert moved.wait(PATIENCE_S)
     try:
         yield commit
     finally:
         commit.set()
-        thread.join(20)
+        thread.join(PATIENCE_S)
         assert not failed, failed
 
 
@@ -126,7 +127,7 @@ def test_only_the_relay_notifies_and_once_for_many(committed_db: Database, recor
         move(quoted(), 10)
         assert list(listening.notifies(timeout=0.3)) == [], "the transition's own commit notifies nobody"
         events_publish()
-        (heard,) = listening.notifies(timeout=5, stop_after=1)
+        (heard,) = listening.notifies(timeout=PATIENCE_S, stop_after=1)
         assert heard.payload == str(EventStream.objects.get().head)
         assert list(listening.notifies(timeout=0.3)) == []
         assert events_publish() == 0

@@ -25,7 +25,7 @@ from tasks_app.lifecycle.models import OutboxEvent
 from tests.database import Database
 from tests.events.parts import Dedup, Recorder, committed, move, quoted
 from tests.lifecycle.threads import at_once
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of a process of relaying.py: publishing, the application's own subscribers, and `filed`.
@@ -99,7 +99,7 @@ def test_four_writers_and_a_failing_subscriber_at_once(
     with Relay():
         commits = at_once(*[lambda seed=seed: write(deals, seed) for seed in range(4)])
         assert commits == [40] * 4
-        wait_until(lambda: all_delivered("good", "shaky"), 60, "everything is delivered")
+        until(lambda: all_delivered("good", "shaky"), "everything is delivered")
 
     assert sorted(good.took) == sorted(committed()), "each once, none missing"
     assert in_order(good.took)
@@ -121,7 +121,7 @@ def test_killed_between_the_handler_and_the_commit_it_is_delivered_again(
         move(deal, 5)
 
     with relaying(file, "die", 4) as process:
-        assert process.wait(30) == -9
+        assert process.wait(PATIENCE_S) == -9
     before = filed(file)
     assert before[-1][2] == 4
     left = EventSubscription.objects.get(pk="filed")
@@ -129,7 +129,7 @@ def test_killed_between_the_handler_and_the_commit_it_is_delivered_again(
     assert left.position == 0, "what was handled is not yet known to have been"
 
     with relaying(file):
-        wait_until(lambda: all_delivered("filed"), 30, "everything is delivered")
+        until(lambda: all_delivered("filed"), "everything is delivered")
     after = filed(file)
     assert set(after) == {one for one in committed() if one[0] == "deal"}
     assert in_order(after[len(before) :])
@@ -146,13 +146,13 @@ def test_an_event_that_kills_each_relay_costs_attempts_and_stops_no_other_entity
     move(well, 1)
     for died in range(1, 3):
         with relaying(file, "die", 3) as process:
-            assert process.wait(30) == -9, died
+            assert process.wait(PATIENCE_S) == -9, died
     held = EventDelivery.objects.get(subscriber="filed", entity_id=poison.pk, due_at__isnull=False)
     assert (held.event.seq, held.attempts) == (3, 1), "the first death was in a batch, not counted"
     assert {one for one in filed(file) if one[1] == well.pk} == {("deal", well.pk, 1), ("deal", well.pk, 2)}
 
     with relaying(file):
-        wait_until(lambda: all_delivered("filed"), 30, "everything is delivered")
+        until(lambda: all_delivered("filed"), "everything is delivered")
     assert in_order(filed(file))
 
 
@@ -162,14 +162,14 @@ def test_one_process_at_a_time_delivers_and_the_next_takes_over_a_killed_one(
     first_file, second_file = tmp_path / "first", tmp_path / "second"
     deal = quoted()
     with relaying(first_file, "hang", 1) as first:
-        wait_until(lambda: filed(first_file), 30, "the first has the event in hand")
+        until(lambda: filed(first_file), "the first has the event in hand")
         with relaying(second_file):
             move(deal)
             first.send_signal(signal.SIGSTOP)  # it neither ends nor lets go
-            wait_until(lambda: refused() == _ERRANDS, 30, "the second was refused every errand")
+            until(lambda: refused() == _ERRANDS, "the second was refused every errand")
             assert filed(second_file) == [], "what the first has in hand is nobody else's"
             first.kill()
-            wait_until(lambda: all_delivered("filed"), 30, "the second has taken over")
+            until(lambda: all_delivered("filed"), "the second has taken over")
     assert filed(first_file) == [("deal", deal.pk, 1)]
     assert filed(second_file) == [("deal", deal.pk, 1), ("deal", deal.pk, 2)]
 
@@ -190,24 +190,24 @@ def test_a_hanging_subscriber_holds_up_nobody_else(committed_db: Database, nobod
 
     def hang(_event: Event) -> bool:
         hanging.set()
-        return not release.wait(30)
+        return not release.wait(PATIENCE_S)
 
     hangs.fails = hang
     deal = quoted()
     with Relay():
-        assert hanging.wait(10)
+        assert hanging.wait(PATIENCE_S)
         move(deal, 3)
-        wait_until(lambda: all_delivered("good"), 10, "the other one has everything")
+        until(lambda: all_delivered("good"), "the other one has everything")
         assert good.seqs(deal.pk) == [1, 2, 3, 4]
         assert hangs.took == []
         release.set()
-        wait_until(lambda: all_delivered("hangs"), 10, "and it, once it goes on")
+        until(lambda: all_delivered("hangs"), "and it, once it goes on")
 
 
 def test_it_goes_on_after_its_connections_were_cut(committed_db: Database, recorder: Recorder) -> None:
     deal = quoted()
     with Relay():
-        wait_until(lambda: all_delivered("recorder"), 10)
+        until(lambda: all_delivered("recorder"))
         with connection.cursor() as cursor:
             cursor.execute(
                 "select count(pg_terminate_backend(pid)) from pg_stat_activity"
@@ -215,7 +215,7 @@ def test_it_goes_on_after_its_connections_were_cut(committed_db: Database, recor
             )
             assert cursor.fetchone()[0] >= 2
         move(deal)
-        wait_until(lambda: all_delivered("recorder"), 20, "it has connected again")
+        until(lambda: all_delivered("recorder"), "it has connected again")
     assert recorder.seqs(deal.pk) == [1, 2]
 
 
@@ -223,16 +223,16 @@ def test_two_relays_in_one_process_share_nothing_twice(committed_db: Database, r
     deal = quoted()
     with Relay(), Relay():
         move(deal, 30)
-        wait_until(lambda: all_delivered("recorder"), 20)
+        until(lambda: all_delivered("recorder"))
     assert recorder.seqs(deal.pk) == list(range(1, 32))
 
 
 def test_the_end_of_a_relay_gives_its_locks_back(committed_db: Database, recorder: Recorder) -> None:
     move(quoted(), 3)
     with Relay():
-        wait_until(lambda: all_delivered("recorder"), 10)
+        until(lambda: all_delivered("recorder"))
         assert errands_held() == 2, "publishing, and the one subscriber"
-    wait_until(lambda: errands_held() == 0, 10, "the locks are free")
+    until(lambda: errands_held() == 0, "the locks are free")
 
 
 def errands_held() -> int:

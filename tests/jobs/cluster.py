@@ -15,7 +15,7 @@ from django_q.tasks import async_task
 
 from config.processes import ProcessGroup
 from tasks_app.lanes import WorkerLane, queue_of
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = {
@@ -62,7 +62,7 @@ class Worker:
             return []
 
     def started(self) -> list[psutil.Process]:
-        return wait_until(self.members, 30, "the cluster's processes are there")
+        return until(self.members, "the cluster's processes are there")
 
     def everybody(self) -> list[psutil.Process]:
         return [self.main, *self.main.children(recursive=True)]
@@ -71,18 +71,18 @@ class Worker:
         """SIGKILL to the whole process group, as by a power cut."""
         everybody = self.everybody()
         os.killpg(self.main.pid, signal.SIGKILL)
-        psutil.wait_procs(everybody, timeout=10)
+        psutil.wait_procs(everybody, timeout=PATIENCE_S)
         self.exit_code()
 
     def restart(self) -> None:
         self.main = self._start()
 
-    def exit_code(self, *, within: float = 10) -> int:
-        wait_until(lambda: self._name in self._group.ended(), within, "the worker has ended")
+    def exit_code(self) -> int:
+        until(lambda: self._name in self._group.ended(), "the worker has ended")
         return self._group.ended()[self._name]
 
 
-def works(within: float = 20, lane: str = WorkerLane.RECIPES) -> None:
+def works(lane: str = WorkerLane.RECIPES) -> None:
     """Wait until the lane's queue runs tasks from end to end: pusher, worker, monitor."""
     asked: list[str] = []
 
@@ -92,12 +92,11 @@ def works(within: float = 20, lane: str = WorkerLane.RECIPES) -> None:
         waiting = {task.task["id"] for task in OrmQ.objects.filter(key=queue_of(lane))}
         return not waiting.issuperset(asked)
 
-    wait_until(ran, within, "the queue runs a task", every=0.3)
+    until(ran, "the queue runs a task", every=0.3)
 
 
-def gone(processes: list[psutil.Process], within: float = 10) -> None:
-    wait_until(
+def gone(processes: list[psutil.Process]) -> None:
+    until(
         lambda: not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE],
-        within,
         "nothing is left running",
     )

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tests.commands.running import ROOT
+from tests.support import PATIENCE_S
 
 DRAINS, SWEEPS = "drains", "sweeps"
 STATEMENT, BEGINS, ENDS, SEND, ANSWER = "statement", "begins", "ends", "send", "answer"
@@ -82,7 +83,7 @@ class Crew:
     def end(self) -> None:
         """Nobody of it is left."""
         try:
-            self._process.communicate(timeout=30)
+            self._process.communicate(timeout=PATIENCE_S)
         finally:
             self._process.kill()
 

@@ -23,10 +23,9 @@ from tests.database import Database
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 WAITS = pace.Pace(pace.RUNS, 0.01, 0.0)  # an action that has run often enough, and only waited
-_GIVES_UP_S = 20.0  # what meets nobody fails its step
 Waiting = Callable[..., None]
 
 
@@ -48,7 +47,7 @@ def meeting(number: int) -> Callable[[Run], Result]:
     barrier = threading.Barrier(number)
 
     def meets(run: Run) -> Result:
-        barrier.wait(_GIVES_UP_S)
+        barrier.wait(PATIENCE_S)
         return Done(outputs={"item": run.inputs["item"]})
 
     return meets
@@ -77,7 +76,7 @@ def test_the_items_of_a_fan_out_run_side_by_side(bench: Bench, waiting: Waiting)
 def test_they_are_taken_and_completed_in_one_commit(
     bench: Bench, waiting: Waiting, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
-    monkeypatch.setattr(hand, "_WAIT_S", _GIVES_UP_S)
+    monkeypatch.setattr(hand, "_WAIT_S", PATIENCE_S)
     waiting("meets", meeting(aside.MANY))
     bench.recipe(
         *({"id": f"s{n}", "action": "meets", "inputs": {"item": n}} for n in range(aside.MANY)), name="layer"
@@ -235,7 +234,7 @@ def test_an_end_does_not_wait_for_a_slower_one(
 
     def ends(run: Run) -> Result:
         if run.inputs["item"] == "slow":
-            assert others_there.wait(_GIVES_UP_S)
+            assert others_there.wait(PATIENCE_S)
         return Done()
 
     monkeypatch.setattr(calls, "steps_done", completes)
@@ -275,7 +274,7 @@ def test_short_ones_run_meanwhile(bench: Bench, waiting: Waiting) -> None:
     short_ran = threading.Event()
 
     def waits(_run: Run) -> Result:
-        assert short_ran.wait(_GIVES_UP_S)
+        assert short_ran.wait(PATIENCE_S)
         return Done()
 
     def short(_run: Run) -> Result:
@@ -340,7 +339,7 @@ def test_what_a_killed_worker_had_aside_runs_again(
     connections.close_all()  # the child would share them
     doomed = here.Process(target=drain)
     doomed.start()
-    assert all(begun.acquire(timeout=_GIVES_UP_S) for _ in range(3))
+    assert all(begun.acquire(timeout=PATIENCE_S) for _ in range(3))
     doomed.kill()
     doomed.join()
 
@@ -349,7 +348,7 @@ def test_what_a_killed_worker_had_aside_runs_again(
         job.refresh_from_db()
         return job.status == JobStatus.COMPLETED
 
-    wait_until(over, 30, "its leases end, and the items run again")
+    until(over, "its leases end, and the items run again")
     steps = steps_of(job)
     assert [steps[f"all[{n}]"].attempts for n in range(3)] == [2, 2, 2]
     assert steps["all"].outputs == {"results": [{"item": n} for n in range(3)]}
@@ -365,7 +364,7 @@ def test_every_lease_is_kept_while_they_run(
     def outlives_its_lease(run: Run) -> Result:
         meets(run)
         begun = clock.now()
-        wait_until(lambda: clock.now() > begun + timedelta(seconds=0.8))
+        until(lambda: clock.now() > begun + timedelta(seconds=0.8))
         taken.append(claim_step())
         return Done()
 
@@ -417,5 +416,5 @@ def test_no_connection_is_left_by_one_that_asks_the_database_after_all(
             cursor.execute("select count(*) from pg_stat_activity where pid = any(%s)", [backends])
             return bool(cursor.fetchone()[0] == 0)
 
-    wait_until(gone, 10, "their connections are closed")
+    until(gone, "their connections are closed")
     assert (len(set(backends)), busy) == (2, [True, True])

@@ -14,9 +14,7 @@ from django_q.models import OrmQ
 from tasks_app.jobs import broker as module
 from tasks_app.jobs.broker import PostgresBroker
 from tests.database import Database
-from tests.support import wait_until
-
-WITHIN_S = 20
+from tests.support import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -44,7 +42,7 @@ class Pusher(threading.Thread):
             connection.close()
 
     def result(self) -> list[str]:
-        self.join(WITHIN_S)
+        self.join(PATIENCE_S)
         assert not self.is_alive()
         return self.taken
 
@@ -70,9 +68,9 @@ def test_many_pushers_take_each_task_once(queue: PostgresBroker) -> None:
 
 
 def test_a_waiting_pusher_is_woken(queue: PostgresBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOK_AGAIN_S", 10 * WITHIN_S)
+    monkeypatch.setattr(module, "_LOOK_AGAIN_S", 10 * PATIENCE_S)
     pusher = Pusher(1)
-    wait_until(_waits, WITHIN_S, "it has found nothing and listens")
+    until(_waits, "it has found nothing and listens")
     queue.enqueue("at once")
     assert pusher.result() == ["at once"]
 

@@ -13,7 +13,7 @@ from config.processes import ProcessGroup
 from tasks_app.jobs.cluster import _StopAsked, _Timer
 from tests.database import Database
 from tests.jobs.cluster import Worker, gone, works
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def test_it_outlives_its_processes(worker: Worker) -> None:
         victims = worker.started()[place]
         for victim in victims:
             victim.kill()
-        wait_until(partial(replaced, worker, victims), 20, f"member {place} is replaced")
+        until(partial(replaced, worker, victims), f"member {place} is replaced")
         works()
         assert worker.main.is_running()
     everybody = worker.everybody()
     worker.main.terminate()
     assert worker.exit_code() == 0
-    gone(everybody, within=2)
+    gone(everybody)
 
 
 def test_nothing_is_orphaned(worker: Worker) -> None:
@@ -60,8 +60,8 @@ def test_idle_and_asked_to_stop_it_stops_at_once(worker: Worker, number: int) ->
     works()
     everybody = worker.everybody()
     worker.main.send_signal(number)
-    assert worker.exit_code(within=8) == 0
-    gone(everybody, within=1)
+    assert worker.exit_code() == 0
+    gone(everybody)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -71,8 +71,8 @@ def test_all_of_them_told_at_once_it_stops_and_builds_nothing_anew(worker: Worke
     everybody = worker.everybody()
     for process in everybody:
         process.send_signal(number)
-    assert worker.exit_code(within=8) == 0
-    gone(everybody, within=1)
+    assert worker.exit_code() == 0
+    gone(everybody)
 
 
 def test_a_process_that_does_not_stop_is_ended(worker: Worker) -> None:
@@ -81,8 +81,8 @@ def test_a_process_that_does_not_stop_is_ended(worker: Worker) -> None:
     everybody = worker.everybody()
     worker.started()[0].suspend()
     worker.main.terminate()
-    assert worker.exit_code(within=10) == 0
-    gone(everybody, within=1)
+    assert worker.exit_code() == 0
+    gone(everybody)
 
 
 def test_asked_to_stop_twice_in_one_moment_it_has_heard() -> None:
@@ -92,7 +92,7 @@ def test_asked_to_stop_twice_in_one_moment_it_has_heard() -> None:
     assert not asked.wait(0)
     asked.set(signal.SIGTERM, None)
     asked.set(signal.SIGINT, None)
-    assert asked.wait(10)
+    assert asked.wait(PATIENCE_S)
     assert asked.is_set(), "it stays asked"
 
 
@@ -106,7 +106,7 @@ def test_a_timer_locked_by_a_dead_worker_is_read_all_the_same(monkeypatch: pytes
     shared = multiprocessing.Value("f", -1)
     dead = multiprocessing.get_context("fork").Process(target=_die_with_the_lock, args=(shared,))
     dead.start()
-    dead.join(10)
+    dead.join(PATIENCE_S)
     timer = _Timer(shared)
     with timer.get_lock():
         assert timer.value == -1
@@ -119,9 +119,9 @@ def test_a_free_timer_is_locked_while_it_is_looked_at() -> None:
     with _Timer(shared).get_lock():
         other = multiprocessing.get_context("fork").Process(target=_fail_unless_locked, args=(shared,))
         other.start()
-        other.join(10)
+        other.join(PATIENCE_S)
     assert other.exitcode == 0
-    assert shared.get_lock().acquire(timeout=1)
+    assert shared.get_lock().acquire(timeout=PATIENCE_S)
 
 
 def _fail_unless_locked(timer: object) -> None:

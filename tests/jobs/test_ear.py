@@ -23,9 +23,7 @@ from tests.database import Database
 from tests.jobs.cluster import Worker, gone
 from tests.jobs.conftest import Bench, statuses
 from tests.jobs.test_lanes import deliver, ended, waiting
-from tests.support import wait_until
-
-WITHIN_S = 20
+from tests.support import PATIENCE_S, until
 
 
 class Tasks:
@@ -87,7 +85,7 @@ def tell(database: Database, *lanes: str) -> None:
     with psycopg.connect(database.urls.app, autocommit=True) as own:
         own.execute("select pg_notify('fd_steps', lane) from unnest(%s::text[]) lane", [list(lanes)])
     raw: Any = connection.connection
-    wait_until(lambda: bool(select.select([raw.fileno()], [], [], 0)[0]), WITHIN_S, "it was told")
+    until(lambda: bool(select.select([raw.fileno()], [], [], 0)[0]), "it was told")
 
 
 def test_it_hears_in_the_lanes_order_what_it_serves(ear: Ear, tasks: Tasks, committed_db: Database) -> None:
@@ -142,8 +140,10 @@ def test_a_connection_that_the_server_ended_is_replaced(
     before: Any = connection.connection
     with psycopg.connect(committed_db.urls.app, autocommit=True) as own:
         own.execute("select pg_terminate_backend(%s)", [before.info.backend_pid])
-    threading.Timer(0.2, _start, [bench]).start()
+    starts = threading.Timer(0.2, _start, [bench])
+    starts.start()
     assert ear.wait(tasks) == "recipes", "it listens again, and looks"
+    starts.join(PATIENCE_S)
     assert connection.connection is not before
 
 
@@ -254,21 +254,19 @@ def test_a_cluster_hears_without_sweep_or_queue(
     bench.recipe(waiting("a"), waiting("b", "a"))
     before = bench.start(inputs={"order": "1"})
     worker = Worker(processes, lanes=["recipes"])
-    wait_until(lambda: _asleep(before, "a"), WITHIN_S, "what was ready before is found")
+    until(lambda: _asleep(before, "a"), "what was ready before is found")
     jobs = [before, *(bench.start(inputs={"order": str(number)}) for number in range(2, 6))]
-    wait_until(lambda: all(_asleep(job, "a") for job in jobs), WITHIN_S, "each was heard of")
+    until(lambda: all(_asleep(job, "a") for job in jobs), "each was heard of")
     for step in ("a", "b"):
         for number in range(1, 6):
             deliver(step, str(number))
-        wait_until(
-            lambda step=step: all(_over(job, step) for job in jobs), WITHIN_S, "and what they wait for"
-        )
+        until(lambda step=step: all(_over(job, step) for job in jobs), "and what they wait for")
     assert all(ended(job) for job in jobs)
     assert not OrmQ.objects.exists()
     everybody = worker.everybody()
     worker.main.terminate()
     assert worker.exit_code() == 0
-    gone(everybody, within=2)
+    gone(everybody)
 
 
 def _asleep(job: Job, step: str) -> bool:
@@ -286,6 +284,6 @@ def test_whoever_is_killed_another_listens(
     worker = Worker(processes, lanes=["recipes"])
     worker.started()
     for number in range(worker.workers):
-        wait_until(worker.members, WITHIN_S, "all are there")[number].kill()
+        until(worker.members, "all are there")[number].kill()
         job = bench.start(inputs={"order": str(number)})
-        wait_until(lambda job=job: _asleep(job, "a"), WITHIN_S, "it is heard of")
+        until(lambda job=job: _asleep(job, "a"), "it is heard of")

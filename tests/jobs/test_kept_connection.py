@@ -14,7 +14,7 @@ from tasks_app.jobs.wake import DRAIN, steps_tell
 from tasks_app.jobs.worker import drain
 from tasks_app.waking import wake_workers
 from tests.database import Database
-from tests.support import wait_until
+from tests.support import until
 
 
 def put() -> int:
@@ -58,7 +58,7 @@ def test_one_that_the_server_ended_is_replaced(
     before: Any = connection.connection
     with psycopg.connect(committed_db.urls.app, autocommit=True) as own:
         own.execute("select pg_terminate_backend(%s)", [before.info.backend_pid])
-    wait_until(lambda: bool(select.select([before.fileno()], [], [], 0)[0]), 10, "it has heard of it")
+    until(lambda: bool(select.select([before.fileno()], [], [], 0)[0]), "it has heard of it")
     close_old_connections()
     assert work() == expected
     assert connection.connection is not before

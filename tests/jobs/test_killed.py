@@ -26,7 +26,7 @@ from tests.database import Database
 from tests.factories import make_advertiser, make_user
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import Worker, gone
-from tests.support import wait_until
+from tests.support import until
 
 # The seller carries each of these out and then hangs; the worker is killed while it waits for the answer.
 TURNS = ("sync_accounts", "get_products", "create_media_buy", "get_media_buys")
@@ -70,8 +70,8 @@ def asked(seller: FaultySeller, tool: str) -> int:
 
 
 def approve_when_asked() -> None:
-    approval = wait_until(
-        lambda: Approval.objects.filter(status="open").first(), 30, "people are asked about the deal"
+    approval = until(
+        lambda: Approval.objects.filter(status="open").first(), "people are asked about the deal"
     )
     approval_decide(approval_id=approval.pk, user=make_user("Approver"), verdict="approve", comment="Go")
 
@@ -89,13 +89,13 @@ def test_a_worker_killed_at_every_turn(
             if turn == "create_media_buy":
                 approve_when_asked()
             calling = Operation.objects.filter(task_type=turn, status="calling_adcp")
-            wait_until(lambda turn=turn, calling=calling: calling.exists() and asked(faulty, turn), 30, turn)
+            until(lambda turn=turn, calling=calling: calling.exists() and asked(faulty, turn), turn)
             before, out = completed_steps(), asked(faulty, turn)
             worker.kill()
             assert calling.exists()
             faulty.clear()
             worker.restart()
-            wait_until(lambda turn=turn, out=out: asked(faulty, turn) > out, 30, f"{turn} is sent again")
+            until(lambda turn=turn, out=out: asked(faulty, turn) > out, f"{turn} is sent again")
             assert completed_steps().items() >= before.items()
         _ends_well(campaign, faulty)
 
@@ -107,15 +107,13 @@ def killed_in_mid_step(campaign: Campaign, database: Database, processes: Proces
     with psycopg.connect(database.urls.app) as rival:
         rival.execute("select id from campaigns_campaign where id = %s for update", [campaign.pk])
         worker = Worker(processes)
-        wait_until(allocating.exists, 30, "the step is executing")
+        until(allocating.exists, "the step is executing")
         before = completed_steps()
         assert len(before) == 1
         worker.kill()
         assert allocating.get().attempts == 1
     worker.restart()
-    allocated = wait_until(
-        Step.objects.filter(key="allocate", status="completed").first, 30, "the step is taken over"
-    )
+    allocated = until(Step.objects.filter(key="allocate", status="completed").first, "the step is taken over")
     assert allocated.attempts == 2
     assert WorkflowEvent.objects.filter(type="step.taken_over").count() == 1
     assert campaign.allocations.count() == 1
@@ -130,7 +128,7 @@ def _ends_well(campaign: Campaign, faulty: FaultySeller) -> None:
     def ended() -> bool:
         return Job.objects.get(pk=job.pk).status in ("COMPLETED", "FAILED")
 
-    wait_until(ended, 40, "the campaign's job ends")
+    until(ended, "the campaign's job ends")
     campaign.refresh_from_db()
     job.refresh_from_db()
     assert (campaign.status, job.status, job.error) == ("completed", "COMPLETED", "")
@@ -158,21 +156,17 @@ def test_asked_to_stop_in_mid_call_it_hands_back_what_it_holds(
         worker.started()
         faulty.fault("sync_accounts", "hang", seconds=120)
         campaign = submit()
-        wait_until(lambda: asked(faulty, "sync_accounts"), 30, "the call is out")
+        until(lambda: asked(faulty, "sync_accounts"), "the call is out")
         everybody = worker.everybody()
-        begun = timezone.now()
         worker.main.terminate()
         assert worker.exit_code() == 0
-        gone(everybody, within=1)
-        assert timezone.now() - begun < timedelta(seconds=10)
+        gone(everybody)
         assert not CallLease.objects.exists()
         assert not Step.objects.filter(status="executing").exists()
         # Nothing was lost either: the next worker goes on where this one stopped.
         worker.restart()
         approve_when_asked()
-        wait_until(
-            lambda: Campaign.objects.get(pk=campaign.pk).status == "completed", 30, "the campaign completes"
-        )
+        until(lambda: Campaign.objects.get(pk=campaign.pk).status == "completed", "the campaign completes")
         assert len(faulty.books()) == 1
 
 
@@ -185,12 +179,10 @@ def test_a_purchase_left_with_the_seller_is_followed_by_the_next_worker(
         campaign = submit()
         faulty.fault("get_task_status", "status", times=0, status="working")
         approve_when_asked()
-        wait_until(lambda: asked(faulty, "get_task_status"), 30, "the seller is polled")
+        until(lambda: asked(faulty, "get_task_status"), "the seller is polled")
         worker.kill()
         faulty.clear()
         worker.restart()
-        wait_until(
-            lambda: Campaign.objects.get(pk=campaign.pk).status == "completed", 40, "the campaign completes"
-        )
+        until(lambda: Campaign.objects.get(pk=campaign.pk).status == "completed", "the campaign completes")
         assert len(faulty.books()) == 1
         assert asked(faulty, "create_media_buy") == 1

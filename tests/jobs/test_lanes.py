@@ -38,7 +38,7 @@ from tests.database import Database
 from tests.factories import make_team
 from tests.jobs.cluster import Worker, gone, works
 from tests.jobs.conftest import Bench, Clock, statuses
-from tests.support import wait_until
+from tests.support import until
 
 LANES = list(WorkerLane)
 
@@ -188,7 +188,7 @@ def test_a_sweep_that_was_lost_is_asked_for_again(committed_db: Database) -> Non
         serving.look()
         return OrmQ.objects.filter(key=queue_of("polling")).exists()
 
-    wait_until(looked, 10, "the pusher asks for a sweep")
+    until(looked, "the pusher asks for a sweep")
     assert [task.func() for task in OrmQ.objects.all()] == [SWEEP]
 
 
@@ -231,12 +231,12 @@ def test_each_cluster_does_what_its_lanes_carry(
     deliver("a")
     deliver("b")
     job = bench.start(inputs={"order": "1"})
-    wait_until(lambda: statuses(job)["a"] == "completed", 30, "its worker ran the step")
+    until(lambda: statuses(job)["a"] == "completed", "its worker ran the step")
     works(lane="main")
     assert statuses(job)["b"] == "queued"
     assert [lane for lane, clusters in lanes_served().items() if clusters] == ["recipes", "main"]
     Worker(processes, lanes=["background"], name="background")
-    wait_until(lambda: ended(job), 30, "the other worker ran the other step")
+    until(lambda: ended(job), "the other worker ran the other step")
 
 
 def test_a_cluster_of_some_lanes_outlives_its_processes(
@@ -249,17 +249,16 @@ def test_a_cluster_of_some_lanes_outlives_its_processes(
         killed = worker.started()[victims]
         for victim in killed:
             victim.kill()
-        wait_until(
+        until(
             lambda killed=killed: bool(worker.members()) and not set(killed) & set(worker.members()),
-            10,
             "they are replaced",
         )
         for lane in ("recipes", "background"):
-            works(within=10, lane=lane)
+            works(lane=lane)
     everybody = worker.everybody()
     worker.main.terminate()
     assert worker.exit_code() == 0
-    gone(everybody, within=2)
+    gone(everybody)
 
 
 def test_a_lost_wake_up_is_made_up_for_in_every_lane(
@@ -268,9 +267,7 @@ def test_a_lost_wake_up_is_made_up_for_in_every_lane(
     bench.recipe(waiting("a"), waiting("b", lane="background"))
     Worker(processes, lanes=["polling"], name="polling").started()
     Worker(processes, lanes=["recipes", "background", "main"]).started()
-    wait_until(
-        lambda: not ReconciliationRun.objects.filter(state__in=["asked", "running"]).exists(), 30, "calm"
-    )
+    until(lambda: not ReconciliationRun.objects.filter(state__in=["asked", "running"]).exists(), "calm")
     deliver("a")
     deliver("b")
     with monkeypatch.context() as lost:
@@ -278,8 +275,8 @@ def test_a_lost_wake_up_is_made_up_for_in_every_lane(
         lost.setattr(wake, "steps_tell", lambda _: None)
         job = bench.start(inputs={"order": "1"})
         run = run_ask(trigger="hand", actor=SYSTEM)
-    wait_until(lambda: ended(job), 10, "both lanes were woken")
-    wait_until(lambda: ReconciliationRun.objects.get(pk=run.pk).state == "ended", 10, "main was woken")
+    until(lambda: ended(job), "both lanes were woken")
+    until(lambda: ReconciliationRun.objects.get(pk=run.pk).state == "ended", "main was woken")
 
 
 def test_a_deploy_changes_no_running_job(
@@ -290,7 +287,7 @@ def test_a_deploy_changes_no_running_job(
     release(tmp_path, 1, waiting("first"), waiting("second", "first"))
     before = bench.start("contract", inputs={"order": "1"})
     deliver("first", "1")
-    wait_until(lambda: statuses(before)["second"] == "awaiting_tool", 30, "it is under way")
+    until(lambda: statuses(before)["second"] == "awaiting_tool", "it is under way")
 
     everybody = worker.everybody()
     worker.main.terminate()
@@ -301,7 +298,7 @@ def test_a_deploy_changes_no_running_job(
     after = bench.start("contract", inputs={"order": "2"})
     deliver("second", "1")
     deliver("only", "2")
-    wait_until(lambda: ended(before) and ended(after), 30, "both have ended")
+    until(lambda: ended(before) and ended(after), "both have ended")
 
     before.refresh_from_db()
     after.refresh_from_db()

@@ -16,7 +16,7 @@ from tests.database import Database
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, steps_of
 from tests.lifecycle.threads import at_once
-from tests.support import wait_until
+from tests.support import until
 
 
 def test_a_lease_is_renewed_while_the_action_runs(
@@ -27,7 +27,7 @@ def test_a_lease_is_renewed_while_the_action_runs(
 
     def outlives_its_lease(run: Run) -> Result:
         begun = clock.now()
-        wait_until(lambda: clock.now() > begun + timedelta(seconds=0.8))
+        until(lambda: clock.now() > begun + timedelta(seconds=0.8))
         kept.append(at_once(claim_step) == [None])
         return Done()
 
@@ -48,7 +48,7 @@ def test_asked_to_stop_a_worker_lets_its_leases_run_out(
 
     def outlives_the_worker(run: Run) -> Result:
         mine = Step.objects.filter(pk=run.step.pk, lease_until__lt=Now())
-        free.append(wait_until(mine.exists))
+        free.append(until(mine.exists))
         return Done()
 
     bench.action("slow", outlives_the_worker)

@@ -24,6 +24,7 @@ from tasks_app.lifecycle import guards
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
 from tasks_app.lifecycle.verify import verify_entity
 from tests.database import Database
+from tests.endurance import rounds
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
@@ -155,10 +156,11 @@ WIDE = {
 }
 
 
+@pytest.mark.endurance
 @given(recipe=recipes())
 @example(recipe=WIDE)
 @settings(
-    max_examples=12,
+    max_examples=rounds(4, 12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -22,7 +22,7 @@ from tests.jobs.judging import wrong_now
 from tests.jobs.reference import COUNT, INPUTS, Graph, Node
 from tests.jobs.test_replaying import as_rows, as_told
 from tests.jobs.worlds import recipes_of
-from tests.support import wait_until
+from tests.support import until
 
 # From one step to many, from many to one, a fan-out on the way, and two ends at once.
 _NODES = (
@@ -77,7 +77,7 @@ def assert_whole(jobs: list[Job], *, attempts: int) -> None:
 def test_four_workers_on_the_same_graphs(workers: Crew) -> None:
     jobs = [start(priority=priority) for priority in (100, 5, 100, 50, 5, 100)]
     with workers.working(_PLAIN, [Place(does=crew.DRAINS)] * 4) as deaths:
-        wait_until(over, 90, "every job ends")
+        until(over, "every job ends", patience=90)
     assert deaths == []
     assert_whole(jobs, attempts=1)
 
@@ -86,7 +86,7 @@ def test_four_workers_on_one_graph(workers: Crew) -> None:
     with workers.working(_PLAIN, [Place(does=crew.DRAINS)] * 4) as deaths:
         for _ in range(4):
             start()
-            wait_until(over, 60, "the job ends")
+            until(over, "the job ends")
     assert deaths == []
     assert_whole(list(Job.objects.all()), attempts=1)
 
@@ -97,6 +97,6 @@ def test_killed_before_every_statement(workers: Crew) -> None:
     jobs = [start(), start()]
     lives = [Death(point=crew.STATEMENT, number=number) for number in range(1, 16)]
     with workers.working(_PLAIN, [Place(does=crew.DRAINS, deaths=lives)]) as deaths:
-        wait_until(over, 120, "every job ends")
+        until(over, "every job ends", patience=120)
     assert len(deaths) >= 5
     assert_whole(jobs, attempts=len(lives) + 1)

@@ -23,7 +23,7 @@ from tests.jobs.conftest import Bench, Clock
 from tests.jobs.crew import Crew, Place
 from tests.jobs.reference import COUNT, Graph, Node
 from tests.jobs.worlds import recipes_of
-from tests.support import wait_until
+from tests.support import until
 
 PRIORITIES = (100, 5, 50, 100, 1, 50) * 8
 _SINGLE = list(recipes_of("single", Graph(nodes=(Node(does=COUNT),), tells=0)))
@@ -58,7 +58,7 @@ def test_processes_take_steps_in_their_order(workers: Crew) -> None:
     for processes in (1, 4):
         jobs = [_start(priority) for priority in PRIORITIES]
         with workers.working(_SINGLE, [Place(does=crew.DRAINS)] * processes) as deaths:
-            wait_until(_all_over, 60, "every job ends")
+            until(_all_over, "every job ends")
         assert deaths == []
         steps = list(Step.objects.filter(job__in=jobs).select_related("job"))
         assert {step.attempts for step in steps} == {1}

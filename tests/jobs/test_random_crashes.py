@@ -2,7 +2,7 @@
 step does at the seller is done once.
 
 Every example is a few jobs at once, three places (two drain, one sweeps) and how their workers' lives end.
-RANDOM_EXAMPLES=50 pytest tests/jobs/test_random_crashes.py --hypothesis-seed=N plays many more.
+`make test-endurance ROUNDS=50 ARGS=tests/jobs/test_random_crashes.py` plays many more.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.retrying import job_retry
 from tasks_app.operations.models import Operation
 from tests.database import Database
+from tests.endurance import rounds, the_same_each_time
 from tests.factories import make_team, make_user
 from tests.faulty_seller import FaultySeller
 from tests.jobs import crew, playing, worlds
@@ -40,13 +41,12 @@ from tests.jobs.crew import Crew, Death, Place
 from tests.jobs.judging import assert_ended_as, assert_sound, wrong_now
 from tests.jobs.reference import BUY, DOES, Graph, JobEnd, played
 from tests.jobs.test_killed import add_seller
-from tests.jobs.worlds import derandomized, examples
-from tests.support import wait_until
+from tests.support import until
 
 _WITHIN_S = 90
 # No example is made smaller: an end that hangs on the moment of a death does not come again.
 _settings = settings(
-    derandomize=derandomized(),
+    derandomize=the_same_each_time(),
     deadline=None,
     database=None,
     phases=(Phase.generate,),
@@ -146,7 +146,7 @@ class Stage:
             ended = Job.objects.filter(pk__in=[one.job.pk for one in running], status__in=JOB_ENDED)
             return ended.count() == len(running)
 
-        wait_until(over, _WITHIN_S, "every job ends")
+        until(over, "every job ends", patience=_WITHIN_S)
 
     def _decide(self) -> None:
         for approval in Approval.objects.filter(status="open"):
@@ -202,8 +202,9 @@ def workers(stage: Stage) -> Iterator[Crew]:
     crew.end()
 
 
+@pytest.mark.endurance
 def test_whoever_dies_a_graph_ends_as_it_reads(stage: Stage, workers: Crew) -> None:
-    @settings(_settings, max_examples=examples(5))
+    @settings(_settings, max_examples=rounds(2, 5))
     @given(world=_worlds)
     def plays(world: World) -> None:
         stage.seller.clear()
@@ -218,10 +219,11 @@ def test_whoever_dies_a_graph_ends_as_it_reads(stage: Stage, workers: Crew) -> N
         judge(stage, running, again)
 
     plays()
-    assert set(stage.deaths) >= {crew.STATEMENT, crew.MOMENT}, stage.deaths
-    assert {crew.BEGINS, crew.ENDS} & set(stage.deaths), stage.deaths
-    assert {crew.SEND, crew.ANSWER} & set(stage.deaths), stage.deaths
     assert "unasked" not in stage.deaths
+    if rounds(0, 1):
+        assert set(stage.deaths) >= {crew.STATEMENT, crew.MOMENT}, stage.deaths
+        assert {crew.BEGINS, crew.ENDS} & set(stage.deaths), stage.deaths
+        assert {crew.SEND, crew.ANSWER} & set(stage.deaths), stage.deaths
 
 
 def judge(stage: Stage, running: list[Running], again: list[Running]) -> None:
@@ -278,12 +280,13 @@ def assert_caused(buy: dict[str, Any]) -> None:
         assert before.before.ended_at <= at, "an effect before its cause"
 
 
+@pytest.mark.endurance
 def test_whoever_dies_in_a_cluster_a_graph_ends_as_it_reads(
     stage: Stage, processes: ProcessGroup, tmp_path: Path
 ) -> None:
     """The same through `manage.py worker`: members of it are killed, then all of it at once."""
 
-    @settings(_settings, max_examples=examples(1))
+    @settings(_settings, max_examples=rounds(1, 1))
     @given(
         planned=st.lists(_planned, min_size=4, max_size=6).map(tuple),
         members=st.lists(st.integers(0, 9), min_size=2, max_size=2),
@@ -302,7 +305,7 @@ def test_whoever_dies_in_a_cluster_a_graph_ends_as_it_reads(
         for number in members:
             there = worker.started()
             there[number % len(there)].kill()
-            wait_until(lambda there=there: not there[0].is_running(), 10, "the cluster is rebuilt")
+            until(lambda there=there: not there[0].is_running(), "the cluster is rebuilt")
         worker.started()
         worker.kill()
         worker.restart()

@@ -18,12 +18,12 @@ from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.worker import drain
 from tasks_app.people.models import User
+from tests.endurance import rounds, the_same_each_time
 from tests.factories import make_team, make_user
 from tests.jobs import worlds
 from tests.jobs.conftest import Clock
 from tests.jobs.judging import assert_ended_as, wrong_now
 from tests.jobs.reference import ASK, COUNT, SLEEP, Graph, JobEnd, played
-from tests.jobs.worlds import derandomized, examples
 
 pytestmark = pytest.mark.django_db
 
@@ -58,14 +58,15 @@ def decided(approver: User) -> int:
     return len(asked)
 
 
+@pytest.mark.endurance
 @given(
     graph=worlds.graphs(does=(COUNT, COUNT, SLEEP, ASK), most=8),
     reads=st.lists(st.integers(0, 3), max_size=3),
     slice_=st.integers(1, 7),
 )
 @settings(
-    max_examples=examples(30),
-    derandomize=derandomized(),
+    max_examples=rounds(6, 30),
+    derandomize=the_same_each_time(),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

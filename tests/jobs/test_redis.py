@@ -28,7 +28,7 @@ from tasks_app.waking import wake_workers
 from tests.database import Database
 from tests.jobs.cluster import Worker, gone
 from tests.jobs.conftest import Bench
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 pytestmark = pytest.mark.redis
 
@@ -57,7 +57,7 @@ class RedisServer:
         self._process = subprocess.Popen(
             [*command, "--save", "", "--daemonize", "no"], stdout=subprocess.DEVNULL
         )
-        wait_until(self.answers, 10, "Redis answers")
+        until(self.answers, "Redis answers")
 
     def answers(self) -> bool:
         try:
@@ -68,7 +68,7 @@ class RedisServer:
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -146,11 +146,12 @@ def test_what_is_no_address_is_refused_at_the_start(address: str) -> None:
     assert b"FLIGHTDECK_QUEUE" in ran.stderr
 
 
-def jobs_end(bench: Bench, count: int, within: float) -> None:
+def jobs_end(bench: Bench, count: int) -> None:
     jobs = [bench.start(inputs={}) for _ in range(count)]
     ids = [job.pk for job in jobs]
-    wait_until(
-        lambda: Job.objects.filter(pk__in=ids, status="COMPLETED").count() == count, within, "the jobs end"
+    until(
+        lambda: Job.objects.filter(pk__in=ids, status="COMPLETED").count() == count,
+        "the jobs end",
     )
 
 
@@ -166,25 +167,21 @@ def test_workers_on_redis_and_its_death(
     )
     worker = Worker(processes, env={"FLIGHTDECK_QUEUE": server.url})
     worker.started()
-    jobs_end(bench, 3, 30)
+    jobs_end(bench, 3)
     assert all(lanes_served()[lane] for lane in WorkerLane)
 
     server.kill()
     waiting = bench.start(inputs={})
     server.start()
-    wait_until(
-        lambda: Job.objects.get(pk=waiting.pk).status == "COMPLETED", 10, "what was lost is made up for"
-    )
+    until(lambda: Job.objects.get(pk=waiting.pk).status == "COMPLETED", "what was lost is made up for")
 
     for place in (0, worker.workers, worker.workers + 1):
         victim = worker.started()[place]
         victim.kill()
-        wait_until(
-            lambda victim=victim: worker.members() and victim not in worker.members(), 10, "it is replaced"
-        )
-        jobs_end(bench, 1, 10)
+        until(lambda victim=victim: worker.members() and victim not in worker.members(), "it is replaced")
+        jobs_end(bench, 1)
     everybody = worker.everybody()
     worker.main.terminate()
     assert worker.exit_code() == 0
-    gone(everybody, within=2)
+    gone(everybody)
     assert settings.QUEUE == "postgres", "only the worker was told"

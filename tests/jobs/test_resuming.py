@@ -23,7 +23,7 @@ from tests.database import Database
 from tests.factories import make_user
 from tests.jobs.conftest import Bench
 from tests.operations.making import ask
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 _WAITING = (
     "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
@@ -95,8 +95,8 @@ def test_of_two_processes_with_one_token_one_resumes(committed_db: Database, ben
         both = [
             subprocess.Popen(command, env={**os.environ}, stdout=subprocess.PIPE, text=True) for _ in range(2)
         ]
-        wait_until(lambda: watcher.execute(_WAITING).fetchone() == (2,), 30, "both wait for the job")
+        until(lambda: watcher.execute(_WAITING).fetchone() == (2,), "both wait for the job")
         holder.rollback()
-        told = sorted(process.communicate(timeout=30)[0].strip() for process in both)
+        told = sorted(process.communicate(timeout=PATIENCE_S)[0].strip() for process in both)
     assert told == ["0", "1"]
     assert WorkflowEvent.objects.filter(job=job, type="step.recovered").count() == 1

@@ -17,6 +17,7 @@ from tasks_app.jobs.actions import Done, Result, Run
 from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
+from tests.endurance import rounds
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, statuses, steps_of
 from tests.jobs.test_one_call import guarded, recipes, run
@@ -205,10 +206,11 @@ def outcome(job: Job) -> dict[str, Any]:
     return {"job": (job.status, job.outputs, job.active_steps), "steps": ended}
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize("how", ["is_short", "is_waiting"])
 @given(recipe=recipes())
 @hypothesis_settings(
-    max_examples=5,
+    max_examples=rounds(2, 5),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -46,7 +46,7 @@ from tests.jobs.conftest import Bench, Clock, steps_of
 from tests.lifecycle.entities import make_operation
 from tests.lifecycle.threads import at_once
 from tests.operations.making import observed
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 from tests.troubles.poisoning import heal, poison
 
 ROUNDS = 8
@@ -207,13 +207,13 @@ def meanwhile(patch: pytest.MonkeyPatch, rival: Callable[[], Any]) -> Iterator[l
 
     def slowly(**arguments: Any) -> bool:
         thread.start()
-        wait_until(lambda: _waits_for_a_lock() or not thread.is_alive(), message="the rival comes to the row")
+        until(lambda: _waits_for_a_lock() or not thread.is_alive(), "the rival comes to the row")
         return sleeps(**arguments)
 
     with patch.context() as patched:
         patched.setattr(engine, "mark_waiting", slowly)
         yield answered
-    thread.join(10)
+    thread.join(PATIENCE_S)
 
 
 def _waits_for_a_lock() -> bool:
@@ -310,7 +310,7 @@ def test_a_nested_job_ends_between_the_look_and_the_sleep(
 
 def test_parallel_ends_of_one_job_join_once(committed_db: Database, bench: Bench) -> None:
     """Two workers end the halves of a join, the last items of a fan-out, and the job's last steps at once."""
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=PATIENCE_S)
 
     def meet(run: Run) -> Result:
         barrier.wait()
@@ -339,7 +339,7 @@ def until_over(job: Job) -> None:
         drain()
         return Job.objects.filter(pk=job.pk, status="COMPLETED").exists()
 
-    wait_until(over, every=0.01)
+    until(over, every=0.01)
 
 
 def test_two_workers_take_every_step_once_in_order(committed_db: Database, bench: Bench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,16 +37,6 @@ SLEEPS = timedelta(seconds=0.2)
 QUESTION = "random_graph"
 # A worker that dies costs an attempt: the crashes of a test must not use the budget up.
 ATTEMPTS = 20
-
-
-def examples(number: int) -> int:
-    """How many examples a random test runs: `number`, or RANDOM_EXAMPLES times as many."""
-    return number * int(os.environ.get("RANDOM_EXAMPLES", "1"))
-
-
-def derandomized() -> bool:
-    """The same examples in every run, unless many are asked for (then: pytest --hypothesis-seed=N)."""
-    return "RANDOM_EXAMPLES" not in os.environ
 
 
 @st.composite

@@ -9,6 +9,8 @@ from typing import Any
 
 from django.db import connections
 
+from tests.support import PATIENCE_S
+
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
     """What each call answered, or the exception it raised, in the order given."""
@@ -17,7 +19,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
     def run(call: Callable[[], Any]) -> Any:
         try:
             connections["default"].ensure_connection()
-            barrier.wait(timeout=10)
+            barrier.wait(timeout=PATIENCE_S)
             return call()
         except Exception as error:  # the rival's answer, for the test to look at
             return error

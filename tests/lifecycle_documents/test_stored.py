@@ -19,6 +19,7 @@ from orders.state_machine import (
 )
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
+from tests.endurance import rounds
 from tests.factories import approve_deal, make_deal, make_seller, make_user
 from tests.lifecycle.entities import trail, written
 
@@ -120,8 +121,9 @@ def chosen(machine: DealStateMachine, step: str | int) -> str:
     return allowed[step % len(allowed)]
 
 
+@pytest.mark.endurance
 @settings(
-    max_examples=60,
+    max_examples=rounds(12, 60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from multiprocessing.synchronize import Barrier
 
-_WAIT_S = 30.0
+from tests.support import PATIENCE_S
+
 _barrier: Barrier | None = None
 
 
@@ -29,6 +30,6 @@ def judge(rounds: int) -> int:
     connection.ensure_connection()
     switched = 0
     for _ in range(rounds):
-        _barrier.wait(_WAIT_S)
+        _barrier.wait(PATIENCE_S)
         switched += webhooks_judge()
     return switched

@@ -11,7 +11,8 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 from uuid import UUID
 
-_WAIT_S = 60.0
+from tests.support import PATIENCE_S
+
 _barrier: Barrier | None = None
 
 
@@ -40,7 +41,7 @@ def _run(name: str, items: list[Any]) -> list[Any]:
     assert _barrier is not None
     told = []
     for item in items:
-        _barrier.wait(_WAIT_S)
+        _barrier.wait(PATIENCE_S)
         told.append(ROLES[name](item))
     return told
 

@@ -40,6 +40,7 @@ from tests.operations.pausing import (
 from tests.operations.racing import race
 from tests.operations.sweeping import sweep
 from tests.operations.test_claims import begin, claimer
+from tests.support import PATIENCE_S
 
 RACES = 20
 
@@ -145,7 +146,7 @@ def test_of_two_workers_one_dispatches_the_answer(quill: RawServer) -> None:
         for process in (first, second):
             begin(process)
         for process in (first, second):
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE_S) == 0
     assert answers_to(quill, operation) == 1
     assert [p.generation for p in operation.continuations.all() if p.is_usable] == [2]
 

@@ -36,7 +36,7 @@ from tests.database import Database
 from tests.factories import make_seller
 from tests.operations.making import TASK, answer, ask, fresh, leased_until, see, stand
 from tests.operations.sweeping import answering, calls, sweep
-from tests.support import rows_read, wait_until
+from tests.support import PATIENCE_S, rows_read, until
 
 ROOT = Path(__file__).resolve().parents[2]
 DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
@@ -133,15 +133,15 @@ def test_what_somebody_holds_is_passed_over_not_waited_for(committed_db: Databas
         with transaction.atomic():
             Operation.objects.select_for_update(no_key=True).get(pk=held.pk)
             locked.set()
-            done.wait(10)
+            done.wait(PATIENCE_S)
         connection.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert locked.wait(10)
+    assert locked.wait(PATIENCE_S)
     taken = claim_sends(limit=10, out=Counter())
     done.set()
-    holder.join(10)
+    holder.join(PATIENCE_S)
 
     assert [call.operation_id for call in taken] == [free.pk]
 
@@ -152,7 +152,7 @@ def test_a_worker_killed_in_the_call_is_followed_by_another_with_the_same_bytes(
     release = threading.Event()
 
     def hang(_request: Request) -> dict[str, Any]:
-        release.wait(20)
+        release.wait(PATIENCE_S)
         return DONE
 
     monkeypatch.setenv("FLIGHTDECK_OPERATION_LEASE_S", "3")
@@ -161,7 +161,7 @@ def test_a_worker_killed_in_the_call_is_followed_by_another_with_the_same_bytes(
         with claimer("sweep") as worker:
             line(worker)
             begin(worker)
-            wait_until(lambda: calls(server), 20, "the call is out")
+            until(lambda: calls(server), "the call is out")
             assert sweep().calls == 0, "somebody has it"
             worker.kill()
             worker.wait()
@@ -185,7 +185,7 @@ def test_no_seller_has_more_calls_out_than_slots(committed_db: Database) -> None
         with counting:
             out[0] += 1
             most[0] = max(most[0], out[0])
-        beside.wait(10)
+        beside.wait(PATIENCE_S)
         with counting:
             out[0] -= 1
         return {**DONE, "media_buy_id": f"mb-{uuid.uuid4()}"}

@@ -27,6 +27,7 @@ from tests.database import Database
 from tests.factories import make_seller, make_user
 from tests.operations.making import stand
 from tests.operations.sweeping import answering
+from tests.support import PATIENCE_S
 from tests.ui.pages import page_of, read
 
 LOST = "gAAAAABlost"
@@ -63,7 +64,7 @@ def test_the_others_are_looked_at_and_looked_after_all_the_same(committed_db: Da
 def test_nothing_is_sent_to_a_seller_without_the_headers_it_was_given() -> None:
     with serve(answering({"status": "completed"})) as server:
         seller = lose(make_seller(url=f"{server.url}/mcp"), "secret_headers")
-        endpoint = seller.endpoint(timeout_s=5)
+        endpoint = seller.endpoint(timeout_s=PATIENCE_S)
         seen = async_to_sync(client.call)(endpoint, "create_media_buy", {"brand": {}})
         with pytest.raises(DiscoveryError, match="encryption key that is lost"):
             async_to_sync(client.discover)(endpoint)

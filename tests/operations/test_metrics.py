@@ -30,7 +30,7 @@ from tasks_app.sellers.models import Seller
 from tests.database import Database
 from tests.factories import make_seller
 from tests.operations.making import answer, hours, see, silent, stand
-from tests.support import metrics_page, wait_until
+from tests.support import PATIENCE_S, metrics_page, until
 
 ROOT = Path(__file__).resolve().parents[2]
 NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
@@ -225,21 +225,23 @@ def test_over_http_strangers_get_nothing_and_prometheus_its_page(
     }
     command = [sys.executable, "-m", "config.web", "--port", str(port)]
     processes.start("web", command, env=env, cwd=ROOT)
-    wait_until(lambda: _healthy(url), 90, "it answers")
+    until(lambda: _healthy(url), "it answers", patience=90)
 
-    stranger = requests.get(f"{url}/metrics", timeout=20)
+    stranger = requests.get(f"{url}/metrics", timeout=PATIENCE_S)
     assert stranger.status_code == 403
     assert "flightdeck" not in stranger.text
-    wrong = requests.get(f"{url}/metrics", headers={"Authorization": "Bearer x"}, timeout=20)
+    wrong = requests.get(f"{url}/metrics", headers={"Authorization": "Bearer x"}, timeout=PATIENCE_S)
     assert wrong.status_code in (403, 429)
     for _ in range(8):  # more than a stranger may ask
-        page = requests.get(f"{url}/metrics", headers={"Authorization": "Bearer of-prometheus"}, timeout=20)
+        page = requests.get(
+            f"{url}/metrics", headers={"Authorization": "Bearer of-prometheus"}, timeout=PATIENCE_S
+        )
         assert page.status_code == 200
         assert 'flightdeck_operations_open{seller="one"' in page.text
 
 
 def _healthy(url: str) -> bool:
     try:
-        return requests.get(f"{url}/health/", timeout=5).ok
+        return requests.get(f"{url}/health/", timeout=PATIENCE_S).ok
     except requests.RequestException:
         return False

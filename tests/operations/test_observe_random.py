@@ -20,6 +20,7 @@ from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tests.endurance import rounds
 from tests.operations.making import TASK, ask, fresh, leased_until, see, stand
 
 pytestmark = pytest.mark.django_db
@@ -90,8 +91,9 @@ def story(rng: Random, task: str) -> Iterator[Any]:
             yield seen, rng.choice(["reply", "poll", "webhook"])
 
 
+@pytest.mark.endurance
 @settings(
-    max_examples=80,
+    max_examples=rounds(16, 80),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -26,6 +26,7 @@ from tests.factories import make_account, make_advertiser, make_seller, make_tea
 from tests.operations.making import fresh, stand
 from tests.operations.sweeping import arguments, calls, shop, sweep, tools
 from tests.orders.live import booked
+from tests.support import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 Told = dict[str, Any]
@@ -148,7 +149,7 @@ def test_what_is_asked_for_and_what_is_bought_is_never_changed(
 @pytest.mark.parametrize("tool", ["create_media_buy", "update_media_buy", "sync_accounts"])
 def test_a_change_that_is_refused_for_an_argument_is_sent_once_as_it_was(tool: str) -> None:
     with serve(shop(**{tool: refused("Omit account")})) as server:
-        endpoint = make_seller(url=f"{server.url}/mcp").endpoint(timeout_s=5)
+        endpoint = make_seller(url=f"{server.url}/mcp").endpoint(timeout_s=PATIENCE_S)
         sent = {"account": {"account_id": "a-1"}, "context": {"x": "y"}}
         seen = asyncio.run(client.call(endpoint, tool, sent))
         assert [arguments(request).keys() >= sent.keys() for request in calls(server)] == [True]

@@ -15,6 +15,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tests.database import Database
 from tests.operations.making import fresh, stand
+from tests.support import PATIENCE_S
 
 
 def test_two_at_once_publish_once(committed_db: Database, monkeypatch: Any) -> None:
@@ -25,17 +26,17 @@ def test_two_at_once_publish_once(committed_db: Database, monkeypatch: Any) -> N
     def listener(ended: Operation) -> None:
         told.append(ended)
         inside.set()
-        assert others_tried.wait(10)
+        assert others_tried.wait(PATIENCE_S)
 
     monkeypatch.setattr(publish, "_listeners", [listener])
     answers: list[bool] = []
     owner = threading.Thread(target=_in_thread, args=(operation, answers))
     owner.start()
-    assert inside.wait(10)
+    assert inside.wait(PATIENCE_S)
 
     assert publish.publish(operation_id=operation.pk) is False, "somebody is at it: nobody waits"
     others_tried.set()
-    owner.join(10)
+    owner.join(PATIENCE_S)
 
     assert (answers, told) == ([True], [operation])
     assert publish.publish(operation_id=operation.pk) is False

@@ -27,10 +27,10 @@ from tests.adcp.scripted_seller import seller as scripted
 from tests.factories import make_seller, make_user
 from tests.operations.making import answer, ask, failed, hours
 from tests.operations.sweeping import sweep, tools
+from tests.support import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
-_LONG = 20  # seconds that a seller waits for what must come at once
 LEARNT = ["omit get_media_buys account", "send list_tasks account"]
 REFUSED: dict[str, Any] = {
     "adcp_error": {
@@ -247,7 +247,7 @@ def test_sellers_are_asked_side_by_side() -> None:
 
     def answer(own: Event) -> dict[str, Any]:
         own.set()
-        return SAID if all(one.wait(_LONG) for one in asked) else REFUSED
+        return SAID if all(one.wait(PATIENCE_S) for one in asked) else REFUSED
 
     with ExitStack() as running:
         servers = [running.enter_context(agent(get_adcp_capabilities=partial(answer, own))) for own in asked]
@@ -266,7 +266,7 @@ def test_a_handful_that_hang_hold_up_nobody_and_are_told(monkeypatch: pytest.Mon
         return done
 
     def hang(_: Request) -> bytes:
-        kept.wait(_LONG)
+        kept.wait(PATIENCE_S)
         return b""
 
     monkeypatch.setattr(services, "seller_reread", written)
@@ -275,7 +275,7 @@ def test_a_handful_that_hang_hold_up_nobody_and_are_told(monkeypatch: pytest.Mon
             server = running.enter_context(serve(scripted(hang)))
             known(name=f"Hanging {number}", url=f"{server.url}/mcp", capabilities_next_at=due)
         slow = running.enter_context(
-            agent(get_adcp_capabilities=lambda: SAID if kept.wait(_LONG) else REFUSED)
+            agent(get_adcp_capabilities=lambda: SAID if kept.wait(PATIENCE_S) else REFUSED)
         )
         known(name="Slow", url=f"{slow.url}/mcp", capabilities_next_at=due)
         quick = running.enter_context(agent(get_adcp_capabilities=SAID))

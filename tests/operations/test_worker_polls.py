@@ -15,7 +15,7 @@ from tests.database import Database
 from tests.factories import make_seller
 from tests.operations.making import TASK, stand
 from tests.operations.sweeping import answering
-from tests.support import wait_until
+from tests.support import until
 
 ROOT = Path(__file__).resolve().parents[2]
 _EVERY_S, _LATEST_S, _LOOKS = 2.0, 2.0, 6
@@ -33,7 +33,7 @@ def test_every_look_follows_within_two_seconds_of_its_time(
         processes.start("worker", [sys.executable, "manage.py", "worker"], env=environment, cwd=ROOT)
 
         looks = Observation.objects.filter(operation=operation, channel=Channel.POLL).order_by("id")
-        wait_until(lambda: looks.count() >= _LOOKS, 90, "it is looked at again and again", every=0.2)
+        until(lambda: looks.count() >= _LOOKS, "it is looked at again and again", every=0.2, patience=90)
 
     at = list(looks.values_list("at", flat=True))[:_LOOKS]
     late = [(after - before).total_seconds() - _EVERY_S for before, after in pairwise(at)]

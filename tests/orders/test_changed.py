@@ -33,7 +33,7 @@ from tests.database import Database
 from tests.factories import make_seller, make_user
 from tests.operations.sweeping import shop, sweep, tools
 from tests.orders.live import booked, packages
-from tests.support import wait_until
+from tests.support import until
 
 in_a_transaction = pytest.mark.django_db
 Record = dict[str, Any]
@@ -184,7 +184,7 @@ def doubts() -> list[Approval]:
 
 def swept() -> None:
     """Until everything that was asked for has an end."""
-    wait_until(lambda: sweep() and not Operation.objects.filter(published_at__isnull=True).exists())
+    until(lambda: sweep() and not Operation.objects.filter(published_at__isnull=True).exists())
 
 
 def acting(records: dict[str, Record], *, answer: str, reads: str) -> Any:

@@ -22,7 +22,7 @@ from tests.adcp.raw_server import serve
 from tests.factories import make_line, make_seller, make_user
 from tests.operations.sweeping import shop, sweep, tools
 from tests.orders.live import booked, packages, says
-from tests.support import wait_until
+from tests.support import until
 
 pytestmark = pytest.mark.django_db
 Record = dict[str, Any]
@@ -59,7 +59,7 @@ def change(deal: Deal, **asks: Any) -> Operation:
     with transaction.atomic():
         operation = change_ask(wanted)
     decide("deal_change")
-    wait_until(lambda: sweep() and not Operation.objects.filter(published_at__isnull=True).exists())
+    until(lambda: sweep() and not Operation.objects.filter(published_at__isnull=True).exists())
     return operation
 
 

@@ -19,7 +19,7 @@ from tasks_app.sellers.models import Seller
 from tests.database import Database
 from tests.factories import make_seller
 from tests.races.racer import EFFECT, Act, count_effect, race, ready
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 SECRET = "the-webhook-secret-of-the-tests-1234567890"
 MOST = 4
@@ -58,8 +58,8 @@ class Races:
             out = []
             for number, act in enumerate(acts, start=1):
                 out.append(self.begin(act))
-                wait_until(lambda number=number: waiting() == number, 60, f"{number} wait for the row")
-        return [one.result(60)[0] for one in out]
+                until(lambda number=number: waiting() == number, f"{number} wait for the row")
+        return [one.result(PATIENCE_S)[0] for one in out]
 
     @contextmanager
     def held(self, operation: Operation) -> Iterator[Callable[[], int]]:

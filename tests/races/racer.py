@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from multiprocessing.synchronize import Barrier
 
 from tasks_app.adcp.types import Seen
+from tests.support import PATIENCE_S
 
 EFFECT = "race_effect"
-_WAIT_S = 30.0
 _barriers: Mapping[int, Barrier] = {}
 
 
@@ -86,7 +86,7 @@ def race(database_url: str, racers: int, acts: Sequence[Act]) -> list[str]:
 
 
 def _begin_together(racers: int, act: Act) -> str:
-    _barriers[racers].wait(_WAIT_S)
+    _barriers[racers].wait(PATIENCE_S)
     try:
         return do(act)
     except Exception as error:  # the others wait at the barrier: the test judges

@@ -21,11 +21,11 @@ from tasks_app.jobs.models import Job
 from tasks_app.lanes import WorkerLane
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import sweep_runs
-from tests.database import Database, erase_project, migrate_as_owner, point_django_at
+from tests.database import Database, erase_project, migrated_project, point_django_at
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import Worker, works
 from tests.races.bookings import booking
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 # Commits must survive the server's death, not the machine's.
 SETTINGS = {"fsync": "off", "full_page_writes": "off"}
@@ -45,7 +45,7 @@ class Server:
         assert main is not None
         everybody = [main, *main.children(recursive=True)]
         main.kill()
-        psutil.wait_procs(everybody, timeout=20)
+        psutil.wait_procs(everybody, timeout=PATIENCE_S)
 
     def shut_down(self) -> None:
         """As for an upgrade: whoever is connected is cut off."""
@@ -65,13 +65,14 @@ def server(
 ) -> Iterator[Server]:
     base = Path(tempfile.mkdtemp(prefix="flightdeck-restart-")).resolve()
     base.chmod(0o755)  # run as root, the service account must get through
+    with django_db_blocker.unblock():
+        migrated_project(base)
     started = Server(base)
     database = Database(name=postgres.DATABASE, urls=started.urls)
     for name, value in database.env.items():
         monkeypatch.setenv(name, value)
     try:
         with django_db_blocker.unblock():
-            migrate_as_owner(database)
             point_django_at(started.urls.app)
             yield started
             connections.close_all()
@@ -99,20 +100,20 @@ def test_killed_and_restarted_in_mid_run(server: Server, tmp_path: Path) -> None
         seller.fault("create_media_buy", "hang", seconds=1)
         seller.fault("get_task_status", "status", times=0, status="working")
         worker = Worker(group)
-        wait_until(lambda: asked(seller, "create_media_buy"), 40, "the purchase is out")
+        until(lambda: asked(seller, "create_media_buy"), "the purchase is out")
 
         server.kill()
-        wait_until(lambda: "call_failed" in log.getvalue(), 30, "the answer finds no database")
+        until(lambda: "call_failed" in log.getvalue(), "the answer finds no database")
         again(server)
         # The same request is made again, and the seller knows it.
-        wait_until(lambda: asked(seller, "create_media_buy") == 2, 40, "it is sent again")
-        wait_until(lambda: asked(seller, "get_task_status") > 1, 40, "the seller is polled")
+        until(lambda: asked(seller, "create_media_buy") == 2, "it is sent again")
+        until(lambda: asked(seller, "get_task_status") > 1, "the seller is polled")
         server.shut_down()
         again(server)
         polls = asked(seller, "get_task_status")
-        wait_until(lambda: asked(seller, "get_task_status") > polls + 1, 40, "it is polled on")
+        until(lambda: asked(seller, "get_task_status") > polls + 1, "it is polled on")
         seller.clear()
-        wait_until(lambda: _ended(sale.job), 40, "the job ends")
+        until(lambda: _ended(sale.job), "the job ends")
 
         assert worker.main.is_running(), "the same worker all the time"
         assert sale.settled_once().status == S.COMPLETED
@@ -131,8 +132,8 @@ def test_every_lane_goes_on_after_a_restart(server: Server) -> None:
             end()
             again(server)
             for lane in WorkerLane:
-                works(within=60, lane=lane)
-            wait_until(sweep_runs, 30, "somebody sweeps")
+                works(lane=lane)
+            until(sweep_runs, "somebody sweeps")
         assert all(worker.main.is_running() for worker in workers), "the same workers all the time"
 
 

@@ -20,7 +20,7 @@ from tests.operations.making import fresh, stand
 from tests.races.conftest import Races, outcomes
 from tests.races.racer import Post
 from tests.races.sights import BOUGHT, OTHER, webhook
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 KEY = "whk-one-delivery-key"
 ROUNDS = 6
@@ -36,12 +36,12 @@ class Web:
     def send(self, process: int, post: Post) -> requests.Response:
         url = f"http://127.0.0.1:{self._ports[process]}/webhooks/adcp/{post.seller}/"
         headers = {"Content-Type": "application/json", **post.headers}
-        return requests.post(url, data=post.body, headers=headers, timeout=30)
+        return requests.post(url, data=post.body, headers=headers, timeout=PATIENCE_S)
 
     def answer(self) -> bool:
         try:
             urls = [f"http://127.0.0.1:{port}/webhooks/adcp/nobody/" for port in self._ports]
-            return all(requests.get(url, timeout=5).status_code == 405 for url in urls)
+            return all(requests.get(url, timeout=PATIENCE_S).status_code == 405 for url in urls)
         except requests.ConnectionError:
             return False
 
@@ -56,7 +56,7 @@ def web(races: Races, committed_db: Database, processes: ProcessGroup) -> Iterat
         command = [sys.executable, "-m", "config.web", "--port", str(ports[-1])]
         processes.start(name, command, cwd=ROOT)
     started = Web(ports)
-    wait_until(started.answer, 40, "both web processes answer")
+    until(started.answer, "both web processes answer")
     with started.senders:
         yield started
 
@@ -68,9 +68,9 @@ def test_the_same_key_and_payload_while_the_first_copy_is_active(
     post = webhook(operation, idempotency_key=KEY)
     with races.held(operation) as waiting:
         first = web.senders.submit(web.send, 0, post)
-        wait_until(lambda: waiting() == 1, 20, "the first copy is being processed")
+        until(lambda: waiting() == 1, "the first copy is being processed")
         second = web.senders.submit(web.send, 1, post)
-        wait_until(lambda: second.done() or waiting() == 2, 20, "the twin is refused for now, or waits")
+        until(lambda: second.done() or waiting() == 2, "the twin is refused for now, or waits")
         assert not first.done()
         # What was answered before the first was durable says: come again.
         assert not second.done() or second.result().status_code == 503

@@ -16,7 +16,7 @@ from tests.jobs.cluster import Worker
 from tests.races.bookings import LEASES, Booking, booking
 from tests.races.conftest import effects
 from tests.races.life import Life
-from tests.support import wait_until
+from tests.support import until
 
 # Where it dies; where the purchase then stands, whether its end was published; how often the seller is asked.
 POINTS = [
@@ -70,7 +70,7 @@ def test_killed_while_the_seller_has_the_request(committed_db: Database, well: F
     well.fault("create_media_buy", "hang", seconds=120)
 
     with Life("work", sale.job.pk, env=LEASES) as life:
-        wait_until(lambda: well.books(), 30, "the seller has booked")
+        until(lambda: well.books(), "the seller has booked")
         life.kill()
     assert sale.purchase.status == S.CALLING_ADCP
     lives_on(sale)
@@ -104,5 +104,5 @@ def test_a_wake_up_lost_to_a_kill_is_made_up_for_by_a_worker(
 
     Worker(processes)
 
-    wait_until(lambda: Job.objects.get(pk=sale.job.pk).status == "COMPLETED", 40, "the job is completed")
+    until(lambda: Job.objects.get(pk=sale.job.pk).status == "COMPLETED", "the job is completed")
     assert effects(sale.settled_once()) == 1

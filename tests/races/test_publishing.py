@@ -15,7 +15,7 @@ from tests.races.conftest import Races, effects
 from tests.races.life import Life
 from tests.races.racer import Publication
 from tests.races.sights import pending, webhook
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 ROUNDS = 12
 
@@ -89,11 +89,11 @@ def test_nobody_publishes_beside_a_living_owner(
     effects_held = sql.SQL("lock table tasks_app_notification in share mode").format()
     with races.holding(effects_held) as waiting:
         owner = races.begin(Publication(operation_id=operation.pk))
-        wait_until(lambda: waiting() == 1, 20, "the owner is at its handlers")
-        assert races.begin(Publication(operation_id=operation.pk)).result(20) == ["False"]
+        until(lambda: waiting() == 1, "the owner is at its handlers")
+        assert races.begin(Publication(operation_id=operation.pk)).result(PATIENCE_S) == ["False"]
         assert publish(operation_id=operation.pk) is False
 
-    assert owner.result(20) == ["True"]
+    assert owner.result(PATIENCE_S) == ["True"]
     assert effects(operation) == 1
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.models import Seller
+from tests.endurance import rounds
 from tests.operations.making import fresh, garbled, leased_until, silent, stand, unknown
 from tests.races.conftest import Races, effects
 from tests.races.racer import Act, Sight
@@ -80,8 +82,9 @@ def stories(rng: Random, seller: Seller) -> Iterator[Story]:
         yield story(rng, operation, kind)
 
 
+@pytest.mark.endurance
 @settings(
-    max_examples=10,
+    max_examples=rounds(2, 10),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.sellers.clients import SellerClient, wait_for
+from tests.sellers.clients import SellerClient
 from tests.sellers.receiver import Receiver
+from tests.support import until
 
 ALL_STATUSES = ["pending_creatives", "pending_start", "active", "paused", "completed", "rejected", "canceled"]
 SECRET = "a shared secret of forty characters, ok!"
@@ -68,4 +69,4 @@ def finished(client: SellerClient, task_id: str) -> dict[str, Any]:
         task = client.call("get_task_status", task_id=task_id, include_result=True)
         return task if task["status"] == "completed" else None
 
-    return wait_for(done)
+    return until(done)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ from a2a.client import ClientConfig, create_client
 from google.protobuf.json_format import MessageToDict, ParseDict
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+
+from tests.support import PATIENCE_S
 
 PIN = {"adcp_version": "3.2", "adcp_major_version": 3}
 
@@ -42,7 +42,7 @@ class SellerClient:
     async def _mcp(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}"}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=30) as http,
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
             streamable_http_client(self.entry["url"], http_client=http, terminate_on_close=False) as streams,
             _Session(streams[0], streams[1]) as session,
         ):
@@ -54,7 +54,7 @@ class SellerClient:
 
     async def _a2a(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}"}
-        async with httpx.AsyncClient(headers=headers, timeout=30) as http:
+        async with httpx.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
             client = await create_client(
                 self.entry["url"], client_config=ClientConfig(httpx_client=http, streaming=False)
             )
@@ -71,14 +71,3 @@ def _data_of(task: Any) -> dict[str, Any]:
     parts = [*task.status.message.parts, *(p for artifact in task.artifacts for p in artifact.parts)]
     data = [MessageToDict(part.data) for part in parts if part.WhichOneof("content") == "data"]
     return data[-1]
-
-
-def wait_for(condition: Callable[[], Any], *, seconds: float = 15.0, every: float = 0.1) -> Any:
-    """The condition's first true value; fails when there is none in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(every)
-    raise AssertionError(f"nothing within {seconds} s")

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +14,9 @@ import psutil
 import pytest
 
 from tests.leftovers import end
-from tests.sellers.clients import SellerClient, wait_for
+from tests.sellers.clients import SellerClient
 from tests.sellers.receiver import Receiver
+from tests.support import PATIENCE_S, until
 
 _ROOT = Path(__file__).resolve().parents[2]
 PACE = 1.2
@@ -39,7 +39,7 @@ class Sellers:
         )
         try:
             directory = state / "sellers.json"
-            wait_for(lambda: directory.exists() or self.process.poll() is not None, seconds=READY_S)
+            until(lambda: directory.exists() or self.process.poll() is not None, patience=READY_S)
             if not directory.exists():
                 raise RuntimeError(self.log)
             self.entries = {entry["slug"]: entry for entry in json.loads(directory.read_text())}
@@ -57,16 +57,14 @@ class Sellers:
         lines = [line.split() for line in self.log.splitlines() if ": ready at " in line]
         return {words[0].rstrip(":"): int(words[-1].strip("()")) for words in lines}
 
-    def stop(self) -> float:
-        """SIGTERM to the supervisor, SIGKILL to all where it does not end so; the seconds it took."""
-        started = time.monotonic()
+    def stop(self) -> None:
+        """SIGTERM to the supervisor, SIGKILL to all where it does not end so."""
         try:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=STOPPED_S)
+            self.process.wait(timeout=PATIENCE_S)
         finally:
             end([psutil.Process(self.process.pid)] if self.process.poll() is None else [])
             self._log.close()
-        return time.monotonic() - started
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.sellers.clients import wait_for
+from tests.support import until
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class Receiver:
     def of(self, operation_id: str) -> list[Delivery]:
         return [d for d in self.deliveries if d.content["operation_id"] == operation_id]
 
-    def wait_for(self, operation_id: str, status: str, *, seconds: float = 15.0) -> Delivery:
+    def until(self, operation_id: str, status: str) -> Delivery:
         """The first delivery of an operation with that task status."""
 
         def found() -> Delivery | None:
             return next((d for d in self.of(operation_id) if d.content["status"] == status), None)
 
-        return wait_for(found, seconds=seconds)
+        return until(found, f"{operation_id} is {status}")

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.sellers.asking import ALL_STATUSES, buy_of, finished, order, push
-from tests.sellers.clients import wait_for
 from tests.sellers.conftest import Sellers
 from tests.sellers.receiver import Receiver
+from tests.support import until
 
 
 def test_a_buy_is_changed_and_cancelled(sellers: Sellers) -> None:
@@ -98,11 +98,11 @@ def test_a_killed_seller_comes_back_and_goes_on(sellers: Sellers, receiver: Rece
     pid = sellers.pids()["norrland"]
 
     os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: sellers.pids()["norrland"] != pid)
+    until(lambda: sellers.pids()["norrland"] != pid)
 
     assert client.call("create_media_buy", **done) == {**first, "replayed": True}
     assert buy_of(client, done)["media_buy_id"] == first["media_buy_id"]
-    assert receiver.wait_for("op-killed", "completed").content["task_id"] == task["task_id"]
+    assert receiver.until("op-killed", "completed").content["task_id"] == task["task_id"]
     assert (
         finished(client, task["task_id"])["result"]["media_buy_id"] == buy_of(client, waiting)["media_buy_id"]
     )
@@ -112,10 +112,9 @@ def test_a_killed_seller_comes_back_and_goes_on(sellers: Sellers, receiver: Rece
 def test_stopping_the_parent_stops_every_seller(sellers: Sellers) -> None:
     pids = sellers.pids().values()
 
-    seconds = sellers.stop()
+    sellers.stop()
 
     assert sellers.process.returncode == 0
-    assert seconds < 4
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -13,9 +13,10 @@ from adcp.signing.webhook_hmac import LegacyWebhookHmacOptions, verify_webhook_h
 from adcp.signing.webhook_verifier import WebhookVerifyOptions, verify_webhook_signature
 
 from tests.sellers.asking import ALL_STATUSES, SECRET, TOKEN, buy_of, finished, order, push
-from tests.sellers.clients import SellerClient, wait_for
+from tests.sellers.clients import SellerClient
 from tests.sellers.conftest import Sellers
 from tests.sellers.receiver import Receiver
+from tests.support import until
 
 
 @pytest.mark.parametrize("slug", ["norrland", "cobalt", "quill"])
@@ -105,7 +106,7 @@ def test_video_is_approved_by_a_webhook_signed_with_rfc_9421(sellers: Sellers, r
 
     answer = client.call("create_media_buy", **request)
     open_buy = buy_of(client, request)
-    delivery = receiver.wait_for("op-video", "completed")
+    delivery = receiver.until("op-video", "completed")
 
     assert answer["status"] == "submitted"
     assert open_buy["confirmed_at"] is None
@@ -128,7 +129,7 @@ def test_ctv_is_approved_by_a_webhook_with_hmac(sellers: Sellers, receiver: Rece
     request = order("ctv", push_notification_config=push(receiver, "op-ctv", hmac=True))
 
     answer = sellers.clients["cobalt"].call("create_media_buy", **request)
-    delivery = receiver.wait_for("op-ctv", "completed")
+    delivery = receiver.until("op-ctv", "completed")
 
     assert answer["status"] == "submitted"
     verify_webhook_hmac(
@@ -145,7 +146,7 @@ def test_a_webhook_that_is_refused_comes_again_unchanged(sellers: Sellers, recei
     sellers.clients["cobalt"].call(
         "create_media_buy", **order("ctv", push_notification_config=push(receiver, "op-again", hmac=True))
     )
-    wait_for(lambda: len(receiver.of("op-again")) == 2)
+    until(lambda: len(receiver.of("op-again")) == 2)
 
     first, second = receiver.of("op-again")
     assert first.body == second.body
@@ -156,8 +157,8 @@ def test_linear_tv_works_on_it_and_confirms(sellers: Sellers, receiver: Receiver
     request = order("primetime", push_notification_config=push(receiver, "op-tv", hmac=True))
 
     answer = client.call("create_media_buy", **request)
-    progress = receiver.wait_for("op-tv", "working")
-    receiver.wait_for("op-tv", "completed")
+    progress = receiver.until("op-tv", "working")
+    receiver.until("op-tv", "completed")
 
     assert (answer["status"], answer["percentage"]) == ("working", 25)
     assert progress.content["result"]["percentage"] == 60

@@ -23,6 +23,7 @@ from tests.adcp.scripted_seller import a2a_result, endpoint, mcp_result, rpc, se
 from tests.factories import make_seller, make_user
 from tests.operations.making import stand
 from tests.operations.sweeping import sweep
+from tests.support import PATIENCE_S
 from tests.ui.pages import send
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +33,7 @@ KEY = "a-key-of-the-gateway"
 def call_of(kept: Seller, server: RawServer, protocol: str, tool: str, arguments: dict[str, Any]) -> Seen:
     """One call with the seller's settings, to the server."""
     url = endpoint(server, protocol).url
-    made = replace(kept.endpoint(timeout_s=5), url=url, protocol=protocol, adcp_version=None)
+    made = replace(kept.endpoint(timeout_s=PATIENCE_S), url=url, protocol=protocol, adcp_version=None)
     return asyncio.run(client_call(made, tool, arguments))
 
 
@@ -72,7 +73,7 @@ def test_every_request_carries_the_credentials_and_the_headers_of_its_own(
     assert seen.kind == "answer"
     for secret in (KEY, token, sent.split()[1]):
         assert secret not in str(seen.raw) + str(seen.payload), "what a seller repeats of them is hidden"
-    assert KEY not in repr(kept.endpoint(timeout_s=5))
+    assert KEY not in repr(kept.endpoint(timeout_s=PATIENCE_S))
     assert {KEY, token} <= set(kept.known_secrets)
 
 

@@ -20,7 +20,7 @@ from tasks_app.sellers.services import account_change, change_withdraw
 from tests.database import Database
 from tests.factories import make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.operations.making import ask
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 THEIRS = "https://elsewhere.example/jwks.json"
 WAITS_FOR_A_LOCK = (
@@ -78,11 +78,11 @@ def test_what_is_being_used_for_the_first_time_is_changed_by_one_person_no_more(
     def make() -> None:
         use()
         used.set()
-        wait_until(lambda: over.is_set() or somebody_waits(), message="nobody changes it")
+        until(lambda: over.is_set() or somebody_waits(), "nobody changes it")
 
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(in_a_thread(make))
-        assert used.wait(20)
+        assert used.wait(PATIENCE_S)
         made = changed(row, ops)
         over.set()
         making.result()
@@ -99,13 +99,13 @@ def test_what_one_person_is_changing_is_used_after_that(
 
     def slowly(*args: Any, **kwargs: Any) -> Any:
         changing.set()
-        wait_until(lambda: over.is_set() or somebody_waits(), message="nobody uses it")
+        until(lambda: over.is_set() or somebody_waits(), "nobody uses it")
         return write(*args, **kwargs)
 
     monkeypatch.setattr(trust, "_write", slowly)
     with ThreadPoolExecutor(1) as pool:
         change = pool.submit(in_a_thread(lambda: changed(row, ops)))
-        assert changing.wait(20)
+        assert changing.wait(PATIENCE_S)
         use()
         settled = (
             Seller.objects.filter(jwks_url=THEIRS).exists()
@@ -126,7 +126,7 @@ def test_what_was_approved_a_moment_ago_is_not_told_as_refused(
 
     def slowly(*args: Any, **kwargs: Any) -> Any:
         deciding.set()
-        wait_until(somebody_waits, message="nobody withdraws")
+        until(somebody_waits, "nobody withdraws")
         return write(*args, **kwargs)
 
     def decide() -> None:
@@ -138,7 +138,7 @@ def test_what_was_approved_a_moment_ago_is_not_told_as_refused(
     monkeypatch.setattr(trust, "_write", slowly)
     with ThreadPoolExecutor(1) as pool:
         decided = pool.submit(decide)
-        assert deciding.wait(20)
+        assert deciding.wait(PATIENCE_S)
         withdrawn = change_withdraw(row=seller, actor=ops)
         decided.result()
 

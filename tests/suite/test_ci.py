@@ -22,6 +22,7 @@ def test_unsteady():
     print("what it said")
     assert not first, "only the first time"
 """
+TESTED = ("test", "test-endurance", "test-redis", "test-browser")
 FAILS = "def test_fails(): assert False, 'always'"
 
 
@@ -43,7 +44,7 @@ class Project:
         shutil.copytree(ROOT / ".ci", folder / ".ci")
         (folder / "checks").mkdir()
         self.targets = dict.fromkeys(("lint", "types", "settings"), "@echo ran $@")
-        for name in ("test", "test-redis", "test-browser"):
+        for name in TESTED:
             self.targets[name] = self.pytest(name)
             self.write(name, PASSES)
 
@@ -64,7 +65,8 @@ class Project:
         (self.folder / "Makefile").write_text("\n".join([f".PHONY: {' '.join(self.targets)}", *makefile]))
         (self.folder / "none.ini").write_text("[pytest]\n")
         done = subprocess.run(
-            ["bash", ".ci/run"],
+            # As begun in the background by a shell without job control.
+            ["bash", "-c", "trap '' INT; exec bash .ci/run"],
             cwd=self.folder,
             env={**_ENVIRONMENT, "CI_LIMIT_S": str(self.limit_s)},
             stdout=subprocess.PIPE,
@@ -95,7 +97,7 @@ def end_of(printed: str) -> list[tuple[str, str]]:
 
 
 STAGES = ["lint", "types", "migrations and settings", "tests"]
-STAGES += ["tests of the queue on Redis", "tests in a browser"]
+STAGES += ["tests of endurance", "tests of the queue on Redis", "tests in a browser"]
 
 
 def test_all_stages_pass(project: Project) -> None:
@@ -109,13 +111,13 @@ def test_all_stages_pass(project: Project) -> None:
 def test_every_stage_runs_where_each_fails(project: Project) -> None:
     for name in ("lint", "types", "settings"):
         project.targets[name] = "@false"
-    for name in ("test", "test-redis", "test-browser"):
+    for name in TESTED:
         project.write(name, FAILS)
 
     code, printed = project.run()
 
     failed = [f"checks/{name}/test_0_{name.replace('-', '_')}.py::test_fails"
-              for name in ("test", "test-redis", "test-browser")]  # fmt: skip
+              for name in TESTED]  # fmt: skip
     assert code == 1
     assert end_of(printed) == [(name, "FAILED") for name in STAGES] + [("FAILED", test) for test in failed]
 
@@ -200,3 +202,4 @@ def test_a_stage_that_takes_too_long_is_ended_and_said(project: Project) -> None
 
     assert code == 1
     assert dict(end_of(printed))["tests"] == "OUT OF TIME"
+    assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"

@@ -17,7 +17,7 @@ from tasks_app.troubles.models import RowTrouble
 from tasks_app.troubles.rows import each_row, put_back, side_by_side
 from tests.approvals.test_asked_once import waiting_at_a_lock
 from tests.database import Database
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 
 BAD, WELL = ids.new_id(), ids.new_id()
 ENDS: dict[str, BaseException] = {
@@ -121,6 +121,6 @@ def test_two_processes_put_the_same_row_back(committed_db: Database) -> None:
         with transaction.atomic():
             put_back("work", BAD, ValueError("theirs"))
             handled = pool.submit(ours)
-            wait_until(lambda: handled.done() or waiting_at_a_lock())
-        assert handled.result(30) == 1
+            until(lambda: handled.done() or waiting_at_a_lock())
+        assert handled.result(PATIENCE_S) == 1
     assert RowTrouble.objects.get().times == 2

@@ -16,7 +16,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from config.processes import ProcessGroup
-from tests.support import wait_until
+from tests.support import until
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDE, NARROW = (1280, 900), (390, 844)
@@ -80,7 +80,7 @@ def serving(group: ProcessGroup, env: dict[str, str]) -> str:
     command = [sys.executable, "-m", "config.web", "--port", str(port)]
     group.start("web", command, env=env, cwd=ROOT)
     url = f"http://127.0.0.1:{port}"
-    wait_until(lambda: _answers(url), 30, "the web process answers")
+    until(lambda: _answers(url), "the web process answers")
     return url
 
 

@@ -87,7 +87,8 @@ def test_one_exact_match_opens_at_once_and_more_do_not(
     answer = client.get(FIND, {"q": deal.reference})
     assert (answer.status_code, answer["Location"]) == (302, page_of(deal))
 
-    first, second = Operation.objects.filter(team__isnull=False).order_by("pk")[:2]
+    # Not the one that was tampered with: its row would be locked when that is undone.
+    first, second = Operation.objects.filter(team__isnull=False).order_by("-pk")[:2]
     Operation.objects.filter(pk__in=[first.pk, second.pk]).update(a2a_context_id="ctx-both")
     page = read(client, f"{FIND}?q=ctx-both")
     assert first.reference in page

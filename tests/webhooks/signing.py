@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from tasks_app.adcp.signatures import hmac_sha256, rfc9421
 from tasks_app.adcp.signatures.structured_fields import parse_signature_input
 from tests.adcp.raw_server import Request, Script, response
+from tests.support import PATIENCE_S
 
 KEY = ed25519.Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a seller's key in tests").digest())
 
@@ -133,4 +134,6 @@ def rfc(url: str, body: dict[str, Any] | bytes, *, key_id: str = "k1", **params:
 def post(
     url: str, body: dict[str, Any] | bytes, headers: dict[str, str], *, kind: str = "application/json"
 ) -> requests.Response:
-    return requests.post(url, data=as_bytes(body), headers={"Content-Type": kind, **headers}, timeout=20)
+    return requests.post(
+        url, data=as_bytes(body), headers={"Content-Type": kind, **headers}, timeout=PATIENCE_S
+    )

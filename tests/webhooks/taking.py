@@ -10,7 +10,7 @@ from tasks_app.webhooks.models import WebhookDelivery
 from tasks_app.webhooks.receive import delivery_receive
 from tasks_app.webhooks.refusals import refusals_write
 from tasks_app.webhooks.senders import seller_read
-from tests.support import wait_until
+from tests.support import until
 from tests.webhooks.signing import as_bytes, hmac
 
 ADDRESS = "http://127.0.0.1:8000/webhooks/adcp/{}/"
@@ -47,4 +47,4 @@ def refused_as(seller: Seller | None, reason: str) -> WebhookDelivery:
     rows = WebhookDelivery.objects.filter(
         seller=seller, verdict="refused", reason__startswith=reason
     ).order_by("-id")
-    return cast(WebhookDelivery, wait_until(rows.first, message=f"{reason} is written"))
+    return cast(WebhookDelivery, until(rows.first, f"{reason} is written"))

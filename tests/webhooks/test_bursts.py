@@ -27,7 +27,7 @@ from tests.database import Database
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
 from tests.operations.sweeping import sweep
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 from tests.webhooks.signing import payload
 from tests.webhooks.taking import SECRET, take
 
@@ -108,8 +108,10 @@ def test_a_twin_in_progress_is_told_to_come_again(seller: Seller) -> None:
     twin = key_lock(WebhookDelivery(seller=seller, key=body["idempotency_key"]))
     with ThreadPoolExecutor(1) as other, transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("select pg_advisory_xact_lock(%s)", [twin])
-        told = other.submit(_taken, seller, body).result(60)
-        strange = other.submit(_taken, seller, {**body, "task_id": "t", "operation_id": "x"}).result(60)
+        told = other.submit(_taken, seller, body).result(PATIENCE_S)
+        strange = other.submit(_taken, seller, {**body, "task_id": "t", "operation_id": "x"}).result(
+            PATIENCE_S
+        )
 
     assert [told.status, strange.status] == [503, 503]
     assert verdicts(seller) == []
@@ -197,7 +199,7 @@ def test_many_at_once_of_one_operation_have_one_winner(seller: Seller) -> None:
 
     def one(rival: dict[str, Any]) -> None:
         try:
-            barrier.wait(20)
+            barrier.wait(PATIENCE_S)
             told.append((take(seller, rival).status, rival["idempotency_key"]))
         finally:
             connection.close()
@@ -206,7 +208,7 @@ def test_many_at_once_of_one_operation_have_one_winner(seller: Seller) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     received_apply_due()
 
     taken = [key for status, key in told if status == 200]
@@ -250,7 +252,7 @@ def test_a_worker_killed_while_it_applies_loses_and_doubles_nothing(seller: Sell
         worker.send_signal(signal.SIGKILL)
 
     received_drain()
-    wait_until(lambda: sweep() and fresh(operation).published_at, 20)
+    until(lambda: sweep() and fresh(operation).published_at)
     assert fresh(operation).status == S.COMPLETED
     assert [one.outcome for one in operation.observations.filter(channel="webhook")] == ["applied"]
     assert verdicts(seller) == ["applied"]
@@ -315,17 +317,17 @@ def test_what_somebody_holds_is_left_for_the_next_pass(seller: Seller) -> None:
         with transaction.atomic():
             Operation.objects.select_for_update(no_key=True).get(pk=held.pk)
             locked.set()
-            done.wait(20)
+            done.wait(PATIENCE_S)
         connection.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert locked.wait(20)
+    assert locked.wait(PATIENCE_S)
     try:
         assert received_apply_due() == 1
     finally:
         done.set()
-        holder.join(20)
+        holder.join(PATIENCE_S)
 
     assert (fresh(held).status, fresh(free).status) == (S.SUBMITTED, S.COMPLETED)
     assert received_apply_due() == 1

@@ -23,6 +23,7 @@ from tests.adcp.raw_server import Request, serve
 from tests.factories import make_seller
 from tests.operations.making import BOUGHT, answer, ask, fresh, see, stand
 from tests.operations.sweeping import answering, arguments, calls, sweep
+from tests.support import PATIENCE_S
 from tests.troubles.poisoning import heal, poison
 from tests.webhooks.conftest import SECRET, Endpoint
 from tests.webhooks.signing import hmac, payload, post
@@ -128,7 +129,7 @@ def test_a_delivery_committed_in_the_same_moment_as_the_reply_is_not_lost(norrla
         early(norrland)
         reply = threading.Thread(target=_reply, args=(operation,))
         reply.start()
-        reply.join(20)
+        reply.join(PATIENCE_S)
     assert fresh(operation).status == S.SUBMITTED, "the reply has not seen it"
 
     assert sweep().chores["early_applied"] == 1
@@ -156,7 +157,7 @@ def test_two_appliers_and_a_delivery_that_binds_do_not_wait_for_each_other(norrl
         thread.start()
     see(operation, answer("completed", task_id="task-early"), "poll")
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
 
     assert not failures
     assert fresh(operation).status == S.COMPLETED

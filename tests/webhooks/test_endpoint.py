@@ -19,7 +19,7 @@ from tasks_app.webhooks.models import WebhookDelivery
 from tests.adcp.raw_server import RawServer, serve
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 from tests.webhooks.conftest import SECRET, Endpoint
 from tests.webhooks.signing import as_bytes, hmac, jwks, payload, post, publishing, rfc
 from tests.webhooks.taking import refused_as
@@ -84,7 +84,7 @@ def test_hmac_bad(receiver: Endpoint, norrland: Seller, signed: Any, code: str) 
 def test_unsigned_is_logged(receiver: Endpoint, norrland: Seller) -> None:
     post(receiver.of(norrland), payload(), {})
 
-    wait_until(lambda: "webhook_refused" in receiver.log.read_text(), 5)
+    until(lambda: "webhook_refused" in receiver.log.read_text())
     assert norrland.slug in receiver.log.read_text()
 
 
@@ -188,7 +188,7 @@ def test_deliveries_that_come_at_once_have_the_key_fetched_once(receiver: Endpoi
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(PATIENCE_S)
 
         assert [post(url, body, rfc(url, body)).status_code for body in bodies] == [200] * 4, (
             "they come again"
@@ -215,7 +215,7 @@ def test_a_seller_without_webhooks_and_one_that_is_not_ours(receiver: Endpoint) 
     )
     assert post(receiver.of("nobody"), payload(), hmac(payload(), SECRET)).status_code == 404
     assert refused_as(None, "webhook_unknown_seller").body is None
-    assert requests.get(receiver.of(silent), timeout=5).status_code == 405
+    assert requests.get(receiver.of(silent), timeout=PATIENCE_S).status_code == 405
 
 
 def test_a_token_that_is_not_the_operations(receiver: Endpoint, norrland: Seller) -> None:
@@ -267,7 +267,7 @@ def test_the_same_delivery_many_times_at_once_is_one(receiver: Endpoint, norrlan
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
 
     assert [answer.status_code for answer in answers] == [200] * 6
     assert sorted(answer.json()["status"] for answer in answers) == ["applied", *["duplicate"] * 5]

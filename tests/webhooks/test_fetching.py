@@ -16,7 +16,7 @@ from tasks_app.webhooks import keys, revocations
 from tasks_app.webhooks.answer import LATER
 from tests.database import Database
 from tests.factories import make_seller
-from tests.support import wait_until
+from tests.support import PATIENCE_S, until
 from tests.webhooks.signing import payload, rfc
 from tests.webhooks.taking import ADDRESS, take
 
@@ -24,19 +24,33 @@ pytestmark = pytest.mark.usefixtures("fresh_process")
 
 
 @pytest.fixture
-def hanging(committed_db: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+def end() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def hanging(
+    committed_db: Database, monkeypatch: pytest.MonkeyPatch, end: threading.Event
+) -> Callable[[], int]:
     """Key servers that answer only when the test ends; answers how many are being asked."""
-    end, asked = threading.Event(), []
+    asked = []
 
     async def fetch(*_args: Any, **_named: Any) -> Any:
         asked.append(1)
-        end.wait(20)
+        end.wait(PATIENCE_S)
         raise keys.KeysError("it hung up")
 
     monkeypatch.setattr(keys, "fetch_jwks", fetch)
     monkeypatch.setattr(revocations, "fetch_revocations", fetch)
-    yield lambda: len(asked)
-    end.set()
+    return lambda: len(asked)
+
+
+@pytest.fixture
+def threads(end: threading.Event) -> Iterator[ThreadPoolExecutor]:
+    """What is asked for in them ends before they do."""
+    with ThreadPoolExecutor(settings.WEBHOOK_ASIDE_THREADS) as pool:
+        yield pool
+        end.set()
 
 
 def signing(name: str) -> Seller:
@@ -51,38 +65,41 @@ def send(seller: Seller, key_id: str = "k1") -> Any:
         connection.close()
 
 
-def test_one_thread_asks_a_seller_and_who_comes_meanwhile_comes_again(hanging: Callable[[], int]) -> None:
+def test_one_thread_asks_a_seller_and_who_comes_meanwhile_comes_again(
+    hanging: Callable[[], int], threads: ThreadPoolExecutor
+) -> None:
     seller = signing("hangs")
-    with ThreadPoolExecutor(1) as threads:
-        first = threads.submit(send, seller)
-        wait_until(lambda: hanging() == 1, message="it is asked")
+    first = threads.submit(send, seller)
+    until(lambda: hanging() == 1, "it is asked")
 
-        assert [send(seller, f"x{n}") for n in range(20)] == [LATER] * 20
+    assert [send(seller, f"x{n}") for n in range(20)] == [LATER] * 20
 
-        assert (hanging(), first.done()) == (1, False)
+    assert (hanging(), first.done()) == (1, False)
 
 
-def test_a_thread_is_always_left_however_many_sellers_hang(hanging: Callable[[], int]) -> None:
+def test_a_thread_is_always_left_however_many_sellers_hang(
+    hanging: Callable[[], int], threads: ThreadPoolExecutor
+) -> None:
     most = settings.WEBHOOK_ASIDE_THREADS - 1
     sellers = [signing(f"hangs{n}") for n in range(most + 5)]
-    with ThreadPoolExecutor(most) as threads:
-        waiting = [threads.submit(send, seller) for seller in sellers[:most]]
-        wait_until(lambda: hanging() == most, message="they are asked")
+    waiting = [threads.submit(send, seller) for seller in sellers[:most]]
+    until(lambda: hanging() == most, "they are asked")
 
-        assert [send(seller) for seller in sellers[most:]] == [LATER] * 5
+    assert [send(seller) for seller in sellers[most:]] == [LATER] * 5
 
-        assert (hanging(), [one.done() for one in waiting]) == (most, [False] * most)
+    assert (hanging(), [one.done() for one in waiting]) == (most, [False] * most)
 
 
-def test_lists_of_revoked_keys_are_asked_for_in_the_same_few_threads(hanging: Callable[[], int]) -> None:
+def test_lists_of_revoked_keys_are_asked_for_in_the_same_few_threads(
+    hanging: Callable[[], int], threads: ThreadPoolExecutor
+) -> None:
     seller = signing("hangs")
-    with ThreadPoolExecutor(1) as threads:
-        first = threads.submit(revocations._ask, seller, None)
-        wait_until(lambda: hanging() == 1, message="it is asked")
+    first = threads.submit(revocations._ask, seller, None)
+    until(lambda: hanging() == 1, "it is asked")
 
-        with pytest.raises(keys.FetchBusyError):
-            revocations.check_seller_key(seller, "k1")
-        with pytest.raises(keys.FetchBusyError):
-            revocations.check_seller_key(seller, "k1", may_fetch=False)
+    with pytest.raises(keys.FetchBusyError):
+        revocations.check_seller_key(seller, "k1")
+    with pytest.raises(keys.FetchBusyError):
+        revocations.check_seller_key(seller, "k1", may_fetch=False)
 
-        assert not first.done()
+    assert not first.done()

@@ -22,7 +22,7 @@ from tasks_app.webhooks.answer import Answer, Incoming
 from tasks_app.webhooks.rates import judge_admit, source_admit, source_proven
 from tests.adcp.raw_server import RawServer, serve
 from tests.factories import make_seller
-from tests.support import forget_sellers, wait_until
+from tests.support import PATIENCE_S, forget_sellers, until
 from tests.webhooks.conftest import Endpoint, serving
 from tests.webhooks.signing import jwks, payload, post, publishing, rfc
 
@@ -177,7 +177,7 @@ def held() -> Iterator[tuple[RawServer, threading.Event]]:
 
     def script(_server: RawServer) -> Any:
         def answer(request: Any, connection: Any) -> None:
-            goes_on.wait(60)
+            goes_on.wait(PATIENCE_S)
             publishing(jwks("k1"))(request, connection)
 
         return answer
@@ -209,10 +209,10 @@ def test_who_waits_for_a_sellers_keys_holds_no_thread_of_others(
             return post(web.of(slow), body, rfc(web.of(slow), body, key_id=key_id))
 
         waiting = [pool.submit(send, number) for number in range(12)]
-        wait_until(lambda: server.requests, 20, "its keys are asked for")
+        until(lambda: server.requests, "its keys are asked for")
         honest = web.send(norrland, payload(task_id="t-honest"))
         assert honest.status_code == 200
-        wait_until(lambda: sum(one.done() for one in waiting) >= 11, 20, "who waits is told to come again")
+        until(lambda: sum(one.done() for one in waiting) >= 11, "who waits is told to come again")
         goes_on.set()
         told = Counter(one.result().status_code for one in waiting)
     assert told == {503: 11, 200 if key_id == "k1" else 401: 1}

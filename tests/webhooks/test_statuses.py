@@ -28,6 +28,7 @@ from tasks_app.webhooks.rates import refused_count
 from tasks_app.webhooks.refusals import refusals_write
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
+from tests.support import PATIENCE_S
 from tests.webhooks.conftest import SECRET, Endpoint, serving
 from tests.webhooks.signing import as_bytes, hmac, payload, post
 from tests.webhooks.taking import refused_as
@@ -69,7 +70,7 @@ def test_a_twin_waits_for_no_operation_that_is_being_observed(receiver: Endpoint
         _until_waiting("transactionid", "tuple")
         assert receiver.send(norrland, body).status_code == 503
         transaction.set_rollback(True)
-    assert first.result(20).json() == {"status": "applied"}
+    assert first.result(PATIENCE_S).json() == {"status": "applied"}
 
 
 def _until_waiting(*kinds: str) -> None:
@@ -101,7 +102,7 @@ def _connection() -> dict[str, Any]:
 
 def _raw(receiver: Endpoint, head: str) -> socket.socket:
     host, port = receiver.url.removeprefix("http://").split(":")
-    sent = socket.create_connection((host, int(port)), timeout=20)
+    sent = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
     sent.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n")
     return sent
 
@@ -149,7 +150,7 @@ def test_a_megabyte_in_chunks_is_taken(receiver: Endpoint, norrland: Seller) -> 
         yield from (body[start : start + 50_000] for start in range(0, len(body), 50_000))
 
     headers = {"Content-Type": "application/json", **hmac(body, SECRET)}
-    told = requests.post(receiver.of(norrland), data=chunks(), headers=headers, timeout=20)
+    told = requests.post(receiver.of(norrland), data=chunks(), headers=headers, timeout=PATIENCE_S)
     assert told.json() == {"status": "early"}
 
 
@@ -252,9 +253,9 @@ def test_a_sender_that_hangs_up_leaves_nothing(receiver: Endpoint, norrland: Sel
 def test_other_paths_and_methods_are_djangos(receiver: Endpoint, norrland: Seller) -> None:
     address = receiver.of(norrland)
 
-    assert requests.get(address, timeout=10).status_code == 405
-    assert requests.put(address, timeout=10).status_code == 405
-    assert requests.get(f"{receiver.url}/health/", timeout=10).status_code == 200
+    assert requests.get(address, timeout=PATIENCE_S).status_code == 405
+    assert requests.put(address, timeout=PATIENCE_S).status_code == 405
+    assert requests.get(f"{receiver.url}/health/", timeout=PATIENCE_S).status_code == 200
 
 
 def test_an_answer_names_no_secret_and_logs_only_the_beginning_of_keys(
@@ -287,7 +288,7 @@ def test_where_https_is_required_plain_http_goes_to_django(receiver: Endpoint, t
             data=as_bytes(body),
             headers={"Content-Type": "application/json", **hmac(body, SECRET)},
             allow_redirects=False,
-            timeout=20,
+            timeout=PATIENCE_S,
         )
         assert plain.status_code == 301
         forwarded = post(web.of(seller), body, {**hmac(body, SECRET), "X-Forwarded-Proto": "https"})

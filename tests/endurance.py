@@ -1,0 +1,22 @@
+"""Tests of endurance: random stories, sweeps of kills, chaos. The longer they run, the more they see.
+
+Each is marked ``endurance``. `make test` plays a short round of it, `make test-endurance` (so does
+`.ci/run`) all rounds; with ROUNDS=50 it plays fifty times as many, of other stories. ARGS=--hypothesis-seed=N
+plays the same of these again.
+"""
+
+from __future__ import annotations
+
+import os
+
+_TIMES = int(os.environ.get("ROUNDS") or 0)
+
+
+def rounds(short: int, whole: int) -> int:
+    """How many rounds (examples, seeds, purchases) a test plays: ``short`` among all others."""
+    return whole * _TIMES if _TIMES else short
+
+
+def the_same_each_time() -> bool:
+    """Whether hypothesis is to play the same stories in every run."""
+    return _TIMES <= 1

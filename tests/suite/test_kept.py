@@ -1,0 +1,109 @@
+"""The migrated database is made once for a state of the sources; what is copied of it is that database."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from config import postgres
+from tests import kept
+from tests.database import THROWAWAY, erase_project
+
+
+@pytest.fixture
+def bases() -> Iterator[list[Path]]:
+    made = [Path(tempfile.mkdtemp(prefix="flightdeck-kept-")) for _ in range(4)]
+    for base in made:
+        base.chmod(0o755)  # run as root, the service account must get through
+    yield made
+    for base in made:
+        if not erase_project(base):
+            shutil.rmtree(base)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "flightdeck-tests"
+
+
+def migrate(urls: postgres.DatabaseUrls) -> None:
+    """In the place of all migrations."""
+    with psycopg.connect(urls.owner, autocommit=True) as owner:
+        owner.execute("create table made (at timestamptz default clock_timestamp())")
+        owner.execute("insert into made default values")
+
+
+def made_at(base: Path) -> object:
+    with postgres.start(base, settings=THROWAWAY) as running, psycopg.connect(running.urls.owner) as owner:
+        return owner.execute("select at from made").fetchall()
+
+
+def kept_in(cache: Path) -> list[str]:
+    return sorted(each.name for each in cache.iterdir() if each.is_dir())
+
+
+def test_sessions_that_begin_together_make_one(bases: list[Path], cache: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda base: kept.lay_down(base, THROWAWAY, migrate), bases[:3]))
+    assert len({str(made_at(base)) for base in bases[:3]}) == 1
+    assert len(kept_in(cache)) == 1
+
+
+def test_another_state_is_made_anew_and_the_oldest_goes(
+    bases: list[Path], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = []
+    for number, base in enumerate(bases[:3]):
+        monkeypatch.setenv("FLIGHTDECK_STEP_LEASE_S", str(number + 1))
+        kept.lay_down(base, THROWAWAY, migrate)
+        states.append(set(kept_in(cache)))
+    assert [len(state) for state in states] == [1, 2, 2]
+    assert states[0] < states[1]
+    assert not states[0] & states[2]
+    assert len({str(made_at(base)) for base in bases[:3]}) == 3
+
+
+def test_whatever_migrations_may_read_is_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = {str(path.relative_to(kept.ROOT)) for path in kept._sources()}
+    wanted = {"requirements.txt", "tests/owning.py", "orders/migrations/0001_initial.py"}
+    assert wanted <= found
+    for name in ("orders", "tests", "requirements.txt"):
+        whole = kept.ROOT / name
+        (shutil.copytree if whole.is_dir() else shutil.copy)(whole, tmp_path / name)
+    monkeypatch.setattr(kept, "ROOT", tmp_path)
+    digests = [kept._digest()]
+    for name in sorted(wanted):
+        with (tmp_path / name).open("a") as file:
+            file.write("# otherwise\n")
+        digests.append(kept._digest())
+    (tmp_path / "orders/migrations/9999_new.sql").write_text("select 1")
+    digests.append(kept._digest())
+    assert len(set(digests)) == len(digests)
+
+
+def test_what_fails_is_not_kept(bases: list[Path], cache: Path) -> None:
+    def fails(urls: postgres.DatabaseUrls) -> None:
+        raise RuntimeError("a migration's error")
+
+    with pytest.raises(RuntimeError, match="a migration's error"):
+        kept.lay_down(bases[0], THROWAWAY, fails)
+    assert kept_in(cache) == []
+    kept.lay_down(bases[1], THROWAWAY, migrate)
+    assert made_at(bases[1])
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    bases: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    kept.lay_down(bases[0], THROWAWAY, migrate)
+    assert made_at(bases[0])
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
