@@ -6,7 +6,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,10 +22,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config import postgres
 from config.postgres import roles
-from tests import kept
+from tests import kept, scratch
 from tests.owning import as_the_product, owning_install
 
-PREFIX = "flightdeck-test-"
 _SETTLED_S = 300
 # Who buys in tests, as sellers are told.
 HOUSE = {
@@ -34,8 +32,11 @@ HOUSE = {
     "FLIGHTDECK_ORGANISATION_DOMAIN": "haldenmarsh.example",
 }
 _OF_A_TRANSACTION = {"transaction_timeout", "idle_in_transaction_session_timeout"}
-# The session's data are thrown away: nothing needs to survive a power cut.
-THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# The session's data are thrown away: nothing needs to survive a power cut, and they may lie in memory.
+THROWAWAY = {
+    **dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"), "off"),
+    "max_wal_size": "256MB",
+}
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,7 @@ def opened_server() -> Iterator[tuple[TestServer, Database]]:
 @contextmanager
 def _embedded() -> Iterator[tuple[TestServer, Database]]:
     _erase_killed_sessions()
-    base = Path(tempfile.mkdtemp(prefix=PREFIX))
-    base.chmod(0o755)  # run as root, the service account must get through
+    base = scratch.directory()
     try:
         migrated_project(base)
         with postgres.start(base, settings=THROWAWAY) as running:
@@ -165,7 +165,7 @@ def erase_project(base: Path) -> bool:
 
 
 def _erase_killed_sessions() -> None:
-    for base in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for base in scratch.directories():
         with suppress(OSError, postgres.PostgresError):  # somebody else's, or in use
             made = base.stat()
             # A young one may be a session's that is about to start, or to end.

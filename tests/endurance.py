@@ -2,12 +2,14 @@
 
 Each is marked ``endurance``. `make test` plays a short round of it, `make test-endurance` (so does
 `.ci/run`) all rounds; with ROUNDS=50 it plays fifty times as many, of other stories. ARGS=--hypothesis-seed=N
-plays the same of these again.
+plays the same of these again. A sweep kills before each statement in turn, in a short round before some.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from itertools import count
 
 _TIMES = int(os.environ.get("ROUNDS") or 0)
 
@@ -15,6 +17,12 @@ _TIMES = int(os.environ.get("ROUNDS") or 0)
 def rounds(short: int, whole: int) -> int:
     """How many rounds (examples, seeds, purchases) a test plays: ``short`` among all others."""
     return whole * _TIMES if _TIMES else short
+
+
+def statements(*, every: int, whole: int = 1) -> Iterator[int]:
+    """Before which statements a sweep kills: the first and each ``whole``-th one from there; in a short round
+    each ``every``-th."""
+    return count(1, whole if _TIMES else every)
 
 
 def the_same_each_time() -> bool:

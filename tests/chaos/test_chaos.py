@@ -7,14 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from config.supervisor import BASE_DIR
-from tests.database import PREFIX
+from tests import scratch
 from tests.endurance import rounds
 
 OPERATIONS = rounds(60, 200)
@@ -22,8 +21,8 @@ OPERATIONS = rounds(60, 200)
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """With the prefix of test servers, so that the next session removes what a killed one left."""
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    """Among those of test servers, so that the next session removes what a killed one left."""
+    directory = scratch.directory()
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 

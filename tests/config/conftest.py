@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from config import postgres
+from tests import scratch
 from tests.database import erase_project
 
 
 @contextmanager
 def _directory() -> Iterator[Path]:
-    base = Path(tempfile.mkdtemp(prefix="flightdeck-project-")).resolve()
-    base.chmod(0o755)  # run as root, the service account must get through
+    base = scratch.directory("flightdeck-project-")
     try:
         yield base
     finally:

@@ -8,11 +8,44 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
+
+from tests.commands.running import ROOT
+
+Die = Callable[..., bool]
+
+
+@contextmanager
+def lives(action: str, *, program: str = "tests.enforcement.mortal") -> Iterator[Die]:
+    """`die(n, *arguments)`: do the action, killed before statement n; False once it got through alive."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", program, action],
+        cwd=ROOT,
+        env=dict(os.environ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def die(number: int, *arguments: object) -> bool:
+        process.stdin.write(" ".join(map(str, (number, *arguments))) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline().strip()
+        assert answer in ("killed", "done"), answer
+        return answer == "killed"
+
+    try:
+        yield die
+    finally:
+        process.communicate()
 
 
 def main() -> None:

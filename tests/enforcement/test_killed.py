@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import count
+from contextlib import suppress
+
+import pytest
 
 from campaigns.models import Campaign
 from orders.models import Deal
@@ -20,35 +17,11 @@ from tasks_app.lifecycle.models import AuditEntry, OutboxEvent, Stateful
 from tasks_app.lifecycle.verify import entity_models, verify_all, verify_entity
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
-from tests.commands.running import ROOT
 from tests.database import Database
+from tests.endurance import statements
 from tests.enforcement import mortal
+from tests.enforcement.mortal import lives
 from tests.factories import approve_deal, make_advertiser, make_deal, make_seller, make_user
-
-Die = Callable[..., bool]
-
-
-@contextmanager
-def lives(action: str) -> Iterator[Die]:
-    """`die(n, *arguments)`: do the action, killed before statement n; False once it got through alive."""
-    command = [sys.executable, "-m", "tests.enforcement.mortal", action]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=dict(os.environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-
-    def die(number: int, *arguments: object) -> bool:
-        process.stdin.write(" ".join(map(str, (number, *arguments))) + "\n")
-        process.stdin.flush()
-        answer = process.stdout.readline().strip()
-        assert answer in ("killed", "done")
-        return answer == "killed"
-
-    try:
-        yield die
-    finally:
-        process.communicate()
 
 
 def verifies(*entities: Stateful) -> None:
@@ -68,13 +41,14 @@ def rows() -> tuple[int, ...]:
     return tuple(model.objects.count() for model in (Campaign, Job, Step, AuditEntry, OutboxEvent))
 
 
+@pytest.mark.endurance
 def test_a_submission_is_whole_or_not_there(committed_db: Database) -> None:
     make_advertiser()
     make_seller()
     user = make_user("Buyer")
     made = []
     with lives("submit") as die:
-        for number in count(1):
+        for number in statements(every=5):
             before = rows()
             killed = die(number, user.pk)
             made.append(tuple(now - then for now, then in zip(rows(), before, strict=True)))
@@ -83,16 +57,17 @@ def test_a_submission_is_whole_or_not_there(committed_db: Database) -> None:
     whole, nothing = made[-1], (0,) * len(made[-1])
     assert whole[:2] == (1, 1)
     assert set(made) == {nothing, whole}, "some of it was there"
-    assert made.index(whole) > 10, "it was not killed in the middle"
+    assert number > 10, "it was not killed in the middle"
     assert all(job.steps.exists() for job in Job.objects.all())
     everything_verifies()
 
 
+@pytest.mark.endurance
 def test_a_decision_and_its_effect_are_one(committed_db: Database) -> None:
     user = make_user("Approver")
     seen = set()
     with lives("decide") as die:
-        for number in count(1):
+        for number in statements(every=5):
             deal = make_deal(seller=make_seller(f"Seller {number}"))
             approval = ask_deal(deal)
             killed = die(number, approval.pk, user.pk)
@@ -125,11 +100,12 @@ def decide_again(approval: Approval, user_id: object) -> None:
         mortal.decide(str(approval.pk), str(user_id))
 
 
+@pytest.mark.endurance
 def test_an_observation_is_whole_and_published_once(committed_db: Database) -> None:
     approver = make_user("Approver")
     seen = set()
     with lives("settle") as die:
-        for number in count(1):
+        for number in statements(every=5):
             deal, operation = purchase(number, approver)
             killed = die(number, operation.pk)
             seen.add(settled_parts(operation, deal))

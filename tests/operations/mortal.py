@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from uuid import UUID
 
-from tests.commands.running import ROOT
 from tests.enforcement import mortal
 
-Die = Callable[..., bool]
+lives = partial(mortal.lives, program="tests.operations.mortal")
 
 
 def sweep() -> None:
@@ -40,29 +36,6 @@ def contradict(operation_id: str) -> None:
 
     seen = Seen(kind="answer", status="rejected", raw_status="rejected", message="No.", raw={"a": 1})
     observe(operation_id=UUID(operation_id), seen=seen, channel="webhook")
-
-
-@contextmanager
-def lives(action: str) -> Iterator[Die]:
-    """`die(n, *arguments)`: do the action, killed before statement n; False once it got through alive."""
-    command = [sys.executable, "-m", "tests.operations.mortal", action]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=dict(os.environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-
-    def die(number: int, *arguments: object) -> bool:
-        process.stdin.write(" ".join(map(str, (number, *arguments))) + "\n")
-        process.stdin.flush()
-        answer = process.stdout.readline().strip()
-        assert answer in ("killed", "done"), answer
-        return answer == "killed"
-
-    try:
-        yield die
-    finally:
-        process.communicate()
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
-from itertools import count
 
 import pytest
 
@@ -24,6 +23,7 @@ from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import RawServer, Request, serve
 from tests.database import Database
+from tests.endurance import statements
 from tests.factories import make_seller, make_user
 from tests.operations.making import ask, fresh, observed
 from tests.operations.mortal import lives
@@ -78,13 +78,14 @@ def answers_to(server: RawServer, operation: Operation) -> int:
     return sum(sent["context"]["operation_id"] == str(operation.pk) for sent in continued)
 
 
+@pytest.mark.endurance
 def test_killed_anywhere_between_a_and_b_the_answer_is_sent_once_and_b_is_found(quill: RawServer) -> None:
     """Pause A is resumed and produces pause B; crash after B is stored but before A points to B; crash after
     A points to B but before B reaches the caller."""
     user, approver = make_user("Ad Ops"), make_user("Approver")
     ends = Counter[str]()
     with lives("sweep") as die:
-        for number in count(1):
+        for number in statements(every=5):
             operation = paused_here(user, approver)
             killed = die(number)
             check_generations(operation)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tasks_app.jobs.models import Job
 from tasks_app.lanes import WorkerLane
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import sweep_runs
+from tests import scratch
 from tests.database import Database, erase_project, migrated_project, point_django_at
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import Worker, works
@@ -63,8 +63,7 @@ class Server:
 def server(
     django_db_setup: Database, django_db_blocker: DjangoDbBlocker, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Server]:
-    base = Path(tempfile.mkdtemp(prefix="flightdeck-restart-")).resolve()
-    base.chmod(0o755)  # run as root, the service account must get through
+    base = scratch.directory()
     with django_db_blocker.unblock():
         migrated_project(base)
     started = Server(base)

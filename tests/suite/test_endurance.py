@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,25 @@ def test_all_rounds_are_played_where_they_are_asked_for(monkeypatch: pytest.Monk
     assert told == [(2, True), (10, True), (500, False)]
 
 
+def test_a_sweep_kills_before_every_statement_where_all_rounds_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = []
+    for times in (0, 1, 50):
+        monkeypatch.setattr(endurance, "_TIMES", times)
+        told.append([list(islice(endurance.statements(every=5, whole=each), 3)) for each in (1, 3)])
+    assert told == [[[1, 6, 11]] * 2, [[1, 2, 3], [1, 4, 7]], [[1, 2, 3], [1, 4, 7]]]
+
+
 def asked_rounds(tree: ast.AST) -> list[tuple[float, float]]:
     calls = [
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "rounds"
     ]
     return [tuple(ast.literal_eval(argument) for argument in call.args) for call in calls]  # type: ignore[misc]
+
+
+def sweeps(tree: ast.AST) -> bool:
+    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "lives" for node in ast.walk(tree))
 
 
 def marked(tree: ast.AST) -> bool:
@@ -38,16 +53,19 @@ def marked(tree: ast.AST) -> bool:
 
 
 def test_who_is_marked_has_rounds_and_who_has_rounds_is_marked() -> None:
-    found = 0
+    found = swept = 0
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         if path == Path(__file__):
             continue
         tree = ast.parse(path.read_text())
         asked = asked_rounds(tree)
-        assert bool(asked) == marked(tree), path
+        assert bool(asked or sweeps(tree)) == marked(tree), path
+        assert sweeps(tree) == ("statements(every=" in path.read_text()), path
         assert all(short <= whole for short, whole in asked), path
         found += bool(asked)
+        swept += sweeps(tree)
     assert found
+    assert swept
 
 
 def test_make_plays_all_rounds_of_those_alone() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,15 +11,13 @@ import psycopg
 import pytest
 
 from config import postgres
-from tests import kept
+from tests import kept, scratch
 from tests.database import THROWAWAY, erase_project
 
 
 @pytest.fixture
 def bases() -> Iterator[list[Path]]:
-    made = [Path(tempfile.mkdtemp(prefix="flightdeck-kept-")) for _ in range(4)]
-    for base in made:
-        base.chmod(0o755)  # run as root, the service account must get through
+    made = [scratch.directory("flightdeck-kept-") for _ in range(4)]
     yield made
     for base in made:
         if not erase_project(base):

@@ -1,0 +1,50 @@
+"""Data that are thrown away lie in memory where there is plenty of it, and on the disk elsewhere."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests import scratch
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In the place of a file system in memory."""
+    monkeypatch.setattr(scratch, "_MEMORY", tmp_path)
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "3")
+    return tmp_path
+
+
+def limited(groups: Path, most: str, taken: int) -> Path:
+    (groups / "memory.max").write_text(f"{most}\n")
+    (groups / "memory.current").write_text(f"{taken}\n")
+    return groups
+
+
+@pytest.mark.parametrize(("gib", "where"), [(6, "memory"), (5.9, "disk"), (0, "disk")])
+def test_in_memory_where_there_is_plenty(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, gib: float, where: str
+) -> None:
+    monkeypatch.setattr(scratch, "_free", lambda: int(gib * (1 << 30)))
+    made = scratch.directory()
+    try:
+        assert made.parent == (memory if where == "memory" else Path(tempfile.gettempdir()).resolve())
+        assert made.stat().st_mode & 0o777 == 0o755
+        assert made in {each.resolve() for each in scratch.directories()}
+    finally:
+        made.rmdir()
+
+
+def test_what_the_container_may_take_counts(memory: Path) -> None:
+    assert scratch._free(memory) > 0
+    assert scratch._free(limited(memory, "max", 5)) > 0
+    assert scratch._free(limited(memory, "1000", 400)) == 600
+    assert scratch._free(limited(memory, "1000", 1400)) < 0
+
+
+def test_there_is_none_without_such_a_file_system(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "_MEMORY", memory / "none")
+    assert scratch._free() == 0
