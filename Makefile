@@ -4,9 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-TESTERS ?= 2
 RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
+
+# Programs and tests are compiled once, not by each of the many processes that begin with them.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-reset run test setup-browser test-browser test-endurance test-redis redis-server mutants lint types settings check bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
@@ -26,7 +28,11 @@ demo-reset: $(VENV)/.setup-demo ## forget the demo's data: the next make demo be
 run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded PostgreSQL); PORT=8000
 	@$(RUN) run
 
-test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, two at a time; ARGS="-k name" TESTERS=0
+# One more than two cores: tests wait for processes and clocks a third of their time, a browser does not.
+test test-endurance: TESTERS ?= 3
+test-browser mutants: TESTERS ?= 2
+
+test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, three at a time; ARGS="-k name" TESTERS=0
 	@$(BIN)/python -m pytest -n $(TESTERS) $(ARGS)
 
 # Debian’s own package, as the browser tests and CI take it.
@@ -37,14 +43,14 @@ setup-browser: $(VENV)/.setup-dev ## Chromium for test-browser and screenshots, 
 		{ echo "chromium is needed and cannot be installed from here: apt-get install chromium"; exit 1; }
 
 test-browser: setup-browser ## the tests in a real browser, two at a time; ARGS="-k story" TESTERS=0
-	@$(BIN)/python -m pytest -m browser -n $(TESTERS) $(ARGS)
+	@$(BIN)/python -m pytest -m browser -o python_files="test_*_browser.py" -n $(TESTERS) $(ARGS)
 
 # The tests that `make test` plays a short round of.
 test-endurance: $(VENV)/.setup-dev ## random stories, sweeps of kills and chaos, with all their rounds; ROUNDS=50
 	@ROUNDS=$(or $(ROUNDS),1) $(BIN)/python -m pytest -m endurance -n $(TESTERS) $(ARGS)
 
 test-redis: redis-server $(VENV)/.setup-dev ## tests of the queue on Redis
-	@$(BIN)/python -m pytest -m redis $(ARGS)
+	@$(BIN)/python -m pytest -m redis -o python_files="test_redis.py" $(ARGS)
 
 # What is mutated and which tests look at it stands in tests/mutants/modules.py. It ends by itself within 15 minutes and
 # says what was not reached.

@@ -33,12 +33,11 @@ PASSED, UNSTEADY_WORD, FAILED, OUT_OF_TIME = "passed", "unsteady", "FAILED", "OU
 
 @dataclass
 class Stage:
-    """A target of make; ``options``: variables of make's. One that is ``tested`` tells which tests failed."""
+    """A target of make. One that is ``tested`` tells which tests failed."""
 
     name: str
     target: str
     tested: bool = False
-    options: tuple[str, ...] = ()
     seconds: float = 0.0
     outcome: str = "not run"
     failed: dict[str, str] = field(default_factory=dict)  # what each failed test printed, by its id
@@ -49,9 +48,8 @@ def stages() -> list[Stage]:
         Stage("lint", "lint"),
         Stage("types", "types"),
         Stage("migrations and settings", "settings"),
-        # Three at a time on two cores: they wait for processes and clocks a third of their time.
-        Stage("tests", "test", tested=True, options=("TESTERS=3",)),
-        Stage("tests of endurance", "test-endurance", tested=True, options=("TESTERS=3",)),
+        Stage("tests", "test", tested=True),
+        Stage("tests of endurance", "test-endurance", tested=True),
         Stage("tests of the queue on Redis", "test-redis", tested=True),
         Stage("tests in a browser", "test-browser", tested=True),
     ]
@@ -69,7 +67,7 @@ class Run:
     def run(self, stage: Stage) -> None:
         """Run it, and note how it ended."""
         began = time.monotonic()
-        code, told = self._make(stage, *stage.options)
+        code, told = self._make(stage)
         stage.seconds = time.monotonic() - began
         stage.failed = told.get("failed", {})
         if code == 0:

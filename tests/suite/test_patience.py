@@ -115,6 +115,18 @@ def test_whatever_waits_has_patience() -> None:
     assert not found, f"say PATIENCE_S, or until(...): {found}"
 
 
+def test_a_browser_waits_as_everything_does() -> None:
+    """Playwright's limits are milliseconds: those of `tests/ui/browser.py` hold, and no test has its own."""
+    own = {
+        path.name
+        for path, text in sources()
+        if path.parent.name == "ui"
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call) and any(each.arg == "timeout" for each in call.keywords)
+    }
+    assert own == {"browser.py"}
+
+
 def test_no_test_reads_how_long_something_took() -> None:
     found = {str(path.relative_to(ROOT)) for path, text in sources() if list(clocks(text))}
     assert found == set(_READS_A_CLOCK), "a test counts steps or turns the clock; times are in bench/"

@@ -9,18 +9,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import httpx
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from config.processes import ProcessGroup
-from tests.support import until
+from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDE, NARROW = (1280, 900), (390, 844)
-_QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+_SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+expect.set_options(timeout=PATIENCE_S * 1000)
+# A page of a test runs its script a few times only: compiling it plainly at once costs least.
+_SCRIPTS = "--js-flags=--always-sparkplug"
+_QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", _SCRIPTS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,7 @@ class Desk:
             java_script_enabled=script,
         )
         cookie = self.login(role).cookies[settings.SESSION_COOKIE_NAME].value
+        context.set_default_timeout(PATIENCE_S * 1000)
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": self.url}])
         page = context.new_page()
         complaints: list[str] = []
@@ -54,6 +60,32 @@ class Desk:
             context.close()
         told = [said for said in complaints if said]
         assert told == [], told
+
+
+def looks(page: Page) -> Iterator[tuple[int, str]]:
+    """The loaded page at each width in each colour scheme, to be looked at: pixels, "light" or "dark"."""
+    for width, height in (WIDE, NARROW):
+        page.set_viewport_size({"width": width, "height": height})
+        for scheme in _SCHEMES:
+            _coloured(page, scheme)
+            yield width, scheme
+    # The next is loaded wide and in the light, as the first was.
+    _coloured(page, "light")
+    page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
+
+
+def _coloured(page: Page, scheme: Literal["light", "dark"]) -> None:
+    """The page as if loaded so: it looks at the scheme only then, and has the class ``dark`` or not. No
+    colour is on its way any more."""
+    page.emulate_media(color_scheme=scheme)
+    page.evaluate(
+        """(dark) => {
+          document.documentElement.classList.toggle("dark", dark);
+          const underWay = document.getAnimations().filter((one) => one instanceof CSSTransition);
+          underWay.forEach((one) => one.finish());
+        }""",
+        scheme == "dark",
+    )
 
 
 def _complaint(page: Page, said: ConsoleMessage) -> str:

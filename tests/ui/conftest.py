@@ -102,8 +102,20 @@ def client_of(agency: Agency) -> Callable[..., Client]:
     return logged_in
 
 
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """playwright's Browser, one for all modules; each test has a context of its own in it."""
+    from tests.ui.browser import browsing
+
+    with pytest.MonkeyPatch.context() as patch, browsing() as browser:
+        # Playwright's own event loop runs in this thread, where Django suspects async code.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        yield browser
+
+
 @pytest.fixture(scope="module")
 def desk(
+    chromium: Any,
     lived: tuple[Database, Agency],
     database_server: TestServer,
     django_db_setup: Database,
@@ -111,12 +123,13 @@ def desk(
 ) -> Iterator[Any]:
     """tests.ui.browser.Desk: a browser, and a web process on a copy of the agency. A module's tests commit to
     it and use no other database."""
-    with _served(lived, database_server, django_db_setup, django_db_blocker, {}) as desk:
+    with _served(chromium, lived, database_server, django_db_setup, django_db_blocker, {}) as desk:
         yield desk
 
 
 @pytest.fixture(scope="module")
 def strict_desk(
+    chromium: Any,
     lived: tuple[Database, Agency],
     database_server: TestServer,
     django_db_setup: Database,
@@ -124,19 +137,20 @@ def strict_desk(
 ) -> Iterator[Any]:
     """As `desk`, where Finance must have a second factor."""
     strict = {"FLIGHTDECK_SECOND_FACTOR_ROLES": "Finance"}
-    with _served(lived, database_server, django_db_setup, django_db_blocker, strict) as desk:
+    with _served(chromium, lived, database_server, django_db_setup, django_db_blocker, strict) as desk:
         yield desk
 
 
 @contextmanager
 def _served(
+    chromium: Any,
     lived: tuple[Database, Agency],
     database_server: TestServer,
     django_db_setup: Database,
     django_db_blocker: DjangoDbBlocker,
     env: dict[str, str],
 ) -> Iterator[Any]:
-    from tests.ui.browser import Desk, browsing, serving
+    from tests.ui.browser import Desk, serving
 
     database = database_server.create(template=lived[0])
     people = lived[1].people
@@ -146,15 +160,12 @@ def _served(
         client.force_login(people[role], backend="tasks_app.people.holders.RoleBackend")
         return client
 
-    with ProcessGroup() as group, pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock():
+    with ProcessGroup() as group, django_db_blocker.unblock():
         url = serving(group, {**database.env, **env})
-        # Playwright's own event loop runs in this thread, where Django suspects async code.
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        with browsing() as browser:
-            point_django_at(database.urls.app)
-            try:
-                yield Desk(url=url, browser=browser, login=login)
-            finally:
-                connections.close_all()
-                point_django_at(django_db_setup.urls.app)
+        point_django_at(database.urls.app)
+        try:
+            yield Desk(url=url, browser=chromium, login=login)
+        finally:
+            connections.close_all()
+            point_django_at(django_db_setup.urls.app)
     database_server.drop(database.name)

@@ -27,9 +27,9 @@ _NO_PAGES = (
 )
 
 
-def every_page(client: Client) -> dict[str, str]:
-    """Name to address of all that the logged-in person is shown as a page."""
-    return {name: address for name, address in addresses().items() if _is_page(client.get(address))}
+def shown(client: Client, among: dict[str, str]) -> dict[str, str]:
+    """Name to address of what the logged-in person is shown as a page, among these addresses."""
+    return {name: address for name, address in among.items() if _is_page(client.get(address))}
 
 
 def addresses() -> dict[str, str]:

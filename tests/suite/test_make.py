@@ -1,0 +1,43 @@
+"""What the targets of make pass to pytest: which modules they collect, what is not in their environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def printed(*arguments: str, **environment: str) -> str:
+    """What make would run. Its environment: not what a make around these tests left for its own."""
+    done = subprocess.run(
+        ["make", *arguments],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("marker", ["browser", "redis"])
+def test_a_target_that_collects_some_modules_collects_all_of_its_marker(marker: str) -> None:
+    named = re.search(r'python_files="(.+?)"', printed("-n", f"test-{marker}"))
+    assert named
+    modules = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+    marked = {path for path, text in modules.items() if f"\npytestmark = pytest.mark.{marker}\n" in text}
+    assert marked
+    assert marked == {path for path in modules if fnmatch(path.name, named[1])}
+    # None but a whole module is marked.
+    assert marked == {path for path, text in modules.items() if re.search(rf"mark\.{marker}\b", text)}
+
+
+def test_what_is_compiled_is_kept_whatever_the_environment_says() -> None:
+    show = "shown: ; @echo $${PYTHONDONTWRITEBYTECODE:-kept}"
+    assert printed("--eval", show, "shown", PYTHONDONTWRITEBYTECODE="1") == "kept\n"
