@@ -5,8 +5,8 @@ FLIGHTDECK_TOTP_SECRET. The dashboard, the approvals queue, the first open appro
 one), the running campaign with the largest budget (or --campaign), a deal (one booked differently, or the
 latest) and the monitor are saved as PNG, light, 1280 pixels wide, their upper part. With --all every page is,
 whole, light and dark, 1280 and 390 pixels wide: whatever the rail leads to, its saved views, its forms, the
-first object of each list, one's own account. Needs playwright and a Chromium (CHROMIUM names one that
-playwright did not install itself).
+first object of each list, one's own account. Needs playwright and a Chromium (CHROMIUM names another one
+than `chromium_path` finds).
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _QUIET = [
 DESKTOP, TELEPHONE = (1280, 900), (390, 844)
 _PATIENCE_MS = 3000
 CUT = 1500  # what is kept in the documents is so high at most
+# The first draws the same pages without a window to draw them in, for half of the processor time.
+_CHROMIUMS = ("chromium-headless-shell", "chromium", "google-chrome")
 # The places a page's link may be found, in order: (page, selector); without any the address itself is meant.
 _FROM_LIST = "#content table a[href*='/change/']"
 PAGES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -169,11 +171,16 @@ def _is_id(word: str) -> bool:
     return word.count("-") == 4 or word.isdecimal()
 
 
+def chromium_path() -> str | None:
+    """The Chromium that CHROMIUM names, or the first that is installed; None: the one playwright brought."""
+    installed = (path for name in _CHROMIUMS if (path := shutil.which(name)))
+    return os.environ.get("CHROMIUM") or next(installed, None)
+
+
 @contextmanager
 def _browser() -> Iterator[Browser]:
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=_QUIET)
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=_QUIET)
         try:
             yield browser
         finally:

@@ -34,10 +34,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Raises pytest.UsageError naming tests that a random UUID names: give such a parameter an ``id``."""
+    """Raises pytest.UsageError naming tests that a random UUID names: give such a parameter an ``id``. Those
+    that need the adcp package come first: one tester takes what begins, and imports it for all of them."""
     drawn = [item.nodeid for item in items if _RANDOM_UUID.search(item.nodeid)]
     if drawn:
         raise pytest.UsageError(f"named by a random UUID, another one in each process: {', '.join(drawn)}")
+    items.sort(key=lambda item: item.get_closest_marker("adcp_package") is None)
     of_modules: dict[int, list[str]] = {}
     for item in items:
         module = getattr(item, "module", None)

@@ -31,6 +31,7 @@ from tests.support import PATIENCE_S, until
 
 from .raw_server import RawServer, Request, response, serve
 
+pytestmark = pytest.mark.adcp_package
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOLS = {"norrland": "mcp", "cobalt": "a2a", "quill": "mcp"}
 BRAND = r.Brand(domain="acme.example.com")

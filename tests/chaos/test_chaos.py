@@ -1,4 +1,4 @@
-"""A short chaos run: what `make chaos` does with 2,000 purchases, with 200; a round of it with 60."""
+"""A short chaos run: what `make chaos` does with 2,000 purchases, with 200; a round of it with 30."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from config.supervisor import BASE_DIR
 from tests import scratch
 from tests.endurance import rounds
 
-OPERATIONS = rounds(60, 200)
+OPERATIONS = rounds(30, 200)
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from demo.run import DEMO_SETTINGS, Progress, bindable
 from tests.database import Database
 from tests.support import PATIENCE_S, until
 
+pytestmark = pytest.mark.adcp_package
+
 
 def test_every_brief_comes_to_what_the_story_says(
     committed_db: Database,

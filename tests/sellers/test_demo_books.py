@@ -15,6 +15,8 @@ from tests.sellers.conftest import Sellers
 from tests.sellers.receiver import Receiver
 from tests.support import until
 
+pytestmark = pytest.mark.adcp_package
+
 
 def test_a_buy_is_changed_and_cancelled(sellers: Sellers) -> None:
     client = sellers.clients["norrland"]

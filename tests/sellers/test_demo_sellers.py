@@ -8,15 +8,14 @@ from typing import Any
 
 import httpx
 import pytest
-from adcp.signing import StaticJwksResolver
-from adcp.signing.webhook_hmac import LegacyWebhookHmacOptions, verify_webhook_hmac
-from adcp.signing.webhook_verifier import WebhookVerifyOptions, verify_webhook_signature
 
 from tests.sellers.asking import ALL_STATUSES, SECRET, TOKEN, buy_of, finished, order, push
 from tests.sellers.clients import SellerClient
 from tests.sellers.conftest import Sellers
 from tests.sellers.receiver import Receiver
 from tests.support import until
+
+pytestmark = pytest.mark.adcp_package
 
 
 @pytest.mark.parametrize("slug", ["norrland", "cobalt", "quill"])
@@ -101,6 +100,9 @@ def test_a_homepage_is_booked_differently(sellers: Sellers) -> None:
 
 
 def test_video_is_approved_by_a_webhook_signed_with_rfc_9421(sellers: Sellers, receiver: Receiver) -> None:
+    from adcp.signing import StaticJwksResolver
+    from adcp.signing.webhook_verifier import WebhookVerifyOptions, verify_webhook_signature
+
     client = sellers.clients["norrland"]
     request = order("instream", push_notification_config=push(receiver, "op-video"))
 
@@ -126,6 +128,8 @@ def test_video_is_approved_by_a_webhook_signed_with_rfc_9421(sellers: Sellers, r
 
 
 def test_ctv_is_approved_by_a_webhook_with_hmac(sellers: Sellers, receiver: Receiver) -> None:
+    from adcp.signing.webhook_hmac import LegacyWebhookHmacOptions, verify_webhook_hmac
+
     request = order("ctv", push_notification_config=push(receiver, "op-ctv", hmac=True))
 
     answer = sellers.clients["cobalt"].call("create_media_buy", **request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from fnmatch import fnmatch
 from pathlib import Path
@@ -41,3 +42,39 @@ def test_a_target_that_collects_some_modules_collects_all_of_its_marker(marker: 
 def test_what_is_compiled_is_kept_whatever_the_environment_says() -> None:
     show = "shown: ; @echo $${PYTHONDONTWRITEBYTECODE:-kept}"
     assert printed("--eval", show, "shown", PYTHONDONTWRITEBYTECODE="1") == "kept\n"
+
+
+@pytest.mark.parametrize(
+    ("there", "able", "said"),
+    [
+        ({"chromium-headless-shell"}, False, 0),
+        ({"chromium"}, True, 0),
+        ({"chromium"}, False, 0),
+        (set(), True, 0),
+        (set(), False, 2),
+    ],
+)
+def test_a_browser_is_installed_or_the_one_that_is_there_does(
+    tmp_path: Path, there: set[str], able: bool, said: int
+) -> None:
+    log = tmp_path / "log"
+    installing = f'#!/bin/sh\necho "$@" >> {log}\nexit {0 if able else 100}\n'
+    for name, text in {**dict.fromkeys(there, "#!/bin/sh\n"), "id": "#!/bin/sh\necho 0\n"}.items():
+        _program(tmp_path / name, text)
+    _program(tmp_path / "apt-get", installing)
+    made = subprocess.run(
+        [shutil.which("make") or "make", "-o", ".venv/.setup-dev", "setup-browser"],
+        cwd=ROOT,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == said, made.stdout + made.stderr
+    assert log.exists() == ("chromium-headless-shell" not in there)
+    assert ("cannot be installed" in made.stdout) == (said != 0)
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)

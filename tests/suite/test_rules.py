@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -109,3 +110,29 @@ def test_a_process_left_behind_is_ended_and_fails_its_module(tmp_path: Path) -> 
 def test_a_process_that_was_ended_is_nobodys_trouble(tmp_path: Path) -> None:
     text = "import subprocess\ndef test_it(): subprocess.Popen(['sleep', '0']).wait()"
     assert session(tmp_path, "tests.leftovers", text).returncode == pytest.ExitCode.OK
+
+
+def test_what_needs_the_adcp_package_says_so_and_imports_it_late() -> None:
+    """Imported by what is collected, it would be imported by every tester: 15 s of processor time each."""
+    modules = {path: path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    needs = re.compile(r'^ +from adcp\b|"demo\.sellers"|^from tests\.sellers\.conftest import', re.MULTILINE)
+    early = re.compile(r"^(from|import) adcp\b", re.MULTILINE)
+    needing = {path for path, text in modules.items() if needs.search(text) and path.match("test_*.py")}
+    marked = {path for path, text in modules.items() if "\npytestmark = pytest.mark.adcp_package\n" in text}
+    assert len(marked) >= 5
+    assert marked == needing
+    assert [path for path, text in modules.items() if early.search(text)] == []
+
+
+def test_what_needs_the_adcp_package_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_configure(config):\n    config.addinivalue_line('markers', 'adcp_package: heavy')\n"
+    )
+    text = """
+import pytest
+def test_a(): assert heavy == [1]
+@pytest.mark.adcp_package
+def test_b(): heavy.append(1)
+heavy = []
+"""
+    assert session(tmp_path, "tests.collecting", text).returncode == 0

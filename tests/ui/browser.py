@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from config.processes import ProcessGroup
+from demo.screenshots import chromium_path
 from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,13 +62,14 @@ class Desk:
         assert told == [], told
 
 
-def looks(page: Page) -> Iterator[tuple[int, str]]:
-    """The loaded page at each width in each colour scheme, to be looked at: pixels, "light" or "dark"."""
-    for width, height in (WIDE, NARROW):
+def looks(page: Page, *, turned: bool = False) -> Iterator[tuple[int, str]]:
+    """The loaded page in two looks, each with its width (pixels) and colour scheme: wide in the light, narrow
+    in the dark; `turned`, the other way round. Pages of one kind that take turns are seen in all four."""
+    schemes = _SCHEMES[::-1] if turned else _SCHEMES
+    for (width, height), scheme in zip((WIDE, NARROW), schemes, strict=True):
         page.set_viewport_size({"width": width, "height": height})
-        for scheme in _SCHEMES:
-            _coloured(page, scheme)
-            yield width, scheme
+        _coloured(page, scheme)
+        yield width, scheme
     # The next is loaded wide and in the light, as the first was.
     _coloured(page, "light")
     page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
@@ -97,7 +98,7 @@ def _complaint(page: Page, said: ConsoleMessage) -> str:
 def browsing() -> Iterator[Browser]:
     """Chromium, as .ci/run installs it."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=_QUIET)
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=_QUIET)
         try:
             yield browser
         finally:

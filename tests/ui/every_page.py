@@ -34,7 +34,18 @@ def shown(client: Client, among: dict[str, str]) -> dict[str, str]:
 
 def addresses() -> dict[str, str]:
     """Name to address of all that might be a page."""
-    return {**_lists(), **_objects(), **_others()}
+    return {**standing(), **possible()}
+
+
+def standing() -> dict[str, str]:
+    """Name to address of what is a page to whoever sees everything: lists and objects."""
+    return {**_lists(), **_objects()}
+
+
+def possible() -> dict[str, str]:
+    """Name to address of what need be no page: forms to add one, what takes no argument and is no list."""
+    forms = {f"{model._meta.model_name}s-add": list_of(model) + "add/" for model, _ in registered()}
+    return {**forms, **_others({*_lists().values(), *forms.values()})}
 
 
 def _lists() -> dict[str, str]:
@@ -44,7 +55,6 @@ def _lists() -> dict[str, str]:
         found[name] = address
         views: dict[str, Any] = getattr(model_admin, "views", {})
         found |= {f"{name}-{view}": f"{address}?view={view}" for view in views if view}
-        found[f"{name}-add"] = address + "add/"
     return found
 
 
@@ -59,13 +69,12 @@ def _objects() -> dict[str, str]:
     return found | {f"approval-{one.kind}-{one.status}": page_of(one) for one in asked}
 
 
-def _others() -> dict[str, str]:
-    """What takes no argument and is no list."""
-    lists = set(_lists().values())
+def _others(known: set[str]) -> dict[str, str]:
+    """What takes no argument and is not known already."""
     found = {
         address.strip("/").replace("/", "-") or "home": address
         for address in ("/" + route for route in routes(get_resolver(), ""))
-        if address not in lists and not address.lstrip("/").startswith(_NO_PAGES)
+        if address not in known and not address.lstrip("/").startswith(_NO_PAGES)
     }
     return {"dashboard": reverse("admin:index"), **found}
 
