@@ -52,6 +52,24 @@ def rows_read(*tables: str) -> int:
         return int(cursor.fetchone()[0])
 
 
+def transactions_over() -> None:
+    """Wait until nobody else is in a transaction in this database: the server learns later than we that a
+    client was killed, and until then what it held is passed over (``skip locked``)."""
+    from django.db import connection
+
+    under_way = (
+        "select count(*) from pg_stat_activity where datname = current_database()"
+        " and xact_start is not null and pid <> pg_backend_pid() and backend_type = 'client backend'"
+    )
+
+    def over() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute(under_way)
+            return cursor.fetchone() == (0,)
+
+    until(over, "who was killed has let go")
+
+
 def forget_sellers() -> None:
     """Webhooks remember sellers and their allowances for a second, by name: another database has others."""
     from tasks_app.webhooks import rates, refusals, senders

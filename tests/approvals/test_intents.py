@@ -39,7 +39,7 @@ from tests.approvals.conftest import Desk
 from tests.database import Database
 from tests.factories import decided_later, make_user
 from tests.owning import as_the_product
-from tests.support import PATIENCE_S
+from tests.support import PATIENCE_S, transactions_over
 
 db = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,6 +199,7 @@ def test_a_killed_worker_loses_none_and_decides_none_twice(committed_db: Databas
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
     killed = subprocess.run([sys.executable, "-c", KILLED], cwd=ROOT, env=env, check=False)
     assert killed.returncode == -signal.SIGKILL
+    transactions_over()
     assert Decision.objects.count() == DecisionBatchItem.objects.count() == 2, (
         "each with its line, or neither"
     )

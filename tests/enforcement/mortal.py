@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.commands.running import ROOT
+from tests.support import transactions_over
 
 Die = Callable[..., bool]
 
@@ -40,6 +41,7 @@ def lives(action: str, *, program: str = "tests.enforcement.mortal") -> Iterator
         process.stdin.flush()
         answer = process.stdout.readline().strip()
         assert answer in ("killed", "done"), answer
+        transactions_over()
         return answer == "killed"
 
     try:

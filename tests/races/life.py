@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from tests.commands.running import ROOT
+from tests.support import transactions_over
 
 
 class Life:
@@ -42,8 +43,10 @@ class Life:
         self._process.wait()
 
     def killed(self) -> bool:
-        """Whether its end was SIGKILL, at its point; waits for it."""
-        return self._process.wait(180) == -signal.SIGKILL
+        """Whether its end was SIGKILL, at its point; waits for it, and until the database knows of it."""
+        ended = self._process.wait(180)
+        transactions_over()
+        return ended == -signal.SIGKILL
 
     def done(self) -> bool:
         """Whether it got through alive; waits for it."""

@@ -27,7 +27,7 @@ from tests.database import Database
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
 from tests.operations.sweeping import sweep
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, transactions_over, until
 from tests.webhooks.signing import payload
 from tests.webhooks.taking import SECRET, take
 
@@ -251,6 +251,7 @@ def test_a_worker_killed_while_it_applies_loses_and_doubles_nothing(seller: Sell
         assert worker.stdout.readline() == b"here\n"
         worker.send_signal(signal.SIGKILL)
 
+    transactions_over()
     received_drain()
     until(lambda: sweep() and fresh(operation).published_at)
     assert fresh(operation).status == S.COMPLETED
