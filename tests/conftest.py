@@ -18,6 +18,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
 from tests.database import HOUSE, Database, TestServer, opened_server, point_django_at
+from tests.middleware import loaded_once
 from tests.owning import owning_follow
 from tests.support import forget_sellers, know_no_rules
 
@@ -89,6 +90,12 @@ def _house() -> Iterator[None]:
     """Who buys: processes of a test are told by their environment (`Database.env`)."""
     name, domain = HOUSE.values()
     with override_settings(ORGANISATION_NAME=name, ORGANISATION_DOMAIN=domain):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _middleware_once(_no_second_factor: None, _house: None) -> Iterator[None]:
+    with loaded_once():
         yield
 
 

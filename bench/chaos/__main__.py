@@ -1,4 +1,5 @@
-"""`make chaos`: the whole run. Environment: OPERATIONS (2000), SEED (1), CHAOS_HOME (var/chaos).
+"""`make chaos`: the whole run. Environment: OPERATIONS (2000), SEED (1), CHAOS_HOME (var/chaos), and
+CHAOS_MIGRATED (1: an embedded database with all migrations run, and nothing in it, is in CHAOS_HOME already).
 
 Exit code 0 when every invariant holds, 1 when one does not, 2 when the run could not be set up. What a run
 leaves (log, the sellers' books) stays in CHAOS_HOME until the next.
@@ -22,7 +23,7 @@ _LARGE = 1000
 def main() -> int:
     operations, seed = _number("OPERATIONS", 2000), _number("SEED", 1)
     home = Path(os.environ.get("CHAOS_HOME") or BASE_DIR / "var" / "chaos").resolve()
-    stage = Stage(home, seed=seed, operations=operations)
+    stage = Stage(home, seed=seed, operations=operations, migrated=os.environ.get("CHAOS_MIGRATED") == "1")
     try:
         with interruptible(), stage:
             stage.start()

@@ -47,10 +47,12 @@ class StageError(Exception):
 
 
 class Stage:
-    """Use as a context manager: leaving it ends every process and drops the database."""
+    """Use as a context manager: leaving it ends every process and drops the database. `migrated`: the
+    database is there, with all migrations run and nothing in it; else the product makes it."""
 
-    def __init__(self, home: Path, *, seed: int, operations: int) -> None:
+    def __init__(self, home: Path, *, seed: int, operations: int, migrated: bool = False) -> None:
         self.home = home
+        self._migrated = migrated
         self.port = _port()
         self.token = secrets.token_urlsafe(24)
         self._arguments = ["--seed", str(seed), "--operations", str(operations)]
@@ -66,8 +68,9 @@ class Stage:
         }
 
     def __enter__(self) -> Stage:
-        erase(self.home)
-        self.home.mkdir(parents=True)
+        if not self._migrated:
+            erase(self.home)
+            self.home.mkdir(parents=True)
         self.home.chmod(0o755)  # run as root, the database's account must get through
         self._log = (self.home / "log").open("w", encoding="utf-8")
         self.group = ProcessGroup(output=self._log).__enter__()

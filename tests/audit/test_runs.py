@@ -19,12 +19,14 @@ from tests.audit.synthetic import fill
 from tests.audit.trails import deal_with_trail, rewrite
 from tests.commands.running import ROOT, call, run
 from tests.database import Database
+from tests.endurance import rounds
 from tests.factories import make_deal
 from tests.lifecycle.entities import make_job, make_step
 from tests.lifecycle.threads import at_once
 
 D = DealStatus
 ROUNDS = 40
+CHAINS = rounds(5_000, 20_000)
 
 
 def test_exit_codes_of_the_processes(
@@ -152,10 +154,11 @@ def test_a_run_sees_one_moment(committed_db: Database) -> None:
     assert [found.verification.entries for found in (first, *run_)] == [1, 1]
 
 
+@pytest.mark.endurance
 def test_memory_does_not_grow_with_the_trail(superuser: psycopg.Connection) -> None:
     make_step()
     small = peak()
-    fill(superuser, chains=20_000, length=10)
+    fill(superuser, chains=CHAINS, length=10)
     assert peak() - small < 12 * 2**10
 
 

@@ -25,6 +25,7 @@ from tasks_app.lifecycle.verify import verify_entity, verify_trail
 from tests.audit.trails import deal_with_trail, rehash, rewrite
 from tests.commands.running import Ran, call
 from tests.database import Database
+from tests.endurance import rounds
 from tests.factories import make_deal, make_seller
 
 # The row's own key is a handle that nothing refers to; it says nothing.
@@ -72,8 +73,9 @@ def put_back(admin: psycopg.Connection) -> Iterator[None]:
         admin.execute("insert into tasks_app_auditentry overriding system value table kept")
 
 
+@pytest.mark.endurance
 @settings(
-    max_examples=200,
+    max_examples=rounds(60, 200),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pytest_django.plugin import DjangoDbBlocker
 
+from bench.chaos.stage import erase
 from config.supervisor import BASE_DIR
 from tests import scratch
+from tests.database import Database, migrated_project, point_django_at
 from tests.endurance import rounds
 
 OPERATIONS = rounds(30, 200)
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
-    """Among those of test servers, so that the next session removes what a killed one left."""
+def home(django_db_setup: Database, django_db_blocker: DjangoDbBlocker) -> Iterator[Path]:
+    """With the migrated database; among those of test servers, so that the next session removes what a killed
+    one left."""
     directory = scratch.directory()
+    with django_db_blocker.unblock():
+        migrated_project(directory)
+    point_django_at(django_db_setup.urls.app)
     yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    erase(directory)
 
 
 @pytest.mark.endurance
 def test_every_purchase_is_made_once_and_settled_or_with_a_person(home: Path) -> None:
-    env = {**os.environ, "OPERATIONS": str(OPERATIONS), "SEED": "1", "CHAOS_HOME": str(home)}
+    env = {**os.environ, "OPERATIONS": str(OPERATIONS), "SEED": "1"}
+    env |= {"CHAOS_HOME": str(home), "CHAOS_MIGRATED": "1"}
 
     run = subprocess.run(
         [sys.executable, "-m", "bench.chaos"],

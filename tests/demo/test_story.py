@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_every_brief_comes_to_what_the_story_says(
     sellers = [sys.executable, "-m", "demo.sellers", "serve", "--state", str(tmp_path), "--pace", "1"]
     processes.start("sellers", sellers, cwd=BASE_DIR)
     for name, command in procfile().items():
-        processes.start(name, command, env=env, cwd=BASE_DIR)
+        processes.start(name, _unshelled(command, env), env=env, cwd=BASE_DIR)
     stage.people_prepare(tmp_path / "logins.json")
     listed = tmp_path / "sellers.json"
     until(listed.exists, "the sellers are ready", patience=240)
@@ -53,6 +54,12 @@ def test_every_brief_comes_to_what_the_story_says(
     assert summary["by_webhook"] >= 1
     assert summary["by_poll"] >= 1
     assert summary["operations"] == summary["by_reply"] + summary["by_webhook"] + summary["by_poll"]
+
+
+def _unshelled(command: list[str], env: dict[str, str]) -> list[str]:
+    """The program itself, which the shell would execute once it has filled in the port."""
+    line = command[-1].removeprefix("exec ").replace("$PORT", env["PORT"])
+    return [sys.executable, *shlex.split(line)[1:]]
 
 
 def _answers(url: str) -> bool:

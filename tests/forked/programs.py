@@ -58,4 +58,9 @@ def program(command: Sequence[str]) -> Program | None:
 def loaded_by(kind: Program, environment: Mapping[str, str]) -> frozenset[tuple[str, str]]:
     """What decides how modules load: programs of one kind for which this is equal come from one process."""
     whole = {**dict(kind.adds), **environment}
-    return frozenset((name, value) for name, value in whole.items() if name not in _SETTLED_LATER)
+    return frozenset((name, value) for name, value in whole.items() if _decides(kind, name))
+
+
+def _decides(kind: Program, name: str) -> bool:
+    """Sellers load no settings of ours."""
+    return name not in _SETTLED_LATER and not (kind.loads == SELLERS and name.startswith("FLIGHTDECK_"))

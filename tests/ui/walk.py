@@ -275,10 +275,17 @@ def _let_in(answer: Any) -> bool:
     return to not in (reverse(settings.LOGIN_URL), reverse("admin:index")) or answer.wsgi_request.path == "/"
 
 
+# Of `pg_stat_xact_user_tables`, without what that gathers of each index.
+_WRITTEN = " + ".join(f"pg_stat_get_xact_tuples_{did}(oid)" for did in ("inserted", "updated", "deleted"))
+
+
 def _written() -> int:
     """Rows that this transaction has inserted, changed or removed so far, also where it took them back."""
     with connection.cursor() as cursor:
-        cursor.execute("select sum(n_tup_ins + n_tup_upd + n_tup_del)::int from pg_stat_xact_user_tables")
+        cursor.execute(
+            f"select sum({_WRITTEN})::int from pg_class"
+            " where relkind = 'r' and relnamespace = 'public'::regnamespace"
+        )
         return int(cursor.fetchone()[0])
 
 
