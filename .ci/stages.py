@@ -3,6 +3,7 @@
 The last lines are the stages with their seconds and outcome, and every failed test by its id. A test that
 fails among others and passes alone is printed as unsteady, its first traceback kept in var/unsteady/: it does
 not fail the run, and is to be mended before anything else. Where more than `FORGIVEN` fail, none runs again.
+A run that is interrupted ends the stage under way, and says what came of those before it; it exits with 130.
 
 Needs nothing but Python and make: it makes the virtual environment that all else runs in.
 """
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 FORGIVEN = 5
@@ -29,6 +31,7 @@ UNSTEADY = Path("var/unsteady")
 TESTS_FAILED = 1  # pytest's exit code where tests failed, and nothing else
 
 PASSED, UNSTEADY_WORD, FAILED, OUT_OF_TIME = "passed", "unsteady", "FAILED", "OUT OF TIME"
+INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 
 
 @dataclass
@@ -40,7 +43,7 @@ class Stage:
     tested: bool = False
     seconds: float = 0.0
     outcome: str = "not run"
-    failed: dict[str, str] = field(default_factory=dict)  # what each failed test printed, by its id
+    failed: dict[str, dict] = field(default_factory=dict)  # by id, as tests/outcomes.py tells them
 
 
 def stages() -> list[Stage]:
@@ -60,13 +63,15 @@ class Run:
 
     def __init__(self) -> None:
         self._until = time.monotonic() + LIMIT_S
-        for folder in (HOME, UNSTEADY):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+        self._began = datetime.now(UTC)
+        shutil.rmtree(HOME, ignore_errors=True)
+        HOME.mkdir(parents=True)
+        UNSTEADY.mkdir(parents=True, exist_ok=True)  # what earlier runs kept is still to be mended
 
     def run(self, stage: Stage) -> None:
         """Run it, and note how it ended."""
         began = time.monotonic()
+        stage.outcome = "INTERRUPTED"
         code, told = self._make(stage)
         stage.seconds = time.monotonic() - began
         stage.failed = told.get("failed", {})
@@ -85,14 +90,15 @@ class Run:
         forgiven = sum(len(stage.failed) for stage in doubtful) <= FORGIVEN
         for stage in doubtful:
             for test in list(stage.failed):
-                if forgiven and self._passes_alone(stage, test):
-                    self._keep(test, stage.failed.pop(test))
+                again = stage.failed[test]["again"]
+                if forgiven and again and self._passes_alone(stage, again):
+                    self._keep(test, stage.failed.pop(test)["printed"])
                 else:
                     stage.outcome = FAILED
 
-    def _passes_alone(self, stage: Stage, test: str) -> bool:
-        print(f"== once more, alone: {test}", flush=True)
-        (HOME / "alone").write_text(f"{test}\n")
+    def _passes_alone(self, stage: Stage, again: str) -> bool:
+        print(f"== once more, alone: {again}", flush=True)
+        (HOME / "alone").write_text(f"{again}\n")
         return self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone")[0] == 0
 
     def _make(self, stage: Stage, *options: str, arguments: str = "") -> tuple[int | None, dict]:
@@ -108,13 +114,16 @@ class Run:
             except subprocess.TimeoutExpired:
                 end(made)
                 code = None
+            except BaseException:
+                end(made)
+                raise
         return code, json.loads(told.read_text()) if told.exists() else {}
 
-    @staticmethod
-    def _keep(test: str, printed: str) -> None:
+    def _keep(self, test: str, printed: str) -> None:
         name = re.sub(r"[^\w.-]+", "-", test)[-200:]
-        (UNSTEADY / f"{name}.txt").write_text(f"{test}\n\n{printed}\n")
-        print(f"unsteady: {test}: {UNSTEADY}/{name}.txt", flush=True)
+        file = UNSTEADY / f"{self._began:%Y%m%dT%H%M%SZ}-{name}.txt"
+        file.write_text(f"{test}\n\n{printed}\n")
+        print(f"unsteady: {test}: {file}", flush=True)
 
 
 def end(made: subprocess.Popen[bytes]) -> None:
@@ -142,16 +151,25 @@ def tell(ran: list[Stage], unsteady: list[str]) -> None:
 def main() -> int:
     os.chdir(Path(__file__).resolve().parents[1])
     # What a shell begins in the background ignores it, and so would every stage that is asked to end.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    run, ran = Run(), stages()
-    for stage in ran:
-        print(f"== {stage.name}", flush=True)
-        run.run(stage)
-    first = {test for stage in ran for test in stage.failed}
-    run.judge(ran)
-    left = {test for stage in ran for test in stage.failed}
-    tell(ran, sorted(first - left))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    run, ran, first = Run(), stages(), set()
+    try:
+        for stage in ran:
+            print(f"== {stage.name}", flush=True)
+            run.run(stage)
+        first = failed(ran)
+        run.judge(ran)
+    except KeyboardInterrupt:
+        tell(ran, sorted(first - failed(ran)))
+        return INTERRUPTED
+    tell(ran, sorted(first - failed(ran)))
     return 0 if all(stage.outcome in (PASSED, UNSTEADY_WORD) for stage in ran) else 1
+
+
+def failed(ran: list[Stage]) -> set[str]:
+    """The ids of all tests that failed so far, but for those that passed alone since."""
+    return {test for stage in ran for test in stage.failed}
 
 
 if __name__ == "__main__":

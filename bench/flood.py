@@ -35,7 +35,7 @@ from bench import flood_load, server, webhook_load, webhook_stage
 from bench.webhook_load import Target
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR
-from demo.run import bindable
+from demo.ports import free_port
 
 ROUNDS = 3
 SLICES = 2
@@ -135,7 +135,7 @@ def _pages(on: Stage) -> Iterator[bytes]:
 
 @contextmanager
 def _opened(count: int) -> Iterator[Stage]:
-    port = bindable(0)
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     env = {
         "FLIGHTDECK_PUBLIC_URL": url,

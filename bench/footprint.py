@@ -21,7 +21,7 @@ from bench import memory
 from config import postgres
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR, child_environment, migrate, procfile
-from demo.run import bindable
+from demo.ports import free_port
 
 ROUNDS = 3
 _SETTLED_S = 5.0
@@ -45,7 +45,7 @@ def main() -> int:
 
 def web(env: dict[str, str]) -> dict[str, float]:
     """Seconds to the first 200, and the web process's resident megabytes after its first pages."""
-    port = bindable(0)
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     with Path(os.devnull).open("w") as nowhere, ProcessGroup(output=nowhere) as group:
         began = time.monotonic()

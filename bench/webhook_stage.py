@@ -26,7 +26,7 @@ from bench.sellers import seller_made
 from bench.webhook_load import Target
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR
-from demo.run import bindable
+from demo.ports import free_port
 
 _SELLERS = ("bench", "bench-signed")
 _UVICORN = "exec uvicorn {app} --host 127.0.0.1 --port {port} --timeout-graceful-shutdown 3 --no-access-log"
@@ -58,7 +58,7 @@ def opened(*, count: int, signed: int) -> Iterator[Stage]:
     """Both servers on one database, with `count` purchases of the seller with a secret and `signed` of the
     other."""
     key = ed25519.Ed25519PrivateKey.generate()
-    ports = [bindable(0), bindable(0)]
+    ports = [free_port(), free_port()]
     more = {
         "FLIGHTDECK_PUBLIC_URL": f"http://127.0.0.1:{ports[0]}",
         # Counted as ever, but one seller sends more here than a seller ever does.

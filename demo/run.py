@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import requests
 from config import postgres
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR, child_environment, migrate, procfile
+from demo.ports import bindable, free_port
 
 HOME = BASE_DIR / "var" / "demo"
 SELLERS = HOME / "sellers"
@@ -146,20 +146,9 @@ def _environment(urls: postgres.DatabaseUrls) -> dict[str, str]:
 def _port(kept: Path) -> int:
     """A free port, chosen once and kept; chosen anew when it is taken."""
     wanted = int(kept.read_text()) if kept.exists() else 8000
-    port = bindable(wanted) or bindable(0)
+    port = wanted if bindable(wanted) else free_port()
     kept.write_text(str(port))
     return port
-
-
-def bindable(port: int) -> int:
-    """The port if it can be had (0: any), else 0."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return 0
-        return int(probe.getsockname()[1])
 
 
 def _answers(url: str) -> bool:

@@ -17,7 +17,7 @@ Kinds of fault, each for the next `times` calls of one tool ("*": any; 0 times: 
 | `truncated`    |                                | 200, the right answer cut in its middle              |
 | `status`       | `status` ("requires_approval") | that task status, with a task_id when buying         |
 | `huge`         | `bytes` (11 MiB)               | the right answer with padding of that size           |
-| `hang`         | `seconds` (30)                 | nothing for so long, then the right answer           |
+| `hang`         | `seconds` (120)                | the right answer so much later, or at `release()`    |
 | `new_task_id`  |                                | the right answer with another task_id than before    |
 | `drop`         |                                | carried out, then the connection closes unanswered   |
 | `refuse`       |                                | the connection closes, nothing is carried out        |
@@ -137,6 +137,10 @@ class FaultySeller:
     def clear(self) -> None:
         """Forget every fault that still waits."""
         self._ask("/control/clear", {})
+
+    def release(self) -> None:
+        """Whatever hangs is answered; until it is started again, nothing hangs any more."""
+        self._ask("/control/release", {})
 
     def books(self) -> list[dict[str, Any]]:
         """Every media buy that was booked, with its `idempotency_key`; oldest first."""

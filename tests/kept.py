@@ -31,6 +31,28 @@ _MOST_KEPT = 2
 _ADDRESSES = {"FLIGHTDECK_DB_LOGIN", EMBEDDED}
 
 
+def _sources_digest() -> str:
+    told = hashlib.sha256()
+    for path in _sources():
+        told.update(f"{path.relative_to(ROOT)}\0".encode())
+        told.update(hashlib.sha256(path.read_bytes()).digest())
+    return told.hexdigest()
+
+
+def _sources() -> list[Path]:
+    found = [
+        path
+        for name in _SOURCES
+        for path in (ROOT / name).rglob("*")
+        if path.suffix in (".py", ".sql", ".json")
+    ]
+    return sorted([ROOT / "requirements.txt", *(ROOT / "tests" / name for name in _OF_TESTS), *found])
+
+
+# Taken before the tests import them: what somebody edits from then on is not what is migrated.
+_IMPORTED = _sources_digest()
+
+
 def lay_down(
     base: Path, settings: Mapping[str, str], migrate: Callable[[postgres.DatabaseUrls], None]
 ) -> None:
@@ -51,7 +73,8 @@ def lay_down(
             _copy([*kept.iterdir()], home)
         else:
             _make(base, settings, migrate)
-            _keep(postgres.data_dir(base), kept)
+            if _sources_digest() == _IMPORTED:
+                _keep(postgres.data_dir(base), kept)
 
 
 def _make(base: Path, settings: Mapping[str, str], migrate: Callable[[postgres.DatabaseUrls], None]) -> None:
@@ -106,21 +129,9 @@ def _digest() -> str:
         *(f"{name}={value}" for name, value in sorted(os.environ.items()) if _decides(name)),
     ):
         told.update(f"{word}\0".encode())
-    for path in _sources():
-        told.update(f"{path.relative_to(ROOT)}\0".encode())
-        told.update(hashlib.sha256(path.read_bytes()).digest())
+    told.update(_IMPORTED.encode())
     return told.hexdigest()[:24]
 
 
 def _decides(name: str) -> bool:
     return name.startswith("FLIGHTDECK_") and name not in _ADDRESSES
-
-
-def _sources() -> list[Path]:
-    found = [
-        path
-        for name in _SOURCES
-        for path in (ROOT / name).rglob("*")
-        if path.suffix in (".py", ".sql", ".json")
-    ]
-    return sorted([ROOT / "requirements.txt", *(ROOT / "tests" / name for name in _OF_TESTS), *found])

@@ -12,10 +12,10 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from tests.ending import kill
 from tests.forked.popen import parent as forked
 from tests.support import PATIENCE_S
 
-_LEFT_ALONE_S = 60.0
 _FORKED = "-m tests.forked.parent"
 # What serves the whole session: database, pools of racers, what keeps count of them, the browser's driver.
 _OF_THE_SESSION = (
@@ -48,15 +48,12 @@ def children() -> list[psutil.Process]:
 
 def end(left: list[psutil.Process]) -> list[str]:
     """Kill these processes with all below them; their command lines."""
-    told, doomed = [], []
+    told = []
     for process in left:
         with suppress(psutil.Error):
             told.append(_line(process)[:300])
-            doomed += [*process.children(recursive=True), process]
-    for process in doomed:
-        with suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(doomed, timeout=PATIENCE_S)
+            kill(process)
+    psutil.wait_procs(left, timeout=PATIENCE_S)
     return told
 
 

@@ -1,6 +1,11 @@
 """What a session came to, for a program to read: ``--outcomes FILE`` writes it there as JSON.
 
-``{"exit": pytest's exit code, "failed": {id of a test or file: what it printed when it failed first}}``
+``{"exit": pytest's exit code, "failed": {id of a test or file: {"printed": what it said when it failed first,
+"again": what has to run to see whether it fails alone, null where nothing can tell}}}``
+
+A test is run again by its id. What a module's or a session's fixture says at its end is told of the last test
+that ran, whoever is to blame: there the whole module runs again. A file that cannot be read, or a tester that
+died, is not cured by a second look.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ class Outcomes:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._failed: dict[str, str] = {}
+        self._failed: dict[str, dict[str, str | None]] = {}
         file.unlink(missing_ok=True)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -41,6 +46,16 @@ class Outcomes:
         self._file.write_text(json.dumps({"exit": int(exitstatus), "failed": self._failed}, indent=1))
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        if report.failed:
-            captured = [f"--- {name}\n{text}" for name, text in report.sections]
-            self._failed.setdefault(report.nodeid, "\n".join([report.longreprtext, *captured]))
+        if not report.failed:
+            return
+        captured = [f"--- {name}\n{text}" for name, text in report.sections]
+        found = {"printed": "\n".join([report.longreprtext, *captured]), "again": _again(report)}
+        before = self._failed.setdefault(report.nodeid, found)
+        if report.when == "teardown":
+            before["again"] = found["again"]
+
+
+def _again(report: pytest.TestReport | pytest.CollectReport) -> str | None:
+    if report.when in ("setup", "call"):
+        return report.nodeid
+    return report.nodeid.split("::")[0] if report.when == "teardown" else None

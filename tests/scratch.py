@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-PREFIX = "flightdeck-test-"
+PREFIX = "flightdeck-test-"  # then the session's process id
 _MEMORY = Path("/dev/shm")
 _GIB = 1 << 30
 # What a tester's server grows to, its log included (`tests.database.THROWAWAY`), and what others need.
@@ -23,17 +23,24 @@ _EACH, _OTHERS = 1 * _GIB, 3 * _GIB
 _LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
-def directory(prefix: str = PREFIX) -> Path:
+def directory(what: str = "") -> Path:
     """A new directory that a service account gets through too, where the tests are run as root."""
-    made = Path(tempfile.mkdtemp(prefix=prefix, dir=_MEMORY if _is_plenty() else None)).resolve()
+    name = f"{PREFIX}{os.getpid()}-{what}"
+    made = Path(tempfile.mkdtemp(prefix=name, dir=_MEMORY if _is_plenty() else None)).resolve()
     made.chmod(0o755)
     return made
 
 
 def directories() -> Iterator[Path]:
-    """Those of all sessions, wherever they were made."""
+    """Those of sessions that are over, wherever they were made: what a living one keeps there may be in use
+    though no server runs on it."""
     for place in {_MEMORY, Path(tempfile.gettempdir())}:
-        yield from place.glob(f"{PREFIX}*")
+        yield from (each for each in place.glob(f"{PREFIX}*") if not psutil.pid_exists(_session(each)))
+
+
+def _session(made: Path) -> int:
+    number = made.name.removeprefix(PREFIX).split("-")[0]
+    return int(number) if number.isdecimal() else -1
 
 
 def _is_plenty() -> bool:

@@ -20,10 +20,9 @@ from bench.chaos.seller.__main__ import HOST, TOKEN_VARIABLE
 from config import postgres
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR, child_environment
-from demo.run import bindable
+from demo.ports import free_port
 
 START_S = 300
-_PORTS = range(20_000, 32_000)  # below what systems use for outgoing connections
 # The documents' times, shortened: leases and limits, so that kills are healed within seconds; polls. A lease
 # is longer than the call that it is for may take: no stall of a worker gives away a slot whose call is out.
 PACES = {
@@ -53,10 +52,10 @@ class Stage:
     def __init__(self, home: Path, *, seed: int, operations: int, migrated: bool = False) -> None:
         self.home = home
         self._migrated = migrated
-        self.port = _port()
+        self.port = free_port()
         self.token = secrets.token_urlsafe(24)
         self._arguments = ["--seed", str(seed), "--operations", str(operations)]
-        self._seller_ports = {name: _port() for name in SELLERS}
+        self._seller_ports = {name: free_port() for name in SELLERS}
         self._env = {
             **PACES,
             "FLIGHTDECK_VAR": str(home / "var"),
@@ -130,13 +129,6 @@ def erase(home: Path) -> None:
     with suppress(OSError):
         shutil.rmtree(data.parent)
     shutil.rmtree(home, ignore_errors=True)
-
-
-def _port() -> int:
-    """A free port that no outgoing connection is given while a killed process is away from it."""
-    while not (port := bindable(secrets.choice(_PORTS))):
-        continue
-    return port
 
 
 def _answers(url: str) -> bool:

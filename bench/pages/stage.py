@@ -22,7 +22,7 @@ from bench.pages import OPEN, QUICK, SIZES, copies, lived
 from bench.pages.lived import Lived
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR, procfile
-from demo.run import bindable
+from demo.ports import free_port
 
 NAME = "bench-pages"
 _START_S = 60
@@ -48,7 +48,7 @@ def opened(rounds: int) -> Iterator[Stage]:
         log = closing.enter_context(log_path.open("w", encoding="utf-8"))
         on = closing.enter_context(_kept())
         there, now = Lived(**on.told["lived"]), _lived(on.env, "asked", str(rounds))
-        port = bindable(0)
+        port = free_port()
         group = closing.enter_context(ProcessGroup(output=log))
         group.start("web", procfile()["web"], env={**on.env, "PORT": str(port)}, cwd=BASE_DIR)
         url = f"http://127.0.0.1:{port}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 from pathlib import Path
 from typing import Any
+
+from demo.ports import bindable, free_port
 
 HOST = "127.0.0.1"
 
@@ -33,24 +34,10 @@ def port(folder: Path) -> int:
     """The seller's port, in `port`: the one of last time, or a free one when that is taken."""
     path = folder / "port"
     known = int(path.read_text()) if path.exists() else 0
-    if known and not _free(known):
-        known = 0
-    if not known:
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            known = probe.getsockname()[1]
+    if not known or not bindable(known):
+        known = free_port()
         path.write_text(f"{known}\n")
     return known
-
-
-def _free(number: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, number))
-        except OSError:
-            return False
-    return True
 
 
 def signing_key(folder: Path, *, kid: str) -> tuple[bytes, dict[str, Any]]:

@@ -25,7 +25,7 @@ def endpoint(server: RawServer, protocol: str, **changes: Any) -> Endpoint:
         protocol=protocol,  # type: ignore[arg-type]
         token=TOKEN,
         allow_private=True,
-        **{"timeout_s": 5.0, **changes},
+        **{"timeout_s": PATIENCE_S, **changes},
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from tasks_app.adcp import errors
 from tasks_app.adcp.client import call, discover
 from tasks_app.adcp.types import DiscoveryError, Endpoint
+from tests.support import PATIENCE_S
 
 from .raw_server import RawServer, Request, Script, response, serve
 from .scripted_seller import (
@@ -144,7 +145,7 @@ def test_a_refused_connection_is_not_sent(protocol: str) -> None:
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
-        where = Endpoint(url=url, protocol=protocol, allow_private=True)  # type: ignore[arg-type]
+        where = Endpoint(url=url, protocol=protocol, allow_private=True, timeout_s=PATIENCE_S)  # type: ignore[arg-type]
         seen = asyncio.run(call(where, "get_products", {}))
     assert seen.kind == "not_sent"
     assert not seen.request_left

@@ -27,7 +27,8 @@ from tasks_app.adcp.strict_json import parse_object
 from tasks_app.adcp.tasks import next_cursor, task_item
 from tasks_app.adcp.types import Capabilities, Endpoint, Seen
 from tasks_app.adcp.webhook_body import WebhookEnvelope, read_webhook
-from tests.support import PATIENCE_S, until
+from tests.ending import ending
+from tests.support import PATIENCE_S, SELLERS_S, until
 
 from .raw_server import RawServer, Request, response, serve
 
@@ -87,21 +88,27 @@ class Seller:
 def sellers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Seller]]:
     state = tmp_path_factory.mktemp("sellers")
     command = [sys.executable, "-m", "demo.sellers", "serve", "--state", str(state), "--pace", "1"]
-    with (state / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-    try:
+    with (
+        (state / "log").open("wb") as log,
+        ending(
+            subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT), signal.SIGTERM
+        ) as process,
+    ):
         listing = state / "sellers.json"
-        until(lambda: listing.exists() or process.poll() is not None, patience=120)
+        until(lambda: listing.exists() or process.poll() is not None, patience=SELLERS_S)
         assert listing.exists(), (state / "log").read_text()
         yield {entry["slug"]: _seller(entry) for entry in json.loads(listing.read_text())}
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=PATIENCE_S)
 
 
 def _seller(entry: dict[str, Any]) -> Seller:
     token = Path(entry["token_file"]).read_text().strip()
-    endpoint = Endpoint(url=entry["url"], protocol=entry["protocol"], token=token, allow_private=True)
+    endpoint = Endpoint(
+        url=entry["url"],
+        protocol=entry["protocol"],
+        token=token,
+        allow_private=True,
+        timeout_s=PATIENCE_S,
+    )
     found = asyncio.run(discover(endpoint))
     pinned = replace(endpoint, adcp_version=found.version, quirks=found.quirks)
     return Seller(pinned, found, entry["jwks_url"])

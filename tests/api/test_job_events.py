@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from tasks_app.jobs.settled import Horizon, events_settled
 from tasks_app.jobs.told import events_page
 from tests.api.conftest import Open
 from tests.database import Database
+from tests.ending import ending
 from tests.factories import make_team
 from tests.support import until
 
@@ -148,7 +148,6 @@ def test_two_processes_write_and_a_reader_misses_none(committed_db: Database) ->
     job = started()
     after = events_page(job, after=0).after
     command = [sys.executable, "-m", "tests.api.event_writer", committed_db.urls.app, str(job.pk), "300"]
-    both = [subprocess.Popen([*command, name], env={**os.environ}) for name in ("a", "b")]
     seen: list[tuple[int, str]] = []
 
     def read() -> bool:
@@ -159,7 +158,9 @@ def test_two_processes_write_and_a_reader_misses_none(committed_db: Database) ->
         after = page.after
         return not running and not page.events
 
-    until(read, "both have written", every=0.001)
+    with ExitStack() as begun:
+        both = [begun.enter_context(ending(subprocess.Popen([*command, name]))) for name in ("a", "b")]
+        until(read, "both have written", every=0.001)
     assert [process.returncode for process in both] == [0, 0]
     written = WorkflowEvent.objects.filter(job=job, source="test").order_by("id").values_list("pk", "type")
     assert seen == list(written)

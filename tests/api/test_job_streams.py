@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import threading
 from contextlib import suppress
@@ -20,6 +19,7 @@ from django.urls import reverse
 from knox.models import AuthToken
 
 from config.processes import ProcessGroup
+from demo.ports import free_port
 from tasks_app.jobs import events, planning
 from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.models import Job, WorkflowEvent
@@ -40,7 +40,7 @@ class Site:
 
     def is_up(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/health/", trust_env=False).status_code == 200
+            return httpx.get(f"{self.url}/health/", trust_env=False, timeout=PATIENCE_S).status_code == 200
         except httpx.HTTPError:
             return False
 
@@ -90,9 +90,7 @@ class Stream:
 
 @pytest.fixture
 def site(committed_db: Database, processes: ProcessGroup) -> Site:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     fast = {
         "FLIGHTDECK_STREAM_TICK_S": "0.05",
         "FLIGHTDECK_STREAM_HEARTBEAT_S": "0.3",

@@ -19,6 +19,7 @@ from tests.audit.synthetic import fill
 from tests.audit.trails import deal_with_trail, rewrite
 from tests.commands.running import ROOT, call, run
 from tests.database import Database
+from tests.ending import ending
 from tests.endurance import rounds
 from tests.factories import make_deal
 from tests.lifecycle.entities import make_job, make_step
@@ -171,10 +172,9 @@ def test_one_long_chain_takes_no_more_memory(superuser: psycopg.Connection) -> N
 
 def peak() -> int:
     """Kilobytes that `verify_audit` held at most, in a process of its own that found nothing wrong."""
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", "verify_audit"], cwd=ROOT, stdout=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    command = [sys.executable, "manage.py", "verify_audit"]
+    with ending(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
     return usage.ru_maxrss

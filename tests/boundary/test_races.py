@@ -25,6 +25,7 @@ from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import serve
 from tests.boundary.conftest import asked, purchase, stopped
 from tests.database import Database
+from tests.ending import ending
 from tests.factories import make_seller, make_team, make_user
 from tests.operations.sweeping import answering, calls
 from tests.support import PATIENCE_S
@@ -36,13 +37,9 @@ DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
 @contextmanager
 def running(key: str, po_number: str, *how: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "tests.boundary.runner", key, po_number, *how]
-    with subprocess.Popen(
-        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    pipe = subprocess.PIPE
+    with ending(subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe)) as process:
+        yield process
 
 
 def together(*runs: tuple[str, ...]) -> list[str]:

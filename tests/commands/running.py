@@ -13,6 +13,7 @@ from typing import Any
 
 from django.core.management import CommandError, call_command
 
+from tests.ending import ending
 from tests.support import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ def call(*arguments: str) -> Ran:
 
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:
-    """`manage.py …` as a process on the test's database."""
+    """`manage.py …` as a process on the test's database; who calls this ends it."""
     pipe = subprocess.PIPE
     command = [sys.executable, "manage.py", *arguments]
     return subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdin=pipe, stdout=pipe, stderr=pipe)
@@ -58,10 +59,6 @@ def run(*arguments: str, stdin: bytes = b"") -> Ran:
 
 def ended(process: subprocess.Popen[bytes], *, stdin: bytes = b"") -> Ran:
     """What a started process came to, within a minute."""
-    try:
+    with ending(process):
         out, err = process.communicate(stdin, timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        raise
     return Ran(code=process.returncode, out=out.decode(), err=err.decode())

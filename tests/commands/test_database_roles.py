@@ -94,6 +94,11 @@ def test_from_nothing_to_an_installation_that_starts(own: Own) -> None:
         app.execute("create temporary table tasks_app_auditentry (id int)")
     with own.connect(own.app) as app:
         assert app.execute("show lock_timeout").fetchone() == ("5s",)
+    with own.connect(own.app) as app:
+        # All other databases of tests have a function in its place whose clock tests can turn.
+        app.execute("set flightdeck.test_clock = '2001-01-01'")
+        right = app.execute("select n between statement_timestamp() and clock_timestamp() from fd_now() n")
+        assert right.fetchone() == (True,)
 
 
 def test_what_somebody_changed_is_told_and_mended(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from tests.database import erase_project
 
 @contextmanager
 def _directory() -> Iterator[Path]:
-    base = scratch.directory("flightdeck-project-")
+    base = scratch.directory("project-")
     try:
         yield base
     finally:

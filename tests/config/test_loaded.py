@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 # What a worker loads, then what it takes to name our webhook, then a page of the admin.
 _WORKER = """
@@ -24,6 +26,16 @@ page = reverse("admin:tasks_app_approval_changelist")
 from django.contrib import admin
 from tasks_app.approvals.models import Approval
 print(json.dumps({"light": light, "hook": hook, "page": page, "listed": admin.site.is_registered(Approval)}))
+"""
+
+# Which pages a program of manage.py is to hold, as its settings see it.
+_PROGRAM = """
+import os, sys
+from django.core import management
+management.execute_from_command_line = lambda _: print(os.environ.get("FLIGHTDECK_PAGES"))
+import manage
+sys.argv = ["manage.py", sys.argv[1]]
+manage.main()
 """
 
 
@@ -96,3 +108,18 @@ def test_the_web_process_keeps_what_is_loaded_from_being_searched_in_the_middle_
     # What came with the first pages is kept too, and then no more: what is held later is searched as ever.
     assert max(told["after"][:6]) < 5000 < told["after"][-1]
     assert told["watching"] == 0
+
+
+@pytest.mark.parametrize(("command", "pages"), [("worker", "0"), ("sweep", "None")])
+def test_a_worker_alone_goes_without_pages(command: str, pages: str) -> None:
+    """Executed, not forked: a fork has been given the environment that the program makes."""
+    env = {name: value for name, value in os.environ.items() if name != "FLIGHTDECK_PAGES"}
+    told = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, command],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == [pages]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from psycopg import errors
 from config import postgres
 from config.postgres import engine
 from config.postgres.addresses import address_file
+from tests.ending import ending
 from tests.support import PATIENCE_S, until
 
 HOLDER = """
@@ -33,10 +34,11 @@ running.stop()
 """
 
 
-def hold(project: Path) -> subprocess.Popen[str]:
+def hold(project: Path) -> AbstractContextManager[subprocess.Popen[str]]:
     """Another supervisor: a process that opens the database and lets go when its input closes."""
     command = [sys.executable, "-c", HOLDER, str(project)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return ending(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
 
 
 def started(holder: subprocess.Popen[str]) -> bool:
@@ -144,21 +146,22 @@ def test_values_of_a_failed_statement_are_not_logged(project: Path) -> None:
 
 
 def test_parallel_starts_give_one_server_and_the_last_one_out_stops_it(project: Path) -> None:
-    holders = [hold(project) for _ in range(4)]
-    assert sum(started(holder) for holder in holders) == 1
-    data = postgres.data_dir(project)
-    for holder in holders[:-1]:
-        release(holder)
-        assert engine.postmaster(data) is not None
-    release(holders[-1])
-    assert engine.postmaster(data) is None
+    with ExitStack() as begun:
+        holders = [begun.enter_context(hold(project)) for _ in range(4)]
+        assert sum(started(holder) for holder in holders) == 1
+        data = postgres.data_dir(project)
+        for holder in holders[:-1]:
+            release(holder)
+            assert engine.postmaster(data) is not None
+        release(holders[-1])
+        assert engine.postmaster(data) is None
 
 
 def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(project: Path) -> None:
-    holder = hold(project)
-    assert started(holder)
-    holder.kill()
-    holder.wait()
+    with hold(project) as holder:
+        assert started(holder)
+        holder.kill()  # the server, which is below it, is not
+        holder.wait()
     data = postgres.data_dir(project)
     assert engine.postmaster(data) is not None, "the server is detached"
     with postgres.start(project) as running:
@@ -192,14 +195,13 @@ def test_a_pid_file_that_names_a_foreign_process_is_stale(project: Path) -> None
         assert process is not None
         process.kill()
         until(lambda: not engine._survivors(data), "the killed server's processes end")
-    with subprocess.Popen(["sleep", "60"]) as foreign:
+    with ending(subprocess.Popen(["sleep", "3600"])) as foreign:
         for path, content in stale.items():
             path.write_text("\n".join([str(foreign.pid), *content.splitlines()[1:], ""]))
         with postgres.start(project) as running:
             assert running.started
             assert notes(running.urls.app) == []
         assert foreign.poll() is None, "the foreign process is not ours to end"
-        foreign.kill()
 
 
 def test_a_server_of_another_container_is_left_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

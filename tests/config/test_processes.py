@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ import pytest
 
 from config import processes
 from config.processes import ProcessError, ProcessGroup
+from tests.ending import ending, kill
 from tests.support import PATIENCE_S, until
 
 # Starts a child, tells both numbers, and waits; with an argument both ignore SIGTERM.
@@ -151,37 +153,43 @@ def test_a_name_is_taken_while_its_process_runs(processes: ProcessGroup) -> None
         processes.start("web", ["sleep", "600"])
 
 
-def supervise(state: Path, *ignores: str) -> tuple[subprocess.Popen[str], list[int]]:
-    supervisor = subprocess.Popen(
-        python(SUPERVISOR, str(state), FAMILY, *ignores), stdout=subprocess.PIPE, text=True
-    )
-    assert supervisor.stdout is not None
-    return supervisor, announced(supervisor.stdout.readline)
+@contextmanager
+def supervise(state: Path, *ignores: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    command = python(SUPERVISOR, str(state), FAMILY, *ignores)
+    with ending(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as supervisor:
+        assert supervisor.stdout is not None
+        pids = announced(supervisor.stdout.readline)
+        family = [psutil.Process(pid) for pid in pids]
+        try:
+            yield supervisor, pids
+        finally:
+            for process in family:  # a killed supervisor's: they are below nobody
+                kill(process)
 
 
 if sys.platform.startswith("linux"):
 
     def test_a_killed_supervisor_takes_its_processes_along(tmp_path: Path) -> None:
         state = tmp_path / "run.json"
-        supervisor, (leader, child) = supervise(state)
-        supervisor.kill()
-        supervisor.communicate()
-        until(lambda: not alive(leader))
-        with ProcessGroup(state_file=state):  # what the leader itself did not end
-            until(lambda: not alive(child))
+        with supervise(state) as (supervisor, (leader, child)):
+            supervisor.kill()
+            supervisor.communicate()
+            until(lambda: not alive(leader))
+            with ProcessGroup(state_file=state):  # what the leader itself did not end
+                until(lambda: not alive(child))
 
 
 def test_the_next_group_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:
     state = tmp_path / "run.json"
-    supervisor, pids = supervise(state, "ignores SIGTERM")
-    os.kill(supervisor.pid, signal.SIGSTOP)  # so that it cannot clean up
-    supervisor.kill()
-    supervisor.wait()
-    assert all(map(alive, pids))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("config.processes.GRACE_S", 0.3)
-        with ProcessGroup(state_file=state):
-            until(lambda: not any(map(alive, pids)))
+    with supervise(state, "ignores SIGTERM") as (supervisor, pids):
+        os.kill(supervisor.pid, signal.SIGSTOP)  # so that it cannot clean up
+        supervisor.kill()
+        supervisor.wait()
+        assert all(map(alive, pids))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("config.processes.GRACE_S", 0.3)
+            with ProcessGroup(state_file=state):
+                until(lambda: not any(map(alive, pids)))
     assert not state.exists()
 
 
@@ -199,7 +207,7 @@ def test_a_number_that_went_to_somebody_else_is_left_alone(tmp_path: Path) -> No
     with ProcessGroup(state_file=state) as group:
         group.start("long", ["sleep", "600"])
         recorded = state.read_text()
-    with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
+    with ending(subprocess.Popen(["sleep", "600"], start_new_session=True)) as other:
         number = str(psutil.Process(other.pid).pid)
         created = psutil.Process(other.pid).create_time() - 3600
         boot = recorded.split('"boot": ')[1].split(",")[0]
@@ -208,7 +216,6 @@ def test_a_number_that_went_to_somebody_else_is_left_alone(tmp_path: Path) -> No
         )
         with ProcessGroup(state_file=state):
             assert alive(other.pid)
-        other.kill()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"boot": 1, "processes": [{}]}'])

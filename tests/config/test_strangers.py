@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -37,15 +36,22 @@ class Site:
     def __init__(self) -> None:
         self.came: Counter[str] = Counter()
         self.now = self.most = 0
-        self.goes_on = threading.Event()
+        self._entered = asyncio.Event()
+        self.goes_on = asyncio.Event()
         self.goes_on.set()
+
+    async def has(self, count: int) -> None:
+        """Wait until so many are in it."""
+        while self.now < count:
+            self._entered.clear()
+            await self._entered.wait()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
+        self._entered.set()
         message = await receive()
-        while not self.goes_on.is_set():
-            await asyncio.sleep(0.001)
+        await self.goes_on.wait()
         await asyncio.sleep(0)
         self.came[scope["path"]] += 1
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -224,12 +230,10 @@ def test_strangers_take_turns_and_people_do_not_wait_for_them(committed_db: Data
         ask = asker(Edge(site))
         site.goes_on.clear()
         strangers = [asyncio.create_task(ask(PAGE)) for _ in range(10)]
-        while site.now == 0:
-            await asyncio.sleep(0.001)
+        await site.has(1)
         assert site.most == 1, "one at a time"
         theirs = [asyncio.create_task(ask(PAGE, **known)) for known in (cookie, token)]
-        while site.now < 3:
-            await asyncio.sleep(0.001)
+        await site.has(3)
         site.goes_on.set()
         return [status for status, _ in await asyncio.gather(*strangers, *theirs)]
 

@@ -15,6 +15,8 @@ import pytest
 from config import postgres, supervisor
 from config.postgres import engine
 from config.processes import ProcessError
+from demo.ports import free_port
+from tests.ending import end
 from tests.support import PATIENCE_S, until
 
 # A product of two small processes, each telling that the database answers it.
@@ -55,9 +57,7 @@ def product(project: Path) -> Path:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 class Supervised:
@@ -84,17 +84,20 @@ class Supervised:
         until(seen, words)
         assert self.output.count(words) >= times, self.output
 
+    def __enter__(self) -> Supervised:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end(self.process, signal.SIGTERM)
+
     def finish(self) -> int:
         return self.process.wait(timeout=PATIENCE_S)
 
 
 @pytest.fixture
 def supervised(product: Path, port: int) -> Iterator[Supervised]:
-    running = Supervised(product, "run", "--port", str(port))
-    yield running
-    if running.process.poll() is None:
-        running.process.terminate()
-        running.finish()
+    with Supervised(product, "run", "--port", str(port)) as running:
+        yield running
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -135,12 +138,12 @@ def test_a_database_that_dies_is_started_again(supervised: Supervised, product: 
 
 
 def test_the_database_can_live_elsewhere(product: Path, empty_project: Path, port: int) -> None:
-    apart = Supervised(product, "run", "--port", str(port), "--home", str(empty_project))
-    apart.wait_for("ready", times=2)
-    assert engine.postmaster(postgres.data_dir(empty_project)) is not None
-    assert engine.postmaster(postgres.data_dir(product)) is None
-    apart.process.terminate()
-    assert apart.finish() == 0, apart.output
+    with Supervised(product, "run", "--port", str(port), "--home", str(empty_project)) as apart:
+        apart.wait_for("ready", times=2)
+        assert engine.postmaster(postgres.data_dir(empty_project)) is not None
+        assert engine.postmaster(postgres.data_dir(product)) is None
+        apart.process.terminate()
+        assert apart.finish() == 0, apart.output
 
 
 def test_after_a_kill_the_next_run_needs_no_clean_up(
@@ -149,24 +152,24 @@ def test_after_a_kill_the_next_run_needs_no_clean_up(
     supervised.wait_for("ready", times=2)
     supervised.process.kill()
     supervised.process.wait()
-    again = Supervised(product, "run", "--port", str(port))
-    again.wait_for("ready", times=2)
-    again.process.terminate()
-    assert again.finish() == 0
+    with Supervised(product, "run", "--port", str(port)) as again:
+        again.wait_for("ready", times=2)
+        again.process.terminate()
+        assert again.finish() == 0
     until(lambda: engine.postmaster(postgres.data_dir(product)) is None)
 
 
 def test_a_second_run_is_refused_and_the_first_goes_on(supervised: Supervised, product: Path) -> None:
     supervised.wait_for("ready", times=2)
-    second = Supervised(product, "run", "--port", "1")
-    assert second.finish() == 1
+    with Supervised(product, "run", "--port", "1") as second:
+        assert second.finish() == 1
     assert "runs already" in second.output
     assert supervised.process.poll() is None
 
 
 def test_a_failed_migration_starts_nothing(product: Path, port: int) -> None:
-    failed = Supervised(product, "run", "--port", str(port), BREAK="1")
-    assert failed.finish() == 1
+    with Supervised(product, "run", "--port", str(port), BREAK="1") as failed:
+        assert failed.finish() == 1
     assert "no such column" in failed.output
     assert "ready" not in failed.output
     assert engine.postmaster(postgres.data_dir(product)) is None
@@ -174,8 +177,8 @@ def test_a_failed_migration_starts_nothing(product: Path, port: int) -> None:
 
 def test_exec_runs_a_command_on_the_open_database(product: Path) -> None:
     code = "import os, psycopg; psycopg.connect(os.environ['DATABASE_URL']); raise SystemExit(7)"
-    executed = Supervised(product, "exec", "--", sys.executable, "-c", code)
-    assert executed.finish() == 7, executed.output
+    with Supervised(product, "exec", "--", sys.executable, "-c", code) as executed:
+        assert executed.finish() == 7, executed.output
     assert engine.postmaster(postgres.data_dir(product)) is None
 
 

@@ -25,6 +25,9 @@ with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
 """
 
 
+_OF_THE_ROLE = "select 'lock_timeout=5s' = any(rolconfig) from pg_roles where rolname = 'flightdeck_app'"
+
+
 def current() -> tuple[str, str]:
     with connection.cursor() as cursor:
         cursor.execute("select current_user, current_database()")
@@ -52,6 +55,14 @@ def test_a_committed_database_is_fresh_each_time(committed_db: Database, time: s
     with psycopg.connect(committed_db.urls.app) as other:
         found = other.execute("select name from tasks_app_team where name = 'committed'").fetchall()
     assert found == [("committed",)]
+
+
+@pytest.mark.parametrize("fixture", ["django_db_setup", "committed_db"])
+def test_a_lock_is_waited_for_as_everything_is(fixture: str, request: pytest.FixtureRequest) -> None:
+    with psycopg.connect(request.getfixturevalue(fixture).urls.app) as app:
+        assert app.execute("show lock_timeout").fetchone() == ("1min",)
+    with psycopg.connect(request.getfixturevalue(fixture).urls.owner) as owner:
+        assert owner.execute(_OF_THE_ROLE).fetchone() == (True,), "the product's is as ever"
 
 
 def test_child_processes_work_on_the_committed_database(

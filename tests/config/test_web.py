@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from ipaddress import ip_network
 from typing import Any
@@ -24,6 +24,8 @@ from tests.support import PATIENCE_S, until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = 50_000_000
+# A limit either cannot elapse within a test, or is waited for.
+NEVER_S, SOON_S = 3600, 0.5
 
 
 async def _app(scope: Any, receive: Any, send: Any) -> None:
@@ -33,8 +35,8 @@ async def _app(scope: Any, receive: Any, send: Any) -> None:
 
 
 @contextmanager
-def _served() -> Iterator[int]:
-    config = uvicorn.Config(_app, port=0, http=BoundedProtocol, lifespan="off", timeout_keep_alive=1)
+def _served(*, idle_s: int) -> Iterator[int]:
+    config = uvicorn.Config(_app, port=0, http=BoundedProtocol, lifespan="off", timeout_keep_alive=idle_s)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -46,13 +48,26 @@ def _served() -> Iterator[int]:
 
 
 @pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds = {"most": 8, "most_each": 3, "exempt": [ip_network("127.0.0.9")], "_open": Counter()}
     for name, value in bounds.items():
         monkeypatch.setattr(BoundedProtocol, name, value)
-    monkeypatch.setattr(web, "HEAD_WITHIN_S", 0.5)
-    monkeypatch.setattr(web, "TAKEN_WITHIN_S", 0.5)
-    with _served() as served:
+    for name in ("HEAD_WITHIN_S", "TAKEN_WITHIN_S"):
+        monkeypatch.setattr(web, name, NEVER_S)
+
+
+@pytest.fixture
+def port(bounds: None) -> Iterator[int]:
+    """Nothing is ended for the time it takes, unless the test says so."""
+    with _served(idle_s=NEVER_S) as served:
+        yield served
+
+
+@pytest.fixture
+def hasty(bounds: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of one that ends whatever only waits, maybe before the test has sent all."""
+    monkeypatch.setattr(web, "HEAD_WITHIN_S", SOON_S)
+    with _served(idle_s=1) as served:
         yield served
 
 
@@ -60,9 +75,10 @@ def opened(port: int, source: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S, source_address=(source, 0))
 
 
-def ended(connection: socket.socket) -> bool:
-    """Whether the server ends it, within the socket's time."""
+def ended(connection: socket.socket, sent: bytes) -> bool:
+    """Whether the server ends it, within the socket's time, after that was sent or before."""
     try:
+        connection.sendall(sent)
         while connection.recv(2**16):
             pass
     except ConnectionError:
@@ -83,24 +99,28 @@ def ended(connection: socket.socket) -> bool:
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",  # answered, its body never comes
     ],
 )
-def test_what_only_waits_is_ended(port: int, sent: bytes) -> None:
-    with opened(port) as connection:
-        connection.sendall(sent)
-        assert ended(connection)
+def test_what_only_waits_is_ended(hasty: int, sent: bytes) -> None:
+    with opened(hasty) as connection:
+        assert ended(connection, sent)
 
 
-def test_a_head_that_trickles_is_ended_all_the_same(port: int) -> None:
-    with opened(port) as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+def trickling(connection: socket.socket, *pieces: bytes) -> Callable[[], bool]:
+    """Sends the next of the pieces, the last one ever after; whether it was ended in the midst."""
+    left = list(pieces)
 
-        def trickled() -> bool:
-            try:
-                connection.sendall(b"X-More: y\r\n")
-            except ConnectionError:
-                return True
-            return False
+    def trickled() -> bool:
+        try:
+            connection.sendall(left.pop(0) if len(left) > 1 else left[0])
+        except ConnectionError:
+            return True
+        return False
 
-        until(trickled, "it is ended in the midst")
+    return trickled
+
+
+def test_a_head_that_trickles_is_ended_all_the_same(hasty: int) -> None:
+    with opened(hasty) as connection:
+        until(trickling(connection, b"GET / HTTP/1.1\r\nHost: x\r\n", b"X-More: y\r\n"), "it is ended")
 
 
 def test_a_body_that_trickles_behind_its_answer_is_ended_all_the_same(port: int) -> None:
@@ -108,18 +128,11 @@ def test_a_body_that_trickles_behind_its_answer_is_ended_all_the_same(port: int)
     with opened(port) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nx")
         assert connection.recv(20).startswith(b"HTTP/1.1 200")
-
-        def trickled() -> bool:
-            try:
-                connection.sendall(b"x")
-            except ConnectionError:
-                return True
-            return False
-
-        until(trickled, "it is ended in the midst")
+        until(trickling(connection, b"x"), "it is ended")
 
 
-def test_who_takes_nothing_of_an_answer_is_ended(port: int) -> None:
+def test_who_takes_nothing_of_an_answer_is_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "TAKEN_WITHIN_S", SOON_S)
     with opened(port) as connection:
         connection.sendall(b"GET /large/ HTTP/1.1\r\nHost: x\r\n\r\n")
         got = len(connection.recv(1))
@@ -132,8 +145,7 @@ def test_who_takes_nothing_of_an_answer_is_ended(port: int) -> None:
         assert got < LARGE
 
 
-def test_who_takes_it_piece_by_piece_gets_all(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "TAKEN_WITHIN_S", 20)
+def test_who_takes_it_piece_by_piece_gets_all(port: int) -> None:
     with opened(port) as connection:
         connection.sendall(b"GET /large/ HTTP/1.1\r\nHost: x\r\n\r\n")
         got = 0

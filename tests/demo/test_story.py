@@ -13,9 +13,10 @@ import requests
 from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR, child_environment, procfile
 from demo import stage, tell
-from demo.run import DEMO_SETTINGS, Progress, bindable
+from demo.ports import free_port
+from demo.run import DEMO_SETTINGS, Progress
 from tests.database import Database
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, SELLERS_S, until
 
 pytestmark = pytest.mark.adcp_package
 
@@ -26,7 +27,7 @@ def test_every_brief_comes_to_what_the_story_says(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    port = bindable(0)
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     env = {
         **child_environment(committed_db.urls),
@@ -40,7 +41,7 @@ def test_every_brief_comes_to_what_the_story_says(
         processes.start(name, _unshelled(command, env), env=env, cwd=BASE_DIR)
     stage.people_prepare(tmp_path / "logins.json")
     listed = tmp_path / "sellers.json"
-    until(listed.exists, "the sellers are ready", patience=240)
+    until(listed.exists, "the sellers are ready", patience=SELLERS_S)
     stage.sellers_prepare(listed)
     until(lambda: _answers(url), "the web server answers")
 

@@ -17,7 +17,8 @@ from datetime import timedelta
 from typing import Any
 
 from tests.commands.running import ROOT
-from tests.support import transactions_over
+from tests.ending import ending
+from tests.support import PATIENCE_S, transactions_over
 
 Die = Callable[..., bool]
 
@@ -25,29 +26,21 @@ Die = Callable[..., bool]
 @contextmanager
 def lives(action: str, *, program: str = "tests.enforcement.mortal") -> Iterator[Die]:
     """`die(n, *arguments)`: do the action, killed before statement n; False once it got through alive."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", program, action],
-        cwd=ROOT,
-        env=dict(os.environ),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    command, pipe = [sys.executable, "-m", program, action], subprocess.PIPE
+    with ending(subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
 
-    def die(number: int, *arguments: object) -> bool:
-        process.stdin.write(" ".join(map(str, (number, *arguments))) + "\n")
-        process.stdin.flush()
-        answer = process.stdout.readline().strip()
-        assert answer in ("killed", "done"), answer
-        transactions_over()
-        return answer == "killed"
+        def die(number: int, *arguments: object) -> bool:
+            process.stdin.write(" ".join(map(str, (number, *arguments))) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline().strip()
+            assert answer in ("killed", "done"), answer
+            transactions_over()
+            return answer == "killed"
 
-    try:
         yield die
-    finally:
-        process.communicate()
+        process.communicate(timeout=PATIENCE_S)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 
 from orders.models import Deal
+from tasks_app import clock
 from tasks_app.lifecycle import guards
 from tasks_app.lifecycle.errors import InvalidTransitionError, UnknownStatusError
-from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
+from tasks_app.lifecycle.models import AuditEntry, LifecycleRule, OutboxEvent
 from tasks_app.lifecycle.transitions import transition, transition_many
 from tasks_app.lifecycle.verify import verify_entity
 from tests.factories import make_deal, make_seller, make_user
@@ -112,6 +114,25 @@ def test_an_attached_rule_holds_and_is_recorded(deals: list[Deal]) -> None:
         guards.rules_reload()
     with pytest.raises(InvalidTransitionError, match="is not known to this version"):
         transition(deals[0], "negotiating", actor="system")
+
+
+def test_a_rule_that_another_process_attached_holds_once_rules_are_read_again(
+    deals: list[Deal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(guards, "time", SimpleNamespace(monotonic=lambda: seconds))
+    guards.rules_reload()
+    transition(deals[0], "negotiating", actor="system")
+    LifecycleRule.objects.create(
+        entity="deal", from_status="quoted", to_status="negotiating", guard="of another version",
+        actor="system", reason="Policy 8", at=clock.now(),
+    )  # fmt: skip
+
+    seconds = guards._RULES_KEEP_S - 0.1
+    transition(deals[1], "negotiating", actor="system")
+    seconds = guards._RULES_KEEP_S
+    with pytest.raises(InvalidTransitionError, match="is not known to this version"):
+        transition(deals[2], "negotiating", actor="system")
 
 
 @pytest.fixture(autouse=True)

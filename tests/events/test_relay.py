@@ -23,6 +23,7 @@ from tasks_app.events.relay import Relay
 from tasks_app.lifecycle.errors import StaleVersionError
 from tasks_app.lifecycle.models import OutboxEvent
 from tests.database import Database
+from tests.ending import ending
 from tests.events.parts import Dedup, Recorder, committed, move, quoted
 from tests.lifecycle.threads import at_once
 from tests.support import PATIENCE_S, until
@@ -35,13 +36,9 @@ _ERRANDS = 1 + len(subscribers()) + 1
 @contextmanager
 def relaying(file: Path, what: str = "go", at: int = 0) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "tests.events.relaying", str(file), what, str(at)]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    with ending(subprocess.Popen(command, cwd=ROOT, stdin=pipe, stderr=nowhere, stdout=nowhere)) as process:
+        yield process
 
 
 def filed(file: Path) -> list[Dedup]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import seller_add
 from tests.database import Database
+from tests.elapsing import elapsing
 from tests.faulty_seller import FaultySeller
 from tests.operations.sweeping import sweep
 
@@ -33,6 +35,15 @@ def known(committed_db: Database, tmp_path: Path) -> Iterator[Callable[..., Know
             return process, seller
 
         yield start
+
+
+@contextmanager
+def misbehaving(shop: FaultySeller, tool: str, kind: str, times: int = 1, **params: Any) -> Iterator[None]:
+    """A fault of the next calls of `tool`. Where it hangs, their limit elapses once it has been asked."""
+    shop.fault(tool, kind, times, **params)
+    asked = elapsing(lambda: len(shop.requests(tool)), times) if kind == "hang" else nullcontext()
+    with asked:
+        yield
 
 
 class Passes:

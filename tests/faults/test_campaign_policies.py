@@ -20,7 +20,6 @@ from tests.faults.test_campaign import BRIEF, Stage, sound
 def test_a_campaign_over_the_limit_is_booked_by_two(
     known: Callable[..., Known], passes: Passes, settings: Any
 ) -> None:
-    settings.CALL_TIMEOUT_S = settings.WORKING_TIMEOUT_S = 1.5
     settings.STEP_LEASE_S = 3600
     passes.work = drain
     (well, _), (other, _) = known("Well"), known("Other", channel="olv")

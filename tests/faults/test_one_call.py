@@ -11,7 +11,8 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
-from tests.faults.conftest import Known, Passes
+from tests.elapsing import elapsing
+from tests.faults.conftest import Known, Passes, misbehaving
 from tests.operations.making import ask, fresh
 from tests.operations.sweeping import sweep
 
@@ -24,11 +25,6 @@ BUY: dict[str, Any] = {
     "context": {"deal_id": "d-1"},
 }
 PRODUCTS = {"buying_mode": "brief", "brief": "coffee", "brand": {"domain": "lindqvist-coffee.com"}}
-
-
-@pytest.fixture(autouse=True)
-def _short_calls(settings: Any) -> None:
-    settings.CALL_TIMEOUT_S = settings.WORKING_TIMEOUT_S = 2.5
 
 
 def buy(seller: Seller) -> Operation:
@@ -46,7 +42,7 @@ ONCE = [
     ("html", {}, S.CALLING_ADCP, "GARBLED"),
     ("truncated", {}, S.CALLING_ADCP, "GARBLED"),
     ("huge", {}, S.CALLING_ADCP, "TOO_LARGE"),
-    ("hang", {"seconds": 5}, S.CALLING_ADCP, "NO_ANSWER"),
+    ("hang", {}, S.CALLING_ADCP, "NO_ANSWER"),
     ("drop", {}, S.CALLING_ADCP, "NO_ANSWER"),
     ("refuse", {}, S.CALLING_ADCP, "NO_ANSWER"),
     ("crash", {}, S.CALLING_ADCP, "NoneType"),
@@ -68,9 +64,8 @@ def test_a_purchase_is_made_once_however_the_first_answer_fails(
 ) -> None:
     shop, seller = known()
     operation = buy(seller)
-    shop.fault("create_media_buy", kind, **params)
-
-    passes()
+    with misbehaving(shop, "create_media_buy", kind, **params):
+        passes()
     first = sound(operation)
     passes.until_settled(operation)
     last = sound(operation)
@@ -168,7 +163,7 @@ READ_FAULTS = [
     ("html", {}, "GARBLED"),
     ("truncated", {}, "GARBLED"),
     ("huge", {}, "TOO_LARGE"),
-    ("hang", {"seconds": 5}, "NO_ANSWER"),
+    ("hang", {}, "NO_ANSWER"),
     ("drop", {}, "NO_ANSWER"),
     ("error", {"code": "RATE_LIMITED", "recovery": "transient"}, "RATE_LIMITED"),
 ]
@@ -179,10 +174,10 @@ def test_a_read_is_tried_three_times(
     known: Callable[..., Known], passes: Passes, kind: str, params: dict[str, Any], code: str
 ) -> None:
     shop, seller = known()
-    shop.fault("get_products", kind, times=0, **params)
     operation = ask("get_products", seller=seller, arguments=PRODUCTS)
 
-    passes.until_settled(operation)
+    with misbehaving(shop, "get_products", kind, times=3, **params):
+        passes.until_settled(operation)
 
     operation = sound(operation)
     assert (operation.status, len(shop.requests("get_products"))) == (S.FAILED, 3)
@@ -208,7 +203,7 @@ def test_a_read_with_a_strange_status_or_a_bad_token_says_so(
 
 
 POLL_FAULTS = [
-    ("http", {}), ("html", {}), ("truncated", {}), ("huge", {}), ("hang", {"seconds": 5}), ("drop", {}),
+    ("http", {}), ("html", {}), ("truncated", {}), ("huge", {}), ("hang", {}), ("drop", {}),
     ("unauthorized", {}), ("crash", {}), ("status", {"status": "requires_approval"}), ("new_task_id", {}),
     ("error", {"code": "REFERENCE_NOT_FOUND"}),
 ]  # fmt: skip
@@ -221,8 +216,8 @@ def test_polls_that_fail_in_every_way_lose_nothing(known: Callable[..., Known], 
     task = fresh(operation).task_id
 
     for kind, params in POLL_FAULTS:
-        shop.fault("get_task_status", kind, **params)
-        passes()
+        with misbehaving(shop, "get_task_status", kind, **params):
+            passes()
         after = sound(operation)
         assert (after.status, after.task_id) == (S.SUBMITTED, task), kind
         assert after.observations.latest("id").note, kind
@@ -251,10 +246,14 @@ def test_a_task_id_that_changes_between_two_answers_is_never_followed(
 def test_one_sellers_hanging_delays_no_other(known: Callable[..., Known]) -> None:
     slow, slow_seller = known("Slow")
     _, quick_seller = known("Quick")
-    slow.fault("create_media_buy", "hang", seconds=6)
+    slow.fault("create_media_buy", "hang")
     waiting, operation = buy(slow_seller), buy(quick_seller)
 
-    sweep()
+    def asked_in_vain_and_the_other_settled() -> int:
+        return bool(slow.requests("create_media_buy")) and fresh(operation).status == S.COMPLETED
+
+    with elapsing(asked_in_vain_and_the_other_settled):
+        sweep()
 
     assert sound(waiting).status == S.CALLING_ADCP
     assert sound(operation).status == S.COMPLETED

@@ -26,7 +26,7 @@ import threading
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +244,12 @@ def _exit_code(request: Request) -> int:
 
 
 def _set_too_late(request: Request) -> list[str]:
-    """What settings read and the program set for itself: executed, it would have loaded others."""
+    """What settings read and the program set for itself, or did not though its kind says so: executed, it
+    would have loaded others."""
     loaded = dict(loaded_by(request.program, request.environment))
-    now = dict(loaded_by(request.program, os.environ))
-    return sorted(name for name in now if name.startswith("FLIGHTDECK_") and now[name] != loaded.get(name))
+    now = dict(loaded_by(replace(request.program, adds=()), os.environ))
+    differ = (name for name in {*loaded, *now} if now.get(name) != loaded.get(name))
+    return sorted(name for name in differ if name.startswith("FLIGHTDECK_"))
 
 
 def _said(code: object) -> int:

@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from tasks_app import clock
 from tasks_app.jobs import actions, recipes
 from tasks_app.jobs.actions import Action, Done, Result, Run
-from tasks_app.jobs.models import Job, Step
+from tasks_app.jobs.models import Job, Step, StepStatus
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.worker import drain
 from tests.factories import make_team
+from tests.support import until
 
 
 class Bench:
@@ -72,6 +74,19 @@ def still() -> Iterator[Clock]:
     moment = Clock()
     with clock.injected(lambda: moment.now):
         yield moment
+
+
+def leases_outlived(still: Clock) -> None:
+    """Let the time of every step's lease go by, and half of it more; never further than it was renewed."""
+    half = settings.STEP_LEASE_S / 2
+
+    def renewed() -> bool:
+        since = still.now + timedelta(seconds=1.5 * half)
+        return not Step.objects.filter(status=StepStatus.EXECUTING, lease_until__lt=since).exists()
+
+    for _ in range(3):
+        still.forward(seconds=half)
+        until(renewed, "every lease is renewed")
 
 
 def steps_of(job: Job) -> dict[str, Step]:

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tests.commands.running import ROOT
+from tests.ending import end
 from tests.support import PATIENCE_S
 
 DRAINS, SWEEPS = "drains", "sweeps"
@@ -85,7 +86,7 @@ class Crew:
         try:
             self._process.communicate(timeout=PATIENCE_S)
         finally:
-            self._process.kill()
+            end(self._process)
 
     def _tell(self, order: dict[str, Any]) -> None:
         assert self._process.stdin is not None

@@ -21,7 +21,7 @@ from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
 from tests.database import Database
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, statuses, steps_of
+from tests.jobs.conftest import Bench, Clock, leases_outlived, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
 from tests.support import PATIENCE_S, until
 
@@ -139,6 +139,10 @@ def noted(action: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> bool
 def test_an_action_waits_that_hardly_computes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.action("one", lambda _run: Done(), kind="pure")
     monkeypatch.setattr(pace, "BUSY", 0.5)
+    monkeypatch.setattr(pace, "WAIT_S", PATIENCE_S)
+
+    def waits() -> None:
+        time.sleep(0.02)
 
     def computes() -> None:
         until = time.thread_time() + 2 * pace.SHORT_S
@@ -149,12 +153,14 @@ def test_an_action_waits_that_hardly_computes(bench: Bench, monkeypatch: pytest.
         with connection.cursor() as cursor:
             cursor.execute("select pg_sleep(0.02)")
 
-    assert noted(lambda: time.sleep(0.02), monkeypatch)
+    assert noted(waits, monkeypatch)
     assert not noted(asks, monkeypatch), "each would need a connection of its own"
-    assert not noted(lambda: None, monkeypatch), "it is short"
-    monkeypatch.setattr(pace, "WAIT_S", 0.01)
-    assert not noted(lambda: time.sleep(0.02), monkeypatch), "it takes too long"
-    monkeypatch.setattr(pace, "WAIT_S", 60.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(pace, "SHORT_S", PATIENCE_S / 2)
+        assert not noted(waits, monkeypatch), "it is short"
+    with monkeypatch.context() as patch:
+        patch.setattr(pace, "WAIT_S", 0.01)
+        assert not noted(waits, monkeypatch), "it takes too long"
     monkeypatch.setattr(pace, "BUSY", 0.0)
     assert not noted(computes, monkeypatch)
 
@@ -356,15 +362,16 @@ def test_what_a_killed_worker_had_aside_runs_again(
 
 
 def test_every_lease_is_kept_while_they_run(
-    committed_db: Database, bench: Bench, waiting: Waiting, settings: Any
+    committed_db: Database, bench: Bench, waiting: Waiting, still: Clock, settings: Any
 ) -> None:
     settings.STEP_LEASE_S = 0.3
     meets, taken = meeting(3), []
 
     def outlives_its_lease(run: Run) -> Result:
         meets(run)
-        begun = clock.now()
-        until(lambda: clock.now() > begun + timedelta(seconds=0.8))
+        if not run.inputs["item"]:
+            leases_outlived(still)
+        meets(run)
         taken.append(claim_step())
         return Done()
 

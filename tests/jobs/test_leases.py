@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db.models.functions import Now
 
-from tasks_app import clock
 from tasks_app.jobs import worker
 from tasks_app.jobs.actions import Done, Result, Run
 from tasks_app.jobs.models import Step
 from tests.database import Database
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, steps_of
+from tests.jobs.conftest import Bench, Clock, leases_outlived, steps_of
 from tests.lifecycle.threads import at_once
 from tests.support import until
 
 
 def test_a_lease_is_renewed_while_the_action_runs(
-    committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch, settings: Any
+    committed_db: Database, bench: Bench, still: Clock, settings: Any
 ) -> None:
     settings.STEP_LEASE_S = 0.3
     kept: list[bool] = []
 
     def outlives_its_lease(run: Run) -> Result:
-        begun = clock.now()
-        until(lambda: clock.now() > begun + timedelta(seconds=0.8))
+        leases_outlived(still)
         kept.append(at_once(claim_step) == [None])
         return Done()
 

@@ -6,7 +6,6 @@ Run by `make test-redis`: it needs redis-server, which `.ci/run` installs.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from django_q.brokers import get_broker
 from django_q.conf import Conf
 
 from config.processes import ProcessGroup
+from demo.ports import free_port
 from tasks_app.jobs import redis_broker as module
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.redis_broker import RedisBroker
@@ -26,6 +26,7 @@ from tasks_app.jobs.serving import lanes_served
 from tasks_app.lanes import WorkerLane, queue_of
 from tasks_app.waking import wake_workers
 from tests.database import Database
+from tests.ending import end
 from tests.jobs.cluster import Worker, gone
 from tests.jobs.conftest import Bench
 from tests.support import PATIENCE_S, until
@@ -38,9 +39,7 @@ class RedisServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.start()
 
@@ -57,18 +56,22 @@ class RedisServer:
         self._process = subprocess.Popen(
             [*command, "--save", "", "--daemonize", "no"], stdout=subprocess.DEVNULL
         )
-        until(self.answers, "Redis answers")
+        try:
+            until(self.answers, "Redis answers")
+        except BaseException:  # given up, or interrupted: nobody else knows of it
+            self.kill()
+            raise
 
     def answers(self) -> bool:
         try:
-            with redis.from_url(self.url) as client:
+            limits = {"socket_timeout": PATIENCE_S, "socket_connect_timeout": PATIENCE_S}
+            with redis.from_url(self.url, **limits) as client:
                 return bool(client.ping())
         except redis.RedisError:
             return False
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(PATIENCE_S)
+        end(self._process)
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from datetime import timedelta
 
 import psycopg
@@ -20,6 +20,7 @@ from tasks_app.jobs.resuming import job_resume
 from tasks_app.jobs.worker import drain
 from tasks_app.operations.models import Operation
 from tests.database import Database
+from tests.ending import ending
 from tests.factories import make_user
 from tests.jobs.conftest import Bench
 from tests.operations.making import ask
@@ -90,10 +91,15 @@ def test_of_two_processes_with_one_token_one_resumes(committed_db: Database, ben
     job = slept(bench)
     command = [sys.executable, "-m", "tests.jobs.resumer", str(job.pk), resume_token(job)]
     url = committed_db.urls.app
-    with psycopg.connect(url) as holder, psycopg.connect(url, autocommit=True) as watcher:
+    with (
+        psycopg.connect(url) as holder,
+        psycopg.connect(url, autocommit=True) as watcher,
+        ExitStack() as begun,
+    ):
         holder.execute("select id from tasks_app_job where id = %s for update", [job.pk])
         both = [
-            subprocess.Popen(command, env={**os.environ}, stdout=subprocess.PIPE, text=True) for _ in range(2)
+            begun.enter_context(ending(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
+            for _ in range(2)
         ]
         until(lambda: watcher.execute(_WAITING).fetchone() == (2,), "both wait for the job")
         holder.rollback()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 
 from campaigns.models import Campaign
 from orders.models import Deal
@@ -10,6 +11,7 @@ from tasks_app.lifecycle.models import Import as ImportRow
 from tasks_app.lifecycle.verify import verify_all
 from tests.commands.running import ended, run, start
 from tests.database import Database
+from tests.ending import ending
 from tests.factories import make_advertiser, make_user
 from tests.legacy.buyer import Buyer
 
@@ -49,8 +51,9 @@ def test_the_database_takes_what_is_imported_and_the_trail_holds(
 def test_two_at_the_same_time_import_every_row_once(committed_db: Database, buyer: Buyer) -> None:
     command = filled(buyer)
 
-    processes = [start(*command) for _ in range(2)]
-    answers = [ended(process) for process in processes]
+    with ExitStack() as begun:
+        processes = [begun.enter_context(ending(start(*command))) for _ in range(2)]
+        answers = [ended(process) for process in processes]
 
     assert [ran.code for ran in answers] == [0, 0], [ran.err for ran in answers]
     told = sorted(

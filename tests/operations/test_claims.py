@@ -33,6 +33,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import Request, serve
 from tests.database import Database
+from tests.ending import ending
 from tests.factories import make_seller
 from tests.operations.making import TASK, answer, ask, fresh, leased_until, see, stand
 from tests.operations.sweeping import answering, calls, sweep
@@ -46,14 +47,9 @@ DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
 def claimer(what: str) -> Iterator[subprocess.Popen[str]]:
     """A process that is ready and waits for a line."""
     command = [sys.executable, "-m", "tests.operations.claimer", what]
-    with subprocess.Popen(
-        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process
-        finally:
-            process.kill()
+    pipe = subprocess.PIPE
+    with ending(subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe)) as process:
+        yield process
 
 
 def begin(process: subprocess.Popen[str]) -> None:

@@ -56,7 +56,7 @@ def test_the_others_are_looked_at_and_looked_after_all_the_same(committed_db: Da
     Operation.objects.update(next_poll_at=past)
     assert asked[well].pk in {call.operation_id for call in dispatch.claim_polls(limit=10)}
     run = runs.run_ask(trigger="hand", actor=SYSTEM)
-    assert "Well" in {one.seller.name for one in runs.run_perform(run=run, limit_s=5).sellers}
+    assert "Well" in {one.seller.name for one in runs.run_perform(run=run, limit_s=PATIENCE_S).sellers}
     assert mirror.mirrors_refresh_due() == 0
 
 

@@ -21,7 +21,7 @@ from prometheus_client import REGISTRY
 
 import tasks_app.metrics
 from config.processes import ProcessGroup
-from demo.run import bindable
+from demo.ports import free_port
 from tasks_app import clock
 from tasks_app.metrics import metrics_may_be_read
 from tasks_app.operations import metrics
@@ -216,7 +216,7 @@ def test_over_http_strangers_get_nothing_and_prometheus_its_page(
     committed_db: Database, processes: ProcessGroup
 ) -> None:
     stand(S.SUBMITTED, seller=make_seller("One"), task_id="a")
-    port = bindable(0)
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     env = {
         "FLIGHTDECK_METRICS_TOKEN": "of-prometheus",

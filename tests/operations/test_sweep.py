@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import OperationalError, connection
 
+from tasks_app import stopping
 from tasks_app.operations import publish, sweep
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -19,6 +21,7 @@ from tests.factories import make_seller
 from tests.operations import sweeping
 from tests.operations.making import TASK, ask, fresh, stand
 from tests.operations.sweeping import answering
+from tests.support import PATIENCE_S
 
 DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
 
@@ -48,21 +51,25 @@ def test_one_sweep_loop_at_a_time(committed_db: Database, quick: None) -> None:
 
 
 def test_a_lost_connection_costs_a_tick(committed_db: Database, quick: None, monkeypatch: Any) -> None:
-    ended = []
+    """The purchase that was asked for just before is made, in the same slice."""
+    asked: list[Operation] = []
+    made = threading.Event()
 
     def cut() -> int:
-        if not ended:
-            ended.append(ask(seller=make_seller(url=f"{server.url}/mcp")))
+        if not asked:
+            asked.append(ask(seller=make_seller(url=f"{server.url}/mcp")))
             with connection.cursor() as cursor:
                 cursor.execute("select pg_terminate_backend(pg_backend_pid())")
+        if fresh(asked[0]).status == S.COMPLETED:
+            made.set()
         return 0
 
     monkeypatch.setattr(sweep, "_chores", {"cut": cut})
+    monkeypatch.setattr(stopping, "asked", made.is_set)
     with serve(answering(DONE)) as server:
-        swept, handed = slice_(1.0)
+        swept, handed = slice_(PATIENCE_S)
 
-    assert (swept.sent, handed) == (1, ["next"])
-    assert fresh(ended[0]).status == S.COMPLETED
+    assert (made.is_set(), swept.sent, handed) == (True, 1, ["next"])
 
 
 def test_a_database_that_is_away_at_the_end_still_hands_over(

@@ -1,5 +1,5 @@
-"""SIGKILL between any two statements of a decision about a late purchase, and of a contradiction; and both at
-once from two processes."""
+"""SIGKILL between any two statements of a decision about a late purchase (of a refusal, before every third),
+and of a contradiction; and both at once from two processes."""
 
 from __future__ import annotations
 

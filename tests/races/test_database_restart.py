@@ -96,12 +96,13 @@ def test_killed_and_restarted_in_mid_run(server: Server, tmp_path: Path) -> None
     log = io.StringIO()
     with FaultySeller(tmp_path, mode="submitted") as seller, ProcessGroup(output=log) as group:
         sale = booking(seller)
-        seller.fault("create_media_buy", "hang", seconds=1)
+        seller.fault("create_media_buy", "hang")
         seller.fault("get_task_status", "status", times=0, status="working")
         worker = Worker(group)
         until(lambda: asked(seller, "create_media_buy"), "the purchase is out")
 
         server.kill()
+        seller.release()
         until(lambda: "call_failed" in log.getvalue(), "the answer finds no database")
         again(server)
         # The same request is made again, and the seller knows it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ import pytest
 import requests
 
 from config.processes import ProcessGroup
+from demo.ports import free_port
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import WebhookDelivery
@@ -50,9 +50,7 @@ class Web:
 def web(races: Races, committed_db: Database, processes: ProcessGroup) -> Iterator[Web]:
     ports = []
     for name in ("one", "two"):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            ports.append(free.getsockname()[1])
+        ports.append(free_port())
         command = [sys.executable, "-m", "config.web", "--port", str(ports[-1])]
         processes.start(name, command, cwd=ROOT)
     started = Web(ports)

@@ -10,18 +10,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.leftovers import end
+from tests.ending import end
 from tests.sellers.clients import SellerClient
 from tests.sellers.receiver import Receiver
-from tests.support import PATIENCE_S, until
+from tests.support import SELLERS_S, until
 
 _ROOT = Path(__file__).resolve().parents[2]
 PACE = 1.2
-STOPPED_S = 60.0
-READY_S = 600.0  # four times the adcp package, imported on a machine that may be busy
 
 
 class Sellers:
@@ -39,7 +36,7 @@ class Sellers:
         )
         try:
             directory = state / "sellers.json"
-            until(lambda: directory.exists() or self.process.poll() is not None, patience=READY_S)
+            until(lambda: directory.exists() or self.process.poll() is not None, patience=SELLERS_S)
             if not directory.exists():
                 raise RuntimeError(self.log)
             self.entries = {entry["slug"]: entry for entry in json.loads(directory.read_text())}
@@ -60,10 +57,8 @@ class Sellers:
     def stop(self) -> None:
         """SIGTERM to the supervisor, SIGKILL to all where it does not end so."""
         try:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=PATIENCE_S)
+            end(self.process, signal.SIGTERM)
         finally:
-            end([psutil.Process(self.process.pid)] if self.process.poll() is None else [])
             self._log.close()
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import sys
-import time
+import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -72,6 +72,8 @@ class _Connection(BaseHTTPRequestHandler):
                 state["faults"].append(order)
             elif self.path == "/control/clear":
                 state["faults"].clear()
+            elif self.path == "/control/release":
+                self.server.released.set()
         self._send(200, {"ok": True})
 
     def _mcp(self, message: dict[str, Any]) -> None:
@@ -96,7 +98,7 @@ class _Connection(BaseHTTPRequestHandler):
         fault = self.server.shop.take_fault(tool, arguments)
         kind = fault["kind"] if fault else None
         if kind == "hang" and fault and fault.get("before"):
-            time.sleep(fault.get("seconds", 30))
+            self._hang(fault)
         skipped = fault is not None and (kind in _WITHOUT_EFFECT or fault.get("before"))
         result = {} if skipped else self._carry_out(tool, arguments)
         if fault is None:
@@ -130,7 +132,7 @@ class _Connection(BaseHTTPRequestHandler):
             self._send_bytes(200, whole[: len(whole) // 2], "application/json")
         else:
             if kind == "hang" and not fault.get("before"):
-                time.sleep(fault.get("seconds", 30))
+                self._hang(fault)
             self._result(message, self._distorted(fault, result))
 
     def _distorted(self, fault: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +145,9 @@ class _Connection(BaseHTTPRequestHandler):
         return _structured(
             strange | {"task_id": self.server.shop.task_for(answer), "context": answer["context"]}
         )
+
+    def _hang(self, fault: dict[str, Any]) -> None:
+        self.server.released.wait(fault.get("seconds", 120))
 
     def _hang_up(self) -> None:
         self.close_connection = True
@@ -233,6 +238,7 @@ class _Server(ThreadingHTTPServer):
         self.shop = shop
         self.token = token
         self.control = control
+        self.released = threading.Event()
 
 
 def main() -> None:

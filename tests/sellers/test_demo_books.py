@@ -13,7 +13,7 @@ import pytest
 from tests.sellers.asking import ALL_STATUSES, buy_of, finished, order, push
 from tests.sellers.conftest import Sellers
 from tests.sellers.receiver import Receiver
-from tests.support import until
+from tests.support import PATIENCE_S, until
 
 pytestmark = pytest.mark.adcp_package
 
@@ -78,7 +78,7 @@ def test_without_the_token_nothing_is_sold(sellers: Sellers, slug: str) -> None:
     headers = {"Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
 
     statuses = {
-        httpx.post(entry["url"], json=body, headers=headers | more).status_code
+        httpx.post(entry["url"], json=body, headers=headers | more, timeout=PATIENCE_S).status_code
         for more in ({}, {"Authorization": "Bearer wrong"})
     }
 
@@ -96,7 +96,7 @@ def test_a_killed_seller_comes_back_and_goes_on(sellers: Sellers, receiver: Rece
     waiting = order("instream", push_notification_config=push(receiver, "op-killed"))
     first = client.call("create_media_buy", **done)
     task = client.call("create_media_buy", **waiting)
-    jwks = httpx.get(sellers.entries["norrland"]["jwks_url"]).json()
+    jwks = httpx.get(sellers.entries["norrland"]["jwks_url"], timeout=PATIENCE_S).json()
     pid = sellers.pids()["norrland"]
 
     os.kill(pid, signal.SIGKILL)
@@ -108,7 +108,7 @@ def test_a_killed_seller_comes_back_and_goes_on(sellers: Sellers, receiver: Rece
     assert (
         finished(client, task["task_id"])["result"]["media_buy_id"] == buy_of(client, waiting)["media_buy_id"]
     )
-    assert httpx.get(sellers.entries["norrland"]["jwks_url"]).json() == jwks
+    assert httpx.get(sellers.entries["norrland"]["jwks_url"], timeout=PATIENCE_S).json() == jwks
 
 
 def test_stopping_the_parent_stops_every_seller(sellers: Sellers) -> None:

@@ -13,7 +13,7 @@ from tests.sellers.asking import ALL_STATUSES, SECRET, TOKEN, buy_of, finished, 
 from tests.sellers.clients import SellerClient
 from tests.sellers.conftest import Sellers
 from tests.sellers.receiver import Receiver
-from tests.support import until
+from tests.support import PATIENCE_S, until
 
 pytestmark = pytest.mark.adcp_package
 
@@ -112,7 +112,7 @@ def test_video_is_approved_by_a_webhook_signed_with_rfc_9421(sellers: Sellers, r
 
     assert answer["status"] == "submitted"
     assert open_buy["confirmed_at"] is None
-    jwks = httpx.get(sellers.entries["norrland"]["jwks_url"]).json()
+    jwks = httpx.get(sellers.entries["norrland"]["jwks_url"], timeout=PATIENCE_S).json()
     sender = verify_webhook_signature(
         method="POST",
         url=delivery.url,

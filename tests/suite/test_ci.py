@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.ending import end
+from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSES = "def test_passes(): pass"
@@ -21,6 +27,26 @@ def test_unsteady():
     ran.touch()
     print("what it said")
     assert not first, "only the first time"
+"""
+# A fixture's end is told of the last test that ran, and is another's fault.
+ENDS_BADLY = """
+from pathlib import Path
+import pytest
+@pytest.fixture(scope="module", autouse=True)
+def ends():
+    yield
+    first = not Path("ended").exists()
+    Path("ended").touch()
+    assert not {when}, "what a test left"
+def test_leaves_it(): pass
+def test_is_blamed(): pass
+"""
+HANGS = """
+import time
+from pathlib import Path
+def test_hangs():
+    Path("hangs").touch()
+    time.sleep(3600)
 """
 TESTED = ("test", "test-endurance", "test-redis", "test-browser")
 FAILS = "def test_fails(): assert False, 'always'"
@@ -61,10 +87,17 @@ class Project:
 
     def run(self) -> tuple[int, str]:
         """Its exit code, and what it printed."""
+        with self.begun() as ci:
+            printed, _ = ci.communicate()
+        return ci.returncode, printed
+
+    @contextmanager
+    def begun(self) -> Iterator[subprocess.Popen[str]]:
+        """A run under way."""
         makefile = [f"{name}:\n\t{does}\n" for name, does in self.targets.items()]
         (self.folder / "Makefile").write_text("\n".join([f".PHONY: {' '.join(self.targets)}", *makefile]))
         (self.folder / "none.ini").write_text("[pytest]\n")
-        done = subprocess.run(
+        run = subprocess.Popen(
             # As begun in the background by a shell without job control.
             ["bash", "-c", "trap '' INT; exec bash .ci/run"],
             cwd=self.folder,
@@ -73,9 +106,11 @@ class Project:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
-            check=False,
         )
-        return done.returncode, done.stdout
+        try:
+            yield run
+        finally:
+            end(run)
 
 
 @pytest.fixture
@@ -146,6 +181,25 @@ def test_one_that_fails_alone_too_fails_the_run(project: Project) -> None:
     assert "checks/test/test_0_test.py::test_unsteady" in printed[printed.index("== unsteady") :]
 
 
+def test_where_a_fixture_ends_badly_its_whole_module_runs_again(project: Project) -> None:
+    project.write("test", ENDS_BADLY.format(when="first"))
+
+    code, printed = project.run()
+
+    assert code == 0, printed
+    assert "== once more, alone: checks/test/test_0_test.py\n" in printed
+    assert dict(end_of(printed))["tests"] == "unsteady"
+
+
+def test_what_a_test_leaves_each_time_fails_the_run_though_another_is_blamed(project: Project) -> None:
+    project.write("test", ENDS_BADLY.format(when="True"))
+
+    code, printed = project.run()
+
+    assert code == 1
+    assert end_of(printed)[-1] == ("FAILED", "checks/test/test_0_test.py::test_is_blamed")
+
+
 def test_more_than_five_are_not_run_again(project: Project) -> None:
     project.write("test", *[UNSTEADY.replace('"ran"', f'"ran{number}"') for number in range(4)])
     project.write("test-redis", *[UNSTEADY.replace('"ran"', f'"redis{number}"') for number in range(2)])
@@ -168,6 +222,19 @@ def test_what_is_no_failed_test_fails_the_run(project: Project, broken: str) -> 
     code, printed = project.run()
 
     assert code == 1
+    assert dict(end_of(printed))["tests"] == "FAILED"
+
+
+def test_a_tester_that_died_fails_the_run(project: Project) -> None:
+    """Whoever shares out tells it as a failed test; alone, the same test would pass."""
+    dies = "import os\ndef test_dies():\n    if 'PYTEST_XDIST_WORKER' in os.environ: os._exit(3)"
+    project.targets["test"] += " $(if $(TESTERS),,-p xdist -n 2)"
+    project.write("test", dies, PASSES)
+
+    code, printed = project.run()
+
+    assert code == 1
+    assert "once more" not in printed
     assert dict(end_of(printed))["tests"] == "FAILED"
 
 
@@ -195,11 +262,28 @@ def test_a_strange_id_runs_again_as_it_is(project: Project) -> None:
 
 
 def test_a_stage_that_takes_too_long_is_ended_and_said(project: Project) -> None:
-    project.limit_s = 3.0
-    project.write("test", "import time\ndef test_hangs(): time.sleep(3600)")
+    project.write("test", HANGS)
 
-    code, printed = project.run()
+    for limit_s in (3.0, 15.0, 75.0, 375.0):  # a busy machine may be out of time before the test has begun
+        project.limit_s = limit_s
+        code, printed = project.run()
+        assert code == 1
+        assert dict(end_of(printed))["tests"] == "OUT OF TIME"
+        if (project.folder / "hangs").exists():
+            break
 
-    assert code == 1
-    assert dict(end_of(printed))["tests"] == "OUT OF TIME"
+    assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Project, number: int) -> None:
+    project.write("test", HANGS)
+
+    with project.begun() as ci:
+        until((project.folder / "hangs").exists, "the test hangs")
+        ci.send_signal(number)
+        printed, _ = ci.communicate(timeout=PATIENCE_S)
+
+    assert ci.returncode == 130
+    assert end_of(printed)[2:5] == [(STAGES[2], "passed"), ("tests", "INTERRUPTED"), (STAGES[4], "not run")]
     assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import psutil
@@ -17,6 +18,7 @@ import pytest
 
 from config.processes import ProcessGroup
 from tests.database import Database
+from tests.ending import ending
 from tests.forked.popen import parent
 from tests.forked.programs import ROOT, program
 from tests.support import until
@@ -31,22 +33,20 @@ both = pytest.mark.parametrize("way", BOTH)
 @pytest.fixture
 def begun(committed_db: Database) -> Iterator[Any]:
     """Starts the teller, and ends what a test leaves of it."""
-    processes: list[subprocess.Popen[str]] = []
+    with ExitStack() as ends:
 
-    def begin(*arguments: str, **options: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tests.suite.teller", *arguments]
-        pipe = subprocess.PIPE
-        made: subprocess.Popen[str] = subprocess.Popen(
-            command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=pipe, **options
-        )
-        processes.append(made)
-        return made
+        def begin(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+            command = [sys.executable, "-m", "tests.suite.teller", *arguments]
+            pipe = subprocess.PIPE
+            return ends.enter_context(
+                ending(
+                    subprocess.Popen(
+                        command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=pipe, **options
+                    )
+                )
+            )
 
-    yield begin
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        yield begin
 
 
 def was_forked(pid: int) -> bool:

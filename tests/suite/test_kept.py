@@ -17,7 +17,7 @@ from tests.database import THROWAWAY, erase_project
 
 @pytest.fixture
 def bases() -> Iterator[list[Path]]:
-    made = [scratch.directory("flightdeck-kept-") for _ in range(4)]
+    made = [scratch.directory("kept-") for _ in range(4)]
     yield made
     for base in made:
         if not erase_project(base):
@@ -75,14 +75,24 @@ def test_whatever_migrations_may_read_is_told_apart(monkeypatch: pytest.MonkeyPa
         whole = kept.ROOT / name
         (shutil.copytree if whole.is_dir() else shutil.copy)(whole, tmp_path / name)
     monkeypatch.setattr(kept, "ROOT", tmp_path)
-    digests = [kept._digest()]
+    digests = [kept._sources_digest()]
     for name in sorted(wanted):
         with (tmp_path / name).open("a") as file:
             file.write("# otherwise\n")
-        digests.append(kept._digest())
+        digests.append(kept._sources_digest())
     (tmp_path / "orders/migrations/9999_new.sql").write_text("select 1")
-    digests.append(kept._digest())
+    digests.append(kept._sources_digest())
     assert len(set(digests)) == len(digests)
+
+
+def test_what_was_edited_since_the_tests_imported_it_is_not_kept(
+    bases: list[Path], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is of the modules as they were: under the digest of the files it would be taken for theirs."""
+    monkeypatch.setattr(kept, "_IMPORTED", "as the files were")
+    kept.lay_down(bases[0], THROWAWAY, migrate)
+    assert made_at(bases[0])
+    assert kept_in(cache) == []
 
 
 def test_what_fails_is_not_kept(bases: list[Path], cache: Path) -> None:

@@ -2,13 +2,15 @@
 
 Of a call that waits, a number of seconds is refused where it is more than one and less than sixty: a machine
 that does much else besides takes that long. At most a second is a look whether something comes that must not,
-a pause, or a limit that is itself what is tested.
+a pause, or a limit that is itself what is tested. Such a number is refused as a parameter's default and in a
+dict too, and so are a request that leaves the limit to its library and a loop of so many turns that sleeps.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,18 @@ _WAITS = {
     "wait_procs",
     "settimeout",
 }
-_LIMITS = {"timeout", "timeout_s", "patience", "within"}
+_LIMITS = {"timeout", "timeout_s", "limit_s", "patience", "within"}
+_LIBRARIES = {"httpx", "httpx2", "requests"}
+_ASKS = {
+    *("get", "post", "put", "patch", "delete", "head", "options", "request", "stream"),
+    *("Client", "AsyncClient"),
+}
+_SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 _CLOCKS = {"monotonic", "perf_counter"}
 _LOOK_S = 1.0
 _READS_A_CLOCK = {
@@ -44,39 +57,89 @@ _READS_A_CLOCK = {
 
 def numbers(tree: ast.Module) -> dict[str, float]:
     """The module's constants that are numbers, by name."""
-    found = {}
+    found = {"PATIENCE_S": PATIENCE_S}
     for line in tree.body:
-        if isinstance(line, ast.Assign) and (number := _number(line.value, {})) is not None:
-            found.update({name.id: number for name in line.targets if isinstance(name, ast.Name)})
+        if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
+            names = line.targets if isinstance(line, ast.Assign) else [line.target]
+            if (number := _number(line.value, found)) is not None:
+                found.update({name.id: number for name in names if isinstance(name, ast.Name)})
     return found
 
 
 def _number(node: ast.expr, named: dict[str, float]) -> float | None:
-    if isinstance(node, ast.Name):
-        return named.get(node.id)
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return float(node.value)  # type: ignore[arg-type]
+    match node:
+        case ast.Name(id=name):
+            return named.get(name)
+        case ast.Constant(value=int() | float() as number) if type(number) is not bool:
+            return float(number)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
+            one, other = _number(left, named), _number(right, named)
+            if one is not None and other is not None:
+                return _SIGNS[type(op)](one, other)
     return None
 
 
-def impatient(text: str) -> Iterator[int]:
-    """The lines of calls that give up too soon."""
+def impatient(text: str) -> list[int]:
+    """The lines that give up too soon, or without saying when."""
     tree = ast.parse(text)
-    named = numbers(tree)
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call):
-            continue
-        limits = [each.value for each in call.keywords if each.arg in _LIMITS]
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _WAITS:
-            limits += call.args
-        if any(
-            _LOOK_S < number < PATIENCE_S for one in limits if (number := _number(one, named)) is not None
-        ):
-            yield call.lineno
+    named, found = numbers(tree), set[int]()
+    for node in ast.walk(tree):
+        for limit in _limits(node):
+            number = _number(limit, named)
+            if number is not None and _LOOK_S < number < PATIENCE_S:
+                found.add(limit.lineno)
+        if _asks_without_a_limit(node) or _sleeps_so_often(node, named):
+            found.add(node.lineno)  # type: ignore[attr-defined]
+    return sorted(found)
+
+
+def _limits(node: ast.AST) -> Iterator[ast.expr]:
+    """What is said there of how long to wait."""
+    match node:
+        case ast.Call(func=func, args=given, keywords=named):
+            yield from (each.value for each in named if each.arg in _LIMITS)
+            if isinstance(func, ast.Attribute) and func.attr in _WAITS:
+                yield from given
+        case ast.arguments():
+            told = [*node.posonlyargs, *node.args]
+            told, defaults = told[len(told) - len(node.defaults) :], list(node.defaults)
+            pairs = [*zip(told, defaults, strict=True), *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+            yield from (default for name, default in pairs if name.arg in _LIMITS and default is not None)
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and key.value in _LIMITS:
+                    yield value
+
+
+def _asks_without_a_limit(node: ast.AST) -> bool:
+    """Of httpx that is one of 5 s, of requests none at all."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=library), attr=does), keywords=named):
+            told = {each.arg for each in named}
+            return library in _LIBRARIES and does in _ASKS and not told & {"timeout", None}
+    return False
+
+
+def _sleeps_so_often(node: ast.AST, named: dict[str, float]) -> bool:
+    """So many turns, with a pause in each: where `until` would wait for what has to come."""
+    match node:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"))):
+            return any(_sleeps(each, named) for line in node.body for each in ast.walk(line))
+    return False
+
+
+def _sleeps(node: ast.AST, named: dict[str, float]) -> bool:
+    """Not for 0 seconds: that lets others have their turn."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="sleep" | "wait"), args=[how_long]):
+            return 0 < (_number(how_long, named) or 0) <= _LOOK_S
+    return False
 
 
 def clocks(text: str) -> Iterator[int]:
     """The lines that read a clock of seconds gone by."""
+    if not any(clock in text for clock in _CLOCKS):
+        return
     for node in ast.walk(ast.parse(text)):
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name in _CLOCKS:
@@ -92,7 +155,28 @@ def clocks(text: str) -> Iterator[int]:
         ("get(url, timeout=5)", [1]),
         ("until(over, patience=40)", [1]),
         ("asyncio.wait_for(run(), 30)", [1]),
+        ("LONG: Final = 20\nit.result(LONG)", [2]),
+        ("LONG: float = 20\nTWICE = 2 * LONG\nit.result(TWICE)", [3]),
+        ("it.wait(2 * 10)", [1]),
+        ("it.wait(PATIENCE_S / 3)", [1]),
+        ("def ask(tool, timeout: float = 5): ...", [1]),
+        ("def ask(tool=9, *, within=None, patience=5): ...", [1]),
+        ("ask(\n **{'timeout_s': 5.0, **changes})", [2]),
+        ("httpx.get(url)", [1]),
+        ("httpx2.AsyncClient(headers=headers)", [1]),
+        ("requests.post(url, data=body)", [1]),
+        ("for _ in range(50):\n  if here(): break\n  time.sleep(0.1)", [1]),
+        ("for _ in range(50):\n  pause.wait(0.1)", [1]),
         ("it.wait(60)", []),
+        ("it.wait(3 * PATIENCE_S)", []),
+        ("def ask(tool=5, timeout: float = PATIENCE_S): ...", []),
+        ("{'within': (2, 20), 'timeout_s': given}", []),
+        ("httpx.get(url, timeout=PATIENCE_S)", []),
+        ("httpx.get(url, **limits)", []),
+        ("httpx.Headers()", []),
+        ("for _ in range(2):\n  await asyncio.sleep(0)", []),
+        ("for _ in range(2):\n  here.wait(PATIENCE_S)", []),
+        ("for one in many:\n  time.sleep(0.1)", []),
         ("it.wait(PATIENCE_S)", []),
         ("it.wait(0.5)", []),
         ("', '.join(words)", []),
@@ -100,7 +184,7 @@ def clocks(text: str) -> Iterator[int]:
     ],
 )
 def test_what_gives_up_too_soon_is_seen(text: str, found: list[int]) -> None:
-    assert list(impatient(text)) == found
+    assert impatient(text) == found
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
 import re
 import subprocess
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TypeGuard
 
 import psutil
 import pytest
@@ -110,6 +113,60 @@ def test_a_process_left_behind_is_ended_and_fails_its_module(tmp_path: Path) -> 
 def test_a_process_that_was_ended_is_nobodys_trouble(tmp_path: Path) -> None:
     text = "import subprocess\ndef test_it(): subprocess.Popen(['sleep', '0']).wait()"
     assert session(tmp_path, "tests.leftovers", text).returncode == pytest.ExitCode.OK
+
+
+# Where a process is started that no block ends: who does.
+_ENDED_ELSEWHERE = {
+    "commands/running.py": "whoever calls `start`",
+    "config/test_supervisor.py": "`Supervised` is a block itself",
+    "faulty_seller.py": "`FaultySeller` is a block itself",
+    "forked/popen.py": "the session",
+    "jobs/crew.py": "`Crew.end`, after the test",
+    "jobs/test_redis.py": "`RedisServer.kill`, after the test and where it does not start",
+    "races/life.py": "`Life` is a block itself",
+    "sellers/conftest.py": "`Sellers.stop`, after the module and where they do not start",
+}
+
+
+def unended(text: str) -> list[int]:
+    """The lines that start a process which no block ends: neither ``ending(Popen(...))`` nor a ``finally``
+    that begins on the next line."""
+    tree, ended = ast.parse(text), set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ending":
+            ended.update(map(id, node.args))
+        body = getattr(node, "body", None)
+        for line, then in itertools.pairwise(body if isinstance(body, list) else []):
+            if isinstance(line, ast.Assign) and isinstance(then, ast.Try) and then.finalbody:
+                ended.add(id(line.value))
+    return [node.lineno for node in ast.walk(tree) if _starts(node) and id(node) not in ended]
+
+
+def _starts(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] == "Popen"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("process = subprocess.Popen(['sleep', '9'])\nprocess.wait()", [1]),
+        ("with Popen(['sleep', '9']) as process:\n  assert seen()\n  process.kill()", [1]),
+        ("started = [Popen(one) for one in both]", [1]),
+        ("with ending(subprocess.Popen(['sleep', '9'])) as process:\n  assert seen()", []),
+        ("started = [stack.enter_context(ending(Popen(one))) for one in both]", []),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  process.kill()", []),
+        ("process = Popen(one)\ntry:\n  assert seen()\nexcept OSError:\n  process.kill()", [1]),
+    ],
+)
+def test_a_process_that_no_block_ends_is_seen(text: str, found: list[int]) -> None:
+    assert unended(text) == found
+
+
+def test_whoever_starts_a_process_ends_it() -> None:
+    tests = ROOT / "tests"
+    modules = {str(path.relative_to(tests)): path.read_text() for path in tests.rglob("*.py")}
+    found = {name for name, text in modules.items() if "Popen(" in text and unended(text)}
+    assert found == set(_ENDED_ELSEWHERE), "with ending(subprocess.Popen(...)) as process: ..."
 
 
 def test_what_needs_the_adcp_package_says_so_and_imports_it_late() -> None:

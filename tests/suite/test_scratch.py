@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests import scratch
+from tests import database, scratch
 
 
 @pytest.fixture
@@ -33,9 +35,29 @@ def test_in_memory_where_there_is_plenty(
     try:
         assert made.parent == (memory if where == "memory" else Path(tempfile.gettempdir()).resolve())
         assert made.stat().st_mode & 0o777 == 0o755
-        assert made in {each.resolve() for each in scratch.directories()}
+        assert made not in {each.resolve() for each in scratch.directories()}, "it is a living session's"
     finally:
         made.rmdir()
+
+
+def test_what_killed_sessions_left_is_erased_and_nothing_of_a_living_one(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "_free", lambda: 1 << 40)
+    monkeypatch.setattr(tempfile, "tempdir", str(memory))
+    told = subprocess.run(["sh", "-c", "echo $$"], stdout=subprocess.PIPE, check=True)
+    with monkeypatch.context() as killed:
+        killed.setattr(os, "getpid", lambda: int(told.stdout))
+        left = {scratch.directory(), scratch.directory("project-")}
+    ours = {scratch.directory(), scratch.directory("project-")}
+    assert set(scratch.directories()) == left
+
+    database._erase_killed_sessions()
+    assert set(memory.iterdir()) == left | ours, "they are young: somebody may be about to use them"
+    for made in left | ours:
+        os.utime(made, (0, 0))
+    database._erase_killed_sessions()
+    assert set(memory.iterdir()) == ours
 
 
 def test_what_the_container_may_take_counts(memory: Path) -> None:

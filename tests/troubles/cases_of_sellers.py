@@ -37,6 +37,7 @@ from tests.boundary.conftest import stopped
 from tests.factories import make_account, make_advertiser, make_seller
 from tests.operations.making import answer, ask, fresh, stand
 from tests.orders.live import booked
+from tests.support import PATIENCE_S
 from tests.troubles.poisoning import PAST, Case, Tried, poison, sellers
 from tests.webhooks.signing import payload
 
@@ -344,7 +345,7 @@ def no_line(monkeypatch: pytest.MonkeyPatch, **_: Any) -> Case:
 def reconciled(monkeypatch: pytest.MonkeyPatch, bad: Seller, well: Seller) -> Case:
     reader = Reader(kind="task", read=read_plainly, settle=lambda _seller, _finding: None)
     monkeypatch.setattr(runs, "_readers", [reader])
-    runs.run_perform(run=runs.run_ask(trigger="schedule", actor="system"), limit_s=5)
+    runs.run_perform(run=runs.run_ask(trigger="schedule", actor="system"), limit_s=PATIENCE_S)
     run = ReconciliationRun.objects.get()
     told = {one["seller"]: one for one in run.report}
 

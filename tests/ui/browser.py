@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from config.processes import ProcessGroup
+from demo.ports import free_port
 from demo.screenshots import chromium_path
 from tests.support import PATIENCE_S, until
 
@@ -62,16 +62,14 @@ class Desk:
         assert told == [], told
 
 
-def looks(page: Page, *, turned: bool = False) -> Iterator[tuple[int, str]]:
-    """The loaded page in two looks, each with its width (pixels) and colour scheme: wide in the light, narrow
-    in the dark; `turned`, the other way round. Pages of one kind that take turns are seen in all four."""
-    schemes = _SCHEMES[::-1] if turned else _SCHEMES
-    for (width, height), scheme in zip((WIDE, NARROW), schemes, strict=True):
+def looks(page: Page) -> Iterator[tuple[int, str, bool]]:
+    """The loaded page in four looks, each with its width (pixels), its colour scheme, and whether the page is
+    seen in this width for the first time. It is left as it was loaded: wide and in the light."""
+    for (width, height), schemes in ((WIDE, _SCHEMES), (NARROW, _SCHEMES[::-1])):
         page.set_viewport_size({"width": width, "height": height})
-        _coloured(page, scheme)
-        yield width, scheme
-    # The next is loaded wide and in the light, as the first was.
-    _coloured(page, "light")
+        for scheme in schemes:
+            _coloured(page, scheme)
+            yield width, scheme, scheme == schemes[0]
     page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
 
 
@@ -107,9 +105,7 @@ def browsing() -> Iterator[Browser]:
 
 def serving(group: ProcessGroup, env: dict[str, str]) -> str:
     """Start a web process on the database that `env` names; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "config.web", "--port", str(port)]
     group.start("web", command, env=env, cwd=ROOT)
     url = f"http://127.0.0.1:{port}"
@@ -119,6 +115,6 @@ def serving(group: ProcessGroup, env: dict[str, str]) -> str:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/admin/login/").status_code == 200
+        return httpx.get(f"{url}/admin/login/", timeout=PATIENCE_S).status_code == 200
     except httpx.TransportError:
         return False

@@ -147,7 +147,7 @@ def test_the_pages_fit_and_can_be_read(desk: Desk, job: Job) -> None:
             answer = page.goto(address)
             assert answer is not None
             assert answer.ok, address
-            for width, scheme in looks(page):
+            for width, scheme, _ in looks(page):
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, address
                 assert legible(page) == [], f"{address}, {scheme}"
 

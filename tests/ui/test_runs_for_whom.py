@@ -18,6 +18,7 @@ from tests.adcp.raw_server import serve
 from tests.factories import make_account, make_advertiser, make_seller, make_team, make_user
 from tests.operations.sweeping import shop
 from tests.orders.live import booked
+from tests.support import PATIENCE_S
 from tests.ui.pages import page_of, read
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +57,7 @@ def account_of(deal: Deal, team: Team) -> Account:
 
 def performed() -> ReconciliationRun:
     run = runs.run_ask(trigger=ReconciliationRun.Trigger.HAND, actor="system")
-    return runs.run_perform(run=run, limit_s=20).run
+    return runs.run_perform(run=run, limit_s=PATIENCE_S).run
 
 
 @pytest.mark.parametrize("tool", ["get_media_buys", "list_tasks"])

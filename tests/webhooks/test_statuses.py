@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from tasks_app.webhooks.rates import refused_count
 from tasks_app.webhooks.refusals import refusals_write
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
-from tests.support import PATIENCE_S
+from tests.support import PATIENCE_S, until
 from tests.webhooks.conftest import SECRET, Endpoint, serving
 from tests.webhooks.signing import as_bytes, hmac, payload, post
 from tests.webhooks.taking import refused_as
@@ -76,14 +75,8 @@ def test_a_twin_waits_for_no_operation_that_is_being_observed(receiver: Endpoint
 def _until_waiting(*kinds: str) -> None:
     """Until some session waits for a row that this test holds."""
     with psycopg.connect(**_connection(), autocommit=True) as watching:
-        for _ in range(400):
-            row = watching.execute(
-                "select count(*) from pg_stat_activity where wait_event = any(%s)", [list(kinds)]
-            ).fetchone()
-            if row and row[0]:
-                return
-            threading.Event().wait(0.05)
-    raise AssertionError("nobody waits")
+        waiting = "select 1 from pg_stat_activity where datname = current_database() and wait_event = any(%s)"
+        until(lambda: watching.execute(waiting, [list(kinds)]).fetchone(), "somebody waits")
 
 
 def _connection() -> dict[str, Any]:
@@ -162,45 +155,46 @@ def test_too_large_for_nobody_is_404(receiver: Endpoint) -> None:
 # --- allowances -----------------------------------------------------------------------------------
 
 
+def _moment() -> datetime:
+    """At which the clock of a web process stands: three seconds into whatever is counted for a minute."""
+    return clock.now().replace(second=3, microsecond=0)
+
+
 def test_a_sellers_allowance_is_shared_by_all_processes(
     quiet: Endpoint, norrland: Seller, tmp_path: Path
 ) -> None:
-    cap = 12
+    cap, at = 12, _moment()
     caps = {"FLIGHTDECK_WEBHOOK_SELLER_CAP": str(cap)}
     with (
-        serving(tmp_path / "one.log", **caps) as one,
-        serving(tmp_path / "two.log", **caps) as two,
+        serving(tmp_path / "one.log", stands_at=at, **caps) as one,
+        serving(tmp_path / "two.log", stands_at=at, **caps) as two,
         ThreadPoolExecutor(6) as pool,
     ):
-        # A fresh stretch of time, so that it does not end in the midst of the test.
-        while clock.now().timestamp() % 10 > 3:
-            threading.Event().wait(0.1)
-        told = list(
-            pool.map(
-                lambda number: (one, two)[number % 2].send(norrland, payload(task_id=f"t-{number}")),
-                range(2 * cap),
-            )
-        )
+
+        def send(number: int) -> requests.Response:
+            to, body = (one, two)[number % 2], payload(task_id=f"t-{number}", timestamp=at.isoformat())
+            return to.send(norrland, body, at=at.timestamp())
+
+        told = list(pool.map(send, range(2 * cap)))
     taken = [answer for answer in told if answer.status_code == 200]
     late = [answer for answer in told if answer.status_code == 429]
     assert (len(taken), len(late)) == (cap, cap)
     assert {answer.json()["error"] for answer in late} == {"webhook_rate_limited"}
-    assert all(1 <= int(answer.headers["Retry-After"]) <= 10 for answer in late)
+    assert {answer.headers["Retry-After"] for answer in late} == {"7"}, "until ten seconds are over"
     assert WebhookDelivery.objects.filter(seller=norrland, verdict="early").count() == cap
 
 
 def test_who_is_refused_too_often_is_told_so_and_the_seller_is_not_shut_out(
     quiet: Endpoint, norrland: Seller, tmp_path: Path
 ) -> None:
-    caps = {"FLIGHTDECK_WEBHOOK_SOURCE_CAP": "5", "FLIGHTDECK_WEBHOOK_REFUSED_ROWS": "7"}
-    with serving(tmp_path / "web.log", **caps) as web:
-        while clock.now().timestamp() % 60 > 40:
-            threading.Event().wait(0.1)
-        forged = [post(web.of(norrland), payload(), hmac(payload(), "x" * 40)) for _ in range(12)]
-        honest = web.send(norrland, payload(task_id="task-honest"))
+    caps, at = {"FLIGHTDECK_WEBHOOK_SOURCE_CAP": "5", "FLIGHTDECK_WEBHOOK_REFUSED_ROWS": "7"}, _moment()
+    with serving(tmp_path / "web.log", stands_at=at, **caps) as web:
+        wrong = hmac(payload(), "x" * 40, at=at.timestamp())
+        forged = [post(web.of(norrland), payload(), wrong) for _ in range(12)]
+        honest = web.send(norrland, payload(task_id="task-honest"), at=at.timestamp())
 
     assert [answer.status_code for answer in forged] == [401] * 5 + [429] * 7
-    assert 1 <= int(forged[-1].headers["Retry-After"]) <= 60
+    assert forged[-1].headers["Retry-After"] == "57", "until the minute is over"
     assert honest.json() == {"status": "early"}, "from the same address"
     assert WebhookDelivery.objects.filter(seller=norrland, verdict="refused").count() == 7
     assert refused_count(since=clock.now() - timedelta(hours=2)) >= 12, "all are counted"
