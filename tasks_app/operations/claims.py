@@ -39,6 +39,9 @@ _DUE = f"""t.{{column}} <= %(by)s and t.status = any(%(statuses)s)
                           where r.work = %(work)s and r.again_at > %(now)s)
         and (%(only)s::uuid is null or t.id = %(only)s)"""  # noqa: S608
 _SELLER = ", ".join(f"s.{f.column}" for f in Seller._meta.concrete_fields if f.name != "capabilities")
+# Until the next ANALYZE the planner may take a crowd that became due for a few rows, and then it prefers a
+# bitmap of all of them to the index's own order, of which only the first are read.
+_IN_ORDER = "select set_config('enable_bitmapscan', 'off', true)"
 # Lateral with a limit: one look into the index for each seller, however much is due.
 _SELLERS = f"""
 select {_SELLER} from tasks_app_seller s cross join lateral (
@@ -256,6 +259,8 @@ def _waiting(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, int]:
 def _sellers(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, Seller]:
     """The sellers with something due, locked until the claim's commit."""
     skip = "skip locked" if due["only"] is None else ""
+    with connection.cursor() as cursor:
+        cursor.execute(_IN_ORDER)
     return {
         seller.pk: seller for seller in Seller.objects.raw(_SELLERS.format(column=column, skip=skip), due)
     }

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 import structlog
 from asgiref.sync import sync_to_async
@@ -83,22 +84,26 @@ async def sweep_once() -> Swept:
 async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
     """Pass after pass, settings.SWEEP_TICK_S apart, for `seconds` or until this process is asked to stop.
 
-    Does nothing while another process sweeps. At the end `handover()` lets the next one begin, then the
-    calls still out are waited for, a while; what is not answered by then is released and sent again.
+    Does nothing while another process sweeps, and ends where one does by the time that a connection which
+    was lost is there again. At the end `handover()` lets the next one begin, then the calls still out are
+    waited for, a while; what is not answered by then is released and sent again.
     """
     sweeper = _Sweeper()
     # In the thread that the work is done in: a connection that broke under the last slice is replaced.
     await sync_to_async(close_old_connections)()
-    if not await sync_to_async(session_lock)(_LOCK):
+    await sweeper.lock()
+    if not sweeper.alone:
         return sweeper.swept
     until = time.monotonic() + seconds
     try:
-        while time.monotonic() < until and not stopping.asked():
+        while sweeper.alone and time.monotonic() < until and not stopping.asked():
             await sweeper.safely(sweeper.tick)
             await sweeper.refill(seconds=settings.SWEEP_TICK_S)
+            await sweeper.safely(sweeper.lock)
     finally:
         await sync_to_async(session_unlock)(_LOCK)
-    await sync_to_async(handover)()
+    if sweeper.alone:
+        await sync_to_async(handover)()
     await sweeper.drain(seconds=_LAST_CALLS_S)
     return sweeper.swept
 
@@ -106,6 +111,8 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
 class _Sweeper:
     def __init__(self, *, due_by: datetime | None = None) -> None:
         self.swept = Swept()
+        self.alone = True  # as far as it knows, nobody else sweeps
+        self._locked_on: Any = None  # the database's connection that holds the lock
         self._due_by = due_by
         self._polls_first = False
         self._out: dict[asyncio.Task[None], uuid.UUID] = {}
@@ -116,13 +123,23 @@ class _Sweeper:
         self._answered: deque[tuple[dispatch.Call, Seen]] = deque()  # and not observed yet
         self._observing = asyncio.Lock()
 
+    async def lock(self) -> None:
+        """Be the one that sweeps, or know that another is. The lock went with a connection that was lost."""
+        await sync_to_async(self._lock)()
+
+    def _lock(self) -> None:
+        connection.ensure_connection()
+        if self._locked_on is not connection.connection:
+            self.alone = session_lock(_LOCK)
+            self._locked_on = connection.connection
+
     async def safely(self, step: Callable[[], Awaitable[None]]) -> None:
         """A step; whatever it raises, the calls that are out are not given up for it."""
         try:
             await step()
         except (OperationalError, InterfaceError) as error:
-            # The lock is gone with the connection. Another sweep beside this one does no harm: rows are
-            # claimed with skip locked.
+            # The lock is gone with the connection. Another sweep beside this one, until it is asked for
+            # again (`lock`), does no harm: rows are claimed with skip locked.
             log.warning("sweep_database_lost", error=str(error))
             await sync_to_async(_disconnect)()
         except Exception:  # the calls that are out are not given up for it

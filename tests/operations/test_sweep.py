@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -58,8 +59,7 @@ def test_a_lost_connection_costs_a_tick(committed_db: Database, quick: None, mon
     def cut() -> int:
         if not asked:
             asked.append(ask(seller=make_seller(url=f"{server.url}/mcp")))
-            with connection.cursor() as cursor:
-                cursor.execute("select pg_terminate_backend(pg_backend_pid())")
+            cut_off()
         if fresh(asked[0]).status == S.COMPLETED:
             made.set()
         return 0
@@ -70,6 +70,50 @@ def test_a_lost_connection_costs_a_tick(committed_db: Database, quick: None, mon
         swept, handed = slice_(PATIENCE_S)
 
     assert (made.is_set(), swept.sent, handed) == (True, 1, ["next"])
+
+
+def cut_off() -> None:
+    """This thread's connection, as by a database that goes down."""
+    with suppress(OperationalError), connection.cursor() as cursor:
+        cursor.execute("select pg_terminate_backend(pg_backend_pid())")
+
+
+def test_whose_connection_was_lost_sweeps_on_alone(
+    committed_db: Database, quick: None, monkeypatch: Any
+) -> None:
+    swept_alone: list[bool] = []
+
+    def tick() -> int:
+        swept_alone.append(sweep.sweep_runs())
+        if len(swept_alone) == 1:
+            cut_off()
+        return 0
+
+    monkeypatch.setattr(sweep, "_chores", {"tick": tick})
+    monkeypatch.setattr(stopping, "asked", lambda: len(swept_alone) == 3)
+
+    assert slice_(PATIENCE_S)[1] == ["next"]
+    assert swept_alone == [True, True, True]
+
+
+def test_whose_connection_was_lost_leaves_the_sweep_to_whoever_has_it_by_then(
+    committed_db: Database, quick: None, monkeypatch: Any
+) -> None:
+    """Beside each other they would take the workers from everything else, one more with each outage."""
+    ticks: list[int] = []
+
+    def tick() -> int:
+        ticks.append(1)
+        cut_off()
+        other.execute("select pg_advisory_lock(%s)", [sweep._LOCK])
+        return 0
+
+    monkeypatch.setattr(sweep, "_chores", {"tick": tick})
+    monkeypatch.setattr(stopping, "asked", lambda: len(ticks) == 3)
+    with psycopg.connect(committed_db.urls.app, autocommit=True) as other:
+        _, handed = slice_(PATIENCE_S)
+
+    assert (len(ticks), handed) == (1, [])
 
 
 def test_a_database_that_is_away_at_the_end_still_hands_over(

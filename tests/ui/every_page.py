@@ -59,9 +59,11 @@ def _lists() -> dict[str, str]:
 
 
 def _objects() -> dict[str, str]:
-    """The newest of each, and of approvals one of each kind and status."""
+    """The newest of each, but of approvals the newest of each kind and status."""
     found = {}
     for model, _ in registered():
+        if model is Approval:
+            continue
         newest = model._default_manager.order_by("-pk").first()
         if newest is not None:
             found[str(model._meta.model_name)] = page_of(newest)
@@ -71,12 +73,13 @@ def _objects() -> dict[str, str]:
 
 def _others(known: set[str]) -> dict[str, str]:
     """What takes no argument and is not known already."""
+    dashboard = reverse("admin:index")
     found = {
         address.strip("/").replace("/", "-") or "home": address
         for address in ("/" + route for route in routes(get_resolver(), ""))
-        if address not in known and not address.lstrip("/").startswith(_NO_PAGES)
+        if address not in {*known, dashboard} and not address.lstrip("/").startswith(_NO_PAGES)
     }
-    return {"dashboard": reverse("admin:index"), **found}
+    return {"dashboard": dashboard, **found}
 
 
 def routes(resolver: URLResolver, before: str) -> Iterator[str]:

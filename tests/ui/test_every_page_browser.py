@@ -48,6 +48,8 @@ def places(desk: Desk, lived: tuple[Database, Agency]) -> Places:
 def test_they_are_found(places: Places) -> None:
     among = {"approvals", "approval-deal-open", "campaign", "deal", "operation"}
     assert among <= set(places.standing)
+    everywhere = [*places.standing.values(), *places.possible.values()]
+    assert len(everywhere) == len(set(everywhere)), "one page is read twice"
     assert "dashboard" in places.possible
     assert len(places.standing) > 60
 
