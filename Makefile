@@ -28,7 +28,7 @@ demo-reset: $(VENV)/.setup-demo ## forget the demo's data: the next make demo be
 run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded PostgreSQL); PORT=8000
 	@$(RUN) run
 
-# One more than two cores: tests wait for processes and clocks a third of their time, a browser does not.
+# One more than two cores: tests wait for processes and clocks a fifth of their time, a browser does not.
 test test-endurance: TESTERS ?= 3
 test-browser mutants: TESTERS ?= 2
 
