@@ -26,7 +26,7 @@ from tasks_app.operations import deadlines, dispatch, publish
 from tasks_app.operations.claims import WORK
 from tasks_app.operations.leases import Lease, leases_forget, leases_release, leases_renew
 from tasks_app.operations.pulse import pulse_beat
-from tasks_app.session_locks import session_lock, session_locked, session_unlock
+from tasks_app.session_locks import session_lock, session_lock_holder, session_locked, session_unlock
 from tasks_app.troubles.rows import connection_lost, put_back
 
 log = structlog.get_logger(__name__)
@@ -114,7 +114,8 @@ class _Sweeper:
     def __init__(self, *, due_by: datetime | None = None) -> None:
         self.swept = Swept()
         self.alone = True  # as far as it knows, nobody else sweeps
-        self._locked_on: Any = None  # the database's connection that holds the lock
+        self._locked_on: Any = None  # the connection that holds the lock
+        self._locked_by = 0  # the database's process of it
         self._due_by = due_by
         self._polls_first = False
         self._out: dict[asyncio.Task[None], uuid.UUID] = {}
@@ -131,11 +132,15 @@ class _Sweeper:
 
     def _lock(self) -> None:
         connection.ensure_connection()
-        if self._locked_on is not connection.connection:
-            self.alone = session_lock(_LOCK)
-            if self._locked_on is not None:
-                log.info("sweep_lock_lost", taken_again=self.alone)
-            self._locked_on = connection.connection
+        if self._locked_on is connection.connection:
+            return
+        locked = session_lock(_LOCK)
+        if not locked and self._locked_by and session_lock_holder(_LOCK) == self._locked_by:
+            return  # the database does not know yet that our connection is gone: it is asked for again
+        if self._locked_by:
+            log.info("sweep_lock_lost", taken_again=locked)
+        self.alone, self._locked_on = locked, connection.connection
+        self._locked_by = connection.connection.info.backend_pid
 
     async def safely(self, step: Callable[[], Awaitable[None]]) -> None:
         """A step; whatever it raises, the calls that are out are not given up for it."""

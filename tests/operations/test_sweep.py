@@ -17,6 +17,7 @@ from tasks_app.operations import publish, sweep
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import Swept, sweep_for
+from tasks_app.session_locks import session_lock_holder
 from tests.adcp.raw_server import Request, serve
 from tests.database import Database
 from tests.factories import make_seller
@@ -115,6 +116,30 @@ def test_whose_connection_was_lost_leaves_the_sweep_to_whoever_has_it_by_then(
         _, handed = slice_(PATIENCE_S)
 
     assert (len(ticks), handed) == (1, [])
+
+
+def test_a_lock_that_our_own_lost_connection_still_holds_is_nobody_elses(
+    committed_db: Database, quick: None, monkeypatch: Any
+) -> None:
+    """The database learns later than we that a connection is gone: over a network, minutes later."""
+    lost: list[Any] = []
+    ours: list[bool] = []  # whether the lock is on the connection that the sweep works with
+
+    def tick() -> int:
+        assert connection.connection is not None
+        ours.append(session_lock_holder(sweep._LOCK) == connection.connection.info.backend_pid)
+        if len(ours) == 1:
+            lost.append(connection.connection)
+            connection.connection = None
+        if len(ours) == 3:
+            lost[0].close()
+        return 0
+
+    monkeypatch.setattr(sweep, "_chores", {"tick": tick})
+    monkeypatch.setattr(stopping, "asked", lambda: len(ours) > 3 and ours[-1])
+    _, handed = slice_(PATIENCE_S)
+
+    assert (ours[:3], ours[-1], handed) == ([True, False, False], True, ["next"])
 
 
 def test_a_database_that_is_away_at_the_end_still_hands_over(
