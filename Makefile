@@ -7,6 +7,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
+# One installs at a time: of two checkouts the second waits for the first.
+APT := flock /var/lib/dpkg /bin/sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	apt-get install -y -qq --no-install-recommends "$$0" >/dev/null'
+
 # Programs and tests are compiled once, not by each of the many processes that begin with them.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -28,7 +32,7 @@ demo-reset: $(VENV)/.setup-demo ## forget the demo's data: the next make demo be
 run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded PostgreSQL); PORT=8000
 	@$(RUN) run
 
-# One more than two cores: tests wait for processes and clocks a third of their time, a browser does not.
+# One more than two cores: tests wait for processes and clocks a fifth of their time, a browser does not.
 test test-endurance: TESTERS ?= 3
 test-browser mutants: TESTERS ?= 2
 
@@ -39,8 +43,7 @@ test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, three a
 # there already and nothing can be installed.
 setup-browser: $(VENV)/.setup-dev ## Chromium for test-browser and screenshots, where it is missing
 	@command -v chromium-headless-shell >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-		echo "== installing chromium-headless-shell" && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-		apt-get install -y -qq --no-install-recommends chromium-headless-shell >/dev/null; } || \
+		echo "== installing chromium-headless-shell" && $(APT) chromium-headless-shell; } || \
 		command -v chromium >/dev/null || { echo "Chromium is needed and cannot be installed from here:" \
 		"apt-get install chromium-headless-shell"; exit 1; }
 
@@ -102,8 +105,7 @@ bench-pages: $(VENV)/.setup-demo ## pages and decisions among 1,000,000 deals, f
 # RUNLEVEL=1: installing it starts no service.
 redis-server:
 	@command -v redis-server >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-		echo "== installing redis-server" && apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
-		apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } || \
+		echo "== installing redis-server" && RUNLEVEL=1 $(APT) redis-server; } || \
 		{ echo "redis-server is needed and cannot be installed from here: apt-get install redis-server"; exit 1; }
 
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=2000 SEED=1

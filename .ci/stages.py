@@ -28,6 +28,8 @@ LIMIT_S = float(os.environ.get("CI_LIMIT_S", 85 * 60))
 GRACE_S = 60.0
 HOME = Path("var/ci")
 UNSTEADY = Path("var/unsteady")
+_OF_MAKE = {"MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS"}  # what a make around this one was asked
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 TESTS_FAILED = 1  # pytest's exit code where tests failed, and nothing else
 
 PASSED, UNSTEADY_WORD, FAILED, OUT_OF_TIME = "passed", "unsteady", "FAILED", "OUT OF TIME"
@@ -44,6 +46,10 @@ class Stage:
     seconds: float = 0.0
     outcome: str = "not run"
     failed: dict[str, dict] = field(default_factory=dict)  # by id, as tests/outcomes.py tells them
+
+    def passed(self, told: dict) -> bool:
+        """As pytest itself told: make may be asked to end well whatever happens."""
+        return not self.tested or told.get("exit") == 0
 
 
 def stages() -> list[Stage]:
@@ -75,7 +81,7 @@ class Run:
         code, told = self._make(stage)
         stage.seconds = time.monotonic() - began
         stage.failed = told.get("failed", {})
-        if code == 0:
+        if code == 0 and stage.passed(told):
             stage.outcome = PASSED
         elif code is None:
             stage.outcome = OUT_OF_TIME
@@ -92,23 +98,30 @@ class Run:
             for test in list(stage.failed):
                 again = stage.failed[test]["again"]
                 if forgiven and again and self._passes_alone(stage, again):
-                    self._keep(test, stage.failed.pop(test)["printed"])
+                    self._keep(stage, test, stage.failed.pop(test)["printed"])
                 else:
                     stage.outcome = FAILED
 
     def _passes_alone(self, stage: Stage, again: str) -> bool:
         print(f"== once more, alone: {again}", flush=True)
         (HOME / "alone").write_text(f"{again}\n")
-        return self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone")[0] == 0
+        code, told = self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone")
+        return code == 0 and stage.passed(told)
 
     def _make(self, stage: Stage, *options: str, arguments: str = "") -> tuple[int | None, dict]:
         """The exit code, None where time ran out; and what pytest told."""
-        told = HOME / f"{stage.target}.json"
+        # Of this run alone: a stage of one that was killed may still be writing.
+        told = HOME / f"{stage.target}-{os.getpid()}.json"
         told.unlink(missing_ok=True)
+        if time.monotonic() >= self._until:
+            return None, {}
         if stage.tested:
             options = (*options, f"ARGS=--outcomes={told} {arguments}")
         command = ["make", stage.target, *options]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as made:
+        environment = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+        with subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+        ) as made:
             try:
                 code = made.wait(max(0.0, self._until - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -119,20 +132,25 @@ class Run:
                 raise
         return code, json.loads(told.read_text()) if told.exists() else {}
 
-    def _keep(self, test: str, printed: str) -> None:
+    def _keep(self, stage: Stage, test: str, printed: str) -> None:
         name = re.sub(r"[^\w.-]+", "-", test)[-200:]
-        file = UNSTEADY / f"{self._began:%Y%m%dT%H%M%SZ}-{name}.txt"
-        file.write_text(f"{test}\n\n{printed}\n")
+        file = UNSTEADY / f"{self._began:%Y%m%dT%H%M%SZ}-{stage.target}-{name}.txt"
+        file.write_text(f"{test}\n\n{printed}\n", errors="backslashreplace")
         print(f"unsteady: {test}: {file}", flush=True)
 
 
 def end(made: subprocess.Popen[bytes]) -> None:
-    """End a stage that takes too long: asked first, so that tests stop what they started."""
-    os.killpg(made.pid, signal.SIGINT)
+    """End a stage that takes too long: asked first, so that tests stop what they started. Whoever wants this
+    run to end meanwhile waits for that."""
+    asked = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
     try:
+        os.killpg(made.pid, signal.SIGINT)
         made.wait(GRACE_S)
     except subprocess.TimeoutExpired:
         os.killpg(made.pid, signal.SIGKILL)
+    finally:
+        for number, handler in asked.items():
+            signal.signal(number, handler)
 
 
 def tell(ran: list[Stage], unsteady: list[str]) -> None:
@@ -150,8 +168,9 @@ def tell(ran: list[Stage], unsteady: list[str]) -> None:
 
 def main() -> int:
     os.chdir(Path(__file__).resolve().parents[1])
+    sys.stdout.reconfigure(errors="backslashreplace")
     # What a shell begins in the background ignores it, and so would every stage that is asked to end.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         signal.signal(number, signal.default_int_handler)
     run, ran, first = Run(), stages(), set()
     try:

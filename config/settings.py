@@ -144,11 +144,20 @@ DATABASES = {"default": env.db_url_config(_urls.owner if DB_LOGIN == "owner" els
 if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
     raise ImproperlyConfigured("Flightdeck runs on PostgreSQL only: DATABASE_URL must be postgres://…")
 DATABASES["default"]["ATOMIC_REQUESTS"] = False
+# A host that answers nothing any more is given up; seconds, then milliseconds. What the URL says goes first.
+_GIVEN_UP = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+DATABASES["default"]["OPTIONS"] = {**_GIVEN_UP, **DATABASES["default"].get("OPTIONS", {})}
 # The pool does not survive django-q2's forks: web processes only (config.asgi sets it).
 if yes_no("FLIGHTDECK_DB_POOL", False):
     # Threads that take webhooks keep a connection each, beside those of pages.
     _most = 8 + WEBHOOK_THREADS + WEBHOOK_ASIDE_THREADS
-    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": _most, "timeout": 10}
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": _most, "timeout": 10}
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True  # after a restart the pool is full of dead ones
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = 60

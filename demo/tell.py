@@ -21,6 +21,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 
 _LIMIT_S = 120
+_PATIENCE_S = 60  # with one answer of the API
 _YAML = {"Content-Type": "application/yaml"}
 _JSON = {"Content-Type": "application/json"}
 
@@ -45,10 +46,10 @@ class Person:
         self._http.headers["Authorization"] = f"Token {secret}"
 
     def get(self, path: str, **params: Any) -> Any:
-        return self._answer(self._http.get(f"{self._url}{path}", params=params, timeout=30))
+        return self._answer(self._http.get(f"{self._url}{path}", params=params, timeout=_PATIENCE_S))
 
     def post(self, path: str, **request: Any) -> Any:
-        return self._answer(self._http.post(f"{self._url}{path}", timeout=30, **request))
+        return self._answer(self._http.post(f"{self._url}{path}", timeout=_PATIENCE_S, **request))
 
     def leave(self) -> None:
         self._token.delete()

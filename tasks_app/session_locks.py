@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.db import InterfaceError, OperationalError, connection
 
-_HELD = """
-select exists (select from pg_locks l join pg_database d on d.oid = l.database
+_HOLDER = """
+select l.pid from pg_locks l join pg_database d on d.oid = l.database
  where l.locktype = 'advisory' and l.objsubid = 1 and d.datname = current_database()
-   and l.classid::bigint = %s and l.objid::bigint = %s and l.granted)
+   and l.classid::bigint = %s and l.objid::bigint = %s and l.granted
 """
 
 
@@ -18,11 +18,17 @@ def session_lock(key: int) -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def session_lock_holder(key: int) -> int | None:
+    """The process of the database's whose connection holds the lock, if any does."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HOLDER, [key >> 32, key & 0xFFFF_FFFF])
+        found = cursor.fetchone()
+    return None if found is None else int(found[0])
+
+
 def session_locked(key: int) -> bool:
     """Whether some connection to this database holds the lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD, [key >> 32, key & 0xFFFF_FFFF])
-        return bool(cursor.fetchone()[0])
+    return session_lock_holder(key) is not None
 
 
 def session_unlock(key: int) -> None:

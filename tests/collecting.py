@@ -9,10 +9,12 @@ that share the tests out must collect the same names.
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Generator, Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -23,6 +25,8 @@ COLLECTED_AT = datetime(1985, 11, 5, 0, 53, 20, tzinfo=UTC)
 _ABOUT = timedelta(days=365)
 _WRITTEN = re.compile(r"\b198[456]-\d\d-\d\d")
 _DEPTH = 6
+_DIGITS = 20  # of nanoseconds; a test may mean a text of any length
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _RANDOM_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _FOUND = pytest.StashKey[list[str]]()
 
@@ -59,19 +63,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def tells_the_clock(value: object, depth: int = _DEPTH) -> bool:
     """Whether `value`, or anything in it down to `depth`, is a moment near `COLLECTED_AT` or names one."""
-    if isinstance(value, (date, int, float, str, bytes)):
+    if isinstance(value, (date, int, float, str, bytes, uuid.UUID)):
         return _is_near(value)
     if depth == 0:
         return False
     return any(tells_the_clock(part, depth - 1) for part in _parts(value))
 
 
-def _is_near(value: date | float | str | bytes) -> bool:
+def _is_near(value: date | float | str | bytes | uuid.UUID) -> bool:
     match value:
         case datetime():
             return abs(value.replace(tzinfo=value.tzinfo or UTC) - COLLECTED_AT) < _ABOUT
         case date():
             return abs(value - COLLECTED_AT.date()) < _ABOUT
+        case uuid.UUID():
+            return value.version == 7 and _is_near(value.int >> 80)  # milliseconds
+        case str() if len(value) < _DIGITS and value.isdecimal():
+            return _is_near(int(value))
+        case str() if _UUID.fullmatch(value):
+            return _is_near(uuid.UUID(value))
         case str():
             return bool(_WRITTEN.search(value))
         case bytes():
@@ -88,6 +98,10 @@ def _parts(value: object) -> Iterable[object]:
         return value
     if isinstance(value, partial):
         return [value.args, value.keywords]
+    if isinstance(value, FunctionType):
+        return [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    if isinstance(value, type) and value.__module__.startswith(("tests.", "test_")):
+        return vars(value).values()
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, field.name, None) for field in fields(value)]
     return ()

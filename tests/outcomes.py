@@ -3,17 +3,21 @@
 ``{"exit": pytest's exit code, "failed": {id of a test or file: {"printed": what it said when it failed first,
 "again": what has to run to see whether it fails alone, null where nothing can tell}}}``
 
-A test is run again by its id. What a module's or a session's fixture says at its end is told of the last test
-that ran, whoever is to blame: there the whole module runs again. A file that cannot be read, or a tester that
-died, is not cured by a second look.
+A test is run again by its id. What a module's fixture says at its end is told of the last test that ran,
+whoever is to blame: there the whole module runs again. What is said at a session's end may be any module's
+fault; a file that cannot be read, or a tester that died, is not cured by a second look. There nothing can
+tell.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+_IS_LAST = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +28,21 @@ def pytest_configure(config: pytest.Config) -> None:
     wanted = config.getoption("outcomes")
     if wanted and not hasattr(config, "workerinput"):  # of several testers, who shares out hears of all
         config.pluginmanager.register(Outcomes(Path(wanted)), "outcomes-of-the-session")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    item.stash[_IS_LAST] = nextitem is None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In each tester; what it notes of a report reaches whoever shares the tests out."""
+    report = yield
+    report.at_the_end = call.when == "teardown" and item.stash.get(_IS_LAST, False)
+    return report
 
 
 class Outcomes:
@@ -43,7 +62,9 @@ class Outcomes:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.write_text(json.dumps({"exit": int(exitstatus), "failed": self._failed}, indent=1))
+        draft = self._file.with_suffix(".draft")
+        draft.write_text(json.dumps({"exit": int(exitstatus), "failed": self._failed}, indent=1))
+        draft.replace(self._file)  # whole or not at all
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if not report.failed:
@@ -58,4 +79,6 @@ class Outcomes:
 def _again(report: pytest.TestReport | pytest.CollectReport) -> str | None:
     if report.when in ("setup", "call"):
         return report.nodeid
+    if getattr(report, "at_the_end", False):
+        return None
     return report.nodeid.split("::")[0] if report.when == "teardown" else None

@@ -44,8 +44,21 @@ def _session(made: Path) -> int:
 
 
 def _is_plenty() -> bool:
+    """Room for this session's testers, and for those of others that have only begun: what they will take is
+    free yet."""
     testers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT") or 1)
-    return _free() >= testers * _EACH + _OTHERS
+    return _free() >= (testers + len(_testers_of_others())) * _EACH + _OTHERS
+
+
+def _testers_of_others() -> set[int]:
+    """The processes of other sessions that keep data there; a session's testers have one parent."""
+    found = set()
+    for made in _MEMORY.glob(f"{PREFIX}*"):
+        with suppress(psutil.Error, ValueError):
+            tester = psutil.Process(_session(made))
+            if tester.ppid() != os.getppid() and tester.status() != psutil.STATUS_ZOMBIE:
+                found.add(tester.pid)
+    return found - {os.getpid()}
 
 
 def _free(groups: Path = Path("/sys/fs/cgroup")) -> int:

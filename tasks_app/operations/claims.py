@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -41,7 +42,7 @@ _DUE = f"""t.{{column}} <= %(by)s and t.status = any(%(statuses)s)
 _SELLER = ", ".join(f"s.{f.column}" for f in Seller._meta.concrete_fields if f.name != "capabilities")
 # Until the next ANALYZE the planner may take a crowd that became due for a few rows, and then it prefers a
 # bitmap of all of them to the index's own order, of which only the first are read.
-_IN_ORDER = "select set_config('enable_bitmapscan', 'off', true)"
+_BITMAPS = "select set_config('enable_bitmapscan', %s, true)"
 # Lateral with a limit: one look into the index for each seller, however much is due.
 _SELLERS = f"""
 select {_SELLER} from tasks_app_seller s cross join lateral (
@@ -153,6 +154,16 @@ class Claimed:
 _NOTHING = Claimed(due=[], sellers={}, breakers={})
 
 
+@contextmanager
+def _in_order() -> Iterator[None]:
+    """What is read within walks indexes in their own order; what the transaction reads later need not."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BITMAPS, ["off"])
+        yield
+        cursor.execute(_BITMAPS, ["on"])
+
+
+@_in_order()
 def claim_due(
     *,
     column: Column,
@@ -259,8 +270,6 @@ def _waiting(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, int]:
 def _sellers(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, Seller]:
     """The sellers with something due, locked until the claim's commit."""
     skip = "skip locked" if due["only"] is None else ""
-    with connection.cursor() as cursor:
-        cursor.execute(_IN_ORDER)
     return {
         seller.pk: seller for seller in Seller.objects.raw(_SELLERS.format(column=column, skip=skip), due)
     }

@@ -26,15 +26,17 @@ from tasks_app.operations import deadlines, dispatch, publish
 from tasks_app.operations.claims import WORK
 from tasks_app.operations.leases import Lease, leases_forget, leases_release, leases_renew
 from tasks_app.operations.pulse import pulse_beat
-from tasks_app.session_locks import session_lock, session_locked, session_unlock
-from tasks_app.troubles.rows import put_back
+from tasks_app.session_locks import session_lock, session_lock_holder, session_locked, session_unlock
+from tasks_app.troubles.rows import connection_lost, put_back
 
 log = structlog.get_logger(__name__)
 # What else a sweep looks after, registered by the rooms above: each answers how many rows it handled.
 _chores: dict[str, Callable[[], int]] = {}
 # One sweep loop at a time in all clusters; a killed holder's connection gives it back.
 _LOCK = 0xF117_D3C5
-_LAST_CALLS_S = 60
+# Less than a turn (`jobs.worker.SWEEP_SLICE_S`): one that waits for its last calls and one that sweeps leave
+# the third worker of a cluster to everything else.
+_LAST_CALLS_S = 40
 _PART = 8  # a claim follows when this part of the calls that were out have ended
 
 
@@ -103,7 +105,7 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
     finally:
         await sync_to_async(session_unlock)(_LOCK)
     if sweeper.alone:
-        await sync_to_async(handover)()
+        await sweeper.safely(sync_to_async(handover))
     await sweeper.drain(seconds=_LAST_CALLS_S)
     return sweeper.swept
 
@@ -112,7 +114,8 @@ class _Sweeper:
     def __init__(self, *, due_by: datetime | None = None) -> None:
         self.swept = Swept()
         self.alone = True  # as far as it knows, nobody else sweeps
-        self._locked_on: Any = None  # the database's connection that holds the lock
+        self._locked_on: Any = None  # the connection that holds the lock
+        self._locked_by = 0  # the database's process of it
         self._due_by = due_by
         self._polls_first = False
         self._out: dict[asyncio.Task[None], uuid.UUID] = {}
@@ -129,21 +132,27 @@ class _Sweeper:
 
     def _lock(self) -> None:
         connection.ensure_connection()
-        if self._locked_on is not connection.connection:
-            self.alone = session_lock(_LOCK)
-            self._locked_on = connection.connection
+        if self._locked_on is connection.connection:
+            return
+        locked = session_lock(_LOCK)
+        if not locked and self._locked_by and session_lock_holder(_LOCK) == self._locked_by:
+            return  # the database does not know yet that our connection is gone: it is asked for again
+        if self._locked_by:
+            log.info("sweep_lock_lost", taken_again=locked)
+        self.alone, self._locked_on = locked, connection.connection
+        self._locked_by = connection.connection.info.backend_pid
 
     async def safely(self, step: Callable[[], Awaitable[None]]) -> None:
         """A step; whatever it raises, the calls that are out are not given up for it."""
         try:
             await step()
-        except (OperationalError, InterfaceError) as error:
+        except Exception as error:  # the calls that are out are not given up for it
+            if not await sync_to_async(_disconnected)(error):
+                log.exception("sweep_tick_failed")
+                return
             # The lock is gone with the connection. Another sweep beside this one, until it is asked for
             # again (`lock`), does no harm: rows are claimed with skip locked.
             log.warning("sweep_database_lost", error=str(error))
-            await sync_to_async(_disconnect)()
-        except Exception:  # the calls that are out are not given up for it
-            log.exception("sweep_tick_failed")
 
     async def tick(self) -> None:
         await self.fill()
@@ -191,10 +200,10 @@ class _Sweeper:
         until = time.monotonic() + seconds
         while self._out:
             if stopping.asked() or time.monotonic() >= until:
-                await self._hand_back()
+                await self.safely(self._hand_back)
                 return
             await asyncio.wait(self._out, timeout=settings.SWEEP_TICK_S, return_when=asyncio.FIRST_COMPLETED)
-            await self._renew_leases()
+            await self.safely(self._renew_leases)
 
     async def _start(self, claim: Callable[..., list[dispatch.Call]], room: int) -> int:
         if room <= 0:
@@ -290,13 +299,22 @@ def _publish_due() -> int:
 def _run(name: str, chore: Callable[[], int]) -> int:
     try:
         return chore()
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:  # one chore's trouble stops no other
+    except Exception as error:  # one chore's trouble stops no other
+        if _lost(error):
+            raise
         log.exception("chore_failed", chore=name)
         return 0
 
 
-def _disconnect() -> None:
-    """A function, so that the connection is that of the thread it runs in; the next query opens another."""
-    connection.close()
+def _lost(error: Exception) -> bool:
+    """Whether it was raised because the connection is gone: not for a lock that was waited for too long."""
+    return isinstance(error, OperationalError | InterfaceError) and connection_lost()
+
+
+def _disconnected(error: Exception) -> bool:
+    """A connection that is gone is closed: the next query opens another. In the thread whose connection it
+    is."""
+    lost = _lost(error)
+    if lost:
+        connection.close()
+    return lost

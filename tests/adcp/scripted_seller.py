@@ -6,10 +6,12 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from tasks_app.adcp.client import call
 from tasks_app.adcp.types import Endpoint, Seen
+from tests.elapsing import elapsing
 from tests.support import PATIENCE_S
 
 from .raw_server import RawServer, Request, Script, response, serve
@@ -104,9 +106,20 @@ def rpc(request: Request, **body: Any) -> bytes:
 
 
 def ask(
-    script: Callable[[RawServer], Script], protocol: str, tool: str = "create_media_buy", **changes: Any
+    script: Callable[[RawServer], Script],
+    protocol: str,
+    tool: str = "create_media_buy",
+    *,
+    takes_too_long: bool = False,
+    **changes: Any,
 ) -> tuple[Seen, RawServer]:
-    with serve(script) as server:
+    """What a call of `tool` came to. Where the answer `takes_too_long`, the call's limit elapses once the
+    seller has been asked."""
+
+    def asked() -> int:
+        return sum(name in ("tools/call", "SendMessage") for name in server.rpc_methods())
+
+    with serve(script) as server, elapsing(asked) if takes_too_long else nullcontext():
         return asyncio.run(
             call(endpoint(server, protocol, **changes), tool, {"a": 1}, secrets=["s3cret-word"])
         ), server

@@ -95,7 +95,7 @@ def test_retry_after_is_read_from_the_header(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_hanging_seller_is_no_answer_in_time(protocol: str) -> None:
-    seen, server = ask(hanging, protocol, timeout_s=0.7)
+    seen, server = ask(hanging, protocol, takes_too_long=True)
     assert not server.gave_up
     assert (seen.kind, seen.status) == ("no_answer", "unknown")
     assert seen.request_left
@@ -119,7 +119,7 @@ def test_an_answer_that_drips_ends_with_the_call(protocol: str) -> None:
 
         return handle
 
-    seen, _server = ask(script, protocol, timeout_s=1.0)
+    seen, _server = ask(script, protocol, takes_too_long=True)
     assert (seen.kind, seen.request_left) == ("no_answer", True)
 
 

@@ -25,6 +25,7 @@ from tests.api.conftest import Open, client_of
 from tests.database import Database
 from tests.factories import make_team, make_user
 from tests.faulty_seller import FaultySeller
+from tests.support import PATIENCE_S
 
 KEY = {"Idempotency-Key": "order-77"}
 
@@ -106,7 +107,7 @@ def test_two_requests_with_one_key_at_once_make_one_deal(committed_db: Database)
     known()
     user, body = integrator(), purchase()
     clients = [client_of(user) for _ in range(4)]
-    together = threading.Barrier(len(clients))
+    together = threading.Barrier(len(clients), timeout=PATIENCE_S)
 
     def order(api: APIClient) -> Any:
         together.wait()

@@ -29,12 +29,14 @@ def home(django_db_setup: Database, django_db_blocker: DjangoDbBlocker) -> Itera
     """Among those of test servers, so that the next session removes what a killed one left. A short round
     begins with the tests' migrated database, a whole one migrates its own: nothing of the tests is in it."""
     directory = scratch.directory()
-    if not WHOLE:
-        with django_db_blocker.unblock():
-            migrated_project(directory)
-        point_django_at(django_db_setup.urls.app)
-    yield directory
-    erase(directory)
+    try:
+        if not WHOLE:
+            with django_db_blocker.unblock():
+                migrated_project(directory)
+            point_django_at(django_db_setup.urls.app)
+        yield directory
+    finally:
+        erase(directory)
 
 
 @pytest.mark.endurance

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -45,20 +47,24 @@ def call(*arguments: str) -> Ran:
     return Ran(code=0, out=out.getvalue(), err=err.getvalue())
 
 
-def start(*arguments: str) -> subprocess.Popen[bytes]:
-    """`manage.py …` as a process on the test's database; who calls this ends it."""
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`manage.py …` as a process on the test's database, at most until the block ends."""
     pipe = subprocess.PIPE
     command = [sys.executable, "manage.py", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdin=pipe, stdout=pipe, stderr=pipe)
+    with ending(
+        subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdin=pipe, stdout=pipe, stderr=pipe)
+    ) as process:
+        yield process
 
 
 def run(*arguments: str, stdin: bytes = b"") -> Ran:
     """`manage.py …` as a process, to its end."""
-    return ended(start(*arguments), stdin=stdin)
+    with started(*arguments) as process:
+        return ended(process, stdin=stdin)
 
 
 def ended(process: subprocess.Popen[bytes], *, stdin: bytes = b"") -> Ran:
     """What a started process came to, within a minute."""
-    with ending(process):
-        out, err = process.communicate(stdin, timeout=PATIENCE_S)
+    out, err = process.communicate(stdin, timeout=PATIENCE_S)
     return Ran(code=process.returncode, out=out.decode(), err=err.decode())

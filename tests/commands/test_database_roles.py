@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.commands.running import Ran, run, start
+from tests.commands.running import Ran, run, started
 from tests.database import HOUSE, Database, TestServer
 
 
@@ -61,8 +61,8 @@ def own(
 
 def migrate() -> None:
     """All migrations from the first: on a busy machine that takes its time."""
-    process = start("migrate", "-v", "0")
-    _, err = process.communicate(timeout=500)
+    with started("migrate", "-v", "0") as process:
+        _, err = process.communicate(timeout=500)
     assert process.returncode == 0, err.decode()
 
 

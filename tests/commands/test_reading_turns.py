@@ -17,7 +17,7 @@ from tasks_app.operations.lease import CallLease
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.selectors import seller_breaker
 from tests.commands.reconciling import lists, pending, verdicts
-from tests.commands.running import call, start
+from tests.commands.running import call, started
 from tests.commands.test_reconcile_mirror import mirrorer, statuses, tells
 from tests.faulty_seller import FaultySeller
 from tests.operations.making import ask, give_back
@@ -62,13 +62,9 @@ def test_a_killed_reconcile_returns_its_slot(faulty: FaultySeller, seller: Selle
     pending(seller, "task-1")
     waits = ask(seller=seller)
     faulty.fault("list_tasks", "hang", 1, seconds=60)
-    process = start("reconcile")
-    try:
+    with started("reconcile"):
         until(lambda: faulty.requests("list_tasks"), "the seller is being asked")
         assert claim_sends(limit=5) == [], "its call has the slot"
-    finally:
-        process.kill()
-        process.communicate()
 
     assert claim_sends(limit=5) == []
     ends = CallLease.objects.get().until

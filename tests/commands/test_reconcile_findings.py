@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
 
@@ -29,10 +30,10 @@ from tasks_app.reconciliation.selectors import findings_of
 from tasks_app.sellers.models import Account, Seller
 from tests.commands.reconciling import booking, bought, lists, pending, settle
 from tests.commands.reconciling import told as told_again
-from tests.commands.running import call, ended, start
+from tests.commands.running import call, ended, started
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
-from tests.support import until
+from tests.support import PATIENCE_S, until
 
 FLIGHT = {"start_time": "2030-01-01T00:00:00Z", "end_time": "2030-02-01T00:00:00Z"}
 EXTERNAL: dict[str, Any] = {
@@ -202,7 +203,7 @@ def test_one_budget_for_all_packages_is_one_line(account: Account, operator: Use
 
 
 def test_adopted_twice_at_once_is_one_deal(account: Account, operator: User) -> None:
-    barrier, made = threading.Barrier(4), []
+    barrier, made = threading.Barrier(4, timeout=PATIENCE_S), []
 
     def adopt() -> None:
         try:
@@ -323,11 +324,12 @@ def test_what_a_person_does_while_a_run_writes_is_not_lost(
     call("reconcile")
     finding = ReconciliationFinding.objects.get()
 
-    with transaction.atomic():
-        act(finding, operator, "seen", "Known")
-        process = start("reconcile", "--json")
-        until(waits_for_a_lock, "the run wants to write the same row")
-    ran = ended(process)
+    with ExitStack() as at_work:
+        with transaction.atomic():
+            act(finding, operator, "seen", "Known")
+            process = at_work.enter_context(started("reconcile", "--json"))
+            until(waits_for_a_lock, "the run wants to write the same row")
+        ran = ended(process)
 
     finding.refresh_from_db()
     assert (finding.resolution, finding.reason) == ("seen", "Known")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
@@ -22,10 +21,11 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.sweep import sweep_once
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.reconciliation.retention import reports_prune
-from tasks_app.reconciliation.runs import run_ask, runs_wake, runs_work
+from tasks_app.reconciliation.runs import _LOCK, run_ask, runs_wake, runs_work
 from tasks_app.sellers.models import Account, Seller
+from tasks_app.session_locks import session_locked
 from tests.commands.reconciling import lists, pending, sent, task, task_at, verdicts
-from tests.commands.running import call, ended, start
+from tests.commands.running import call, ended, run, started
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import Worker
@@ -145,8 +145,9 @@ def test_two_at_once_make_one_placeholder(faulty: FaultySeller, seller: Seller) 
     lists(faulty, task("orphan"))
     faulty.fault("list_tasks", "hang", 1, seconds=1)
 
-    processes = [start("reconcile", "--json") for _ in range(3)]
-    codes = [ended(process).code for process in processes]
+    with ExitStack() as at_work:
+        processes = [at_work.enter_context(started("reconcile", "--json")) for _ in range(3)]
+        codes = [ended(process).code for process in processes]
 
     assert sorted(codes) == [0, 0, 1], "the first finds it, the others find it observed"
     assert Operation.objects.filter(task_id="orphan").count() == 1
@@ -158,12 +159,10 @@ def test_a_killed_run_is_lost_and_the_next_begins_at_once(faulty: FaultySeller, 
     lists(faulty, task("orphan"))
     faulty.fault("get_media_buys", "hang", 1, seconds=60)
     make_account(make_advertiser(), seller)
-    killed = start("reconcile")
-    until(lambda: faulty.requests("get_media_buys"), "the seller is being asked")
-
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate()
-    ran = ended(start("reconcile", "--json"))
+    with started("reconcile"):
+        until(lambda: faulty.requests("get_media_buys"), "the seller is being asked")
+    until(lambda: not session_locked(_LOCK), "the database knows that it was killed")
+    ran = run("reconcile", "--json")
 
     assert ran.json["counts"]["orphaned"] == 1
     assert list(ReconciliationRun.objects.order_by("id").values_list("state", flat=True)) == [

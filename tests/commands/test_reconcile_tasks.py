@@ -13,7 +13,7 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.sellers.models import Account, Seller
 from tests.commands.reconciling import booking, lists, pending, sent, task, task_at, told, verdicts
-from tests.commands.running import call, ended, run, start
+from tests.commands.running import call, ended, run, started
 from tests.factories import make_account, make_advertiser, make_seller
 from tests.faulty_seller import FaultySeller
 from tests.support import until
@@ -198,12 +198,13 @@ def test_no_transaction_is_open_while_a_seller_is_waited_for(faulty: FaultySelle
     pending(seller, "task-1")
     faulty.fault("list_tasks", "hang")
 
-    process = start("reconcile", "--json")
-    until(lambda: faulty.requests("list_tasks"), "the seller is being asked")
-    states = sessions()
-    faulty.release()
+    with started("reconcile", "--json") as process:
+        until(lambda: faulty.requests("list_tasks"), "the seller is being asked")
+        states = sessions()
+        faulty.release()
+        code = ended(process).code
 
-    assert ended(process).code == 1
+    assert code == 1
     assert set(states) == {"idle"}
 
 

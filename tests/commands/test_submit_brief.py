@@ -16,11 +16,13 @@ from tasks_app.jobs.worker import drain
 from tasks_app.operations.sweep import sweep_once
 from tasks_app.people.models import User
 from tests.campaigns.briefs import brief
-from tests.commands.running import Ran, call, ended, run, start
+from tests.commands.running import Ran, call, ended, run, started
 from tests.database import Database
 from tests.factories import make_advertiser, make_seller, make_team, make_user
 from tests.faulty_seller import FaultySeller
-from tests.support import until
+from tests.support import PATIENCE_S, until
+
+_LONG = str(3 * PATIENCE_S)  # seconds
 
 
 def right_brief(**changed: Any) -> dict[str, Any]:
@@ -201,21 +203,21 @@ def office(committed_db: Database, faulty: FaultySeller) -> User:
 
 def watched(*arguments: str) -> Ran:
     """The command as a process, while this one does the workers' work."""
-    process = start("submit_brief", *arguments)
+    with started("submit_brief", *arguments) as process:
 
-    def work() -> bool:
-        drain()
-        async_to_sync(sweep_once)()
-        return process.poll() is not None
+        def work() -> bool:
+            drain()
+            async_to_sync(sweep_once)()
+            return process.poll() is not None
 
-    until(work, "submit_brief ends")
-    return ended(process)
+        until(work, "submit_brief ends")
+        return ended(process)
 
 
 def test_waiting_ends_where_a_person_is_needed(office: User, tmp_path: Path) -> None:
     asked = right_brief(channels=["display"])
 
-    ran = watched(written(tmp_path, asked), "--wait", "50", "--json")
+    ran = watched(written(tmp_path, asked), "--wait", _LONG, "--json")
 
     assert ran.code == 0, ran.err
     assert ran.json["status"] == "awaiting_approval"
@@ -225,7 +227,7 @@ def test_waiting_ends_where_a_person_is_needed(office: User, tmp_path: Path) -> 
 
 
 def test_people_are_told_whom_it_waits_for(office: User, tmp_path: Path) -> None:
-    ran = watched(written(tmp_path, right_brief(channels=["display"])), "--wait", "50")
+    ran = watched(written(tmp_path, right_brief(channels=["display"])), "--wait", _LONG)
 
     assert ran.code == 0, ran.err
     assert "waits for ann: " in ran.out
@@ -233,7 +235,7 @@ def test_people_are_told_whom_it_waits_for(office: User, tmp_path: Path) -> None
 
 
 def test_waiting_ends_with_a_campaign_that_fails(office: User, tmp_path: Path) -> None:
-    ran = watched(written(tmp_path, right_brief(channels=["cinema"])), "--wait", "50", "--json")
+    ran = watched(written(tmp_path, right_brief(channels=["cinema"])), "--wait", _LONG, "--json")
 
     assert ran.code == 1
     assert ran.json["status"] == "failed"

@@ -85,7 +85,7 @@ def test_stop_ends_a_process_and_its_children(ignores: list[str]) -> None:
     with ProcessGroup(output=output) as group:
         group.start("family", python(FAMILY, *ignores))
         pids = announced(output.getvalue)
-        group.stop("family", grace_s=0.3 if ignores else 8)
+        group.stop("family", grace_s=0.3 if ignores else PATIENCE_S)
         until(lambda: not any(map(alive, pids)))
 
 

@@ -242,6 +242,29 @@ web.serve("config.asgi:application", host="127.0.0.1", port=0)
 """
 
 
+@pytest.mark.parametrize(("said", "seconds"), [("", "10"), ("connect_timeout=3", "3")])
+def test_a_database_host_that_answers_nothing_is_given_up(
+    committed_db: Database, monkeypatch: pytest.MonkeyPatch, said: str, seconds: str
+) -> None:
+    """The limits are libpq's, as the connection itself says; those of the URL go first."""
+    url = committed_db.urls.app
+    monkeypatch.setenv("DATABASE_URL", f"{url}{'&' if '?' in url else '?'}{said}" if said else url)
+    command = [sys.executable, "-c", _LIMITS]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert told.stdout.split() == [seconds, "10", "5", "3", "30000"]
+
+
+_LIMITS = """
+import django
+django.setup()
+from django.db import connection
+connection.ensure_connection()
+said = connection.connection.info.get_parameters()
+print(said["connect_timeout"], said["keepalives_idle"], said["keepalives_interval"], said["keepalives_count"])
+print(said["tcp_user_timeout"])
+"""
+
+
 def test_strangers_are_counted_before_django_by_who_connects(
     committed_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import entity_models, verify_all
 from tests.database import Database
+from tests.endurance import rounds
 from tests.factories import make_team
 from tests.jobs import crew
 from tests.jobs.crew import Crew, Death, Place
@@ -91,11 +92,12 @@ def test_four_workers_on_one_graph(workers: Crew) -> None:
     assert_whole(list(Job.objects.all()), attempts=1)
 
 
+@pytest.mark.endurance
 def test_killed_before_every_statement(workers: Crew) -> None:
     """A worker that dies before its first statement, the next before its second, and so on: between two
     statements lies a whole call, so that nothing is ever half done."""
     jobs = [start(), start()]
-    lives = [Death(point=crew.STATEMENT, number=number) for number in range(1, 16)]
+    lives = [Death(point=crew.STATEMENT, number=number) for number in range(1, rounds(7, 16))]
     with workers.working(_PLAIN, [Place(does=crew.DRAINS, deaths=lives)]) as deaths:
         until(over, "every job ends", patience=120)
     assert len(deaths) >= 5

@@ -9,9 +9,8 @@ from campaigns.models import Campaign
 from orders.models import Deal
 from tasks_app.lifecycle.models import Import as ImportRow
 from tasks_app.lifecycle.verify import verify_all
-from tests.commands.running import ended, run, start
+from tests.commands.running import ended, run, started
 from tests.database import Database
-from tests.ending import ending
 from tests.factories import make_advertiser, make_user
 from tests.legacy.buyer import Buyer
 
@@ -52,7 +51,7 @@ def test_two_at_the_same_time_import_every_row_once(committed_db: Database, buye
     command = filled(buyer)
 
     with ExitStack() as begun:
-        processes = [begun.enter_context(ending(start(*command))) for _ in range(2)]
+        processes = [begun.enter_context(started(*command)) for _ in range(2)]
         answers = [ended(process) for process in processes]
 
     assert [ran.code for ran in answers] == [0, 0], [ran.err for ran in answers]

@@ -15,6 +15,7 @@ from tasks_app.lifecycle.errors import InvalidTransitionError, UnknownStatusErro
 from tasks_app.lifecycle.models import OutboxEvent
 from tasks_app.lifecycle.transitions import allowed_transitions, transition
 from tasks_app.lifecycle.verify import verify_entity
+from tests.endurance import rounds
 from tests.lifecycle.entities import MAKERS, trail
 
 pytestmark = pytest.mark.django_db
@@ -33,10 +34,11 @@ METADATA = st.dictionaries(
 STEPS = st.lists(st.tuples(st.integers(0, 20), st.booleans(), REASONS, METADATA), max_size=8)
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize("entity", ENTITIES)
 @given(steps=STEPS)
 @settings(
-    max_examples=12,
+    max_examples=rounds(12, 40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -23,7 +23,7 @@ from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import RawServer, Request, serve
 from tests.database import Database
-from tests.endurance import statements
+from tests.endurance import rounds, statements
 from tests.factories import make_seller, make_user
 from tests.operations.making import ask, fresh, observed
 from tests.operations.mortal import lives
@@ -42,7 +42,7 @@ from tests.operations.sweeping import sweep
 from tests.operations.test_claims import begin, claimer
 from tests.support import PATIENCE_S
 
-RACES = 20
+RACES = rounds(8, 20)
 
 
 def b_after_a(request: Request) -> Reply:
@@ -152,6 +152,7 @@ def test_of_two_workers_one_dispatches_the_answer(quill: RawServer) -> None:
     assert [p.generation for p in operation.continuations.all() if p.is_usable] == [2]
 
 
+@pytest.mark.endurance
 def test_of_two_people_one_answers(quill: RawServer) -> None:
     people = [make_user("Ad Ops"), make_user("Ad Ops")]
     operations = [str(paused_here(people[0], people[0], released=False).pk) for _ in range(RACES)]
@@ -161,6 +162,7 @@ def test_of_two_people_one_answers(quill: RawServer) -> None:
     assert Approval.objects.filter(kind="answer", status="open").count() == RACES
 
 
+@pytest.mark.endurance
 def test_an_end_and_an_answer_at_the_same_moment(quill: RawServer) -> None:
     """Terminal callback vs. input or authorization resume."""
     user, approver = make_user("Ad Ops"), make_user("Approver")

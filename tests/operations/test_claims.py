@@ -241,6 +241,9 @@ class TestClaims:
 
         assert len(claim_polls(limit=5)) == 5
         assert rows_read("tasks_app_operation") - before < 50
+        with connection.cursor() as cursor:
+            cursor.execute("show enable_bitmapscan")
+            assert cursor.fetchone() == ("on",), "for whatever else the transaction reads"
 
     def test_one_seller_with_much_to_do_keeps_no_other_waiting(self) -> None:
         busy, other = make_seller("Busy", slots=1), make_seller("Other", slots=1)

@@ -12,16 +12,18 @@ from asgiref.sync import async_to_sync
 from django.db import OperationalError, connection
 
 from tasks_app import stopping
+from tasks_app.jobs.worker import SWEEP_SLICE_S
 from tasks_app.operations import publish, sweep
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import Swept, sweep_for
-from tests.adcp.raw_server import serve
+from tasks_app.session_locks import session_lock_holder
+from tests.adcp.raw_server import Request, serve
 from tests.database import Database
 from tests.factories import make_seller
 from tests.operations import sweeping
 from tests.operations.making import TASK, ask, fresh, stand
-from tests.operations.sweeping import answering
+from tests.operations.sweeping import answering, calls
 from tests.support import PATIENCE_S
 
 DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
@@ -116,10 +118,35 @@ def test_whose_connection_was_lost_leaves_the_sweep_to_whoever_has_it_by_then(
     assert (len(ticks), handed) == (1, [])
 
 
+def test_a_lock_that_our_own_lost_connection_still_holds_is_nobody_elses(
+    committed_db: Database, quick: None, monkeypatch: Any
+) -> None:
+    """The database learns later than we that a connection is gone: over a network, minutes later."""
+    lost: list[Any] = []
+    ours: list[bool] = []  # whether the lock is on the connection that the sweep works with
+
+    def tick() -> int:
+        assert connection.connection is not None
+        ours.append(session_lock_holder(sweep._LOCK) == connection.connection.info.backend_pid)
+        if len(ours) == 1:
+            lost.append(connection.connection)
+            connection.connection = None
+        if len(ours) == 3:
+            lost[0].close()
+        return 0
+
+    monkeypatch.setattr(sweep, "_chores", {"tick": tick})
+    monkeypatch.setattr(stopping, "asked", lambda: len(ours) > 3 and ours[-1])
+    _, handed = slice_(PATIENCE_S)
+
+    assert (ours[:3], ours[-1], handed) == ([True, False, False], True, ["next"])
+
+
 def test_a_database_that_is_away_at_the_end_still_hands_over(
     committed_db: Database, quick: None, monkeypatch: Any
 ) -> None:
     def away() -> int:
+        cut_off()
         raise OperationalError("the connection is lost")
 
     monkeypatch.setattr(sweep, "_chores", {"away": away})
@@ -127,10 +154,49 @@ def test_a_database_that_is_away_at_the_end_still_hands_over(
     assert slice_(0.2)[1] == ["next"]
 
 
+def test_an_outage_while_the_last_calls_are_waited_for_costs_none_of_them(
+    committed_db: Database, quick: None, settings: Any, monkeypatch: Any
+) -> None:
+    """It went away as the next turn was asked for, and once more as the calls that are out were kept."""
+    settings.OPERATION_LEASE_S = 0.3  # renewed every tenth of a second
+    handed, cut, answer = threading.Event(), threading.Event(), threading.Event()
+    renew = sweep.leases_renew
+
+    def hand_over() -> None:
+        handed.set()
+        cut_off()
+        raise OperationalError("the connection is lost")
+
+    def renewed(leases: Any) -> None:
+        if handed.is_set() and not cut.is_set():
+            cut.set()
+            cut_off()
+        renew(leases)
+        if cut.is_set():
+            answer.set()
+
+    def late(_request: Request) -> dict[str, Any]:
+        assert answer.wait(PATIENCE_S)
+        return DONE
+
+    monkeypatch.setattr(sweep, "leases_renew", renewed)
+    with serve(answering(late)) as server:
+        operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
+        async_to_sync(sweep_for)(seconds=0.5, handover=hand_over)
+        assert len(calls(server)) == 1
+
+    assert (cut.is_set(), fresh(operation).status) == (True, S.COMPLETED)
+
+
+def test_who_waits_for_last_calls_and_who_sweeps_leave_a_worker_to_the_rest() -> None:
+    assert sweep._LAST_CALLS_S < SWEEP_SLICE_S
+
+
 @pytest.mark.django_db
-def test_one_chore_that_fails_stops_no_other(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("error", [ValueError, OperationalError], ids=["any", "locked_for_too_long"])
+def test_one_chore_that_fails_stops_no_other(monkeypatch: Any, error: type[Exception]) -> None:
     def bad() -> int:
-        raise ValueError("no")
+        raise error("no")
 
     monkeypatch.setattr(sweep, "_chores", {"bad": bad, "good": lambda: 1})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.races.bookings import booking
 from tests.support import PATIENCE_S, until
 
 # Commits must survive the server's death, not the machine's.
-SETTINGS = {"fsync": "off", "full_page_writes": "off"}
+SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 
 
 class Server:
@@ -63,23 +64,20 @@ class Server:
 def server(
     django_db_setup: Database, django_db_blocker: DjangoDbBlocker, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Server]:
-    base = scratch.directory()
-    with django_db_blocker.unblock():
-        migrated_project(base)
-    started = Server(base)
-    database = Database(name=postgres.DATABASE, urls=started.urls)
-    for name, value in database.env.items():
-        monkeypatch.setenv(name, value)
-    try:
+    with ExitStack() as kept:
+        base = scratch.directory()
+        kept.callback(lambda: erase_project(base) or shutil.rmtree(base))
         with django_db_blocker.unblock():
+            migrated_project(base)
+            started = Server(base)
+            kept.callback(started.close)
+            database = Database(name=postgres.DATABASE, urls=started.urls)
+            for name, value in database.env.items():
+                monkeypatch.setenv(name, value)
+            kept.callback(point_django_at, django_db_setup.urls.app)
             point_django_at(started.urls.app)
             yield started
             connections.close_all()
-    finally:
-        point_django_at(django_db_setup.urls.app)
-        started.close()
-        if not erase_project(base):
-            shutil.rmtree(base)
 
 
 def asked(seller: FaultySeller, tool: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from psycopg import sql
 
 from tasks_app.operations.models import Operation
@@ -9,6 +10,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish, publish_due
 from tasks_app.sellers.models import Seller
 from tests.database import Database
+from tests.endurance import rounds
 from tests.operations.making import fresh, stand
 from tests.operations.sweeping import sweep
 from tests.races.conftest import Races, effects
@@ -17,7 +19,7 @@ from tests.races.racer import Publication
 from tests.races.sights import pending, webhook
 from tests.support import PATIENCE_S, until
 
-ROUNDS = 12
+ROUNDS = rounds(4, 12)
 
 
 def ended(seller: Seller, number: int = 1) -> Operation:
@@ -25,6 +27,7 @@ def ended(seller: Seller, number: int = 1) -> Operation:
     return stand(S.COMPLETED, seller=seller, task_id=f"task-{number}")
 
 
+@pytest.mark.endurance
 def test_two_receivers_publish_once(races: Races, norrland: Seller) -> None:
     operations = [ended(norrland, number) for number in range(ROUNDS)]
     acts = [Publication(operation_id=one.pk) for one in operations]

@@ -41,6 +41,16 @@ def ends():
 def test_leaves_it(): pass
 def test_is_blamed(): pass
 """
+LOOKS_AT_THE_END = """
+from pathlib import Path
+import pytest
+@pytest.fixture(scope="session", autouse=True)
+def looks():
+    yield
+    left = Path("left").exists()
+    Path("left").unlink(missing_ok=True)
+    assert not left, "what a test left"
+"""
 HANGS = """
 import time
 from pathlib import Path
@@ -66,6 +76,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.limit_s = 3600.0
+        self.environment: dict[str, str] = {}
         self.folder = folder
         shutil.copytree(ROOT / ".ci", folder / ".ci")
         (folder / "checks").mkdir()
@@ -101,7 +112,7 @@ class Project:
             # As begun in the background by a shell without job control.
             ["bash", "-c", "trap '' INT; exec bash .ci/run"],
             cwd=self.folder,
-            env={**_ENVIRONMENT, "CI_LIMIT_S": str(self.limit_s)},
+            env={**_ENVIRONMENT, **self.environment, "CI_LIMIT_S": str(self.limit_s)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -182,7 +193,7 @@ def test_one_that_fails_alone_too_fails_the_run(project: Project) -> None:
 
 
 def test_where_a_fixture_ends_badly_its_whole_module_runs_again(project: Project) -> None:
-    project.write("test", ENDS_BADLY.format(when="first"))
+    project.write("test", ENDS_BADLY.format(when="first"), PASSES)
 
     code, printed = project.run()
 
@@ -192,12 +203,38 @@ def test_where_a_fixture_ends_badly_its_whole_module_runs_again(project: Project
 
 
 def test_what_a_test_leaves_each_time_fails_the_run_though_another_is_blamed(project: Project) -> None:
-    project.write("test", ENDS_BADLY.format(when="True"))
+    project.write("test", ENDS_BADLY.format(when="True"), PASSES)
 
     code, printed = project.run()
 
     assert code == 1
     assert end_of(printed)[-1] == ("FAILED", "checks/test/test_0_test.py::test_is_blamed")
+
+
+@pytest.mark.parametrize("testers", ["", " -p xdist -n 2"])
+def test_what_is_said_at_a_sessions_end_is_nobodys_to_pass_alone(project: Project, testers: str) -> None:
+    """The module that is blamed left nothing, and passes alone each time."""
+    project.targets["test"] += f" $(if $(TESTERS),,{testers})"
+    project.write("test", "from pathlib import Path\ndef test_leaves(): Path('left').touch()", PASSES)
+    (project.folder / "checks/test/conftest.py").write_text(LOOKS_AT_THE_END)
+
+    code, printed = project.run()
+
+    assert code == 1
+    assert "once more" not in printed
+    assert dict(end_of(printed))["tests"] == "FAILED"
+
+
+def test_make_is_not_believed_that_tests_passed(project: Project) -> None:
+    project.environment = {"MAKEFLAGS": "i", "GNUMAKEFLAGS": "i"}
+    project.targets |= {"lint": "@false", "test-redis": "@true", "test": "-" + project.targets["test"]}
+    project.write("test", FAILS)
+
+    code, printed = project.run()
+
+    assert code == 1
+    told = dict(end_of(printed))
+    assert [told[name] for name in STAGES if told[name] != "passed"] == ["FAILED"] * 3
 
 
 def test_more_than_five_are_not_run_again(project: Project) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+CI = ROOT / ".ci/stages.py"
 
 
 def printed(*arguments: str, **environment: str) -> str:
@@ -25,6 +26,13 @@ def printed(*arguments: str, **environment: str) -> str:
         check=True,
     )
     return done.stdout
+
+
+def test_each_stage_of_ci_is_a_target() -> None:
+    stages = re.findall(r"^ +Stage\(.+\"([\w-]+)\"(?:, tested=True)?\),$", CI.read_text(), re.MULTILINE)
+    assert len(stages) == 7
+    for target in stages:
+        assert printed("-n", target), target
 
 
 @pytest.mark.parametrize("marker", ["browser", "redis"])
@@ -62,6 +70,7 @@ def test_a_browser_is_installed_or_the_one_that_is_there_does(
     for name, text in {**dict.fromkeys(there, "#!/bin/sh\n"), "id": "#!/bin/sh\necho 0\n"}.items():
         _program(tmp_path / name, text)
     _program(tmp_path / "apt-get", installing)
+    _program(tmp_path / "flock", '#!/bin/sh\nshift\nexec "$@"\n')
     made = subprocess.run(
         [shutil.which("make") or "make", "-o", ".venv/.setup-dev", "setup-browser"],
         cwd=ROOT,

@@ -29,7 +29,7 @@ _WAITS = {
     "wait_procs",
     "settimeout",
 }
-_LIMITS = {"timeout", "timeout_s", "limit_s", "patience", "within"}
+_LIMITS = {"timeout", "timeout_s", "limit_s", "grace_s", "patience", "within"}
 _LIBRARIES = {"httpx", "httpx2", "requests"}
 _ASKS = {
     *("get", "post", "put", "patch", "delete", "head", "options", "request", "stream"),
@@ -200,13 +200,15 @@ def test_whatever_waits_has_patience() -> None:
 
 
 def test_a_browser_waits_as_everything_does() -> None:
-    """Playwright's limits are milliseconds: those of `tests/ui/browser.py` hold, and no test has its own."""
+    """Playwright's limits are milliseconds: those of `tests/ui/browser.py` hold, and no test has its own, nor
+    a context without them."""
     own = {
         path.name
         for path, text in sources()
         if path.parent.name == "ui"
         for call in ast.walk(ast.parse(text))
-        if isinstance(call, ast.Call) and any(each.arg == "timeout" for each in call.keywords)
+        if isinstance(call, ast.Call)
+        and (ast.unparse(call.func).endswith("new_context") or any(k.arg == "timeout" for k in call.keywords))
     }
     assert own == {"browser.py"}
 

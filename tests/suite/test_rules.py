@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -42,19 +43,44 @@ class Holder:
     kept: object
 
 
+def defaulting(at: object) -> object:
+    def made(one: object = at) -> object:
+        return one
+
+    return made
+
+
 def test_a_value_made_of_the_clock_is_seen_however_deep() -> None:
     at = collecting.COLLECTED_AT
     seconds = at.timestamp()
     alone = [at, at.replace(tzinfo=None), at + timedelta(days=30), at.date(), seconds, int(seconds) - 900]
     written = [int(seconds * 1000), at.isoformat(), f'{{"at": "{at.isoformat()}"}}'.encode()]
-    within = [[{"a": (1, {at})}], partial(print, at=at), Holder([at])]
+    version_7 = uuid.UUID(int=(int(seconds * 1000) << 80) | (7 << 76) | (2 << 62))
+    written += [str(int(seconds)), version_7, str(version_7)]
+    within = [
+        [{"a": (1, {at})}],
+        partial(print, at=at),
+        Holder([at]),
+        defaulting(at),
+        type("Test", (), {"at": at}),
+    ]
     for value in (*alone, *written, *within):
         assert collecting.tells_the_clock(value), value
 
 
 @pytest.mark.parametrize(
     "value",
-    [datetime(2026, 11, 20, tzinfo=UTC), date(2026, 11, 20), 1985, 5.0, "1985", b"", None, [True], {"a": 3}],
+    [
+        datetime(2026, 11, 20, tzinfo=UTC),
+        date(2026, 11, 20),
+        1985,
+        5.0,
+        "1985",
+        b"",
+        None,
+        [True],
+        uuid.UUID(int=7 << 76),
+    ],
 )
 def test_other_values_are_no_clock(value: object) -> None:
     assert not collecting.tells_the_clock(value)
@@ -64,6 +90,8 @@ def test_other_values_are_no_clock(value: object) -> None:
     ("made", "named"),
     [
         ("AT = datetime.now(UTC)\ndef test_it(): pass", "test_it.AT"),
+        ("class Test:\n    at = time.time()\n    def test_it(self): pass", "test_it.Test"),
+        ("def asked(at=str(int(time.time()))): return at\ndef test_it(): pass", "test_it.asked"),
         ("AT = {'at': [time.time() - 60]}\ndef test_it(): pass", "test_it.AT"),
         (
             "@pytest.mark.parametrize('body', [{'at': datetime.now(UTC).isoformat()}])\n"
@@ -117,7 +145,6 @@ def test_a_process_that_was_ended_is_nobodys_trouble(tmp_path: Path) -> None:
 
 # Where a process is started that no block ends: who does.
 _ENDED_ELSEWHERE = {
-    "commands/running.py": "whoever calls `start`",
     "config/test_supervisor.py": "`Supervised` is a block itself",
     "faulty_seller.py": "`FaultySeller` is a block itself",
     "forked/popen.py": "the session",

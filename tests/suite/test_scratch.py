@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import database, scratch
+from tests.ending import ending
 
 
 @pytest.fixture
@@ -38,6 +39,26 @@ def test_in_memory_where_there_is_plenty(
         assert made not in {each.resolve() for each in scratch.directories()}, "it is a living session's"
     finally:
         made.rmdir()
+
+
+def test_testers_of_another_session_have_their_part_though_they_took_nothing_yet(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "_free", lambda: 7 * (1 << 30))
+    with ending(subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)) as other:
+        assert other.stdout is not None
+        theirs = int(other.stdout.readline())
+        for name in (
+            f"{scratch.PREFIX}{theirs}-a",
+            f"{scratch.PREFIX}{theirs}-b",
+            f"{scratch.PREFIX}99999999-c",
+        ):
+            (memory / name).mkdir()
+        assert scratch._testers_of_others() == {theirs}
+        assert scratch._is_plenty(), "three of ours, one of theirs, and what others need"
+        monkeypatch.setattr(scratch, "_free", lambda: 7 * (1 << 30) - 1)
+        assert not scratch._is_plenty()
+    assert scratch._is_plenty(), "it is over"
 
 
 def test_what_killed_sessions_left_is_erased_and_nothing_of_a_living_one(

@@ -11,13 +11,13 @@ from datetime import timedelta
 import pytest
 from django.db import DataError, connection
 
-from tasks_app import clock, ids
+from tasks_app import clock
 from tasks_app.notifications.models import Notification
 from tasks_app.troubles.models import RowTrouble
 from tasks_app.troubles.rows import each_row, held_back, put_back, together, troubles_forget
 
 pytestmark = pytest.mark.django_db
-BAD, WELL, OTHER = ids.new_id(), ids.new_id(), ids.new_id()
+BAD, WELL, OTHER = (uuid.UUID(int=number) for number in range(1, 4))
 
 
 def handle(row: uuid.UUID) -> int:

@@ -12,14 +12,13 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connections, transaction
 
-from tasks_app import ids
 from tasks_app.troubles.models import RowTrouble
 from tasks_app.troubles.rows import each_row, put_back, side_by_side
 from tests.approvals.test_asked_once import waiting_at_a_lock
 from tests.database import Database
 from tests.support import PATIENCE_S, until
 
-BAD, WELL = ids.new_id(), ids.new_id()
+BAD, WELL = uuid.UUID(int=1), uuid.UUID(int=2)
 ENDS: dict[str, BaseException] = {
     "an error": ValueError("half"),
     "cancelled from within": asyncio.CancelledError(),

@@ -38,18 +38,20 @@ class Desk:
 
     @contextmanager
     def looking(
-        self, role: str, *, size: tuple[int, int] = WIDE, dark: bool = False, script: bool = True
+        self, role: str | None, *, size: tuple[int, int] = WIDE, dark: bool = False, script: bool = True
     ) -> Iterator[Page]:
-        """A page of a browser in which the role's person is logged in; no error may reach its console."""
+        """A page of a browser in which the role's person, if any, is logged in; no error may reach its
+        console."""
         context: BrowserContext = self.browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if dark else "light",
             base_url=self.url,
             java_script_enabled=script,
         )
-        cookie = self.login(role).cookies[settings.SESSION_COOKIE_NAME].value
         context.set_default_timeout(PATIENCE_S * 1000)
-        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": self.url}])
+        if role is not None:
+            cookie = self.login(role).cookies[settings.SESSION_COOKIE_NAME].value
+            context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": self.url}])
         page = context.new_page()
         complaints: list[str] = []
         page.on("console", lambda said: complaints.append(_complaint(page, said)))

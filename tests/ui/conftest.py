@@ -160,12 +160,12 @@ def _served(
         client.force_login(people[role], backend="tasks_app.people.holders.RoleBackend")
         return client
 
-    with ProcessGroup() as group, django_db_blocker.unblock():
-        url = serving(group, {**database.env, **env})
-        point_django_at(database.urls.app)
-        try:
+    try:
+        with ProcessGroup() as group, django_db_blocker.unblock():
+            url = serving(group, {**database.env, **env})
+            point_django_at(database.urls.app)
             yield Desk(url=url, browser=chromium, login=login)
-        finally:
-            connections.close_all()
-            point_django_at(django_db_setup.urls.app)
-    database_server.drop(database.name)
+    finally:
+        connections.close_all()
+        point_django_at(django_db_setup.urls.app)
+        database_server.drop(database.name)

@@ -59,19 +59,19 @@ def site(
     """Web and workers as delivered, polling twenty times as often, and a browser."""
     database = database_server.create(template=template_database)
     env = {**database.env, "FLIGHTDECK_POLL_SCALE": "0.05", "FLIGHTDECK_EVENT_TICK_S": "1"}
-    with ProcessGroup() as group, django_db_blocker.unblock():
-        point_django_at(database.urls.app)
-        try:
+    try:
+        with ProcessGroup() as group, django_db_blocker.unblock():
+            point_django_at(database.urls.app)
             # Playwright's event loop runs in this thread, and asking a seller runs one of its own.
             with ThreadPoolExecutor(1) as apart:
                 apart.submit(_settle_in, seller).result()
             group.start("worker", [sys.executable, "manage.py", "worker"], env=env, cwd=ROOT)
             url = serving(group, env)
             yield Desk(url=url, browser=chromium, login=_login)
-        finally:
-            connections.close_all()
-            point_django_at(django_db_setup.urls.app)
-    database_server.drop(database.name)
+    finally:
+        connections.close_all()
+        point_django_at(django_db_setup.urls.app)
+        database_server.drop(database.name)
 
 
 def _settle_in(seller: FaultySeller) -> None:
