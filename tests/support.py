@@ -30,6 +30,14 @@ def until(
     return answer
 
 
+def joined(*threads: threading.Thread) -> None:
+    """Wait until each has ended; AssertionError for one that goes on."""
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    if on := [thread.name for thread in threads if thread.is_alive()]:
+        raise AssertionError(f"not ended within {PATIENCE_S:g} s: {', '.join(on)}")
+
+
 def metrics_page() -> Any:
     """`/metrics` as Prometheus gets it, made anew."""
     from django.test import Client, override_settings
@@ -50,6 +58,20 @@ def rows_read(*tables: str) -> int:
             "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables"
             " where relname = any(%s)",
             [list(tables)],
+        )
+        return int(cursor.fetchone()[0])
+
+
+def locks_awaited() -> int:
+    """How many sessions of this database wait for a lock, asked in a transaction too."""
+    from django.db import connection
+
+    # Not of pg_stat_activity, which shows a transaction the same as often as it looks.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select count(distinct awaited.pid) from pg_locks awaited join pg_locks any_of using (pid)"
+            " where not awaited.granted"
+            " and any_of.database = (select oid from pg_database where datname = current_database())"
         )
         return int(cursor.fetchone()[0])
 

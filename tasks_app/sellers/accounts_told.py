@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from pydantic import ValidationError as WireError
 
 from tasks_app import clock
@@ -25,6 +25,7 @@ from tasks_app.sellers.accounts import ENDED, A, account_save, mapping_of, natur
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.trust import ACCOUNT_TRUST, shown, trust_record
 
+_IDS = 0x0F11_ACC7  # the class of advisory locks of sellers' account ids
 _WORDS_CHARS, _ERRORS = 600, 10
 _REFERENCE_CHARS = 1000
 # What its seller's word may change of what decides whom we believe, and for whom it was asked.
@@ -77,10 +78,15 @@ def account_refused(account: Account, reference: Mapping[str, Any], *, key: Mapp
 
 def _refuse_anothers(account: Account, answer: Mapping[str, Any]) -> None:
     """An id under which another brand of ours buys there is not taken on the seller's word alone: it may list
-    one account, whichever was asked about. People may enter it by hand."""
+    one account, whichever was asked about. People may enter it by hand. Of two answers at one moment the
+    second waits until the first is kept."""
     named = identity_of(answer.get("account_id"))
     if not named or account.reference.get("account_id") == named:
         return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select pg_advisory_xact_lock(%s, hashtext(%s))", [_IDS, f"{account.seller_id}:{named}"]
+        )
     holders = Account.objects.filter(seller=account.seller, reference__account_id=named)
     if holders.exclude(advertiser__brand_domain__iexact=account.advertiser.brand_domain).exists():
         raise AccountOfAnotherError(

@@ -36,13 +36,15 @@ _LOCK = 0xF117_3B57
 DRAIN = "tasks_app.webhooks.early.received_drain"
 _TOGETHER = 25  # in one commit
 # Operations that were seen, or made, since (only these can have learned their task), or put back before. It
-# begins there whatever the planner knows of how many deliveries wait: each step is made row by row.
+# begins there whatever the planner knows of how many deliveries wait: each step is made row by row. Where
+# more wait than a look takes, sellers take turns.
 _BOUND = """
 with seen as materialized (
   select b.operation_id as id from tasks_app_observation b where b.id >= %(since)s
   union select n.id from tasks_app_operation n where n.id >= %(since)s
   union select t.row from tasks_app_rowtrouble t where t.work = %(work)s)
-select o.id from seen
+select id from (
+select o.id, row_number() over (partition by o.seller_id order by o.id) as turn from seen
  cross join lateral (
    select o.id, o.seller_id, o.task_id from tasks_app_operation o where o.id = seen.id limit 1) o
  where o.task_id <> '' and o.id not in (
@@ -50,7 +52,7 @@ select o.id from seen
    and (select true from tasks_app_webhookdelivery d
          where d.seller_id = o.seller_id and d.task_id = o.task_id and d.verdict = 'early'
            and d.body is not null limit 1)
- limit %(most)s
+) due order by turn, id limit %(most)s
 """
 _OVERLAP = timedelta(minutes=1)  # clocks of hosts differ, and a commit may be slow
 _looked_at: datetime | None = None

@@ -1,4 +1,5 @@
-"""A change of whom we believe is taken back at the moment in which somebody decides on it."""
+"""A change of whom we believe is taken back at the moment in which somebody decides on it; two answers of a
+seller name one account at the same moment."""
 
 from __future__ import annotations
 
@@ -15,24 +16,15 @@ from tasks_app.approvals.services import approval_decide
 from tasks_app.people.models import User
 from tasks_app.people.security_models import SecurityEvent
 from tasks_app.sellers import trust
+from tasks_app.sellers.accounts_told import AccountOfAnotherError, account_record
 from tasks_app.sellers.models import Account, Seller, TrustChange
 from tasks_app.sellers.services import account_change, change_withdraw
 from tests.database import Database
 from tests.factories import make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.operations.making import ask
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, locks_awaited, until
 
 THEIRS = "https://elsewhere.example/jwks.json"
-WAITS_FOR_A_LOCK = (
-    "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-)
-
-
-def somebody_waits() -> bool:
-    """Whether a session of this database waits for a lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(WAITS_FOR_A_LOCK)
-        return bool(cursor.fetchone()[0])
 
 
 def in_a_thread(act: Callable[[], object]) -> Callable[[], object]:
@@ -78,7 +70,7 @@ def test_what_is_being_used_for_the_first_time_is_changed_by_one_person_no_more(
     def make() -> None:
         use()
         used.set()
-        until(lambda: over.is_set() or somebody_waits(), "nobody changes it")
+        until(lambda: over.is_set() or locks_awaited(), "nobody changes it")
 
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(in_a_thread(make))
@@ -99,7 +91,7 @@ def test_what_one_person_is_changing_is_used_after_that(
 
     def slowly(*args: Any, **kwargs: Any) -> Any:
         changing.set()
-        until(lambda: over.is_set() or somebody_waits(), "nobody uses it")
+        until(lambda: over.is_set() or locks_awaited(), "nobody uses it")
         return write(*args, **kwargs)
 
     monkeypatch.setattr(trust, "_write", slowly)
@@ -126,7 +118,7 @@ def test_what_was_approved_a_moment_ago_is_not_told_as_refused(
 
     def slowly(*args: Any, **kwargs: Any) -> Any:
         deciding.set()
-        until(somebody_waits, "nobody withdraws")
+        until(locks_awaited, "nobody withdraws")
         return write(*args, **kwargs)
 
     def decide() -> None:
@@ -147,3 +139,21 @@ def test_what_was_approved_a_moment_ago_is_not_told_as_refused(
     assert change.applied_at is not None
     assert Seller.objects.get().jwks_url == THEIRS
     assert not SecurityEvent.objects.filter(event="seller_refused").exists()
+
+
+def test_two_brands_are_not_given_one_account_id_at_the_same_moment(committed_db: Database) -> None:
+    seller, told = make_seller(), {"account_id": "acc-a", "status": "active"}
+    first, second = make_advertiser(), make_advertiser("Northwind")
+
+    def late() -> object:
+        return account_record(advertiser=second, seller=seller, answer=told)
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            account_record(advertiser=first, seller=seller, answer=told)
+            kept = pool.submit(in_a_thread(late))
+            until(lambda: kept.done() or locks_awaited(), "the second answer is read")
+        with pytest.raises(AccountOfAnotherError, match="acc-a"):
+            kept.result(PATIENCE_S)
+
+    assert list(Account.objects.values_list("advertiser", flat=True)) == [first.pk]

@@ -12,7 +12,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks import early
-from tasks_app.webhooks.early import received_apply_due, received_drain
+from tasks_app.webhooks.early import early_apply_due, received_apply_due, received_drain
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.factories import make_seller
 from tests.operations.making import stand
@@ -82,3 +82,19 @@ def test_with_more_sellers_than_a_pass_takes_who_has_waited_longest_is_first() -
     received_apply_due()
 
     assert applied().keys() == {f"S{number}" for number in range(PASS + 2)}
+
+
+def test_of_what_waited_for_its_reply_no_seller_gets_a_whole_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(early, "_looked_at", None)
+    now = clock.now()
+    received(make_seller("Many"), 6 * PASS, since=now)
+    received(make_seller("Few"), 2, since=now)
+    WebhookDelivery.objects.update(verdict="early", operation=None, operation_ref="")
+
+    assert early_apply_due() == PASS
+    assert applied() == {"Many": PASS - 2, "Few": 2}
+    while early_apply_due() == PASS:
+        pass
+    assert applied() == {"Many": 6 * PASS, "Few": 2}
