@@ -9,6 +9,7 @@ that share the tests out must collect the same names.
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
@@ -38,11 +39,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Raises pytest.UsageError naming tests that a random UUID names: give such a parameter an ``id``. Those
-    that need the adcp package come first: one tester takes what begins, and imports it for all of them."""
+    """Raises pytest.UsageError naming tests that a random UUID names (give such a parameter an ``id``), and
+    what helpers of tests made of a clock when they were imported. Tests that need the adcp package come
+    first: one tester takes what begins, and imports it for all of them."""
     drawn = [item.nodeid for item in items if _RANDOM_UUID.search(item.nodeid)]
     if drawn:
         raise pytest.UsageError(f"named by a random UUID, another one in each process: {', '.join(drawn)}")
+    if made := _of_helpers({getattr(item, "module", None) for item in items}):
+        raise pytest.UsageError(f"made at collection, of a clock: {', '.join(made)}. Make it in a function.")
     items.sort(key=lambda item: item.get_closest_marker("adcp_package") is None)
     of_modules: dict[int, list[str]] = {}
     for item in items:
@@ -110,6 +114,16 @@ def _parts(value: object) -> Iterable[object]:
 def _of_item(item: pytest.Item) -> list[str]:
     params: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     return [f"{name} of {item.nodeid}" for name, value in params.items() if tells_the_clock(value)]
+
+
+def _of_helpers(tested: set[object]) -> list[str]:
+    """Of modules that tests import: whatever of ours was loaded and has no tests itself."""
+    helpers = [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("tests.") and name != __name__ and module not in tested
+    ]
+    return [found for module in helpers for found in _of_module(module)]
 
 
 def _of_module(module: object) -> list[str]:

@@ -1,11 +1,13 @@
 """A module of tests leaves no process behind: what it started and did not end is ended for it, and fails it.
 
 Whoever starts a process ends it in a ``finally`` that covers the wait for it to come up too; else what gave
-up waiting works on beside all tests that follow.
+up waiting works on beside all tests that follow. A process whose parent ended before it is no child of the
+session any more: it is known by its environment, and found at the session's end.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -17,14 +19,25 @@ from tests.forked.popen import parent as forked
 from tests.support import PATIENCE_S
 
 _FORKED = "-m tests.forked.parent"
-# What serves the whole session: database, pools of racers, what keeps count of them, the browser's driver.
-_OF_THE_SESSION = (
-    "bin/postgres -D",
+# What ends with the session: pools of racers, what keeps count of them, the browser's driver.
+_ENDS_BY_ITSELF = (
     "from multiprocessing.spawn import",
     "from multiprocessing.resource_tracker import",
     "playwright/driver",
     _FORKED,
 )
+# What serves the whole session: the database too.
+_OF_THE_SESSION = ("bin/postgres -D", *_ENDS_BY_ITSELF)
+# In the environment of whatever a tester starts, and of whatever that starts: the tester's process id.
+_TESTER = "STARTED_BY_TESTER"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _leaves_nothing_at_all() -> Iterator[None]:
+    os.environ[_TESTER] = str(os.getpid())
+    yield
+    if told := end(begun()):
+        raise AssertionError(f"left running by the session, and ended now: {'; '.join(told)}")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,7 +54,19 @@ def children() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children():
         with suppress(psutil.Error):
-            if process.status() != psutil.STATUS_ZOMBIE and not _of_the_session(process):
+            if process.status() != psutil.STATUS_ZOMBIE and not _is_one_of(_OF_THE_SESSION, process):
+                found.append(process)
+    return found
+
+
+def begun() -> list[psutil.Process]:
+    """Processes that this one, or what it started, ever began and that still run, but for those that end with
+    it by themselves."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            told = process.environ().get(_TESTER) == str(os.getpid()) and process.pid != os.getpid()
+            if told and process.status() != psutil.STATUS_ZOMBIE and not _is_one_of(_ENDS_BY_ITSELF, process):
                 found.append(process)
     return found
 
@@ -51,15 +76,16 @@ def end(left: list[psutil.Process]) -> list[str]:
     told = []
     for process in left:
         with suppress(psutil.Error):
-            told.append(_line(process)[:300])
+            test = process.environ().get("PYTEST_CURRENT_TEST", "")
+            told.append(f"{_line(process)[:300]} ({test})" if test else _line(process)[:300])
             kill(process)
     psutil.wait_procs(left, timeout=PATIENCE_S)
     return told
 
 
-def _of_the_session(process: psutil.Process) -> bool:
+def _is_one_of(kinds: tuple[str, ...], process: psutil.Process) -> bool:
     line = _line(process)
-    return any(words in line for words in _OF_THE_SESSION)
+    return any(words in line for words in kinds)
 
 
 def _line(process: psutil.Process) -> str:

@@ -19,18 +19,18 @@ _PARTS = ("_view_middleware", "_template_response_middleware", "_exception_middl
 
 @contextmanager
 def loaded_once() -> Iterator[None]:
-    """In this block, under the settings of now; under others each client loads its own."""
+    """In this block, under the settings of now; under others each client loads its own. Loaded here, so that
+    nothing of what a test patches is in it."""
     session: Any = settings
-    base, shared = session._wrapped, {}
+    base, first = session._wrapped, ClientHandler()
+    BaseHandler.load_middleware(first)
+    shared = {name: getattr(first, name) for name in _PARTS}
 
     def load(self: ClientHandler, is_async: bool = False) -> None:
         if is_async or session._wrapped is not base:
             BaseHandler.load_middleware(self, is_async)
-        elif shared:
-            vars(self).update(shared)
         else:
-            BaseHandler.load_middleware(self)
-            shared.update({name: getattr(self, name) for name in _PARTS})
+            vars(self).update(shared)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClientHandler, "load_middleware", load, raising=False)

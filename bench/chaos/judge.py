@@ -133,7 +133,7 @@ def _of(by_deal: Mapping[uuid.UUID, Purchase], row: Operation | Job) -> Purchase
 
 def seller_rows(path: Path, query: str, *values: object) -> list[sqlite3.Row]:
     """Rows of a seller's books, read beside the seller."""
-    connection = sqlite3.connect(path, timeout=30)
+    connection = sqlite3.connect(path, timeout=60)
     try:
         connection.row_factory = sqlite3.Row
         return connection.execute(query, values).fetchall()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support import PATIENCE_S
+from tests.support import PATIENCE_S, joined
 
 
 @dataclass
@@ -70,7 +70,7 @@ def serve(script: Callable[[RawServer], Script]) -> Iterator[RawServer]:
         finally:
             server.stopping.set()
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(PATIENCE_S)
+            joined(thread)
 
 
 def _accept(listener: socket.socket, server: RawServer, script: Script) -> None:
@@ -83,8 +83,7 @@ def _accept(listener: socket.socket, server: RawServer, script: Script) -> None:
         worker = threading.Thread(target=_handle, args=(connection, server, script), daemon=True)
         worker.start()
         workers.append(worker)
-    for worker in workers:
-        worker.join(PATIENCE_S)
+    joined(*workers)
 
 
 def _handle(connection: socket.socket, server: RawServer, script: Script) -> None:

@@ -27,7 +27,7 @@ from tasks_app.people.models import User
 from tasks_app.people.security_models import LoginSession
 from tests.database import Database
 from tests.factories import make_deal, make_team, make_user
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, joined, until
 
 PER_USER = 20
 
@@ -77,7 +77,7 @@ class Stream:
 
     def close(self) -> None:
         self._leave.set()
-        self._thread.join(PATIENCE_S)
+        joined(self._thread)
 
     @property
     def events(self) -> list[dict[str, Any]]:

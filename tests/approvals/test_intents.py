@@ -39,7 +39,7 @@ from tests.approvals.conftest import Desk
 from tests.database import Database
 from tests.factories import decided_later, make_user
 from tests.owning import as_the_product
-from tests.support import PATIENCE_S, transactions_over
+from tests.support import PATIENCE_S, joined, transactions_over
 
 db = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -229,7 +229,7 @@ def test_undo_and_the_sweep_beside_each_other_are_all_or_nothing(committed_db: D
         thread.start()
         beside.wait(PATIENCE_S)
         decided_later()
-        thread.join(PATIENCE_S)
+        joined(thread)
         decided_later()
         batch.refresh_from_db()
         codes = {one.code for one in report_of(batch, user)}

@@ -28,7 +28,7 @@ from tests.database import Database
 from tests.ending import ending
 from tests.factories import make_seller, make_team, make_user
 from tests.operations.sweeping import answering, calls
-from tests.support import PATIENCE_S
+from tests.support import PATIENCE_S, joined
 
 ROOT = Path(__file__).resolve().parents[2]
 DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
@@ -112,8 +112,7 @@ def test_a_person_and_the_opening_gate_let_a_command_go_once(committed_db: Datab
         threads = [threading.Thread(target=beside_each_other, args=(act,)) for act in acts]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join(PATIENCE_S)
+        joined(*threads)
         gates_ask_again()
         command = Command.objects.get(key=operation.purpose)
         assert raised == []

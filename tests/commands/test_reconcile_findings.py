@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 
 from orders.adopt import AdoptionRefusedError, media_buy_adopt
 from orders.models import Deal, DealMirror
@@ -33,7 +33,7 @@ from tests.commands.reconciling import told as told_again
 from tests.commands.running import call, ended, started
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, locks_awaited, until
 
 FLIGHT = {"start_time": "2030-01-01T00:00:00Z", "end_time": "2030-02-01T00:00:00Z"}
 EXTERNAL: dict[str, Any] = {
@@ -328,19 +328,13 @@ def test_what_a_person_does_while_a_run_writes_is_not_lost(
         with transaction.atomic():
             act(finding, operator, "seen", "Known")
             process = at_work.enter_context(started("reconcile", "--json"))
-            until(waits_for_a_lock, "the run wants to write the same row")
+            until(locks_awaited, "the run wants to write the same row")
         ran = ended(process)
 
     finding.refresh_from_db()
     assert (finding.resolution, finding.reason) == ("seen", "Known")
     assert ran.code == 0
     assert ReconciliationFinding.objects.count() == 1
-
-
-def waits_for_a_lock() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("select count(*) from pg_locks where not granted")
-        return bool(cursor.fetchone() != (0,))
 
 
 def test_a_missing_task_is_polled_on_request(faulty: FaultySeller, seller: Seller, operator: User) -> None:

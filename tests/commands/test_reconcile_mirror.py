@@ -30,7 +30,7 @@ from tests.elapsing import elapsing
 from tests.factories import make_advertiser, make_seller, make_team
 from tests.faulty_seller import FaultySeller
 from tests.orders.live import booked
-from tests.support import until
+from tests.support import locks_awaited, until
 
 IDS = ("mb-1", "mb-2", "mb-3")
 
@@ -310,7 +310,7 @@ def test_two_processes_at_once_ask_for_each_deal_once(
                 assert process.stdin is not None
                 process.stdin.write("\n")
                 process.stdin.flush()
-            until(lambda: waiting() == 2, "both are about to take what is due")
+            until(lambda: locks_awaited() == 2, "both are about to take what is due")
         read = [int(process.stdout.readline()) for process in (one, other) if process.stdout is not None]
 
     assert sorted(read) == [0, 3], "all are read by one of them"
@@ -362,17 +362,6 @@ def test_a_pass_costs_what_is_due_not_what_exists(faulty: FaultySeller, seller: 
     assert len(one) < 42
     # Among others what is asked about it, its changes in doubt, and what was shown of those on their way.
     assert len(six) - len(one) <= 5 * 14
-
-
-def waiting() -> int:
-    """How many sessions wait for a lock in this database."""
-    query = (
-        "select count(distinct locks.pid) from pg_locks locks join pg_stat_activity using (pid) "
-        "where not granted and datname = current_database()"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(query)
-        return int(cursor.fetchone()[0])
 
 
 def no_transaction_is_open() -> bool:

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from config import web
 from config.web import BoundedProtocol
 from tests.database import Database
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, joined, until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = 50_000_000
@@ -43,8 +43,7 @@ def _served(*, idle_s: int) -> Iterator[int]:
     until(lambda: server.started and server.servers, "it listens")
     yield server.servers[0].sockets[0].getsockname()[1]
     server.should_exit = True
-    thread.join(PATIENCE_S)
-    assert not thread.is_alive()
+    joined(thread)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.database import Database
 from tests.events.parts import Recorder, committed, move, quoted, relay
 from tests.lifecycle.threads import at_once
 from tests.owning import as_the_product
-from tests.support import PATIENCE_S
+from tests.support import PATIENCE_S, joined
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def uncommitted_move(deal: Deal) -> Iterator[threading.Event]:
         yield commit
     finally:
         commit.set()
-        thread.join(PATIENCE_S)
+        joined(thread)
         assert not failed, failed
 
 

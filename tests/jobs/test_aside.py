@@ -156,7 +156,7 @@ def test_an_action_waits_that_hardly_computes(bench: Bench, monkeypatch: pytest.
     assert noted(waits, monkeypatch)
     assert not noted(asks, monkeypatch), "each would need a connection of its own"
     with monkeypatch.context() as patch:
-        patch.setattr(pace, "SHORT_S", PATIENCE_S / 2)
+        patch.setattr(pace, "SHORT_S", PATIENCE_S)
         assert not noted(waits, monkeypatch), "it is short"
     with monkeypatch.context() as patch:
         patch.setattr(pace, "WAIT_S", 0.01)

@@ -17,6 +17,7 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, Clock, failing, statuses, steps_of
+from tests.support import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 
@@ -289,7 +290,7 @@ def test_a_drain_is_bounded_and_wakes_the_next(
     assert "recipes" in told
     monkeypatch.setattr("tasks_app.jobs.worker._DRAIN_S", 0)
     assert drain() == 0
-    monkeypatch.setattr("tasks_app.jobs.worker._DRAIN_S", 45)
+    monkeypatch.setattr("tasks_app.jobs.worker._DRAIN_S", PATIENCE_S)
     assert drain() == 3
 
 

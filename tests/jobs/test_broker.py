@@ -14,7 +14,7 @@ from django_q.models import OrmQ
 from tasks_app.jobs import broker as module
 from tasks_app.jobs.broker import PostgresBroker
 from tests.database import Database
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, joined, until
 
 
 @pytest.fixture
@@ -42,8 +42,7 @@ class Pusher(threading.Thread):
             connection.close()
 
     def result(self) -> list[str]:
-        self.join(PATIENCE_S)
-        assert not self.is_alive()
+        joined(self)
         return self.taken
 
 

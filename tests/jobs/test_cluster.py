@@ -107,6 +107,7 @@ def test_a_timer_locked_by_a_dead_worker_is_read_all_the_same(monkeypatch: pytes
     dead = multiprocessing.get_context("fork").Process(target=_die_with_the_lock, args=(shared,))
     dead.start()
     dead.join(PATIENCE_S)
+    assert dead.exitcode == -signal.SIGKILL
     timer = _Timer(shared)
     with timer.get_lock():
         assert timer.value == -1

@@ -23,7 +23,7 @@ from tests.database import Database
 from tests.jobs.cluster import Worker, gone
 from tests.jobs.conftest import Bench, statuses
 from tests.jobs.test_lanes import deliver, ended, waiting
-from tests.support import PATIENCE_S, until
+from tests.support import joined, until
 
 
 class Tasks:
@@ -143,7 +143,7 @@ def test_a_connection_that_the_server_ended_is_replaced(
     starts = threading.Timer(0.2, _start, [bench])
     starts.start()
     assert ear.wait(tasks) == "recipes", "it listens again, and looks"
-    starts.join(PATIENCE_S)
+    joined(starts)
     assert connection.connection is not before
 
 

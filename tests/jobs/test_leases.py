@@ -39,7 +39,7 @@ def test_asked_to_stop_a_worker_lets_its_leases_run_out(
     committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     """What it does not end before it is killed is another's soon after; what it ends meanwhile counts."""
-    settings.STEP_LEASE_S = 2
+    settings.STEP_LEASE_S = 1
     monkeypatch.setattr("tasks_app.stopping.asked", lambda: True)
     free: list[bool] = []
 

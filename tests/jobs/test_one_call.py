@@ -91,9 +91,12 @@ def run(recipe: dict[str, Any]) -> Job:
         inputs = {**LISTS, "never": False}
         job = bench.start(inputs=inputs, priority=recipe["priority"])
         bench.start("beside")
+        turns = 0
         while Job.objects.filter(pk=job.pk, ended_at=None).exists():
             if not drain():
                 moment.forward(seconds=60)
+            turns += 1
+            assert turns < 200, "the job does not end"
     return Job.objects.get(pk=job.pk)
 
 

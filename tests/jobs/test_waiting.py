@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from tasks_app import clock, ids
 from tasks_app.adcp.types import Seen
@@ -47,7 +47,7 @@ from tests.jobs.conftest import Bench, Clock, steps_of
 from tests.lifecycle.entities import make_operation
 from tests.lifecycle.threads import at_once
 from tests.operations.making import observed
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, joined, locks_awaited, until
 from tests.troubles.poisoning import heal, poison
 
 ROUNDS = rounds(3, 8)
@@ -209,19 +209,13 @@ def meanwhile(patch: pytest.MonkeyPatch, rival: Callable[[], Any]) -> Iterator[l
 
     def slowly(**arguments: Any) -> bool:
         thread.start()
-        until(lambda: _waits_for_a_lock() or not thread.is_alive(), "the rival comes to the row")
+        until(lambda: locks_awaited() or not thread.is_alive(), "the rival comes to the row")
         return sleeps(**arguments)
 
     with patch.context() as patched:
         patched.setattr(engine, "mark_waiting", slowly)
         yield answered
-    thread.join(PATIENCE_S)
-
-
-def _waits_for_a_lock() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("select count(*) from pg_locks where not granted")
-        return cursor.fetchone()[0] > 0
+    joined(thread)
 
 
 @pytest.mark.django_db

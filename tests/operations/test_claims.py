@@ -37,7 +37,7 @@ from tests.ending import ending
 from tests.factories import make_seller
 from tests.operations.making import TASK, answer, ask, fresh, leased_until, see, stand
 from tests.operations.sweeping import answering, calls, sweep
-from tests.support import PATIENCE_S, rows_read, until
+from tests.support import PATIENCE_S, joined, rows_read, until
 
 ROOT = Path(__file__).resolve().parents[2]
 DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
@@ -137,7 +137,7 @@ def test_what_somebody_holds_is_passed_over_not_waited_for(committed_db: Databas
     assert locked.wait(PATIENCE_S)
     taken = claim_sends(limit=10, out=Counter())
     done.set()
-    holder.join(PATIENCE_S)
+    joined(holder)
 
     assert [call.operation_id for call in taken] == [free.pk]
 

@@ -15,7 +15,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tests.database import Database
 from tests.operations.making import fresh, stand
-from tests.support import PATIENCE_S
+from tests.support import PATIENCE_S, joined
 
 
 def test_two_at_once_publish_once(committed_db: Database, monkeypatch: Any) -> None:
@@ -36,7 +36,7 @@ def test_two_at_once_publish_once(committed_db: Database, monkeypatch: Any) -> N
 
     assert publish.publish(operation_id=operation.pk) is False, "somebody is at it: nobody waits"
     others_tried.set()
-    owner.join(PATIENCE_S)
+    joined(owner)
 
     assert (answers, told) == ([True], [operation])
     assert publish.publish(operation_id=operation.pk) is False

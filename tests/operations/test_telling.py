@@ -23,6 +23,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import operation_withdraw
 from tasks_app.operations.telling import operation_tell
+from tasks_app.people.actors import actor_key
 from tests.factories import approve_deal, make_deal, make_seller, make_team, make_user
 from tests.operations.making import answer, ask, fresh, hours, see, stand
 
@@ -284,6 +285,35 @@ def test_an_operation_of_no_team_is_the_operators() -> None:
     note = told(fresh(operation))
     assert note.team is None
     assert note in notifications_of(make_user("Ad Ops"))
+
+
+@pytest.mark.parametrize(
+    ("status", "role", "hears"),
+    [
+        (S.FAILED, "Buyer", True),
+        (S.REJECTED, "Buyer", True),
+        (S.COMPLETED, "Buyer", True),
+        (S.SUBMITTED, "Buyer", False),  # of what is awaited operators hear
+        (S.FAILED, "Ad Ops", False),  # they are told already
+    ],
+)
+def test_who_asked_for_what_has_no_team_hears_of_its_end(status: str, role: str, hears: bool) -> None:
+    asker = make_user(role)
+    operation = stand(status, team=None, requested_by=actor_key(asker))
+    tell(operation)
+    tell(operation)
+    of_operators = Notification.objects.get(person=None)
+    own = list(Notification.objects.filter(person=asker))
+    assert [(note.kind, note.title, note.body) for note in own] == [
+        ("asked_operation", of_operators.title, of_operators.body)
+    ] * hears
+    assert all(note in notifications_of(asker) for note in own)
+
+
+def test_a_program_that_asked_is_told_nothing() -> None:
+    asker = make_user("Buyer", is_service=True)
+    tell(stand(S.FAILED, team=None, requested_by=actor_key(asker)))
+    assert Notification.objects.get().person is None
 
 
 def test_long_words_of_a_seller_are_cut() -> None:

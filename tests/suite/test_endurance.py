@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from itertools import islice
@@ -14,7 +15,6 @@ import pytest
 from tests import endurance
 
 ROOT = Path(__file__).resolve().parents[2]
-_DEFINED = ROOT / "tests/endurance.py"
 
 
 def test_all_rounds_are_played_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,30 +42,70 @@ def asked_rounds(tree: ast.AST) -> list[tuple[float, float]]:
     return [tuple(ast.literal_eval(argument) for argument in call.args) for call in calls]  # type: ignore[misc]
 
 
-def sweeps(tree: ast.AST) -> bool:
-    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "lives" for node in ast.walk(tree))
+def of_endurance(text: str) -> dict[str, tuple[bool, bool]]:
+    """Of each of the module's tests: whether it plays rounds or a sweep of kills, itself or through what the
+    module defines, and whether it is marked."""
+    tree = ast.parse(text)
+    defined = {name: line for line in tree.body for name in _names(line)}
+
+    def reaches(node: ast.AST, seen: set[str]) -> bool:
+        for each in ast.walk(node):
+            if isinstance(each, ast.Call) and ast.unparse(each.func) in _PLAYED:
+                return True
+            name = each.id if isinstance(each, ast.Name) else ""
+            if name in defined and name not in seen and reaches(defined[name], seen | {name}):
+                return True
+        return False
+
+    tests = {name: line for name, line in defined.items() if name.startswith(("test_", "Test"))}
+    whole = _is_marked(defined.get("pytestmark"))
+    return {name: (reaches(line, {name}), whole or _is_marked(line)) for name, line in tests.items()}
 
 
-def marked(tree: ast.AST) -> bool:
-    return any(
-        ast.unparse(node) == "pytest.mark.endurance" for node in ast.walk(tree) if isinstance(node, ast.expr)
+_PLAYED = {"rounds", "statements", "lives"}
+
+
+def _names(line: ast.stmt) -> list[str]:
+    match line:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+    return []
+
+
+def _is_marked(node: ast.AST | None) -> bool:
+    return node is not None and any(
+        ast.unparse(each) == "pytest.mark.endurance" for each in ast.walk(node) if isinstance(each, ast.expr)
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def test_it(): rounds(1, 2)", (True, False)),
+        ("N = rounds(1, 2)\ndef play(): return N\ndef test_it(): play()", (True, False)),
+        ("@given(x=draw(rounds(1, 2)))\ndef test_it(): pass\nN = rounds(1, 2)", (True, False)),
+        ("@pytest.mark.endurance\ndef test_it(): pass", (False, True)),
+        ("pytestmark = [pytest.mark.django_db, pytest.mark.endurance]\ndef test_it(): pass", (False, True)),
+        ("N = rounds(1, 2)\ndef test_it(): play()", (False, False)),
+    ],
+)
+def test_a_test_that_has_rounds_is_seen(text: str, told: tuple[bool, bool]) -> None:
+    assert of_endurance(text) == {"test_it": told}
+
+
 def test_who_is_marked_has_rounds_and_who_has_rounds_is_marked() -> None:
-    found = swept = 0
+    found = 0
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        if path == Path(__file__):
+        text = path.read_text()
+        if path == Path(__file__) or not re.search("rounds|statements|endurance", text):
             continue
-        tree = ast.parse(path.read_text())
-        asked = asked_rounds(tree)
-        assert bool(asked or sweeps(tree)) == marked(tree), path
-        assert sweeps(tree) == ("statements(every=" in path.read_text()), path
-        assert all(short <= whole for short, whole in asked), path
-        found += bool(asked)
-        swept += sweeps(tree)
-    assert found
-    assert swept
+        told = of_endurance(text)
+        assert {name for name, (rounds, marked) in told.items() if rounds != marked} == set(), path
+        assert all(short <= whole for short, whole in asked_rounds(ast.parse(text))), path
+        found += any(rounds for rounds, _ in told.values())
+    assert found > 10
 
 
 def test_make_plays_all_rounds_of_those_alone() -> None:

@@ -112,6 +112,20 @@ def test_settings_are_those_of_its_environment(way: str, begun: Any) -> None:
         assert json.loads(out)["lease_s"] == float(lease)
 
 
+def test_a_warm_process_that_was_killed_is_replaced(begun: Any) -> None:
+    own = {**os.environ, "FLIGHTDECK_STEP_LEASE_S": "13"}  # no other program of the session comes from it
+    assert begun("tells", env=own).communicate()
+    warm = max(psutil.Process(parent.pid).children(), key=lambda process: process.create_time())
+    warm.kill()
+    until(lambda: warm.status() == psutil.STATUS_ZOMBIE, "it is dead")
+    for _ in range(2):
+        process = begun("tells", env=own)
+        out, err = process.communicate()
+        assert (process.returncode, err) == (0, "")
+        assert was_forked(process.pid)
+        assert json.loads(out)["lease_s"] == 13
+
+
 def test_no_two_draw_the_same(begun: Any) -> None:
     told = [json.loads(begun("tells").communicate()[0]) for _ in range(2)]
     assert told[0]["drawn"] != told[1]["drawn"]

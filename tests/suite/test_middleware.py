@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from django.test import Client, override_settings
+
+from config import middleware
+from tests.middleware import loaded_once
 
 
 def loaded() -> Any:
@@ -21,3 +25,11 @@ def test_it_is_loaded_once_and_anew_under_other_settings() -> None:
         assert own is not shared
         assert loaded() is not own
     assert loaded() is shared
+
+
+def test_what_the_first_test_patched_is_in_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    with loaded_once():
+        monkeypatch.setattr(middleware, "TimeZoneMiddleware", made.append)
+        assert loaded() is loaded()
+    assert made == []

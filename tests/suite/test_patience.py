@@ -2,8 +2,9 @@
 
 Of a call that waits, a number of seconds is refused where it is more than one and less than sixty: a machine
 that does much else besides takes that long. At most a second is a look whether something comes that must not,
-a pause, or a limit that is itself what is tested. Such a number is refused as a parameter's default and in a
-dict too, and so are a request that leaves the limit to its library and a loop of so many turns that sleeps.
+a pause, or a limit that is itself what is tested. Such a number is refused as a parameter's default, in a
+dict and as what a test puts in the place of a limit of ours too; so are a request that leaves the limit to
+its library and a loop of so many turns that sleeps.
 """
 
 from __future__ import annotations
@@ -98,8 +99,19 @@ def _limits(node: ast.AST) -> Iterator[ast.expr]:
     match node:
         case ast.Call(func=func, args=given, keywords=named):
             yield from (each.value for each in named if each.arg in _LIMITS)
-            if isinstance(func, ast.Attribute) and func.attr in _WAITS:
+            does = (
+                func.attr
+                if isinstance(func, ast.Attribute)
+                else func.id
+                if isinstance(func, ast.Name)
+                else ""
+            )
+            if isinstance(func, ast.Attribute) and does in _WAITS:
                 yield from given
+            if does == "setattr" and _names_seconds(*given[:-1]):
+                yield given[-1]
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if name.endswith("_S"):
+            yield value
         case ast.arguments():
             told = [*node.posonlyargs, *node.args]
             told, defaults = told[len(told) - len(node.defaults) :], list(node.defaults)
@@ -109,6 +121,10 @@ def _limits(node: ast.AST) -> Iterator[ast.expr]:
             for key, value in zip(keys, values, strict=True):
                 if isinstance(key, ast.Constant) and key.value in _LIMITS:
                     yield value
+
+
+def _names_seconds(*words: ast.expr) -> bool:
+    return any(isinstance(word, ast.Constant) and str(word.value).endswith("_S") for word in words)
 
 
 def _asks_without_a_limit(node: ast.AST) -> bool:
@@ -167,6 +183,11 @@ def clocks(text: str) -> Iterator[int]:
         ("requests.post(url, data=body)", [1]),
         ("for _ in range(50):\n  if here(): break\n  time.sleep(0.1)", [1]),
         ("for _ in range(50):\n  pause.wait(0.1)", [1]),
+        ("settings.CALL_TIMEOUT_S = 5", [1]),
+        ("monkeypatch.setattr(module, '_WAIT_S', 5)", [1]),
+        ("monkeypatch.setattr('tasks_app.jobs.worker._DRAIN_S', 45)", [1]),
+        ("settings.CALL_TIMEOUT_S = 0.1", []),
+        ("patch.setattr(module, 'most', 5)", []),
         ("it.wait(60)", []),
         ("it.wait(3 * PATIENCE_S)", []),
         ("def ask(tool=5, timeout: float = PATIENCE_S): ...", []),

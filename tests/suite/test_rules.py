@@ -110,6 +110,19 @@ def test_what_is_made_of_the_clock_at_collection_is_refused(tmp_path: Path, made
     assert named in done.stdout
 
 
+def test_a_helper_of_tests_that_reads_the_clock_when_it_is_imported_is_refused(tmp_path: Path) -> None:
+    text = """
+import sys, time, types
+helper = sys.modules["tests.helper"] = types.ModuleType("tests.helper")
+helper.AT = time.time()
+def test_it(): pass
+"""
+    done = session(tmp_path, "tests.collecting", text)
+
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "made at collection, of a clock: tests.helper.AT" in done.stderr
+
+
 def test_a_test_itself_reads_the_clock(tmp_path: Path) -> None:
     text = "from datetime import UTC, datetime\ndef test_it(): assert datetime.now(UTC).year > 2020"
     assert session(tmp_path, "tests.collecting", text).returncode == pytest.ExitCode.OK
@@ -135,6 +148,28 @@ def test_a_process_left_behind_is_ended_and_fails_its_module(tmp_path: Path) -> 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "left running, and ended now: " in done.stdout
     assert "time.sleep(3600)" in done.stdout
+    assert not psutil.pid_exists(int(pid.read_text()))
+
+
+ORPHAN = """
+import os, subprocess, sys
+between = "import subprocess, sys; command = [sys.executable, '-c', 'import time; time.sleep(3600)'];"
+between += " print(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)"
+def test_it():
+    done = subprocess.run([sys.executable, "-c", between], capture_output=True, text=True)
+    with open("{pid}", "w") as file:
+        file.write(done.stdout)
+"""
+
+
+def test_a_process_whose_parent_ended_before_it_fails_the_session(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    done = session(tmp_path, "tests.leftovers", ORPHAN.format(pid=pid))
+
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "left running by the session, and ended now: " in done.stdout
+    assert "(test_it.py::test_it (call))" in done.stdout
     assert not psutil.pid_exists(int(pid.read_text()))
 
 

@@ -27,7 +27,7 @@ from tests.ending import ending
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
 from tests.operations.sweeping import sweep
-from tests.support import PATIENCE_S, transactions_over, until
+from tests.support import PATIENCE_S, joined, transactions_over, until
 from tests.webhooks.signing import payload
 from tests.webhooks.taking import SECRET, take
 
@@ -207,8 +207,7 @@ def test_many_at_once_of_one_operation_have_one_winner(seller: Seller) -> None:
     threads = [threading.Thread(target=one, args=(rival,)) for rival in bodies]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
+    joined(*threads)
     received_apply_due()
 
     taken = [key for status, key in told if status == 200]
@@ -327,7 +326,7 @@ def test_what_somebody_holds_is_left_for_the_next_pass(seller: Seller) -> None:
         assert received_apply_due() == 1
     finally:
         done.set()
-        holder.join(PATIENCE_S)
+        joined(holder)
 
     assert (fresh(held).status, fresh(free).status) == (S.SUBMITTED, S.COMPLETED)
     assert received_apply_due() == 1

@@ -23,7 +23,7 @@ from tests.adcp.raw_server import Request, serve
 from tests.factories import make_seller
 from tests.operations.making import BOUGHT, answer, ask, fresh, see, stand
 from tests.operations.sweeping import answering, arguments, calls, sweep
-from tests.support import PATIENCE_S
+from tests.support import joined
 from tests.troubles.poisoning import heal, poison
 from tests.webhooks.conftest import SECRET, Endpoint
 from tests.webhooks.signing import hmac, payload, post
@@ -129,7 +129,7 @@ def test_a_delivery_committed_in_the_same_moment_as_the_reply_is_not_lost(norrla
         early(norrland)
         reply = threading.Thread(target=_reply, args=(operation,))
         reply.start()
-        reply.join(PATIENCE_S)
+        joined(reply)
     assert fresh(operation).status == S.SUBMITTED, "the reply has not seen it"
 
     assert sweep().chores["early_applied"] == 1
@@ -156,8 +156,7 @@ def test_two_appliers_and_a_delivery_that_binds_do_not_wait_for_each_other(norrl
     for thread in threads:
         thread.start()
     see(operation, answer("completed", task_id="task-early"), "poll")
-    for thread in threads:
-        thread.join(PATIENCE_S)
+    joined(*threads)
 
     assert not failures
     assert fresh(operation).status == S.COMPLETED

@@ -19,7 +19,7 @@ from tasks_app.webhooks.models import WebhookDelivery
 from tests.adcp.raw_server import RawServer, serve
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
-from tests.support import PATIENCE_S, until
+from tests.support import PATIENCE_S, joined, until
 from tests.webhooks.conftest import SECRET, Endpoint
 from tests.webhooks.signing import as_bytes, hmac, jwks, payload, post, publishing, rfc
 from tests.webhooks.taking import refused_as
@@ -187,8 +187,7 @@ def test_deliveries_that_come_at_once_have_the_key_fetched_once(receiver: Endpoi
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join(PATIENCE_S)
+        joined(*threads)
 
         assert [post(url, body, rfc(url, body)).status_code for body in bodies] == [200] * 4, (
             "they come again"
@@ -266,8 +265,7 @@ def test_the_same_delivery_many_times_at_once_is_one(receiver: Endpoint, norrlan
     threads = [threading.Thread(target=until_taken) for _ in range(6)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
+    joined(*threads)
 
     assert [answer.status_code for answer in answers] == [200] * 6
     assert sorted(answer.json()["status"] for answer in answers) == ["applied", *["duplicate"] * 5]

@@ -44,7 +44,7 @@ class Books:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.RLock()
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=60)
         self._db.row_factory = sqlite3.Row
         # What is written reaches the kernel: a SIGKILL loses nothing. A power cut is not part of the run.
         self._db.execute("pragma journal_mode = wal")
