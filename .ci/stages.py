@@ -29,7 +29,7 @@ GRACE_S = 60.0
 HOME = Path("var/ci")
 UNSTEADY = Path("var/unsteady")
 _OF_MAKE = {"MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS"}  # what a make around this one was asked
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TESTS_FAILED = 1  # pytest's exit code where tests failed, and nothing else
 
 PASSED, UNSTEADY_WORD, FAILED, OUT_OF_TIME = "passed", "unsteady", "FAILED", "OUT OF TIME"

@@ -26,6 +26,13 @@ def session_lock_holder(key: int) -> int | None:
     return None if found is None else int(found[0])
 
 
+def session_end(pid: int) -> None:
+    """Have the database give up a connection that we know to be lost, and what it holds: by itself it would
+    learn of that late. `pid`: the database's process of it."""
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_terminate_backend(%s)", [pid])
+
+
 def session_locked(key: int) -> bool:
     """Whether some connection to this database holds the lock."""
     return session_lock_holder(key) is not None

@@ -32,6 +32,11 @@ HOUSE = {
     "FLIGHTDECK_ORGANISATION": "Halden & Marsh",
     "FLIGHTDECK_ORGANISATION_DOMAIN": "haldenmarsh.example",
 }
+# Options of a connection that hold whatever database it is to; connecting has a test's patience.
+_OF_THE_PRODUCT = {
+    *("pool", "server_side_binding"),
+    *("keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"),
+}
 _OF_A_TRANSACTION = {"transaction_timeout", "idle_in_transaction_session_timeout"}
 # The session's data are thrown away: nothing needs to survive a power cut, and they may lie in memory.
 THROWAWAY = {
@@ -186,9 +191,7 @@ def point_django_at(url: str) -> None:
     settings = connections.settings["default"]
     for key in ("NAME", "USER", "PASSWORD", "HOST", "PORT"):
         settings[key] = wanted.get(key, "")
-    kept = {
-        key: value for key, value in settings["OPTIONS"].items() if key in ("pool", "server_side_binding")
-    }
+    kept = {key: value for key, value in settings["OPTIONS"].items() if key in _OF_THE_PRODUCT}
     settings["OPTIONS"] = {**kept, **wanted.get("OPTIONS", {})}
 
 

@@ -86,7 +86,7 @@ def _keep(data: Path, kept: Path) -> None:
     """The data and the passwords of its roles, whole or not at all; of the older ones the last stays."""
     made = [each for each in kept.parent.iterdir() if each.is_dir()]
     for old in sorted(made, key=lambda each: each.stat().st_mtime)[: -(_MOST_KEPT - 1)]:
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(old.rename(old.with_name(f"new-old-{old.name}")), ignore_errors=True)
     draft = Path(tempfile.mkdtemp(dir=kept.parent, prefix="new-"))
     try:
         _copy([data, address_file(data)], draft)

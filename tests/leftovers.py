@@ -24,7 +24,6 @@ _ENDS_BY_ITSELF = (
     "from multiprocessing.spawn import",
     "from multiprocessing.resource_tracker import",
     "playwright/driver",
-    _FORKED,
 )
 # What serves the whole session: the database too.
 _OF_THE_SESSION = ("bin/postgres -D", *_ENDS_BY_ITSELF)
@@ -84,6 +83,8 @@ def end(left: list[psutil.Process]) -> list[str]:
 
 
 def _is_one_of(kinds: tuple[str, ...], process: psutil.Process) -> bool:
+    if forked.forks(process):
+        return True
     line = _line(process)
     return any(words in line for words in kinds)
 

@@ -5,8 +5,8 @@
 
 A test is run again by its id. What a module's fixture says at its end is told of the last test that ran,
 whoever is to blame: there the whole module runs again. What is said at a session's end may be any module's
-fault; a file that cannot be read, or a tester that died, is not cured by a second look. There nothing can
-tell.
+fault, as may what a thread, or something that is thrown away, raises meanwhile; a file that cannot be read,
+or a tester that died, is not cured by a second look. There nothing can tell.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 _IS_LAST = pytest.StashKey[bool]()
+# Raised beside whichever test runs when they surface.
+_OF_ANOTHER = ("PytestUnhandledThreadExceptionWarning", "PytestUnraisableExceptionWarning")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,6 +79,8 @@ class Outcomes:
 
 
 def _again(report: pytest.TestReport | pytest.CollectReport) -> str | None:
+    if any(words in report.longreprtext for words in _OF_ANOTHER):
+        return None
     if report.when in ("setup", "call"):
         return report.nodeid
     if getattr(report, "at_the_end", False):

@@ -10,11 +10,17 @@ from psycopg import sql
 from .addresses import APP_ROLE, DATABASE, OWNER_ROLE
 
 # Settings of the application's role (milliseconds where PostgreSQL takes a number): a wait for a lock and an
-# abandoned transaction end by themselves. deadlock_timeout may be set by a superuser only, hence here.
+# abandoned transaction end by themselves. A host that has gone, or cannot be reached, lets go of what its
+# connections hold (a session's locks: no transaction is open) half a minute later, not two hours; of a Unix
+# socket these say nothing. deadlock_timeout may be set by a superuser only, hence here.
 APP_SETTINGS = {
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "60s",
     "deadlock_timeout": "50ms",
+    "tcp_keepalives_idle": "10s",
+    "tcp_keepalives_interval": "5s",
+    "tcp_keepalives_count": "4",
+    "tcp_user_timeout": "30s",
 }
 APP_SETTINGS_17 = {"transaction_timeout": "120s"}
 

@@ -38,7 +38,7 @@ from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
 from tasks_app.sellers.heard import seller_learn, version_heard
 from tasks_app.sellers.models import Seller, SellerBreaker
-from tasks_app.troubles.rows import each_row, together
+from tasks_app.troubles.rows import connection_lost, each_row, together
 
 log = structlog.get_logger(__name__)
 
@@ -351,9 +351,9 @@ def _finish_each(calls: Mapping[uuid.UUID, Ended]) -> None:
     done = list(calls.values())
     try:
         observed = _observe_together(done) if len(done) > 1 else {}
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:  # one of them is wrong: each is tried by itself
+    except Exception as error:  # one of them is wrong, or another session stands in the way: each by itself
+        if isinstance(error, OperationalError | InterfaceError) and connection_lost():
+            raise
         log.exception("not_observed_together", operations=len(done))
         observed = {}
 

@@ -26,7 +26,13 @@ from tasks_app.operations import deadlines, dispatch, publish
 from tasks_app.operations.claims import WORK
 from tasks_app.operations.leases import Lease, leases_forget, leases_release, leases_renew
 from tasks_app.operations.pulse import pulse_beat
-from tasks_app.session_locks import session_lock, session_lock_holder, session_locked, session_unlock
+from tasks_app.session_locks import (
+    session_end,
+    session_lock,
+    session_lock_holder,
+    session_locked,
+    session_unlock,
+)
 from tasks_app.troubles.rows import connection_lost, put_back
 
 log = structlog.get_logger(__name__)
@@ -136,7 +142,9 @@ class _Sweeper:
             return
         locked = session_lock(_LOCK)
         if not locked and self._locked_by and session_lock_holder(_LOCK) == self._locked_by:
-            return  # the database does not know yet that our connection is gone: it is asked for again
+            # The database does not know yet that our connection is gone; the lock is asked for again.
+            session_end(self._locked_by)
+            return
         if self._locked_by:
             log.info("sweep_lock_lost", taken_again=locked)
         self.alone, self._locked_on = locked, connection.connection

@@ -54,7 +54,7 @@ select o.id, row_number() over (partition by o.seller_id order by o.id) as turn 
            and d.body is not null limit 1)
 ) due order by turn, id limit %(most)s
 """
-_OVERLAP = timedelta(minutes=1)  # clocks of hosts differ, and a commit may be slow
+_OVERLAP = timedelta(minutes=3)  # clocks of hosts differ, and a transaction takes up to two
 _looked_at: datetime | None = None
 _EARLY = work_on("early_applied", "operation")
 _RECEIVED = work_on("received_applied", "operation")

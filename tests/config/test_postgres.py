@@ -109,7 +109,17 @@ def test_settings_of_the_application_role(project: Path) -> None:
     names = ("lock_timeout", "idle_in_transaction_session_timeout", "deadlock_timeout", "transaction_timeout")
     with postgres.start(project) as running, psycopg.connect(running.urls.app) as connection:
         found = [connection.execute(f"show {name}").fetchone() for name in names]
+        own = connection.execute(
+            "select unnest(setconfig) from pg_db_role_setting where setrole = current_user::regrole"
+        ).fetchall()
     assert found == [("5s",), ("1min",), ("50ms",), ("2min",)]
+    # Of a Unix socket the server itself shows 0.
+    assert {one for (one,) in own} >= {
+        "tcp_keepalives_idle=10s",
+        "tcp_keepalives_interval=5s",
+        "tcp_keepalives_count=4",
+        "tcp_user_timeout=30s",
+    }
 
 
 def test_nobody_enters_without_a_password_or_over_the_network(project: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from django.db import connection, transaction
 
 from orders.models import Deal
@@ -24,11 +25,13 @@ from tasks_app.lifecycle.errors import StaleVersionError
 from tasks_app.lifecycle.models import OutboxEvent
 from tests.database import Database
 from tests.ending import ending
+from tests.endurance import rounds
 from tests.events.parts import Dedup, Recorder, committed, move, quoted
 from tests.lifecycle.threads import at_once
 from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMITS = rounds(10, 40)
 # Of a process of relaying.py: publishing, the application's own subscribers, and `filed`.
 _ERRANDS = 1 + len(subscribers()) + 1
 
@@ -68,7 +71,7 @@ def in_order(took: list[Dedup]) -> bool:
 def write(deals: list[UUID], seed: int) -> int:
     """Moves deals that others move too: one or several in a commit, or rolled back. Answers the commits."""
     dice, commits = random.Random(seed), 0  # noqa: S311
-    while commits < 40:
+    while commits < COMMITS:
         chosen = sorted(dice.sample(deals, dice.choice([1, 1, 1, 3])))
         try:
             with transaction.atomic():
@@ -83,6 +86,7 @@ def write(deals: list[UUID], seed: int) -> int:
     return commits
 
 
+@pytest.mark.endurance
 def test_four_writers_and_a_failing_subscriber_at_once(
     committed_db: Database, nobody: None, settings: Any
 ) -> None:
@@ -95,7 +99,7 @@ def test_four_writers_and_a_failing_subscriber_at_once(
 
     with Relay():
         commits = at_once(*[lambda seed=seed: write(deals, seed) for seed in range(4)])
-        assert commits == [40] * 4
+        assert commits == [COMMITS] * 4
         until(lambda: all_delivered("good", "shaky"), "everything is delivered")
 
     assert sorted(good.took) == sorted(committed()), "each once, none missing"

@@ -15,6 +15,7 @@ from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.forked.parent import REFUSED, Request
@@ -73,6 +74,14 @@ class Parent:
         pid = int(said)
         self.began[pid] = " ".join(request.argv)
         return pid
+
+    def forget(self, pid: int) -> None:
+        """The number is another's now: they come again within minutes."""
+        self.began.pop(pid, None)
+
+    def forks(self, process: psutil.Process) -> bool:
+        """Whether it is the one that forks, or a warm process of it."""
+        return self.pid != 0 and self.pid in (process.pid, process.ppid())
 
     def _opened(self) -> socket.socket:
         if self._door is None:
@@ -146,6 +155,7 @@ def _fork_or_execute(self: Any, *given: Any) -> None:
             self._close_pipe_fds(*(asked[name] for name in _PIPES))
             return
     _execute(self, *given)
+    parent.forget(self.pid)
 
 
 def _fork_or_spawn(path: Any, args: Sequence[Any], passfds: Sequence[int]) -> int:
@@ -158,7 +168,9 @@ def _fork_or_spawn(path: Any, args: Sequence[Any], passfds: Sequence[int]) -> in
         pid = parent.fork(request, request.numbers)
         if pid is not None:
             return pid
-    return _spawn(path, args, passfds)
+    pid = int(_spawn(path, args, passfds))
+    parent.forget(pid)
+    return pid
 
 
 def _request(asked: dict[str, Any]) -> Request | None:

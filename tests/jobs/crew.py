@@ -29,7 +29,8 @@ DRAINS, SWEEPS = "drains", "sweeps"
 STATEMENT, BEGINS, ENDS, SEND, ANSWER = "statement", "begins", "ends", "send", "answer"
 MOMENT, PAUSE = "moment", "pause"
 _TURN_S = 0.02
-_LEASE_S = 2.0  # longer than any step takes to begin or to end, on a machine that is busy too
+_LEASE_S = 2.0  # of those that are killed: another takes a step over soon
+_LASTING_S = 3600.0  # where nobody is: however long a machine lets one wait for its turn
 _FAST = {
     "FLIGHTDECK_POLL_SCALE": "0.01",
     "FLIGHTDECK_OPERATION_LEASE_S": str(_LEASE_S),
@@ -120,6 +121,7 @@ def main() -> None:
 class _Shift:
     def __init__(self, places: list[dict[str, Any]]) -> None:
         self._places = places
+        self._lease_s = _LEASE_S if any(place["deaths"] for place in places) else _LASTING_S
         self._living: dict[int, tuple[int, Death | None]] = {}
         self._due: list[tuple[float, int, int]] = []  # signals from here: when, to whom, which
         self._died: list[str] = []
@@ -143,7 +145,7 @@ class _Shift:
         death = Death(**deaths.pop(0)) if deaths else None
         pid = os.fork()
         if pid == 0:
-            _live(self._places[place]["does"], death)
+            _live(self._places[place]["does"], death, self._lease_s)
         self._living[pid] = (place, death)
         for after, number in _signals(death):
             self._due.append((time.monotonic() + after, pid, number))
@@ -174,7 +176,10 @@ def _signals(death: Death | None) -> list[tuple[float, int]]:
     return [(at, signal.SIGSTOP), (on, signal.SIGCONT), (on + 1, signal.SIGKILL)]
 
 
-def _live(does: str, death: Death | None) -> None:
+def _live(does: str, death: Death | None, lease_s: float) -> None:
+    from django.conf import settings
+
+    settings.STEP_LEASE_S = settings.OPERATION_LEASE_S = lease_s
     try:
         if death is not None:
             _POINTS[death.point](_fuse(death.number))

@@ -345,9 +345,11 @@ def test_what_a_killed_worker_had_aside_runs_again(
     connections.close_all()  # the child would share them
     doomed = here.Process(target=drain)
     doomed.start()
-    assert all(begun.acquire(timeout=PATIENCE_S) for _ in range(3))
-    doomed.kill()
-    doomed.join()
+    try:
+        assert all(begun.acquire(timeout=PATIENCE_S) for _ in range(3))
+    finally:
+        doomed.kill()
+        doomed.join()
 
     def over() -> bool:
         drain()

@@ -77,12 +77,12 @@ def test_a_read_fails_after_three_attempts(seen: Seen) -> None:
 
 
 def test_a_key_in_flight_is_waited_for_as_long_as_the_seller_says() -> None:
-    operation = stand(S.CALLING_ADCP)
+    operation, now = stand(S.CALLING_ADCP), clock.now()
     busy = failed("IDEMPOTENCY_IN_FLIGHT", "transient", retry_after=30.0)
 
-    assert set(_attempts(operation, busy, 6)) == {S.CALLING_ADCP}
-    waited = fresh(operation).send_at - clock.now()
-    assert timedelta(seconds=25) < waited <= timedelta(seconds=30)
+    with clock.injected(lambda: now):
+        assert set(_attempts(operation, busy, 6)) == {S.CALLING_ADCP}
+    assert timedelta(seconds=25) < fresh(operation).send_at - now <= timedelta(seconds=30)
 
 
 @pytest.mark.parametrize("code", ["IDEMPOTENCY_EXPIRED", "IDEMPOTENCY_CONFLICT"])

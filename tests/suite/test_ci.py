@@ -60,6 +60,16 @@ def test_hangs():
 """
 TESTED = ("test", "test-endurance", "test-redis", "test-browser")
 FAILS = "def test_fails(): assert False, 'always'"
+RAISED_BESIDE = """
+import threading
+from pathlib import Path
+def test_is_blamed():
+    if not Path("blamed").exists():
+        Path("blamed").touch()
+        thread = threading.Thread(target=lambda: 1 / 0)
+        thread.start()
+        thread.join()
+"""
 
 
 # Without what a make around these tests, or a session of theirs, left for its own.
@@ -312,7 +322,18 @@ def test_a_stage_that_takes_too_long_is_ended_and_said(project: Project) -> None
     assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_a_thread_raises_meanwhile_is_nobodys_to_pass_alone(project: Project) -> None:
+    project.write("test", RAISED_BESIDE)
+    project.environment["PYTEST_ADDOPTS"] = "-W error::pytest.PytestUnhandledThreadExceptionWarning"
+
+    code, printed = project.run()
+
+    assert code == 1
+    assert dict(end_of(printed))["tests"] == "FAILED"
+    assert "unsteady" not in printed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Project, number: int) -> None:
     project.write("test", HANGS)
 

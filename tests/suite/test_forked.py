@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from config.processes import ProcessGroup
+from tests import leftovers
 from tests.database import Database
 from tests.ending import ending
 from tests.forked.popen import parent
@@ -124,6 +125,23 @@ def test_a_warm_process_that_was_killed_is_replaced(begun: Any) -> None:
         assert (process.returncode, err) == (0, "")
         assert was_forked(process.pid)
         assert json.loads(out)["lease_s"] == 13
+
+
+@both
+def test_what_it_forks_and_leaves_is_found(way: str, begun: Any) -> None:
+    before = leftovers.begun()
+    begun("leaves").communicate()
+    left = [process for process in leftovers.begun() if process not in before]
+    assert len(left) == 1
+    assert leftovers.end(left)
+
+
+def test_the_process_that_forks_and_its_own_are_no_leftovers(begun: Any) -> None:
+    begun("tells").communicate()
+    forks = psutil.Process(parent.pid)
+    parent.began[forks.children()[0].pid] = "a program of before, under the same number"
+    assert forks.children()
+    assert not {forks, *forks.children()} & {*leftovers.begun(), *leftovers.children()}
 
 
 def test_no_two_draw_the_same(begun: Any) -> None:

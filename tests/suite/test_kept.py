@@ -67,6 +67,20 @@ def test_another_state_is_made_anew_and_the_oldest_goes(
     assert len({str(made_at(base)) for base in bases[:3]}) == 3
 
 
+def test_one_that_is_being_removed_is_taken_by_nobody(
+    bases: list[Path], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever removes it may be killed in the midst of that."""
+    for number, base in enumerate(bases[:3]):
+        monkeypatch.setenv("FLIGHTDECK_STEP_LEASE_S", str(number + 1))
+        if number == 2:
+            monkeypatch.setattr(kept.shutil, "rmtree", lambda *_, **__: None)
+        before = kept_in(cache) if cache.exists() else []
+        kept.lay_down(base, THROWAWAY, migrate)
+    (gone,) = {*before} - {*kept_in(cache)}
+    assert [name for name in kept_in(cache) if name.endswith(gone)] == [f"new-old-{gone}"]
+
+
 def test_whatever_migrations_may_read_is_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = {str(path.relative_to(kept.ROOT)) for path in kept._sources()}
     wanted = {"requirements.txt", "tests/owning.py", "orders/migrations/0001_initial.py"}

@@ -98,7 +98,9 @@ def _complaint(page: Page, said: ConsoleMessage) -> str:
 def browsing() -> Iterator[Browser]:
     """Chromium, as .ci/run installs it."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=_QUIET)
+        browser = playwright.chromium.launch(
+            executable_path=chromium_path(), args=_QUIET, timeout=PATIENCE_S * 1000
+        )
         try:
             yield browser
         finally:
