@@ -10,6 +10,7 @@ Needs nothing but Python and make: it makes the virtual environment that all els
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -18,6 +19,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,12 +30,14 @@ FORGIVEN = 5
 LIMIT_S = float(os.environ.get("CI_LIMIT_S", 85 * 60))
 GRACE_S = 60.0
 HOME = Path("var/ci")
+ALONE = Path("var/ci.lock")  # held by the run that has this folder
 UNSTEADY = Path("var/unsteady")
 _OF_MAKE = {"MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS"}  # what a make around this one was asked
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TESTS_FAILED = 1  # pytest's exit code where tests failed, and nothing else
 
 PASSED, UNSTEADY_WORD, FAILED, OUT_OF_TIME = "passed", "unsteady", "FAILED", "OUT OF TIME"
+BUSY = 75  # for now: EX_TEMPFAIL of sysexits.h
 INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 
 
@@ -172,6 +177,28 @@ def main() -> int:
     # What a shell begins in the background ignores it, and so would every stage that is asked to end.
     for number in _SIGNALS:
         signal.signal(number, signal.default_int_handler)
+    with alone() as mine:
+        if not mine:
+            print("Another run of CI is under way here: one would write over the other's results.")
+            return BUSY
+        return go_through()
+
+
+@contextmanager
+def alone() -> Iterator[bool]:
+    """Whether nobody else runs CI in this folder; until this run ends, however it does."""
+    ALONE.parent.mkdir(exist_ok=True)
+    with ALONE.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def go_through() -> int:
+    """Every stage, then what failed once more; the exit code."""
     run, ran, first = Run(), stages(), set()
     try:
         for stage in ran:

@@ -44,6 +44,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from demo.ports import free_port
 from tests.sellers.faulty_server import CONTROL_HEADER, HOST
 from tests.support import PATIENCE_S
 
@@ -77,7 +78,7 @@ class FaultySeller:
         self._state = folder / f"faulty-{uuid.uuid4().hex[:8]}.json"
         self._arguments = ["--mode", mode, "--channel", channel, "--state", str(self._state)]
         self._process: subprocess.Popen[str] | None = None
-        self.port = 0
+        self.port = free_port()  # no outgoing connection has it while the seller is down
 
     @property
     def url(self) -> str:
@@ -92,7 +93,7 @@ class FaultySeller:
         self.kill()
 
     def start(self) -> None:
-        """Start the process, on the port of last time; returns when it listens."""
+        """Start the process, on the same port each time; returns when it listens."""
         environment = {**os.environ, "FAULTY_TOKEN": self.token, "FAULTY_CONTROL": self._control}
         command = [sys.executable, "-S", "-m", "tests.sellers.faulty_server", *self._arguments]
         self._process = process = subprocess.Popen(

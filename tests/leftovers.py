@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
+from tests import scratch
 from tests.ending import kill
 from tests.forked.popen import parent as forked
 from tests.support import PATIENCE_S
@@ -25,8 +27,9 @@ _ENDS_BY_ITSELF = (
     "from multiprocessing.resource_tracker import",
     "playwright/driver",
 )
+_DATABASE = "bin/postgres -D"
 # What serves the whole session: the database too.
-_OF_THE_SESSION = ("bin/postgres -D", *_ENDS_BY_ITSELF)
+_OF_THE_SESSION = (_DATABASE, *_ENDS_BY_ITSELF)
 # In the environment of whatever a tester starts, and of whatever that starts: the tester's process id.
 _TESTER = "STARTED_BY_TESTER"
 
@@ -64,10 +67,21 @@ def begun() -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            told = process.environ().get(_TESTER) == str(os.getpid()) and process.pid != os.getpid()
+            told = process.pid != os.getpid() and (_is_told(process) or _is_database(process))
             if told and process.status() != psutil.STATUS_ZOMBIE and not _is_one_of(_ENDS_BY_ITSELF, process):
                 found.append(process)
     return found
+
+
+def _is_told(process: psutil.Process) -> bool:
+    return process.environ().get(_TESTER) == str(os.getpid())
+
+
+def _is_database(process: psutil.Process) -> bool:
+    """A PostgreSQL of this session: it has an environment of its own, and works in its data directory."""
+    if _DATABASE not in _line(process):
+        return False
+    return any(part.startswith(scratch.of_session()) for part in Path(process.cwd()).parts)
 
 
 def end(left: list[psutil.Process]) -> list[str]:

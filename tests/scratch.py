@@ -25,10 +25,15 @@ _LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "m
 
 def directory(what: str = "") -> Path:
     """A new directory that a service account gets through too, where the tests are run as root."""
-    name = f"{PREFIX}{os.getpid()}-{what}"
+    name = f"{of_session()}{what}"
     made = Path(tempfile.mkdtemp(prefix=name, dir=_MEMORY if _is_plenty() else None)).resolve()
     made.chmod(0o755)
     return made
+
+
+def of_session() -> str:
+    """How the names of this session's directories begin."""
+    return f"{PREFIX}{os.getpid()}-"
 
 
 def directories() -> Iterator[Path]:

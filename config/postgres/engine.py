@@ -37,7 +37,7 @@ SOCKET_DIR_PREFIX = "flightdeck-socket-"
 SEPARATORS = {",", '"'}  # in a list of hosts (libpq) and of directories (the server)
 START_S = 60  # crash recovery of a large log included
 FAST_STOP_S = 8
-IMMEDIATE_STOP_S = 5
+IMMEDIATE_STOP_S = 20  # the server itself waits 5 s for its processes before it kills them
 GOING_S = 2  # the kernel drops an ended process's lock a moment after its directory
 
 

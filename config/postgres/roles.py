@@ -25,8 +25,20 @@ APP_SETTINGS = {
 APP_SETTINGS_17 = {"transaction_timeout": "120s"}
 
 
+_LOCK = 0xF117_0725  # of roles, which all databases of a server share
+
+
 def ensure_roles(admin: psycopg.Connection, passwords: Mapping[str, str]) -> None:
-    """Both roles, with these passwords and no privilege. ``admin``: a superuser in autocommit."""
+    """Both roles, with these passwords and no privilege. ``admin``: a superuser in autocommit, connected to
+    ``postgres``. Who does so at the same time waits: PostgreSQL would refuse one of them."""
+    admin.execute("select pg_advisory_lock(%s)", [_LOCK])
+    try:
+        _ensure_roles(admin, passwords)
+    finally:
+        admin.execute("select pg_advisory_unlock(%s)", [_LOCK])
+
+
+def _ensure_roles(admin: psycopg.Connection, passwords: Mapping[str, str]) -> None:
     known = {name for (name,) in admin.execute("select rolname from pg_roles").fetchall()}
     for role in (OWNER_ROLE, APP_ROLE):
         if role not in known:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from . import engine, roles
 from .addresses import (
@@ -241,10 +242,10 @@ def _answers(socket_dir: Path | None, data: Path) -> bool:
     return row is not None and Path(row[0]) == data
 
 
-def _connect_admin(socket_dir: Path, database: str) -> psycopg.Connection:
-    return psycopg.connect(
-        host=str(socket_dir), port=PORT, user=SUPERUSER, dbname=database, connect_timeout=5, autocommit=True
-    )
+def _connect_admin(socket_dir: Path, database: str, *, within_s: int = 5) -> psycopg.Connection:
+    """``within_s``: 5 where it is asked again."""
+    where = make_conninfo(host=str(socket_dir), port=PORT, user=SUPERUSER, dbname=database)
+    return psycopg.connect(where, connect_timeout=within_s, autocommit=True)
 
 
 def _provision(data: Path, socket_dir: Path) -> Address:
@@ -253,10 +254,10 @@ def _provision(data: Path, socket_dir: Path) -> Address:
     kept = known.passwords if known else {}
     passwords = {role: kept.get(role) or secrets.token_urlsafe(32) for role in (OWNER_ROLE, APP_ROLE)}
     address = Address(socket_dir=str(socket_dir), passwords=passwords)
-    with _connect_admin(socket_dir, "postgres") as admin:
+    with _connect_admin(socket_dir, "postgres", within_s=engine.START_S) as admin:
         roles.ensure_roles(admin, passwords)
         roles.ensure_database(admin, DATABASE)
-    with _connect_admin(socket_dir, DATABASE) as admin:
+    with _connect_admin(socket_dir, DATABASE, within_s=engine.START_S) as admin:
         roles.grant_inside(admin)
     write_address(data, address)
     return address

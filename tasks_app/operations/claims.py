@@ -198,7 +198,7 @@ def claim_due(
     if column == "send_at":
         # Nothing goes out to a seller that is off: what is due is refused, whatever its slots.
         rooms |= {pk: limit for pk, seller in sellers.items() if not seller.active}
-    free = {pk: min(room, limit) for pk, room in rooms.items() if room > 0}
+    free = _places_free(rooms, out or Counter(), limit=limit, batch=batch)
     if not free:
         return _NOTHING
     if batch is not None and sum(free.values()) >= limit:
@@ -242,7 +242,7 @@ def shares(
     """How many of `limit` new calls each seller gets of those that wait: one after the other for who has the
     fewest out, so that a slow seller with many slots keeps nobody waiting. A part of the batch is left by
     each, for those that become due meanwhile."""
-    most = batch - batch // _LEFT
+    most = _most(batch)
     given = dict.fromkeys(waiting, 0)
     heap = [(out.get(pk, 0), place, pk) for place, pk in enumerate(waiting) if waiting[pk]]
     heapify(heap)
@@ -254,6 +254,21 @@ def shares(
         if given[pk] < waiting[pk]:
             heappush(heap, (taken + 1, place, pk))
     return {pk: number for pk, number in given.items() if number}
+
+
+def _most(batch: int) -> int:
+    """How many calls of a batch may be one seller's."""
+    return batch - batch // _LEFT
+
+
+def _places_free(
+    rooms: Mapping[uuid.UUID, int], out: Mapping[uuid.UUID, int], *, limit: int, batch: int | None
+) -> dict[uuid.UUID, int]:
+    """How many new calls each seller may get; who may get none is left out."""
+    free = {pk: min(room, limit) for pk, room in rooms.items()}
+    if batch is not None:
+        free = {pk: min(number, _most(batch) - out.get(pk, 0)) for pk, number in free.items()}
+    return {pk: number for pk, number in free.items() if number > 0}
 
 
 def _places(free: Mapping[uuid.UUID, int]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pytest
 from psycopg import errors
 
 from config import postgres
-from config.postgres import engine
+from config.postgres import engine, roles
 from config.postgres.addresses import address_file
 from tests.ending import ending
 from tests.support import PATIENCE_S, until
@@ -81,6 +81,21 @@ def test_data_survive_a_stop_and_urls_stay(project: Path) -> None:
     with postgres.start(project) as running:
         assert running.urls == before == postgres.database_urls(project, {})
         assert notes(running.urls.app) == ["first"]
+
+
+def test_who_makes_the_roles_at_the_same_time_waits(project: Path) -> None:
+    """PostgreSQL refuses one of two that alter a role at once, and of two that make it."""
+    with postgres.start(project) as running:
+        passwords = running.address.passwords
+        host = running.address.socket_dir
+
+        def ensure(_number: int) -> None:
+            with psycopg.connect(host=host, user="postgres", dbname="postgres", autocommit=True) as admin:
+                for _ in range(10):
+                    roles.ensure_roles(admin, passwords)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(ensure, range(4))) == [None] * 4
 
 
 def test_the_application_role_may_use_rows_and_nothing_else(project: Path) -> None:

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import psutil
 from django.conf import settings
+from django.utils import timezone
 from django_q.models import OrmQ
 from django_q.tasks import async_task
 
 from config.processes import ProcessGroup
+from tasks_app.jobs.models import Step, StepStatus
 from tasks_app.lanes import WorkerLane, queue_of
+from tasks_app.operations.lease import CallLease
 from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +28,18 @@ FAST = {
     "FLIGHTDECK_SWEEP_TICK_S": "0.1",
     "FLIGHTDECK_LOG_LEVEL": "WARNING",
 }
+
+
+# Of workers that are killed in the midst of something: while they live nothing of theirs is taken over,
+# however busy the machine; once they are dead `leases_over`.
+LASTING = {"FLIGHTDECK_STEP_LEASE_S": "3600", "FLIGHTDECK_OPERATION_LEASE_S": "3600"}
+
+
+def leases_over() -> None:
+    """As when their time has passed: what the dead held is anybody's."""
+    now = timezone.now()
+    Step.objects.filter(status=StepStatus.EXECUTING).update(lease_until=now)
+    CallLease.objects.update(until=now)
 
 
 class Worker:

@@ -96,6 +96,14 @@ def test_asked_to_stop_twice_in_one_moment_it_has_heard() -> None:
     assert asked.is_set(), "it stays asked"
 
 
+def _ended(process: multiprocessing.process.BaseProcess) -> None:
+    """By itself, or for it where it does not end."""
+    process.join(PATIENCE_S)
+    if process.is_alive():
+        process.kill()
+        process.join(PATIENCE_S)
+
+
 def _die_with_the_lock(timer: object) -> None:
     timer.get_lock().acquire()  # type: ignore[attr-defined]
     psutil.Process().kill()
@@ -106,7 +114,7 @@ def test_a_timer_locked_by_a_dead_worker_is_read_all_the_same(monkeypatch: pytes
     shared = multiprocessing.Value("f", -1)
     dead = multiprocessing.get_context("fork").Process(target=_die_with_the_lock, args=(shared,))
     dead.start()
-    dead.join(PATIENCE_S)
+    _ended(dead)
     assert dead.exitcode == -signal.SIGKILL
     timer = _Timer(shared)
     with timer.get_lock():
@@ -120,7 +128,7 @@ def test_a_free_timer_is_locked_while_it_is_looked_at() -> None:
     with _Timer(shared).get_lock():
         other = multiprocessing.get_context("fork").Process(target=_fail_unless_locked, args=(shared,))
         other.start()
-        other.join(PATIENCE_S)
+        _ended(other)
     assert other.exitcode == 0
     assert shared.get_lock().acquire(timeout=PATIENCE_S)
 

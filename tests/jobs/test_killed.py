@@ -25,7 +25,7 @@ from tasks_app.sellers.services import seller_add
 from tests.database import Database
 from tests.factories import make_advertiser, make_user
 from tests.faulty_seller import FaultySeller
-from tests.jobs.cluster import Worker, gone
+from tests.jobs.cluster import LASTING, Worker, gone, leases_over
 from tests.support import until
 
 # The seller carries each of these out and then hangs; the worker is killed while it waits for the answer.
@@ -94,6 +94,7 @@ def test_a_worker_killed_at_every_turn(
             worker.kill()
             assert calling.exists()
             faulty.clear()
+            leases_over()
             worker.restart()
             until(lambda turn=turn, out=out: asked(faulty, turn) > out, f"{turn} is sent again")
             assert completed_steps().items() >= before.items()
@@ -106,12 +107,13 @@ def killed_in_mid_step(campaign: Campaign, database: Database, processes: Proces
     allocating = Step.objects.filter(key="allocate", status="executing")
     with psycopg.connect(database.urls.app) as rival:
         rival.execute("select id from campaigns_campaign where id = %s for update", [campaign.pk])
-        worker = Worker(processes)
+        worker = Worker(processes, LASTING)
         until(allocating.exists, "the step is executing")
         before = completed_steps()
         assert len(before) == 1
         worker.kill()
         assert allocating.get().attempts == 1
+    leases_over()
     worker.restart()
     allocated = until(Step.objects.filter(key="allocate", status="completed").first, "the step is taken over")
     assert allocated.attempts == 2
@@ -152,7 +154,7 @@ def test_asked_to_stop_in_mid_call_it_hands_back_what_it_holds(
 ) -> None:
     with FaultySeller(tmp_path) as faulty:
         add_seller(faulty)
-        worker = Worker(processes)
+        worker = Worker(processes, LASTING)
         worker.started()
         faulty.fault("sync_accounts", "hang", seconds=120)
         campaign = submit()
@@ -175,13 +177,14 @@ def test_a_purchase_left_with_the_seller_is_followed_by_the_next_worker(
 ) -> None:
     with FaultySeller(tmp_path, mode="submitted") as faulty:
         add_seller(faulty)
-        worker = Worker(processes)
+        worker = Worker(processes, LASTING)
         campaign = submit()
         faulty.fault("get_task_status", "status", times=0, status="working")
         approve_when_asked()
         until(lambda: asked(faulty, "get_task_status"), "the seller is polled")
         worker.kill()
         faulty.clear()
+        leases_over()
         worker.restart()
         until(lambda: Campaign.objects.get(pk=campaign.pk).status == "completed", "the campaign completes")
         assert len(faulty.books()) == 1

@@ -151,7 +151,7 @@ def test_a_worker_killed_in_the_call_is_followed_by_another_with_the_same_bytes(
         release.wait(PATIENCE_S)
         return DONE
 
-    monkeypatch.setenv("FLIGHTDECK_OPERATION_LEASE_S", "3")
+    monkeypatch.setenv("FLIGHTDECK_OPERATION_LEASE_S", "3600")
     with serve(answering(hang, DONE)) as server:
         operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
         with claimer("sweep") as worker:

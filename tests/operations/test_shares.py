@@ -71,14 +71,16 @@ def test_a_seller_with_as_many_slots_as_the_batch_delays_only_itself(
 
 @pytest.mark.django_db
 @CLAIMS
+@pytest.mark.parametrize("slots", [500, 31, 29])
 def test_one_that_is_due_later_finds_a_place(
-    due: Callable[[Seller], Operation], claim: Callable[..., list[Call]]
+    due: Callable[[Seller], Operation], claim: Callable[..., list[Call]], slots: int
 ) -> None:
-    slow, quick = make_seller("Slow", slots=500), make_seller("Quick", slots=5)
-    for _ in range(20):
+    """Also where the seller's slots do not quite fill the batch."""
+    slow, quick = make_seller("Slow", slots=slots), make_seller("Quick", slots=5)
+    for _ in range(40):
         due(slow)
-    out = Counter(call.seller_id for call in claim(limit=8, batch=8))
-    assert out == {slow.pk: 7}
+    out = Counter(call.seller_id for call in claim(limit=32, batch=32))
+    assert out == {slow.pk: 28}
     due(quick)
 
-    assert [call.seller_id for call in claim(limit=1, out=out, batch=8)] == [quick.pk]
+    assert [call.seller_id for call in claim(limit=4, out=out, batch=32)] == [quick.pk]

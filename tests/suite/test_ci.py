@@ -345,3 +345,21 @@ def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Pro
     assert ci.returncode == 130
     assert end_of(printed)[2:5] == [(STAGES[2], "passed"), ("tests", "INTERRUPTED"), (STAGES[4], "not run")]
     assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
+
+
+def test_two_runs_in_one_folder_do_not_write_over_each_others_results(project: Project) -> None:
+    project.write("test", HANGS)
+
+    with project.begun() as ci:
+        until((project.folder / "hangs").exists, "the test hangs")
+        project.limit_s = 20.0  # or it would hang as the other does
+        code, printed = project.run()
+        ci.send_signal(signal.SIGINT)
+        told, _ = ci.communicate(timeout=PATIENCE_S)
+
+    assert (code, "under way" in printed, "== lint" in printed) == (75, True, False)
+    assert dict(end_of(told))["types"] == "passed"
+    project.limit_s = 3600.0
+    project.write("test", PASSES)
+    code, printed = project.run()
+    assert code == 0, printed

@@ -173,6 +173,29 @@ def test_a_process_whose_parent_ended_before_it_fails_the_session(tmp_path: Path
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
+DATABASE = """
+import shutil, subprocess
+from tests import scratch
+def test_it():
+    made = scratch.directory()
+    command = ["bin/postgres -D", "3600"]
+    server = subprocess.Popen(command, executable=shutil.which("sleep"), cwd=made, env={{}})
+    with open("{pid}", "w") as file:
+        file.write(str(server.pid))
+    made.rmdir()
+"""
+
+
+def test_a_database_whose_environment_is_its_own_fails_the_session(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    done = session(tmp_path, "tests.leftovers", DATABASE.format(pid=pid))
+
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "left running by the session, and ended now: bin/postgres -D 3600" in done.stdout
+    assert not psutil.pid_exists(int(pid.read_text()))
+
+
 def test_a_process_that_was_ended_is_nobodys_trouble(tmp_path: Path) -> None:
     text = "import subprocess\ndef test_it(): subprocess.Popen(['sleep', '0']).wait()"
     assert session(tmp_path, "tests.leftovers", text).returncode == pytest.ExitCode.OK
