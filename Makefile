@@ -8,8 +8,8 @@ RUN := $(BIN)/python -m config.supervisor
 TYPED := tasks_app orders campaigns config demo bench
 
 # One installs at a time: of two checkouts the second waits for the first.
-APT := flock /var/lib/dpkg /bin/sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	apt-get install -y -qq --no-install-recommends "$$0" >/dev/null'
+APT := flock -w 600 /var/lib/dpkg /bin/sh -c 'apt="apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"; \
+	$$apt update && DEBIAN_FRONTEND=noninteractive $$apt install -y --no-install-recommends "$$0" >/dev/null'
 
 # Programs and tests are compiled once, not by each of the many processes that begin with them.
 unexport PYTHONDONTWRITEBYTECODE

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,11 +32,13 @@ GRACE_S = 60.0
 HOME = Path("var/ci")
 ALONE = Path("var/ci.lock")  # held by the run that has this folder
 UNSTEADY = Path("var/unsteady")
-_OF_MAKE = {"MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS"}  # what a make around this one was asked
+# What a make around this one, or a shell's own runs of the tests, are asked.
+_OF_OTHERS = {"MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "PYTEST_ADDOPTS", "ROUNDS"}
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TESTS_FAILED = 1  # pytest's exit code where tests failed, and nothing else
 
 PASSED, UNSTEADY_WORD, FAILED, OUT_OF_TIME = "passed", "unsteady", "FAILED", "OUT OF TIME"
+DOUBTFUL = "failed, not tried alone"  # until it is
 BUSY = 75  # for now: EX_TEMPFAIL of sysexits.h
 INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 
@@ -72,7 +74,9 @@ def stages() -> list[Stage]:
 class Run:
     """One run of CI, in the project's folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: int) -> None:
+        """``held``: the descriptor of the lock that the run has of its folder."""
+        self._held = held
         self._until = time.monotonic() + LIMIT_S
         self._began = datetime.now(UTC)
         shutil.rmtree(HOME, ignore_errors=True)
@@ -93,19 +97,18 @@ class Run:
         else:
             # Anything but failed tests (a crash, a usage error) does not pass by tests that pass alone.
             tests_alone = told.get("exit") == TESTS_FAILED and stage.failed
-            stage.outcome = UNSTEADY_WORD if tests_alone else FAILED
+            stage.outcome = DOUBTFUL if tests_alone else FAILED
 
     def judge(self, ran: list[Stage]) -> None:
         """Of stages where only tests failed: those that pass alone are unsteady, the others fail theirs."""
-        doubtful = [stage for stage in ran if stage.outcome == UNSTEADY_WORD]
+        doubtful = [stage for stage in ran if stage.outcome == DOUBTFUL]
         forgiven = sum(len(stage.failed) for stage in doubtful) <= FORGIVEN
         for stage in doubtful:
             for test in list(stage.failed):
                 again = stage.failed[test]["again"]
                 if forgiven and again and self._passes_alone(stage, again):
                     self._keep(stage, test, stage.failed.pop(test)["printed"])
-                else:
-                    stage.outcome = FAILED
+            stage.outcome = FAILED if stage.failed else UNSTEADY_WORD
 
     def _passes_alone(self, stage: Stage, again: str) -> bool:
         print(f"== once more, alone: {again}", flush=True)
@@ -123,9 +126,14 @@ class Run:
         if stage.tested:
             options = (*options, f"ARGS=--outcomes={told} {arguments}")
         command = ["make", stage.target, *options]
-        environment = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+        environment = {name: value for name, value in os.environ.items() if name not in _OF_OTHERS}
+        # It holds the lock as well: where this run is killed, what it began is still under way.
         with subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=[self._held],
         ) as made:
             try:
                 code = made.wait(max(0.0, self._until - time.monotonic()))
@@ -149,7 +157,8 @@ def end(made: subprocess.Popen[bytes]) -> None:
     run to end meanwhile waits for that."""
     asked = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
     try:
-        os.killpg(made.pid, signal.SIGINT)
+        with suppress(ProcessLookupError):  # whoever ends this run ended its stage, too
+            os.killpg(made.pid, signal.SIGINT)
         made.wait(GRACE_S)
     except subprocess.TimeoutExpired:
         os.killpg(made.pid, signal.SIGKILL)
@@ -176,30 +185,38 @@ def main() -> int:
     sys.stdout.reconfigure(errors="backslashreplace")
     # What a shell begins in the background ignores it, and so would every stage that is asked to end.
     for number in _SIGNALS:
-        signal.signal(number, signal.default_int_handler)
-    with alone() as mine:
-        if not mine:
+        signal.signal(number, interrupted)
+    with alone() as held:
+        if held is None:
             print("Another run of CI is under way here: one would write over the other's results.")
             return BUSY
-        return go_through()
+        return go_through(held)
+
+
+def interrupted(*_: object) -> None:
+    """Once: whoever asks again waits for what comes of it."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 @contextmanager
-def alone() -> Iterator[bool]:
-    """Whether nobody else runs CI in this folder; until this run ends, however it does."""
+def alone() -> Iterator[int | None]:
+    """The descriptor of the folder's lock, which is held until this run and its stages have ended; None where
+    another run has it."""
     ALONE.parent.mkdir(exist_ok=True)
     with ALONE.open("w") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
+            yield None
         else:
-            yield True
+            yield held.fileno()
 
 
-def go_through() -> int:
+def go_through(held: int) -> int:
     """Every stage, then what failed once more; the exit code."""
-    run, ran, first = Run(), stages(), set()
+    run, ran, first = Run(held), stages(), set()
     try:
         for stage in ran:
             print(f"== {stage.name}", flush=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import signal
 import time
@@ -236,7 +237,7 @@ class Edge:
         asked = [(b"accept", accepted.encode())] if accepted else []
         own = {**scope, "scheme": "https", "headers": [self._host, *asked]}
         async with self._looking:
-            at, said = self._healths.get(accepted, (0.0, []))
+            at, said = self._healths.get(accepted, (-math.inf, []))
             if time.monotonic() - at > _HEALTH_S:
                 said = await self._whole(own, b"")
                 self._healths[accepted] = (time.monotonic(), said)

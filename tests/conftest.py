@@ -63,7 +63,6 @@ def django_db_setup(
 ) -> Iterator[Database]:
     """Instead of pytest-django's: ``db`` works on a copy of the template, as the application's role."""
     database = database_server.create(template=template_database)
-    database_server.unhurry(database)
     with pytest.MonkeyPatch.context() as patch:
         _use(database, patch)
         yield database

@@ -78,23 +78,12 @@ class TestServer:
         self._made.append(name)
         with self.connect_admin() as admin:
             roles.ensure_database(admin, name, template=template.name if template else None)
-            # Instead of the product's 5 s: a lock too is waited for as everything is.
-            names = (sql.Identifier(postgres.APP_ROLE), sql.Identifier(name), f"{PATIENCE_S:g}s")
-            admin.execute(sql.SQL("alter role {} in database {} set lock_timeout = {}").format(*names))
+            _unhurry(admin, name)
         if template is None:
             with self.connect_admin(name) as admin:
                 roles.grant_inside(admin)
         app, owner = (self._url(role, name) for role in (postgres.APP_ROLE, postgres.OWNER_ROLE))
         return Database(name=name, urls=postgres.DatabaseUrls(app=app, owner=owner))
-
-    def unhurry(self, database: Database) -> None:
-        """Let transactions in `database` take as long as they do: a test of ``db`` is one, on a machine that
-        may be busy with others."""
-        role, where = sql.Identifier(postgres.APP_ROLE), sql.Identifier(database.name)
-        unlimited = sql.SQL("alter role {} in database {} set {} = 0")
-        with self.connect_admin() as admin:
-            for name in {*roles.app_settings(admin)} & _OF_A_TRANSACTION:
-                admin.execute(unlimited.format(role, where, sql.Identifier(name)))
 
     def drop(self, name: str) -> None:
         with self.connect_admin() as admin:
@@ -110,6 +99,16 @@ class TestServer:
         port = self._admin.get("port", "5432")
         password = quote(self._passwords[role], safe="")
         return f"postgresql://{role}:{password}@:{port}/{database}?{urlencode(rest)}"
+
+
+def _unhurry(admin: psycopg.Connection, database: str) -> None:
+    """Instead of the product's seconds: a lock is waited for as everything is, and a transaction takes as
+    long as it does. A test is one, or holds one, on a machine that may be busy with others."""
+    limits = dict.fromkeys({*roles.app_settings(admin)} & _OF_A_TRANSACTION, "0")
+    limited = sql.SQL("alter role {} in database {} set {} = {}")
+    role, where = sql.Identifier(postgres.APP_ROLE), sql.Identifier(database)
+    for name, value in {**limits, "lock_timeout": f"{PATIENCE_S:g}s"}.items():
+        admin.execute(limited.format(role, where, sql.Identifier(name), value))
 
 
 @contextmanager

@@ -8,8 +8,11 @@ plays the same of these again. A sweep kills before each statement in turn, in a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _TIMES = int(os.environ.get("ROUNDS") or 0)
 
@@ -23,6 +26,11 @@ def statements(*, every: int, whole: int = 1) -> Iterator[int]:
     """Before which statements a sweep kills: the first and each ``whole``-th one from there; in a short round
     each ``every``-th."""
     return count(1, whole if _TIMES else every)
+
+
+def all_or_some(cases: Sequence[T], *, every: int) -> list[T]:
+    """Which of these cases a test plays: all; in a short round the first and each ``every``-th one."""
+    return [*cases[:: 1 if _TIMES else every]]
 
 
 def the_same_each_time() -> bool:

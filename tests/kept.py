@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _SOURCES = ("config", "campaigns", "orders", "tasks_app")
 _OF_TESTS = ("database.py", "owning.py", "kept.py")
 _MOST_KEPT = 2
+_DRAFT = "new-"
 # Which database a process uses, not what is in it.
 _ADDRESSES = {"FLIGHTDECK_DB_LOGIN", EMBEDDED}
 
@@ -74,7 +75,8 @@ def lay_down(
         else:
             _make(base, settings, migrate)
             if _sources_digest() == _IMPORTED:
-                _keep(postgres.data_dir(base), kept)
+                with suppress(OSError, subprocess.SubprocessError):  # no room: the next session makes its own
+                    _keep(postgres.data_dir(base), kept)
 
 
 def _make(base: Path, settings: Mapping[str, str], migrate: Callable[[postgres.DatabaseUrls], None]) -> None:
@@ -84,12 +86,18 @@ def _make(base: Path, settings: Mapping[str, str], migrate: Callable[[postgres.D
 
 def _keep(data: Path, kept: Path) -> None:
     """The data and the passwords of its roles, whole or not at all; of the older ones the last stays."""
-    made = [each for each in kept.parent.iterdir() if each.is_dir()]
+    made, drafts = [], []
+    for each in kept.parent.iterdir():
+        if each.is_dir():
+            (drafts if each.name.startswith(_DRAFT) else made).append(each)
+    for left in drafts:  # by sessions that were killed: this one holds the lock
+        shutil.rmtree(left, ignore_errors=True)
     for old in sorted(made, key=lambda each: each.stat().st_mtime)[: -(_MOST_KEPT - 1)]:
-        shutil.rmtree(old.rename(old.with_name(f"new-old-{old.name}")), ignore_errors=True)
-    draft = Path(tempfile.mkdtemp(dir=kept.parent, prefix="new-"))
+        shutil.rmtree(old.rename(old.with_name(f"{_DRAFT}old-{old.name}")), ignore_errors=True)
+    draft = Path(tempfile.mkdtemp(dir=kept.parent, prefix=_DRAFT))
     try:
         _copy([data, address_file(data)], draft)
+        os.sync()  # the database itself syncs nothing here: a machine that stops would leave the name alone
         draft.rename(kept)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)

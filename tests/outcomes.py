@@ -74,8 +74,11 @@ class Outcomes:
         captured = [f"--- {name}\n{text}" for name, text in report.sections]
         found = {"printed": "\n".join([report.longreprtext, *captured]), "again": _again(report)}
         before = self._failed.setdefault(report.nodeid, found)
-        if report.when == "teardown":
-            before["again"] = found["again"]
+        if before is found:
+            return
+        before["printed"] = f"{before['printed']}\n\n{found['printed']}"
+        # Where one of both is nobody's to pass alone, so is the test; of the others the end says more.
+        before["again"] = before["again"] and found["again"]
 
 
 def _again(report: pytest.TestReport | pytest.CollectReport) -> str | None:

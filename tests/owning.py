@@ -67,11 +67,12 @@ def as_the_owner() -> Iterator[None]:
 
 @contextmanager
 def _as(who: str) -> Iterator[None]:
+    before = getattr(_mode, "who", "")
     _mode.who = who
     try:
         yield
     finally:
-        _mode.who = ""
+        _mode.who = before
 
 
 def any_column(entity: str) -> None:

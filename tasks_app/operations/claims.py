@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,7 +38,7 @@ _DUE = f"""t.{{column}} <= %(by)s and t.status = any(%(statuses)s)
         and t.id not in (select l.id from tasks_app_calllease l where l.until >= {DATABASE_NOW})
         and t.id not in (select r.row from tasks_app_rowtrouble r
                           where r.work = %(work)s and r.again_at > %(now)s)
-        and (%(only)s::uuid is null or t.id = %(only)s)"""  # noqa: S608
+        and (%(only)s::uuid is null or t.id = %(only)s) and t.id <> all(%(mine)s::uuid[])"""  # noqa: S608
 _SELLER = ", ".join(f"s.{f.column}" for f in Seller._meta.concrete_fields if f.name != "capabilities")
 # Until the next ANALYZE the planner may take a crowd that became due for a few rows, and then it prefers a
 # bitmap of all of them to the index's own order, of which only the first are read.
@@ -173,6 +173,7 @@ def claim_due(
     out: Counter[uuid.UUID] | None = None,
     only: uuid.UUID | None = None,
     batch: int | None = None,
+    mine: Collection[uuid.UUID] = (),
 ) -> Claimed:
     """Lease what is due by `column` in one of `statuses`, within slots and breakers; in a transaction. What
     is due to be sent is locked too.
@@ -180,7 +181,8 @@ def claim_due(
     `out`: calls of this process by seller, which count even where their lease has run out. With `only` that
     operation alone is taken, and its seller waited for; else a seller that somebody claims from is left out.
     `batch`: how many calls this process makes at once; of them no seller has more than its share while others
-    are due, nor ever all (`shares`).
+    are due, nor ever all (`shares`). `mine`: what this process is calling for, which is not due to it though
+    its lease ran out.
     """
     now = clock.now()
     due = {
@@ -188,6 +190,7 @@ def claim_due(
         "statuses": list(statuses),
         "now": now,
         "only": only,
+        "mine": list(mine),
         "work": WORK,
         "frozen": clock.frozen(),
     }

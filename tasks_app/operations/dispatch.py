@@ -80,12 +80,13 @@ def claim_sends(
     out: Counter[uuid.UUID] | None = None,
     due_by: datetime | None = None,
     batch: int | None = None,
+    mine: Collection[uuid.UUID] = (),
 ) -> list[Call]:
     """Take operations that are due to be sent: `calling_adcp` is durable before anything leaves.
 
     No seller gets more than its slots, over all processes (`claims.claim_due`). `due_by` defaults to now.
     """
-    return _claim_sends(_SENDABLE, limit=limit, out=out, due_by=due_by, batch=batch)
+    return _claim_sends(_SENDABLE, limit=limit, out=out, due_by=due_by, batch=batch, mine=mine)
 
 
 @transaction.atomic
@@ -95,6 +96,7 @@ def claim_polls(
     out: Counter[uuid.UUID] | None = None,
     due_by: datetime | None = None,
     batch: int | None = None,
+    mine: Collection[uuid.UUID] = (),
 ) -> list[Call]:
     """Take operations that are due to be looked at, overdue ones too: a late answer is still taken. One that
     the seller gave no task for is looked up by our context, and so is a doubted end at one that tells of no
@@ -106,6 +108,7 @@ def claim_polls(
         limit=limit,
         out=out,
         batch=batch,
+        mine=mine,
     )
     searched = _searched(claimed)
     _leave_unpollable(claimed, searched)
@@ -114,7 +117,9 @@ def claim_polls(
         return [_look_up(operation, claimed) for operation in claimed.operations(ids)]
 
     nameless = [one.id for one in claimed.due if not one.task_id or one.id in searched]
-    return [*_polls(claimed), *together(claims.WORK, nameless, look_ups)]
+    calls = [*_polls(claimed), *together(claims.WORK, nameless, look_ups)]
+    leases_release(set(claimed.leases.values()) - {call.lease for call in calls})
+    return calls
 
 
 def claim_one(*, operation_id: uuid.UUID) -> Call | None:
@@ -132,6 +137,7 @@ def _claim_sends(
     due_by: datetime | None = None,
     only: uuid.UUID | None = None,
     batch: int | None = None,
+    mine: Collection[uuid.UUID] = (),
 ) -> list[Call]:
     claimed = claims.claim_due(
         column="send_at",
@@ -141,6 +147,7 @@ def _claim_sends(
         out=out,
         only=only,
         batch=batch,
+        mine=mine,
     )
 
     def take(ids: Sequence[uuid.UUID]) -> list[Call]:
@@ -214,7 +221,6 @@ def _leave_unpollable(claimed: claims.Claimed, searched: Collection[uuid.UUID]) 
     left = [one.id for one in _unpollable(claimed) if one.id not in searched]
     if left:
         together(claims.WORK, left, _leave)
-        leases_release([claimed.leases[pk] for pk in left])
 
 
 def _leave(ids: Sequence[uuid.UUID]) -> list[int]:

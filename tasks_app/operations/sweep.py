@@ -164,11 +164,11 @@ class _Sweeper:
 
     async def tick(self) -> None:
         await self.fill()
-        await self._renew_leases()
         await sync_to_async(self._rows)()
 
     async def fill(self) -> None:
         """Begin what is due, as far as there is room."""
+        await self._renew_leases()
         self._ended = 0
         self._room.clear()
         room = settings.SWEEP_BATCH - len(self._out)
@@ -216,12 +216,15 @@ class _Sweeper:
     async def _start(self, claim: Callable[..., list[dispatch.Call]], room: int) -> int:
         if room <= 0:
             return 0
-        claimed = await sync_to_async(claim)(
-            limit=room, out=self._per_seller, due_by=self._due_by, batch=settings.SWEEP_BATCH
+        calls = await sync_to_async(claim)(
+            limit=room,
+            out=self._per_seller,
+            due_by=self._due_by,
+            batch=settings.SWEEP_BATCH,
+            # Where this process was slow its leases ran out: a claim would count as one more attempt.
+            mine=list(self._leases),
         )
-        # One whose lease ran out because this process was slow: it is still out, and leased again.
-        calls = [call for call in claimed if call.operation_id not in self._leases]
-        self._leases |= {call.operation_id: call.lease for call in claimed}
+        self._leases |= {call.operation_id: call.lease for call in calls}
         for call in calls:
             self._per_seller[call.seller_id] += 1
             task = asyncio.create_task(self._one(call))
@@ -272,8 +275,12 @@ class _Sweeper:
 
     async def _renew_leases(self) -> None:
         """Leases are short, so that a killed worker's calls are soon made again; it renews them meanwhile."""
-        if self._out and time.monotonic() >= self._renew_at:
-            await sync_to_async(leases_renew)(list(self._leases.values()))
+        if self._out:
+            await sync_to_async(self._renew)()
+
+    def _renew(self) -> None:
+        if time.monotonic() >= self._renew_at:
+            leases_renew(list(self._leases.values()))
             self._renew_at = time.monotonic() + settings.OPERATION_LEASE_S / 3
 
     async def _hand_back(self) -> None:
@@ -292,6 +299,7 @@ class _Sweeper:
         self.swept.overdue += _run("deadlines", _time_out_due)
         self.swept.published += _run("published", _publish_due)
         for name, chore in _chores.items():
+            self._renew()  # the ones before may have taken long
             self.swept.chores[name] = self.swept.chores.get(name, 0) + _run(name, chore)
 
 

@@ -26,6 +26,7 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.people.models import User
 from tests.approvals.conftest import Desk
 from tests.database import Database
+from tests.endurance import rounds
 from tests.factories import make_deal, make_line, make_seller, make_team, make_user
 from tests.lifecycle.entities import trail
 from tests.lifecycle.threads import at_once
@@ -272,8 +273,9 @@ def test_two_who_raise_deals_of_one_campaign_at_once_stay_within_it(committed_db
 
 
 @db
+@pytest.mark.endurance
 @settings(
-    max_examples=40,
+    max_examples=rounds(8, 40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

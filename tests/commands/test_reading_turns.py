@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,13 @@ from tests.faulty_seller import FaultySeller
 from tests.operations.making import ask, give_back
 from tests.orders.live import booked
 from tests.support import until
+
+
+@pytest.fixture(autouse=True)
+def _lasting(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds a place keeps it, here and in another process, however busy the machine."""
+    settings.OPERATION_LEASE_S = 3600
+    monkeypatch.setenv("FLIGHTDECK_OPERATION_LEASE_S", "3600")
 
 
 def begin(process: subprocess.Popen[str]) -> None:

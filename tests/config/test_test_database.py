@@ -15,7 +15,7 @@ from psycopg import errors
 
 from config.processes import ProcessGroup
 from tasks_app.people.models import Team
-from tests.database import Database
+from tests.database import Database, TestServer
 from tests.support import until
 
 SAY_NAME = """
@@ -25,7 +25,11 @@ with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
 """
 
 
-_OF_THE_ROLE = "select 'lock_timeout=5s' = any(rolconfig) from pg_roles where rolname = 'flightdeck_app'"
+_LIMITS = ("lock_timeout", "transaction_timeout", "idle_in_transaction_session_timeout")
+_OF_THE_ROLE = (
+    "select rolconfig @> array['lock_timeout=5s', 'transaction_timeout=120s',"
+    " 'idle_in_transaction_session_timeout=60s'] from pg_roles where rolname = 'flightdeck_app'"
+)
 
 
 def current() -> tuple[str, str]:
@@ -57,12 +61,18 @@ def test_a_committed_database_is_fresh_each_time(committed_db: Database, time: s
     assert found == [("committed",)]
 
 
-@pytest.mark.parametrize("fixture", ["django_db_setup", "committed_db"])
-def test_a_lock_is_waited_for_as_everything_is(fixture: str, request: pytest.FixtureRequest) -> None:
-    with psycopg.connect(request.getfixturevalue(fixture).urls.app) as app:
-        assert app.execute("show lock_timeout").fetchone() == ("1min",)
-    with psycopg.connect(request.getfixturevalue(fixture).urls.owner) as owner:
-        assert owner.execute(_OF_THE_ROLE).fetchone() == (True,), "the product's is as ever"
+def test_whatever_database_a_test_works_on_nothing_hurries_it(
+    django_db_setup: Database, database_server: TestServer, template_database: Database
+) -> None:
+    """A lock is waited for as everything is; a test that is one transaction takes as long as it does."""
+    one_more = database_server.create(template=template_database)
+    for database in (django_db_setup, one_more):
+        with psycopg.connect(database.urls.app) as app:
+            told = [app.execute(f"show {name}").fetchone() for name in _LIMITS]  # type: ignore[arg-type]
+        assert told == [("1min",), ("0",), ("0",)]
+    with psycopg.connect(one_more.urls.owner) as owner:
+        assert owner.execute(_OF_THE_ROLE).fetchone() == (True,), "the product's are as ever"
+    database_server.drop(one_more.name)
 
 
 def test_child_processes_work_on_the_committed_database(

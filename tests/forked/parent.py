@@ -121,10 +121,10 @@ def _share_out(door: socket.socket) -> None:
         warm[key] = warm.pop(key)  # the last one asked for is ended last
         try:
             socket.send_fds(warm[key][1], [request.packed()], fds)
-        except BrokenPipeError:  # it was killed, for want of memory perhaps
+        except OSError:  # it was killed, for want of memory perhaps
             _end(*warm.pop(key))
             warm[key] = _warmed(request, [door, *(held for _, held in warm.values())], fds)
-            with suppress(BrokenPipeError):  # it ended again: the closed pipe says so
+            with suppress(OSError):  # it ended again: the closed pipe says so
                 socket.send_fds(warm[key][1], [request.packed()], fds)
         for fd in fds:
             os.close(fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import uuid
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -223,7 +224,7 @@ def test_who_was_too_slow_renews_and_hands_back_nothing_of_anothers(
 
 @pytest.mark.parametrize("called", CALLED)
 @pytest.mark.parametrize("ends", ["answered", "handed back"])
-def test_who_was_too_slow_and_takes_its_own_again_renews_and_returns_it(
+def test_who_was_too_slow_renews_and_returns_its_own(
     called: str, ends: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operation = CALLED[called]()
@@ -238,6 +239,7 @@ def test_who_was_too_slow_and_takes_its_own_again_renews_and_returns_it(
             again = cast(datetime, await sync_to_async(leased_until)(operation))
             assert again > ran_out
         with behind(ran_out + timedelta(seconds=1)):
+            worker.sweeper._renew_at = 0.0  # a third of a lease later
             await worker.sweeper.tick()
             assert cast(datetime, await sync_to_async(leased_until)(operation)) > again
             if ends == "answered":
@@ -249,6 +251,48 @@ def test_who_was_too_slow_and_takes_its_own_again_renews_and_returns_it(
     async_to_sync(story)()
     assert len(worker.made) == 1, "it was out all the while"
     assert not CallLease.objects.exists()
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_what_is_out_is_never_claimed_by_who_calls_for_it(
+    called: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though its lease ran out, for this process or the database was slow: nothing would come of the claim,
+    and an attempt would be counted, or a person's answer taken, that nobody sends."""
+    operation = CALLED[called]()
+    slots()
+    worker = Slow(monkeypatch)
+
+    async def story() -> None:
+        await worker.out()
+        ran_out = cast(datetime, await sync_to_async(leased_until)(operation))
+        attempts = (await sync_to_async(fresh)(operation)).attempts
+        await sync_to_async(due)(operation)
+        worker.sweeper._renew_at = float("inf")
+        with behind(ran_out):
+            await worker.out()
+            assert await sync_to_async(leased_until)(operation) == ran_out
+            assert (await sync_to_async(fresh)(operation)).attempts == attempts
+            assert operation.pk in await sync_to_async(anybodys)(), "to another process it is due"
+        await worker.sweeper.drain(seconds=0)
+
+    async_to_sync(story)()
+    assert len(worker.made) == 1
+
+
+def test_a_look_up_that_cannot_be_made_keeps_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(_: Operation) -> None:
+        raise LookupError
+
+    operation = CALLED["looked for"]()
+    slots(1)
+    monkeypatch.setattr(dispatch, "lookup_of", unreadable)
+    assert claim_polls(limit=5) == []
+    assert leased_until(operation) is None
+
+
+def anybodys() -> set[uuid.UUID]:
+    return {call.operation_id for call in [*claim_sends(limit=5), *claim_polls(limit=5)]}
 
 
 async def waiting_in_line(worker: Slow, several: int) -> None:

@@ -180,6 +180,7 @@ def test_an_outage_while_the_last_calls_are_waited_for_costs_none_of_them(
         return DONE
 
     monkeypatch.setattr(sweep, "leases_renew", renewed)
+    monkeypatch.setattr(sweep, "_LAST_CALLS_S", PATIENCE_S)
     with serve(answering(late)) as server:
         operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
         async_to_sync(sweep_for)(seconds=0.5, handover=hand_over)

@@ -27,6 +27,7 @@ from tasks_app.approvals.presenters import _short_title
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
+from tests.endurance import rounds
 from tests.factories import make_account, make_advertiser, make_deal, make_line, make_seller, make_user
 from tests.orders import late
 from tests.orders.live import packages, says
@@ -323,7 +324,8 @@ def _record(chance: random.Random, deal: Deal) -> Record:
     return {"packages": told, **total}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.endurance
+@pytest.mark.parametrize("seed", range(rounds(1, 4)))
 def test_whatever_comes_nothing_runs_above_what_was_approved_unasked(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 (what comes, seeded)
     deal = two()

@@ -18,6 +18,7 @@ from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
+from tests.endurance import rounds
 from tests.factories import make_user
 from tests.orders.late import decide
 from tests.orders.late import fresh as fresh_deal
@@ -317,7 +318,8 @@ def test_targeting_with_fractions_can_be_asked_about() -> None:
     }
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.endurance
+@pytest.mark.parametrize("seed", range(rounds(3, 12)))
 def test_in_whatever_order_snapshots_come_the_newest_stands(seed: int) -> None:
     deal = booked()
     told = [

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.ending import end
@@ -295,6 +296,28 @@ def test_a_stage_that_cannot_be_set_up_fails_and_the_others_run(project: Project
     assert dict(end_of(printed))["tests in a browser"] == "passed"
 
 
+def test_what_a_shell_asks_of_its_own_runs_is_not_asked_here(project: Project) -> None:
+    project.environment = {"PYTEST_ADDOPTS": "--collect-only", "ROUNDS": "0"}
+    project.targets["test-endurance"] = f'@test -z "$$ROUNDS"\n\t{project.targets["test-endurance"]}'
+    project.write("test", FAILS)
+
+    code, printed = project.run()
+
+    assert code == 1
+    assert dict(end_of(printed))["tests of endurance"] == "passed"
+
+
+def test_what_a_thread_raised_stays_nobodys_where_the_modules_end_fails_too(project: Project) -> None:
+    project.targets["test"] += " -W error::pytest.PytestUnhandledThreadExceptionWarning"
+    project.write("test", ENDS_BADLY.format(when="first") + RAISED_BESIDE, PASSES)
+
+    code, printed = project.run()
+
+    assert code == 1
+    assert "once more" not in printed
+    assert dict(end_of(printed))["tests"] == "FAILED"
+
+
 def test_a_strange_id_runs_again_as_it_is(project: Project) -> None:
     """An id holds whatever a parameter does: the shell and make see none of it."""
     imports, test = UNSTEADY.lstrip().split("\n", 1)
@@ -324,7 +347,7 @@ def test_a_stage_that_takes_too_long_is_ended_and_said(project: Project) -> None
 
 def test_what_a_thread_raises_meanwhile_is_nobodys_to_pass_alone(project: Project) -> None:
     project.write("test", RAISED_BESIDE)
-    project.environment["PYTEST_ADDOPTS"] = "-W error::pytest.PytestUnhandledThreadExceptionWarning"
+    project.targets["test"] += " -W error::pytest.PytestUnhandledThreadExceptionWarning"
 
     code, printed = project.run()
 
@@ -363,3 +386,42 @@ def test_two_runs_in_one_folder_do_not_write_over_each_others_results(project: P
     project.write("test", PASSES)
     code, printed = project.run()
     assert code == 0, printed
+
+
+def test_what_a_killed_run_began_is_under_way_until_it_ends(project: Project) -> None:
+    project.write("test", HANGS)
+
+    with project.begun() as ci:
+        until((project.folder / "hangs").exists, "the test hangs")
+        stage = psutil.Process(ci.pid).children(recursive=True)
+        ci.kill()
+        ci.wait(PATIENCE_S)
+        project.limit_s = 20.0  # or it would hang as the other does
+        try:
+            code, printed = project.run()
+        finally:
+            for process in stage:
+                process.kill()
+            assert psutil.wait_procs(stage, timeout=PATIENCE_S)[1] == []
+
+    assert (code, "== lint" in printed) == (75, False)
+    project.limit_s = 3600.0
+    project.write("test", PASSES)
+    code, printed = project.run()
+    assert code == 0, printed
+
+
+def test_who_ends_all_of_a_run_at_once_is_told_what_came_of_it(project: Project) -> None:
+    """As where a container stops; and they may ask twice."""
+    project.write("test", HANGS)
+
+    with project.begun() as ci:
+        until((project.folder / "hangs").exists, "the test hangs")
+        for process in [*psutil.Process(ci.pid).children(recursive=True), psutil.Process(ci.pid)]:
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+        ci.send_signal(signal.SIGTERM)
+        printed, _ = ci.communicate(timeout=PATIENCE_S)
+
+    assert ci.returncode in (1, 130)
+    assert end_of(printed)[2] == (STAGES[2], "passed")

@@ -35,6 +35,14 @@ def test_a_sweep_kills_before_every_statement_where_all_rounds_are_asked_for(
     assert told == [[[1, 6, 11]] * 2, [[1, 2, 3], [1, 4, 7]], [[1, 2, 3], [1, 4, 7]]]
 
 
+def test_each_case_is_played_where_all_rounds_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for times in (0, 1, 50):
+        monkeypatch.setattr(endurance, "_TIMES", times)
+        told.append(endurance.all_or_some("abcde", every=3))
+    assert told == [["a", "d"], [*"abcde"], [*"abcde"]]
+
+
 def asked_rounds(tree: ast.AST) -> list[tuple[float, float]]:
     calls = [
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "rounds"
@@ -62,7 +70,7 @@ def of_endurance(text: str) -> dict[str, tuple[bool, bool]]:
     return {name: (reaches(line, {name}), whole or _is_marked(line)) for name, line in tests.items()}
 
 
-_PLAYED = {"rounds", "statements", "lives"}
+_PLAYED = {"rounds", "statements", "all_or_some", "lives"}
 
 
 def _names(line: ast.stmt) -> list[str]:
@@ -99,7 +107,7 @@ def test_who_is_marked_has_rounds_and_who_has_rounds_is_marked() -> None:
     found = 0
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         text = path.read_text()
-        if path == Path(__file__) or not re.search("rounds|statements|endurance", text):
+        if path == Path(__file__) or not re.search("rounds|statements|all_or_some|endurance", text):
             continue
         told = of_endurance(text)
         assert {name for name, (rounds, marked) in told.items() if rounds != marked} == set(), path
