@@ -23,6 +23,7 @@ from config.processes import ProcessError, ProcessGroup, interruptible
 BASE_DIR = Path(__file__).resolve().parent.parent
 DEFAULT_PORT = 8000
 DATABASE_LOOK_S = 1.0
+_LONGEST_LOOK_S = 60.0  # apart, where it does not come back
 
 
 class MigrationError(RuntimeError):
@@ -91,8 +92,16 @@ def run(port: int, *, base_dir: Path = BASE_DIR, home: Path | None = None) -> No
 
 
 def _look_after(group: ProcessGroup, home: Path) -> None:
-    while not group.wait(timeout_s=DATABASE_LOOK_S):
-        if postgres.revive(home):
+    pause = DATABASE_LOOK_S
+    while not group.wait(timeout_s=pause):
+        try:
+            revived = postgres.revive(home)
+        except postgres.PostgresError as error:
+            pause = min(2 * pause, _LONGEST_LOOK_S)
+            _say(f"the database had died and does not come back yet: {error}")
+            continue
+        pause = DATABASE_LOOK_S
+        if revived:
             _say("the database had died: it runs again")
 
 

@@ -245,10 +245,14 @@ class _Sweeper:
             await self._observe()
         except Exception as error:  # one operation's trouble stops no other
             await self._failed(call, error)
+        except asyncio.CancelledError as error:
+            if _is_cut_off():
+                raise
+            await self._failed(call, error)  # from within, as by a connection that breaks off
         finally:
             self._per_seller[call.seller_id] -= 1
 
-    async def _failed(self, call: dispatch.Call, error: Exception) -> None:
+    async def _failed(self, call: dispatch.Call, error: BaseException) -> None:
         """It is put back; where the database is away its lease runs out, and it is due again."""
         log.error("call_failed", operation=str(call.operation_id), tool=call.tool, error=str(error))
         try:
@@ -301,6 +305,12 @@ class _Sweeper:
         for name, chore in _chores.items():
             self._renew()  # the ones before may have taken long
             self.swept.chores[name] = self.swept.chores.get(name, 0) + _run(name, chore)
+
+
+def _is_cut_off() -> bool:
+    """Whether somebody asked this task to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _time_out_due() -> int:

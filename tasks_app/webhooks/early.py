@@ -35,6 +35,7 @@ _SLICE_S = 20  # a task of the queue takes no more after so long; the next one d
 _LOCK = 0xF117_3B57
 DRAIN = "tasks_app.webhooks.early.received_drain"
 _TOGETHER = 25  # in one commit
+_OF_ONE = 25  # of one operation: whoever applies them holds up every call's lease and answer meanwhile
 # Operations that were seen, or made, since (only these can have learned their task), or put back before. It
 # begins there whatever the planner knows of how many deliveries wait: each step is made row by row. Where
 # more wait than a look takes, sellers take turns.
@@ -70,12 +71,13 @@ def register() -> None:
     chore_register("deliveries_forgotten", deliveries_forget)
 
 
-def early_apply(operation: Operation) -> int:
-    """Observe the deliveries that waited for this operation's task_id, in the order they came."""
+def early_apply(operation: Operation, *, most: int = _AT_ONCE) -> int:
+    """Observe the first of the deliveries that waited for this operation's task_id, in the order they came.
+    Answers how many."""
     waiting = WebhookDelivery.objects.filter(
         seller=operation.seller, task_id=operation.task_id, verdict=Verdict.EARLY, body__isnull=False
     )
-    return _apply(operation.pk, list(waiting.order_by("id").values_list("pk", flat=True)))
+    return _apply(operation.pk, list(waiting.order_by("id").values_list("pk", flat=True)[:most]))
 
 
 def received_apply(operation: Operation) -> int:
@@ -89,7 +91,9 @@ def early_apply_due() -> int:
     moment, or the worker that bound the task was killed. Answers how many.
 
     What was seen since the last look is gone through, not what waits: strangers' tasks may be many. What was
-    put back is tried again when its own time has come, and holds the next look of nobody else.
+    put back is tried again when its own time has come, and holds the next look of nobody else. A seller may
+    have sent thousands about one task: of each operation so many are applied at once (`_OF_ONE`), of all
+    together about `_AT_ONCE`; what is left is the next look's.
     """
     global _looked_at
     now = clock.now()
@@ -99,19 +103,28 @@ def early_apply_due() -> int:
     with connection.cursor() as cursor:
         cursor.execute(_BOUND, {"since": first_id_at(begin), "work": _EARLY, "now": now, "most": _AT_ONCE})
         ids = [pk for (pk,) in cursor.fetchall()]
-    applied = each_row(_EARLY, ids, _early_apply, commits=True)
-    if len(ids) < _AT_ONCE:
+    left, all_done = _AT_ONCE, len(ids) < _AT_ONCE
+
+    def apply(operation_id: uuid.UUID) -> int:
+        nonlocal left, all_done
+        most = max(1, min(left, _OF_ONE))  # or one that had trouble would pass as handled
+        applied = _early_apply(operation_id, most)
+        left, all_done = left - applied, all_done and applied < most
+        return applied
+
+    applied = each_row(_EARLY, ids, apply, commits=True)
+    if all_done:
         _looked_at = now
     return applied
 
 
 def _early_bound(operation: Operation) -> None:
     """One that cannot be applied is put back: what was observed beside it stands."""
-    each_row(_EARLY, [operation.pk], lambda _: early_apply(operation), commits=True)
+    each_row(_EARLY, [operation.pk], lambda _: early_apply(operation, most=_OF_ONE), commits=True)
 
 
-def _early_apply(operation_id: uuid.UUID) -> int:
-    return early_apply(Operation.objects.select_related("seller").get(pk=operation_id))
+def _early_apply(operation_id: uuid.UUID, most: int) -> int:
+    return early_apply(Operation.objects.select_related("seller").get(pk=operation_id), most=most)
 
 
 def received_wake() -> int:

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from config import postgres, supervisor
 from config.postgres import engine
-from config.processes import ProcessError
+from config.processes import ProcessError, ProcessGroup
 from demo.ports import free_port
 from tests.ending import end
 from tests.support import PATIENCE_S, until
@@ -135,6 +136,33 @@ def test_a_database_that_dies_is_started_again(supervised: Supervised, product: 
     supervised.process.terminate()
     assert supervised.finish() == 0, supervised.output
     assert engine.postmaster(postgres.data_dir(product)) is None
+
+
+def test_a_database_that_does_not_come_back_is_tried_again_ever_less_often(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk ends; those who serve meanwhile answer that the database is away."""
+    comes: list[bool | Exception] = [postgres.PostgresError("no room")] * 8 + [True, False]
+    pauses: list[float] = []
+
+    class Group:
+        def wait(self, *, timeout_s: float) -> bool:
+            pauses.append(timeout_s)
+            return len(pauses) > len(comes)
+
+    def revive(_: Path) -> bool:
+        came = comes[len(pauses) - 1]
+        if isinstance(came, Exception):
+            raise came
+        return came
+
+    monkeypatch.setattr(postgres, "revive", revive)
+    supervisor._look_after(cast(ProcessGroup, Group()), tmp_path)
+
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60, 1, 1]
+    said = capsys.readouterr().out
+    assert said.count("does not come back yet: no room") == 8
+    assert said.count("it runs again") == 1
 
 
 def test_the_database_can_live_elsewhere(product: Path, empty_project: Path, port: int) -> None:

@@ -25,6 +25,7 @@ from tasks_app.operations.models import Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.placeholders import task_settle
 from tasks_app.sellers.models import Seller
+from tasks_app.troubles.models import RowTrouble
 from tests.factories import make_seller
 from tests.operations.making import (
     TASK,
@@ -278,6 +279,25 @@ def test_what_is_out_is_never_claimed_by_who_calls_for_it(
 
     async_to_sync(story)()
     assert len(worker.made) == 1
+
+
+def test_a_call_that_is_cancelled_from_within_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a connection that breaks off: nobody asked for that, and it would be made again each time that
+    its lease has run out."""
+
+    async def make(_: Call) -> Seen:
+        raise asyncio.CancelledError
+
+    operation, worker = ask(), Slow(monkeypatch)
+    monkeypatch.setattr(dispatch, "make", make)
+
+    async def story() -> None:
+        await worker.sweeper.fill()
+        while worker.sweeper._out:
+            await asyncio.sleep(0)
+
+    async_to_sync(story)()
+    assert RowTrouble.objects.get(row=operation.pk).times == 1
 
 
 def test_a_look_up_that_cannot_be_made_keeps_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:

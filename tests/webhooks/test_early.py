@@ -240,6 +240,33 @@ def test_a_tick_looks_at_what_was_bound_lately_however_much_waits(
     assert late.verdict == "early"
 
 
+def test_thousands_about_one_task_are_applied_a_few_at_a_time(
+    receiver: Endpoint, norrland: Seller, monkeypatch: Any
+) -> None:
+    """Whoever observes the reply, and the sweep, come back to what else there is in between."""
+    monkeypatch.setattr(early_room, "_looked_at", None)
+    monkeypatch.setattr(early_room, "_OF_ONE", 4)
+    monkeypatch.setattr(early_room, "_AT_ONCE", 6)
+    WebhookDelivery.objects.filter(verdict="early").delete()  # of the tests before
+    other = stand(S.SUBMITTED, seller=norrland, task_id="task-other")
+    operation = stand(S.CALLING_ADCP, seller=norrland)
+    for number in range(15):
+        early(norrland, status="working", key=f"whk-{number}")
+    body = payload(task_id="task-other", token="[redacted]", status="working")
+    late = [early(norrland, key=f"whk-other-{number}").pk for number in range(3)]
+    WebhookDelivery.objects.filter(pk__in=late).update(task_id="task-other", body=body)
+
+    see(operation, answer("submitted", task_id="task-early"))
+    assert operation.observations.count() == 1 + 4, "with the reply that names the task"
+
+    looks = []
+    while looks[-1:] != [0]:
+        looks.append(early_apply_due())
+    assert looks == [6, 4, 4, 0]
+    assert operation.observations.count() == 1 + 15
+    assert other.observations.count() == 3
+
+
 def test_a_row_that_cannot_be_handled_holds_nobodys_next_look(
     receiver: Endpoint, norrland: Seller, monkeypatch: Any
 ) -> None:
