@@ -24,7 +24,7 @@ from config import postgres
 from config.postgres import roles
 from tests import kept, scratch
 from tests.owning import as_the_product, owning_install
-from tests.support import PATIENCE_S
+from tests.support import PATIENCE_S, until
 
 _SETTLED_S = 300
 # Who buys in tests, as sellers are told.
@@ -86,8 +86,14 @@ class TestServer:
         return Database(name=name, urls=postgres.DatabaseUrls(app=app, owner=owner))
 
     def drop(self, name: str) -> None:
-        with self.connect_admin() as admin:
+        """Whoever is connected is ended: PostgreSQL waits five seconds for that, this longer."""
+        until(lambda: self._dropped(name), f"nobody is connected to {name}")
+
+    def _dropped(self, name: str) -> bool:
+        with self.connect_admin() as admin, suppress(psycopg.errors.ObjectInUse):
             admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+            return True
+        return False
 
     def drop_all(self) -> None:
         for name in self._made:

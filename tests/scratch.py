@@ -26,9 +26,20 @@ _LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "m
 def directory(what: str = "") -> Path:
     """A new directory that a service account gets through too, where the tests are run as root."""
     name = f"{of_session()}{what}"
-    made = Path(tempfile.mkdtemp(prefix=name, dir=_MEMORY if _is_plenty() else None)).resolve()
+    made = _in_memory(name) or Path(tempfile.mkdtemp(prefix=name))
     made.chmod(0o755)
-    return made
+    return made.resolve()
+
+
+def _in_memory(name: str) -> Path | None:
+    """Made before it is known whether there is room: of two that begin together each sees the other."""
+    if not os.access(_MEMORY, os.W_OK):
+        return None
+    made = Path(tempfile.mkdtemp(prefix=name, dir=_MEMORY))
+    if _is_plenty():
+        return made
+    made.rmdir()
+    return None
 
 
 def of_session() -> str:

@@ -38,7 +38,7 @@ SEPARATORS = {",", '"'}  # in a list of hosts (libpq) and of directories (the se
 START_S = 600  # crash recovery of a large log included, which would begin anew where it is ended
 FAST_STOP_S = 8
 IMMEDIATE_STOP_S = 20  # the server itself waits 5 s for its processes before it kills them
-GOING_S = 2  # the kernel drops an ended process's lock a moment after its directory
+GOING_S = 10  # the kernel drops an ended process's lock a moment after its directory
 
 
 class PostgresError(RuntimeError):

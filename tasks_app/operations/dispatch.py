@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from encrypted_fields.fields import EncryptedCharField
+from psycopg.errors import LockNotAvailable
 
 from tasks_app import clock
 from tasks_app.adcp import client
@@ -123,8 +124,14 @@ def claim_polls(
 
 
 def claim_one(*, operation_id: uuid.UUID) -> Call | None:
-    """Take one operation to be sent at once; None when somebody else has it, or its seller has no slot."""
-    calls = _claim_sends((S.REQUESTED, S.CALLING_ADCP), limit=1, only=operation_id)
+    """Take one operation to be sent at once; None when somebody else has it, its seller has no slot, or
+    somebody holds the seller's row for longer than the database lets anybody wait: then a sweep sends it."""
+    try:
+        calls = _claim_sends((S.REQUESTED, S.CALLING_ADCP), limit=1, only=operation_id)
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            return None
+        raise
     return next(iter(calls), None)
 
 

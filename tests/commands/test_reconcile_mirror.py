@@ -127,6 +127,7 @@ def test_what_a_seller_says_of_one_advertisers_buys_is_on_no_page_of_anothers(
     assert statuses() == {"mb-1": "booked", "mb-2": "delivering", "mb-3": "delivering"}
 
 
+@pytest.mark.usefixtures("still")
 def test_only_what_is_due_is_read_and_it_is_due_soon_then_hourly(
     faulty: FaultySeller, seller: Seller
 ) -> None:
@@ -182,6 +183,7 @@ def test_completed_and_final_at_a_seller_that_reports_delivery(faulty: FaultySel
     assert verify_entity("deal", deal.pk).ok
 
 
+@pytest.mark.usefixtures("still")
 def test_one_unknown_id_does_not_hide_the_others(faulty: FaultySeller, seller: Seller) -> None:
     deals = [booked(seller, media_buy_id=named) for named in IDS]
     faulty.fault("get_media_buys", "error", 1, code="MEDIA_BUY_NOT_FOUND", message="mb-2?")
@@ -197,6 +199,7 @@ def test_one_unknown_id_does_not_hide_the_others(faulty: FaultySeller, seller: S
     assert kept.due_at > clock.now()
 
 
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize(
     ("kind", "parameters"),
     [

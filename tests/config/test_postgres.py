@@ -237,6 +237,7 @@ def test_a_server_of_another_container_is_left_alone(project: Path, monkeypatch:
         told = pid_file.read_text()
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(engine, "_serves", lambda process, data: False)
+            elsewhere.setattr(engine, "GOING_S", 0.5)
             for act in (postgres.start, postgres.erase, partial(postgres.revive, environ={})):
                 with pytest.raises(engine.PostgresError, match=r"container|in use"):
                     act(project)
@@ -261,6 +262,7 @@ def test_a_server_that_is_just_gone_is_waited_for(project: Path, monkeypatch: py
         return got
 
     monkeypatch.setattr(engine, "locked", tried)
+    monkeypatch.setattr(engine, "GOING_S", PATIENCE_S)
     with ThreadPoolExecutor() as beside:
         begun = beside.submit(postgres.start, project)
         assert refused.wait(PATIENCE_S), "the start has come to the lock"
@@ -275,6 +277,7 @@ def test_nor_is_one_whose_holders_are_all_gone(project: Path, monkeypatch: pytes
         fcntl.flock(running._hold, fcntl.LOCK_UN)
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(engine, "_serves", lambda process, data: False)
+            elsewhere.setattr(engine, "GOING_S", 0.5)
             with pytest.raises(engine.PostgresError, match="another container"):
                 postgres.erase(project)
         assert running.data.exists()

@@ -15,7 +15,6 @@ from config.supervisor import BASE_DIR, child_environment, procfile
 from demo import stage, tell
 from demo.ports import free_port
 from demo.run import DEMO_SETTINGS, Progress
-from tasks_app.sellers import services
 from tests.database import Database
 from tests.support import PATIENCE_S, SELLERS_S, until
 
@@ -29,7 +28,6 @@ def test_every_brief_comes_to_what_the_story_says(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(services, "_DISCOVERY_TIMEOUT_S", PATIENCE_S)
     monkeypatch.setattr(tell, "_LIMIT_S", SELLERS_S)
     port = free_port()
     url = f"http://127.0.0.1:{port}"

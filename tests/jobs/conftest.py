@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.conf import settings
 
-from tasks_app import clock
 from tasks_app.jobs import actions, recipes
 from tasks_app.jobs.actions import Action, Done, Result, Run
 from tasks_app.jobs.models import Job, Step, StepStatus
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.worker import drain
+from tests.clocks import Clock
 from tests.factories import make_team
 from tests.support import until
 
@@ -59,21 +59,10 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench()
 
 
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def forward(self, **duration: float) -> None:
-        self.now += timedelta(**duration)
-
-
 @pytest.fixture
-def still() -> Iterator[Clock]:
-    moment = Clock()
-    with clock.injected(lambda: moment.now):
-        yield moment
+def still(still: Clock) -> Clock:
+    still.now = datetime(2030, 1, 1, tzinfo=UTC)
+    return still
 
 
 def leases_outlived(still: Clock) -> None:

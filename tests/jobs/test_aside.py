@@ -19,9 +19,10 @@ from tasks_app.jobs.actions import Done, Result, Run, StepFailedError, WaitUntil
 from tasks_app.jobs.models import JobStatus, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
+from tests.clocks import Clock
 from tests.database import Database
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, leases_outlived, statuses, steps_of
+from tests.jobs.conftest import Bench, leases_outlived, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
 from tests.support import PATIENCE_S, until
 

@@ -15,8 +15,9 @@ from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain, run_step
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
+from tests.clocks import Clock
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, failing, statuses, steps_of
+from tests.jobs.conftest import Bench, failing, statuses, steps_of
 from tests.support import PATIENCE_S
 
 pytestmark = pytest.mark.django_db

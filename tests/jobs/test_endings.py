@@ -19,9 +19,10 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation, OperationStatus
+from tests.clocks import Clock
 from tests.factories import make_deal, make_seller, make_team, make_user
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, statuses, steps_of
+from tests.jobs.conftest import Bench, statuses, steps_of
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,8 @@ from tasks_app.jobs.recipes import RecipeError
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
-from tests.jobs.conftest import Bench, Clock, failing, statuses, steps_of
+from tests.clocks import Clock
+from tests.jobs.conftest import Bench, failing, statuses, steps_of
 
 pytestmark = pytest.mark.django_db
 

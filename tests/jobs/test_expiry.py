@@ -16,8 +16,9 @@ from tasks_app.jobs.expiry import job_waited, jobs_expire_due
 from tasks_app.jobs.models import Job, JobStatus, Step, WorkflowEvent
 from tasks_app.jobs.worker import drain
 from tasks_app.operations.pulse import pulse_beat
+from tests.clocks import Clock
 from tests.factories import approve_deal, make_deal
-from tests.jobs.conftest import Bench, Clock, statuses, steps_of
+from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.jobs.test_waiting import end, out
 
 pytestmark = pytest.mark.django_db

@@ -26,9 +26,10 @@ from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Channel, Operation, OperationStatus
+from tests.clocks import Clock
 from tests.factories import make_deal, make_seller, make_team
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, failing
+from tests.jobs.conftest import Bench, failing
 from tests.operations.making import stand
 
 pytestmark = pytest.mark.django_db

@@ -132,12 +132,13 @@ def test_a_seller_is_left_alone_by_the_databases_clock(
 def test_a_breaker_opens_for_its_time_by_the_databases_clock(wrong_by: timedelta) -> None:
     seller = make_seller()
     SellerBreaker.objects.create(seller=seller, failures=99)
+    began = datetime.now(UTC)
     with host(wrong_by):
         breaker_record(seller_id=seller.pk, seen=silent())
     opened = SellerBreaker.objects.get()
     assert opened.state == "open"
-    reset = timing(seller, "breaker_reset_s") * settings.POLL_SCALE
-    assert 0 < (opened.probe_at - datetime.now(UTC)).total_seconds() <= reset
+    reset = timedelta(seconds=timing(seller, "breaker_reset_s") * settings.POLL_SCALE)
+    assert began <= opened.probe_at - reset <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("wrong_by", WRONG)

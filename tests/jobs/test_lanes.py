@@ -33,11 +33,12 @@ from tasks_app.people.actors import SYSTEM
 from tasks_app.reconciliation.models import ReconciliationRun
 from tasks_app.reconciliation.runs import run_ask
 from tasks_app.session_locks import session_lock, session_unlock
+from tests.clocks import Clock
 from tests.commands.running import call
 from tests.database import Database
 from tests.factories import make_team
 from tests.jobs.cluster import Worker, gone, works
-from tests.jobs.conftest import Bench, Clock, statuses
+from tests.jobs.conftest import Bench, statuses
 from tests.support import until
 
 LANES = list(WorkerLane)

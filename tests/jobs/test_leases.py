@@ -10,9 +10,10 @@ from django.db.models.functions import Now
 from tasks_app.jobs import worker
 from tasks_app.jobs.actions import Done, Result, Run
 from tasks_app.jobs.models import Step
+from tests.clocks import Clock
 from tests.database import Database
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, leases_outlived, steps_of
+from tests.jobs.conftest import Bench, leases_outlived, steps_of
 from tests.lifecycle.threads import at_once
 from tests.support import until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
 
@@ -23,14 +23,16 @@ from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle import guards
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
 from tasks_app.lifecycle.verify import verify_entity
+from tests.clocks import Clock
 from tests.database import Database
 from tests.endurance import rounds
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, statuses, steps_of
+from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
 
 pytestmark = pytest.mark.django_db
 
+BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 LISTS = {"one": [1], "three": [1, 2, 3], "none": []}
 KINDS = ("note", "note", "note", "flaky", "refused", "sleep")
 
@@ -78,7 +80,7 @@ def recipes(draw: st.DrawFn) -> dict[str, Any]:
 
 def run(recipe: dict[str, Any]) -> Job:
     """The job, ended, beside two others; its clock stands still but for what it waits for."""
-    moment = Clock()
+    moment = Clock(BEGAN)
     with pytest.MonkeyPatch.context() as patch, clock.injected(lambda: moment.now):
         patch.setattr("tasks_app.jobs.recipes._recipes", {})
         patch.setattr("tasks_app.jobs.actions._actions", {})

@@ -15,11 +15,12 @@ from tasks_app.jobs.actions import Done, Result, Run, WaitUntil
 from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.worker import drain
+from tests.clocks import Clock
 from tests.database import Database
 from tests.factories import make_team
 from tests.jobs import crew
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock
+from tests.jobs.conftest import Bench
 from tests.jobs.crew import Crew, Place
 from tests.jobs.reference import COUNT, Graph, Node
 from tests.jobs.worlds import recipes_of

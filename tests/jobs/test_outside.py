@@ -23,11 +23,12 @@ from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.selectors import job_rows
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
+from tests.clocks import Clock
 from tests.database import Database
 from tests.endurance import rounds
 from tests.factories import make_advertiser, make_team, make_user
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, statuses, steps_of
+from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.lifecycle.threads import at_once
 from tests.people.test_scope import limit
 

@@ -13,7 +13,8 @@ from tasks_app.jobs.models import Job
 from tasks_app.jobs.outside import events_hand_again
 from tasks_app.jobs.outside_event import OutsideEvent
 from tasks_app.troubles.models import RowTrouble
-from tests.jobs.conftest import Bench, Clock, steps_of
+from tests.clocks import Clock
+from tests.jobs.conftest import Bench, steps_of
 from tests.jobs.test_outside import deliver, ended, waiting_until, waits  # noqa: F401
 from tests.troubles.poisoning import heal, poison
 

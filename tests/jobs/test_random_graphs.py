@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from django.db import transaction
@@ -18,10 +19,10 @@ from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.worker import drain
 from tasks_app.people.models import User
+from tests.clocks import Clock
 from tests.endurance import rounds, the_same_each_time
 from tests.factories import make_team, make_user
 from tests.jobs import worlds
-from tests.jobs.conftest import Clock
 from tests.jobs.judging import assert_ended_as, wrong_now
 from tests.jobs.reference import ASK, COUNT, SLEEP, Graph, JobEnd, played
 
@@ -71,7 +72,7 @@ def decided(approver: User) -> int:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_a_graph_ends_as_it_reads(graph_actions: None, graph: Graph, reads: list[int], slice_: int) -> None:
-    still = Clock()
+    still = Clock(datetime(2030, 1, 1, tzinfo=UTC))
     with clock.injected(lambda: still.now), transaction.atomic():
         recipes._recipes.clear()
         for recipe in worlds.recipes_of("test", graph):

@@ -18,8 +18,9 @@ from tasks_app.jobs.schedules import schedules_start_due
 from tasks_app.jobs.worker import drain
 from tasks_app.operations.models import Operation
 from tests.api.conftest import client_of
+from tests.clocks import Clock
 from tests.factories import make_seller, make_team, make_user
-from tests.jobs.conftest import Bench, Clock, statuses
+from tests.jobs.conftest import Bench, statuses
 
 pytestmark = pytest.mark.django_db
 PAGE = (Path(__file__).parents[2] / "docs/recipes.md").read_text()

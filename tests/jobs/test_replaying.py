@@ -17,9 +17,10 @@ from tasks_app.jobs.replaying import replayed
 from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.steering import job_priority_set, step_input_give, step_skip
 from tasks_app.jobs.worker import drain
+from tests.clocks import Clock
 from tests.factories import make_user
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, failing, steps_of
+from tests.jobs.conftest import Bench, failing, steps_of
 
 pytestmark = pytest.mark.django_db
 

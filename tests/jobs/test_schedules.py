@@ -28,9 +28,10 @@ from tasks_app.jobs.schedules import (
 from tasks_app.notifications.models import Notification
 from tasks_app.people.models import User
 from tasks_app.people.roles import ROLES
+from tests.clocks import Clock
 from tests.database import Database
 from tests.factories import make_team, make_user
-from tests.jobs.conftest import Bench, Clock
+from tests.jobs.conftest import Bench
 from tests.lifecycle.threads import at_once
 from tests.owning import as_the_product
 

@@ -29,9 +29,10 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.people.models import User
+from tests.clocks import Clock
 from tests.factories import make_deal, make_user
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, failing, statuses, steps_of
+from tests.jobs.conftest import Bench, failing, statuses, steps_of
 from tests.operations.making import ask
 
 pytestmark = pytest.mark.django_db

@@ -17,9 +17,10 @@ from tasks_app.jobs.actions import Done, Result, Run
 from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
+from tests.clocks import Clock
 from tests.endurance import rounds
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, statuses, steps_of
+from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.jobs.test_one_call import guarded, recipes, run
 from tests.jobs.test_replaying import as_rows, as_told
 

@@ -39,11 +39,12 @@ from tasks_app.people.models import User
 from tasks_app.troubles.models import RowTrouble
 from tasks_app.troubles.rows import troubled_until
 from tests.approvals.conftest import as_asked
+from tests.clocks import Clock
 from tests.database import Database
 from tests.endurance import rounds
 from tests.factories import make_team, make_user
 from tests.jobs.claiming import claim_step
-from tests.jobs.conftest import Bench, Clock, steps_of
+from tests.jobs.conftest import Bench, steps_of
 from tests.lifecycle.entities import make_operation
 from tests.lifecycle.threads import at_once
 from tests.operations.making import observed

@@ -30,6 +30,7 @@ from tests.operations.making import (
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("seen", [silent(), garbled(), crashed(), unknown("approved")])
 def test_a_purchase_of_unknown_outcome_is_never_failed(seen: Seen) -> None:
     operation = stand(S.CALLING_ADCP)
@@ -160,6 +161,7 @@ def test_a_replayed_answer_is_read_again_at_once() -> None:
     assert fresh(operation).next_poll_at <= clock.now()
 
 
+@pytest.mark.usefixtures("still")
 def test_a_purchase_without_credentials_waits_and_is_sent_again() -> None:
     operation = stand(S.CALLING_ADCP)
     refused = answer("auth-required", error=failed("AUTH_INVALID").error, message="not our token")

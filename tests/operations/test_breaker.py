@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tasks_app import clock
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of
@@ -22,6 +20,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.selectors import seller_breaker
 from tests.adcp.raw_server import serve
+from tests.clocks import Clock
 from tests.database import Database
 from tests.factories import make_seller, make_user
 from tests.operations.making import answer, ask, crashed, failed, fresh, garbled, not_sent, silent, stand
@@ -31,17 +30,10 @@ ROOT = Path(__file__).resolve().parents[2]
 DONE = {"status": "completed", "media_buy_id": "mb-1", "packages": []}
 
 
-class Moved:
-    def __init__(self) -> None:
-        self.now = clock.now()
-
-
 @pytest.fixture
-def time(settings: Any) -> Iterator[Moved]:
+def time(still: Clock, settings: Any) -> Clock:
     settings.POLL_SCALE = 1.0
-    moved = Moved()
-    with clock.injected(lambda: moved.now):
-        yield moved
+    return still
 
 
 def record(seller: Seller, seen: Seen, times: int = 1) -> str:
@@ -71,7 +63,7 @@ def test_what_counts_as_a_failure_is_the_server_not_its_word(seen: Seen, failure
 
 @pytest.mark.django_db
 class TestStates:
-    def test_five_failures_in_a_row_open_it_and_a_success_in_between_does_not(self, time: Moved) -> None:
+    def test_five_failures_in_a_row_open_it_and_a_success_in_between_does_not(self, time: Clock) -> None:
         seller = make_seller()
 
         assert record(seller, silent(), 4) == "closed"
@@ -83,13 +75,13 @@ class TestStates:
         assert (told.failures, told.reason, told.since) == (5, "no answer in time", time.now)
         assert told.next_probe_at == time.now + timedelta(seconds=30)
 
-    def test_both_numbers_are_the_sellers_own_where_it_has_them(self, time: Moved) -> None:
+    def test_both_numbers_are_the_sellers_own_where_it_has_them(self, time: Clock) -> None:
         seller = make_seller(timing={"breaker_failures": 2, "breaker_reset_s": 90.0})
 
         assert record(seller, silent(), 2) == "open"
         assert seller_breaker(seller).next_probe_at == time.now + timedelta(seconds=90)
 
-    def test_left_alone_then_one_probe_at_a_time(self, time: Moved) -> None:
+    def test_left_alone_then_one_probe_at_a_time(self, time: Clock) -> None:
         seller = make_seller(slots=50)
         for _ in range(3):
             ask(seller=seller)
@@ -103,7 +95,7 @@ class TestStates:
         assert seller_breaker(seller).state == "half-open"
         assert claim_sends(limit=10) == claim_polls(limit=10) == [], "one probe at a time"
 
-    def test_a_failed_probe_leaves_it_alone_again_and_a_good_one_lets_all_out(self, time: Moved) -> None:
+    def test_a_failed_probe_leaves_it_alone_again_and_a_good_one_lets_all_out(self, time: Clock) -> None:
         seller = make_seller(slots=50)
         for _ in range(3):
             ask(seller=seller)
@@ -120,7 +112,7 @@ class TestStates:
         assert record(seller, answer("completed")) == "closed"
         assert len(claim_sends(limit=10)) == 2
 
-    def test_a_probe_nobody_hears_of_is_made_again(self, time: Moved, settings: Any) -> None:
+    def test_a_probe_nobody_hears_of_is_made_again(self, time: Clock, settings: Any) -> None:
         seller = make_seller()
         ask(seller=seller)
         ask(seller=seller)
@@ -131,7 +123,7 @@ class TestStates:
         time.now += timedelta(seconds=settings.OPERATION_LEASE_S + 1)
         assert len(claim_sends(limit=10)) == 1
 
-    def test_other_sellers_are_called_meanwhile(self, time: Moved) -> None:
+    def test_other_sellers_are_called_meanwhile(self, time: Clock) -> None:
         dead, well = make_seller("Dead"), make_seller("Well")
         ask(seller=dead)
         operation = ask(seller=well)
@@ -139,7 +131,7 @@ class TestStates:
 
         assert [call.operation_id for call in claim_sends(limit=10)] == [operation.pk]
 
-    def test_ad_ops_hear_of_it_once_and_that_it_is_back(self, time: Moved) -> None:
+    def test_ad_ops_hear_of_it_once_and_that_it_is_back(self, time: Clock) -> None:
         seller = make_seller()
         ask(seller=seller)
         record(seller, silent(), 5)
@@ -157,7 +149,7 @@ class TestStates:
         assert notifications_of(make_user("Ad Ops")).count() == 2
         assert notifications_of(make_user("Finance")).count() == 0
 
-    def test_the_sweep_counts_what_comes_of_its_calls(self, time: Moved) -> None:
+    def test_the_sweep_counts_what_comes_of_its_calls(self, time: Clock) -> None:
         with serve(answering(DONE)) as server:
             seller = make_seller(url="http://127.0.0.1:9/mcp", slots=5, timing={"breaker_failures": 3})
             operations = [ask(seller=seller) for _ in range(3)]

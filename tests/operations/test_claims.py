@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -140,6 +141,18 @@ def test_what_somebody_holds_is_passed_over_not_waited_for(committed_db: Databas
     joined(holder)
 
     assert [call.operation_id for call in taken] == [free.pk]
+
+
+def test_a_call_whose_seller_somebody_holds_too_long_is_left_to_a_sweep(committed_db: Database) -> None:
+    seller = make_seller()
+    with psycopg.connect(committed_db.urls.app) as other, transaction.atomic():
+        other.execute("select from tasks_app_seller where id = %s for no key update", [seller.pk])
+        with connection.cursor() as cursor:
+            cursor.execute("set local lock_timeout = '200ms'")
+        asked = ask(seller=seller)  # who asks makes it and claims it in one commit
+        assert claim_one(operation_id=asked.pk) is None
+    assert fresh(asked).status == S.REQUESTED
+    assert [call.operation_id for call in claim_sends(limit=10)] == [asked.pk]
 
 
 def test_a_worker_killed_in_the_call_is_followed_by_another_with_the_same_bytes(

@@ -65,6 +65,7 @@ def test_new_credentials_make_a_task_due_to_be_looked_at(ops: User) -> None:
     assert due <= clock.now()
 
 
+@pytest.mark.usefixtures("still")
 def test_new_credentials_send_a_refused_call_again_at_once(ops: User) -> None:
     operation = ask()
     claim_one(operation_id=operation.pk)

@@ -54,6 +54,7 @@ def test_all_that_are_due_move_in_one_statement(told: list[Operation]) -> None:
     assert verify_entity("operation", due[0].pk).ok
 
 
+@pytest.mark.usefixtures("still")
 def test_a_crash_between_the_move_and_the_telling_is_healed_and_nobody_is_told_twice(
     told: list[Operation],
 ) -> None:

@@ -159,6 +159,7 @@ def test_an_envelope_of_something_else_is_a_conflict(before: str, changed: dict[
     assert fresh(operation).next_poll_at is None if before == S.COMPLETED else fresh(operation).next_poll_at
 
 
+@pytest.mark.usefixtures("still")
 def test_a_poll_of_another_task_type_is_a_conflict_and_polled_on() -> None:
     operation = stand(S.WORKING)
     seen = poll_seen(
@@ -210,6 +211,7 @@ def legacy_poll(operation: Operation, status: str, error: dict[str, Any] | None)
     )
 
 
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("way", ["poll mcp", "poll a2a", "webhook"])
 def test_a_failure_told_by_its_summary_is_settled_and_waits_for_its_result(way: str) -> None:
     operation = stand(S.WORKING)
@@ -267,6 +269,7 @@ def test_another_end_than_that_of_the_summary_is_a_conflict() -> None:
     assert fresh(operation).next_poll_at is not None, "its own result is asked for still"
 
 
+@pytest.mark.usefixtures("still")
 def test_what_cannot_be_read_does_not_end_the_asking() -> None:
     operation = stand(S.WORKING)
     legacy_poll(operation, "completed", None)

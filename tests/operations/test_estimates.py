@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tasks_app import clock
 from tasks_app.desk.text import SPACE
 from tasks_app.operations.estimates import Estimate, estimate_of, estimate_words
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
+from tests.clocks import Clock
 from tests.factories import make_seller
 from tests.operations.making import answer, hours, see, stand
 
@@ -20,17 +19,10 @@ pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 
 
-class Clock:
-    """Stands still until the test moves it."""
-
-    now = NOON
-
-
 @pytest.fixture
-def time() -> Iterator[Clock]:
-    moved = Clock()
-    with clock.injected(lambda: moved.now):
-        yield moved
+def time(still: Clock) -> Clock:
+    still.now = NOON
+    return still
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +19,7 @@ from tasks_app.sellers import health as seams
 from tasks_app.sellers.health import Breaker, SellerHealth, WebhookState
 from tasks_app.sellers.models import Seller, SellerBreaker
 from tests.adcp.raw_server import serve
+from tests.clocks import Clock
 from tests.factories import make_seller
 from tests.operations.making import answer, ask, failed, fresh, hours, not_sent, see, silent, stand
 from tests.operations.sweeping import answering, sweep
@@ -28,17 +28,10 @@ pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 
 
-class Clock:
-    """Stands still until the test moves it."""
-
-    now = NOON
-
-
 @pytest.fixture
-def time() -> Iterator[Clock]:
-    moved = Clock()
-    with clock.injected(lambda: moved.now):
-        yield moved
+def time(still: Clock) -> Clock:
+    still.now = NOON
+    return still
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,28 +20,19 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.webhook_health import rates, webhook_state, webhooks_judge
 from tasks_app.sellers.health import WebhookState
 from tasks_app.sellers.models import Seller
+from tests.clocks import Clock
 from tests.factories import make_seller, make_team, make_user
 from tests.operations.making import answer, see, stand
 
 pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 PAUSE = timedelta(hours=1)
 
 
-class Clock:
-    """Stands still until the test moves it."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
-
-    def pass_(self, **span: float) -> None:
-        self.now += timedelta(**span)
-
-
 @pytest.fixture
-def time() -> Iterator[Clock]:
-    moved = Clock()
-    with clock.injected(lambda: moved.now):
-        yield moved
+def time(still: Clock) -> Clock:
+    still.now = NOON
+    return still
 
 
 @pytest.fixture
@@ -88,7 +78,7 @@ def test_a_poll_that_a_webhook_confirms_counts_as_come(seller: Seller, time: Clo
     settled(seller, "poll", confirmed=True)
     settled(seller, "poll")
     settled(seller, "reconcile")
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert counted(seller) == (2, 4)
 
 
@@ -101,7 +91,7 @@ def test_what_no_webhook_could_have_told_does_not_count(seller: Seller, time: Cl
     Operation.objects.filter(pk=given_up.pk).update(settled_at=clock.now())
     Seller.objects.filter(pk=seller.pk).update(webhook_mode="none")
     settled(Seller.objects.get(pk=seller.pk), "poll")  # sent while it had none
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert counted(seller) == (0, 0)
 
 
@@ -111,17 +101,17 @@ def test_a_webhook_that_contradicts_or_is_not_final_confirms_nothing(seller: Sel
     working = stand(S.SUBMITTED, seller=seller, task_id="w")
     see(working, answer("working", task_id="w"), "webhook")
     see(working, answer("completed", task_id="w"), "poll")
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert counted(seller) == (0, 2)
 
 
 def test_a_webhook_may_still_come_within_the_grace(seller: Seller, time: Clock) -> None:
     settled(seller, "poll")
-    time.pass_(minutes=9, seconds=59)
+    time.forward(minutes=9, seconds=59)
     assert counted(seller) == (0, 0)
-    time.pass_(seconds=1)
+    time.forward(seconds=1)
     assert counted(seller) == (0, 1)
-    time.pass_(days=91)
+    time.forward(days=91)
     assert counted(seller) == (0, 0), "what is older than three months says nothing of now"
 
 
@@ -130,7 +120,7 @@ def test_of_few_the_window_is_widened_until_there_are_enough(seller: Seller, tim
     for number in range(12):
         settled(seller, "webhook" if number < 5 else "poll")
         assert webhooks_judge() == 0
-        time.pass_(days=3)
+        time.forward(days=3)
         if number == 8:
             assert counted(seller) == (5, 9), "not enough yet"
         if number == 9:
@@ -142,14 +132,14 @@ def test_of_few_the_window_is_widened_until_there_are_enough(seller: Seller, tim
 
 def test_where_a_day_has_enough_nothing_older_counts(seller: Seller, time: Clock) -> None:
     many(seller, came=0, lost=6)
-    time.pass_(days=2)
+    time.forward(days=2)
     many(seller, came=1, lost=0)
-    time.pass_(minutes=1)
+    time.forward(minutes=1)
     many(seller, came=9, lost=1)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert counted(seller) == (10, 11)
     assert webhooks_judge() == 0
-    time.pass_(hours=24)
+    time.forward(hours=24)
     assert counted(seller) == (9, 10), "the latest ten"
 
 
@@ -160,7 +150,7 @@ def test_under_eighty_percent_of_at_least_ten(
     seller: Seller, time: Clock, came: int, lost: int, switched: bool
 ) -> None:
     many(seller, came=came, lost=lost)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert webhooks_judge() == switched
     assert state(seller) == (WebhookState.PAUSED if switched else WebhookState.TRUSTED)
     assert Notification.objects.count() == switched
@@ -168,7 +158,7 @@ def test_under_eighty_percent_of_at_least_ten(
 
 def test_operators_are_told_what_is_done_and_until_when(seller: Seller, time: Clock) -> None:
     many(seller, came=7, lost=3)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     webhooks_judge()
     (note,) = notifications_of(make_user("Ad Ops"))
     assert note.title == "Webhooks of Norrland Digital do not come: it is polled"
@@ -204,37 +194,37 @@ def test_while_paused_it_is_polled_as_if_it_had_none_and_still_asked_for_webhook
 
 def test_after_the_pause_it_is_tried_and_trusted_again(seller: Seller, time: Clock) -> None:
     many(seller, came=0, lost=10)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     webhooks_judge()
     many(seller, came=0, lost=10)  # while paused: counts neither now nor later
-    time.pass_(minutes=59)
+    time.forward(minutes=59)
     assert webhooks_judge() == 0
-    time.pass_(minutes=1)
+    time.forward(minutes=1)
     assert state(seller) == WebhookState.TRIAL
     assert Seller.objects.get().webhooks_trusted(time.now)
     many(seller, came=9, lost=0)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert webhooks_judge() == 0, "nine are no sample"
     many(seller, came=1, lost=0)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert webhooks_judge() == 1
     assert state(seller) == WebhookState.TRUSTED
     note = Notification.objects.latest("pk")
     assert note.title == "Webhooks of Norrland Digital come again"
     assert note.body.startswith(f"10 of the latest 10 operations were told of by webhook (100{SPACE}%).")
 
-    time.pass_(minutes=2)
+    time.forward(minutes=2)
     assert webhooks_judge() == 0, "what was lost before the trial is not held against it"
     assert state(seller) == WebhookState.TRUSTED
 
 
 def test_a_trial_that_fails_pauses_again_and_says_so(seller: Seller, time: Clock) -> None:
     many(seller, came=0, lost=10)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     webhooks_judge()
-    time.pass_(hours=1)
+    time.forward(hours=1)
     many(seller, came=3, lost=7)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert webhooks_judge() == 1
     assert state(seller) == WebhookState.PAUSED
     assert Notification.objects.latest("pk").title.startswith(
@@ -248,12 +238,12 @@ def test_each_seller_is_judged_alone_and_once_a_minute(time: Clock, django_asser
     make_seller("Silent")  # sends none
     many(lost, came=0, lost=10)
     many(fine, came=10, lost=0)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     assert webhooks_judge() == 1
     assert (state(lost), state(fine)) == (WebhookState.PAUSED, WebhookState.TRUSTED)
     with django_assert_num_queries(1):
         assert webhooks_judge() == 0
-    time.pass_(minutes=1)
+    time.forward(minutes=1)
     webhooks_judge()
     assert Seller.objects.get(pk=fine.pk).webhook_checked_at == time.now
 
@@ -270,7 +260,7 @@ def test_asking_a_seller_again_does_not_undo_the_pause(seller: Seller, time: Clo
     from tasks_app.sellers.services import _keep
 
     many(seller, came=0, lost=10)
-    time.pass_(minutes=10)
+    time.forward(minutes=10)
     webhooks_judge()
     heard = Capabilities(agent_name="n", version="3.2", supported_versions=("3.2",), tools=frozenset())
     _keep(seller, {"slots": 7}, heard, actor=make_user("Ad Ops"), reason="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from tasks_app.operations.models import Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pulse import SweepPulse
 from tests.adcp.raw_server import RawServer, serve
+from tests.clocks import Clock
 from tests.factories import make_seller
 from tests.operations.making import fresh, hours, see, silent, stand
 from tests.operations.sweeping import arguments, calls, shop, sweep, tools
@@ -26,20 +27,8 @@ NO_BUYS: dict[str, Any] = {"status": "completed", "media_buys": [], "pagination"
 NO_TASKS: dict[str, Any] = {"status": "completed", "tasks": [], "pagination": {"has_more": False}}
 
 
-class Moved:
-    def __init__(self) -> None:
-        self.now = clock.now()
-
-
-@pytest.fixture
-def time() -> Iterator[Moved]:
-    moved = Moved()
-    with clock.injected(lambda: moved.now):
-        yield moved
-
-
 def unanswered(
-    server: RawServer, time: Moved, *, ttl_s: int | None, after: timedelta, **told: Any
+    server: RawServer, still: Clock, *, ttl_s: int | None, after: timedelta, **told: Any
 ) -> Operation:
     """A purchase that was sent and never answered, so long ago."""
     fields = {"url": f"{server.url}/mcp", "idempotency_ttl_s": ttl_s, **told}
@@ -47,12 +36,12 @@ def unanswered(
         fields["idempotency_risk_accepted_by"] = "human:1"
     operation = stand(S.CALLING_ADCP, seller=make_seller(**fields), subject_type="deal", subject_id=DEAL)
     see(operation, silent())
-    time.now += after
+    still.now += after
     return fresh(operation)
 
 
 @pytest.mark.parametrize("by", ["operation_id", "deal_id"])
-def test_a_media_buy_with_our_context_is_adopted(time: Moved, by: str) -> None:
+def test_a_media_buy_with_our_context_is_adopted(still: Clock, by: str) -> None:
     def bought(_asked: dict[str, Any]) -> dict[str, Any]:
         context = {"operation_id": str(operation.pk)} if by == "operation_id" else {"deal_id": str(DEAL)}
         buys = [
@@ -65,7 +54,7 @@ def test_a_media_buy_with_our_context_is_adopted(time: Moved, by: str) -> None:
         return {**NO_BUYS, "media_buys": buys}
 
     with serve(shop(list_tasks=NO_TASKS, get_media_buys=bought)) as server:
-        operation = unanswered(server, time, ttl_s=86_400, after=hours(25))
+        operation = unanswered(server, still, ttl_s=86_400, after=hours(25))
         sweep()
         sweep()
 
@@ -77,7 +66,7 @@ def test_a_media_buy_with_our_context_is_adopted(time: Moved, by: str) -> None:
     assert not Approval.objects.exists()
 
 
-def test_the_sellers_task_with_our_context_is_bound_and_watched(time: Moved) -> None:
+def test_the_sellers_task_with_our_context_is_bound_and_watched(still: Clock) -> None:
     def listed(asked: dict[str, Any]) -> dict[str, Any]:
         assert asked["filters"]["task_type"] == "create_media_buy"
         task = {
@@ -90,7 +79,7 @@ def test_the_sellers_task_with_our_context_is_bound_and_watched(time: Moved) -> 
 
     status = {"task_id": "t-9", "task_type": "create_media_buy", "status": "submitted"}
     with serve(shop(list_tasks=listed, get_task_status=status)) as server:
-        operation = unanswered(server, time, ttl_s=60, after=hours(2))
+        operation = unanswered(server, still, ttl_s=60, after=hours(2))
         sweep()
         sweep()
 
@@ -99,13 +88,13 @@ def test_the_sellers_task_with_our_context_is_bound_and_watched(time: Moved) -> 
     assert operation.next_poll_at > clock.now()
 
 
-def test_not_found_while_the_key_is_good_the_same_bytes_go_once_more_and_then_a_person(time: Moved) -> None:
+def test_not_found_while_the_key_is_good_the_same_bytes_go_once_more_and_then_a_person(still: Clock) -> None:
     def lost(_asked: dict[str, Any]) -> dict[str, Any]:
         return {"adcp_error": {"code": "IDEMPOTENCY_IN_FLIGHT", "message": "busy", "recovery": "transient"}}
 
     known = shop(list_tasks=NO_TASKS, get_media_buys=NO_BUYS, create_media_buy=lost)
     with serve(known) as server:
-        operation = unanswered(server, time, ttl_s=7 * 86_400, after=hours(25))
+        operation = unanswered(server, still, ttl_s=7 * 86_400, after=hours(25))
         Operation.objects.filter(pk=operation.pk).update(send_at=None)
         sweep()
         sweep()
@@ -113,8 +102,8 @@ def test_not_found_while_the_key_is_good_the_same_bytes_go_once_more_and_then_a_
         sent = arguments(calls(server)[-1])
         assert sent["idempotency_key"] == operation.idempotency_key
         assert fresh(operation).status == S.CALLING_ADCP
-        time.now = fresh(operation).deadline_at
-        SweepPulse.objects.update(at=time.now)  # swept all the while, it was no outage
+        still.now = fresh(operation).deadline_at
+        SweepPulse.objects.update(at=still.now)  # swept all the while, it was no outage
         Operation.objects.filter(pk=operation.pk).update(send_at=None)
         sweep()
         sweep()
@@ -126,10 +115,10 @@ def test_not_found_while_the_key_is_good_the_same_bytes_go_once_more_and_then_a_
 
 @pytest.mark.parametrize("ttl_s", [None, 3600])
 def test_past_the_replay_window_nothing_is_sent_before_the_look_up_and_nothing_after(
-    time: Moved, ttl_s: int | None
+    still: Clock, ttl_s: int | None
 ) -> None:
     with serve(shop(list_tasks=NO_TASKS, get_media_buys=NO_BUYS)) as server:
-        operation = unanswered(server, time, ttl_s=ttl_s, after=hours(2))
+        operation = unanswered(server, still, ttl_s=ttl_s, after=hours(2))
         sweep()
         sweep()
         sweep()
@@ -150,9 +139,11 @@ def test_past_the_replay_window_nothing_is_sent_before_the_look_up_and_nothing_a
     ],
     ids=["both", "tasks", "media buys", "neither"],
 )
-def test_people_are_told_what_was_searched_and_no_more(time: Moved, offered: list[str], told: str) -> None:
+def test_people_are_told_what_was_searched_and_no_more(still: Clock, offered: list[str], told: str) -> None:
     with serve(shop(list_tasks=NO_TASKS, get_media_buys=NO_BUYS)) as server:
-        operation = unanswered(server, time, ttl_s=3600, after=hours(2), tools=["create_media_buy", *offered])
+        operation = unanswered(
+            server, still, ttl_s=3600, after=hours(2), tools=["create_media_buy", *offered]
+        )
         for _ in range(3):
             sweep()
 
@@ -161,12 +152,12 @@ def test_people_are_told_what_was_searched_and_no_more(time: Moved, offered: lis
     assert f"The outcome is unknown, and {told}: ask it" in Approval.objects.get().evidence["last_message"]
 
 
-def test_a_seller_that_cannot_be_asked_is_asked_three_times_before_a_person_is(time: Moved) -> None:
+def test_a_seller_that_cannot_be_asked_is_asked_three_times_before_a_person_is(still: Clock) -> None:
     with serve(shop()) as server:
-        operation = unanswered(server, time, ttl_s=3600, after=hours(2))
+        operation = unanswered(server, still, ttl_s=3600, after=hours(2))
         for _ in range(6):
             sweep()
-            time.now += timedelta(minutes=2)
+            still.now += timedelta(minutes=2)
 
     assert tools(server) == ["list_tasks"] * 3
     operation = fresh(operation)
@@ -177,16 +168,16 @@ def test_a_seller_that_cannot_be_asked_is_asked_three_times_before_a_person_is(t
 @pytest.mark.parametrize("cursor", [{}, {"cursor": None}, {"cursor": 100}], ids=["none", "null", "a number"])
 @pytest.mark.parametrize("tool", ["list_tasks", "get_media_buys"])
 def test_a_list_that_has_more_and_does_not_say_where_is_no_list(
-    time: Moved, tool: str, cursor: dict[str, Any]
+    still: Clock, tool: str, cursor: dict[str, Any]
 ) -> None:
     """What it does not show may stand further on: nobody is told that the seller shows nothing."""
     lists = {"list_tasks": NO_TASKS, "get_media_buys": NO_BUYS}
     lists[tool] = {**lists[tool], "pagination": {"has_more": True, **cursor}}
     with serve(shop(**lists)) as server:
-        operation = unanswered(server, time, ttl_s=3600, after=hours(2))
+        operation = unanswered(server, still, ttl_s=3600, after=hours(2))
         for _ in range(6):
             sweep()
-            time.now += timedelta(minutes=2)
+            still.now += timedelta(minutes=2)
 
     assert tools(server).count(tool) == 3
     operation = fresh(operation)
@@ -194,13 +185,13 @@ def test_a_list_that_has_more_and_does_not_say_where_is_no_list(
     assert "could not be asked" in operation.message
 
 
-def test_a_change_of_a_media_buy_is_not_taken_for_its_purchase(time: Moved) -> None:
+def test_a_change_of_a_media_buy_is_not_taken_for_its_purchase(still: Clock) -> None:
     """The media buy carries the purchase's context: it says nothing of whether it was changed."""
     with serve(shop(list_tasks=NO_TASKS)) as server:
         seller = make_seller(url=f"{server.url}/mcp", idempotency_ttl_s=60)
         operation = stand(S.CALLING_ADCP, "update_media_buy", seller=seller)
         see(operation, silent())
-        time.now += hours(13)
+        still.now += hours(13)
         sweep()
         sweep()
 
@@ -208,10 +199,10 @@ def test_a_change_of_a_media_buy_is_not_taken_for_its_purchase(time: Moved) -> N
     assert fresh(operation).status == S.TIMED_OUT
 
 
-def test_a_call_that_is_out_at_its_deadline_is_waited_for(time: Moved) -> None:
-    end = time.now + hours(25)
+def test_a_call_that_is_out_at_its_deadline_is_waited_for(still: Clock) -> None:
+    end = still.now + hours(25)
     operation = stand(S.CALLING_ADCP, out_until=end + timedelta(seconds=10), send_at=None)
-    time.now = end
+    still.now = end
 
     sweep()
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -22,11 +21,11 @@ from prometheus_client import REGISTRY
 import tasks_app.metrics
 from config.processes import ProcessGroup
 from demo.ports import free_port
-from tasks_app import clock
 from tasks_app.metrics import metrics_may_be_read
 from tasks_app.operations import metrics
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
+from tests.clocks import Clock
 from tests.database import Database
 from tests.factories import make_seller
 from tests.operations.making import answer, hours, see, silent, stand
@@ -36,17 +35,10 @@ ROOT = Path(__file__).resolve().parents[2]
 NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 
 
-class Clock:
-    """Stands still until the test moves it."""
-
-    now = NOON
-
-
 @pytest.fixture
-def time() -> Iterator[Clock]:
-    moved = Clock()
-    with clock.injected(lambda: moved.now):
-        yield moved
+def time(still: Clock) -> Clock:
+    still.now = NOON
+    return still
 
 
 def value(name: str, **labels: str) -> float | None:

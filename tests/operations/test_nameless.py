@@ -71,6 +71,7 @@ def test_it_is_found_by_our_context() -> None:
     assert (fresh(operation).status, fresh(operation).task_id) == (S.SUBMITTED, "17")
 
 
+@pytest.mark.usefixtures("still")
 def test_what_the_seller_does_not_show_yet_is_waited_for() -> None:
     with serve(shop(list_tasks=NO_TASKS, get_media_buys=NO_BUYS)) as server:
         operation = stand(S.CALLING_ADCP, seller=make_seller(url=f"{server.url}/mcp"))

@@ -54,6 +54,7 @@ def test_the_first_end_is_the_end_whatever_brought_it(before: str, told: str, ch
     assert verify_entity("operation", operation.pk).ok
 
 
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize(
     ("before", "told", "channel"),
     [
@@ -202,6 +203,7 @@ def test_the_sellers_context_is_kept_bound_once() -> None:
     assert fresh(operation).context_id == "ctx-1"
 
 
+@pytest.mark.usefixtures("still")
 def test_an_unknown_first_answer_without_a_task_is_asked_again() -> None:
     operation = stand(S.CALLING_ADCP)
 
@@ -236,6 +238,7 @@ def test_of_one_moment_what_is_told_later_is_the_news(first: str, second: str, c
     assert (fresh(operation).status, fresh(operation).seller_news_at) == (second, NOW)
 
 
+@pytest.mark.usefixtures("still")
 def test_a_stale_poll_is_followed_by_another() -> None:
     operation = stand(S.WORKING, seller_news_at=NOW, next_poll_at=NOW, out_until=clock.now())
 

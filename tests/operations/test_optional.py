@@ -261,6 +261,7 @@ def test_a_task_is_asked_for_by_the_name_that_the_seller_has() -> None:
     assert Seller.objects.get().quirks == ["omit get_task include_result"]
 
 
+@pytest.mark.usefixtures("still")
 def test_a_tool_that_the_seller_does_not_have_is_not_called() -> None:
     with serve(shop()) as server:
         seller = make_seller(url=f"{server.url}/mcp", tools=["create_media_buy", "get_media_buys"])

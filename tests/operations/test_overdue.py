@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,42 +20,25 @@ from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.models import Seller
+from tests.clocks import Clock
 from tests.factories import make_user
 from tests.operations.making import TASK, answer, ask, fresh, hours, leased_until, see, silent, stand, unknown
 
 pytestmark = pytest.mark.django_db
 
 
-class Clock:
-    """Moved by the test, never by itself."""
-
-    def __init__(self) -> None:
-        self.now = clock.now()
-
-    def pass_(self, span: timedelta) -> datetime:
-        self.now += span
-        return self.now
-
-
-@pytest.fixture
-def time() -> Iterator[Clock]:
-    moved = Clock()
-    with clock.injected(lambda: moved.now):
-        yield moved
-
-
 @pytest.mark.parametrize("status", [S.CALLING_ADCP, *PENDING])
-def test_overdue_at_the_deadline_and_not_before(status: str, time: Clock) -> None:
+def test_overdue_at_the_deadline_and_not_before(status: str, still: Clock) -> None:
     asked = {"looked_up_at": clock.now()} if status == S.CALLING_ADCP else {}
     operation = stand(status, **asked)
 
-    time.pass_(hours(24) - timedelta(seconds=1))
+    still.forward(hours(24) - timedelta(seconds=1))
     assert time_out_due(limit=10) == 0
-    time.pass_(timedelta(seconds=1))
+    still.forward(timedelta(seconds=1))
     assert time_out_due(limit=10) == 1
 
     operation = fresh(operation)
-    assert (operation.status, operation.overdue_at) == (S.TIMED_OUT, time.now)
+    assert (operation.status, operation.overdue_at) == (S.TIMED_OUT, still.now)
     assert operation.published_at is None
     assert bool(operation.next_poll_at) == (status != S.CALLING_ADCP), "a late answer is still taken"
     assert (operation.send_at, leased_until(operation)) == (None, None)
@@ -67,43 +49,43 @@ def test_overdue_at_the_deadline_and_not_before(status: str, time: Clock) -> Non
 @pytest.mark.parametrize(
     ("task_type", "limit"), [("update_media_buy", hours(12)), ("get_products", hours(1 / 6))]
 )
-def test_each_type_has_its_own_deadline(task_type: str, limit: timedelta, time: Clock) -> None:
+def test_each_type_has_its_own_deadline(task_type: str, limit: timedelta, still: Clock) -> None:
     stand(S.SUBMITTED, task_type)
 
-    time.pass_(limit - timedelta(seconds=1))
+    still.forward(limit - timedelta(seconds=1))
     assert time_out_due(limit=10) == 0
-    time.pass_(timedelta(seconds=1))
+    still.forward(timedelta(seconds=1))
     assert time_out_due(limit=10) == 1
 
 
-def test_the_time_it_was_held_for_people_is_not_the_sellers(time: Clock) -> None:
+def test_the_time_it_was_held_for_people_is_not_the_sellers(still: Clock) -> None:
     operation = ask()
-    time.pass_(hours(23))
+    still.forward(hours(23))
     claim_one(operation_id=operation.pk)
 
-    time.pass_(hours(2))
+    still.forward(hours(2))
     assert time_out_due(limit=10) == 0
-    assert fresh(operation).deadline_at == time.now + hours(22)
+    assert fresh(operation).deadline_at == still.now + hours(22)
 
 
-def test_an_overdue_read_is_given_up_without_asking_and_no_more_looked_at(time: Clock) -> None:
+def test_an_overdue_read_is_given_up_without_asking_and_no_more_looked_at(still: Clock) -> None:
     operation = stand(S.SUBMITTED, "get_products")
-    time.pass_(hours(1))
+    still.forward(hours(1))
 
     time_out_due(limit=10)
 
     operation = fresh(operation)
     assert not Approval.objects.exists()
-    assert operation.settled_at == time.now
+    assert operation.settled_at == still.now
     assert operation.next_poll_at is None
     assert publish_due(limit=10) == 1
 
 
 @pytest.fixture
-def overdue(time: Clock) -> Operation:
+def overdue(still: Clock) -> Operation:
     """A submitted purchase past its deadline, put to people."""
     operation = stand(S.SUBMITTED)
-    time.pass_(hours(25))
+    still.forward(hours(25))
     time_out_due(limit=10)
     return fresh(operation)
 
@@ -117,25 +99,25 @@ def decide(verdict: str, role: str = "Approver") -> None:
     )
 
 
-def test_keep_waiting_sets_a_new_deadline_and_looks_at_once(overdue: Operation, time: Clock) -> None:
+def test_keep_waiting_sets_a_new_deadline_and_looks_at_once(overdue: Operation, still: Clock) -> None:
     decide("approve")
 
     operation = fresh(overdue)
-    assert (operation.status, operation.deadline_at) == (S.SUBMITTED, time.now + hours(24))
+    assert (operation.status, operation.deadline_at) == (S.SUBMITTED, still.now + hours(24))
     assert operation.overdue_at is not None, "a completion now is still a person's"
     assert [call.operation_id for call in claim_polls(limit=5, out=Counter())] == [operation.pk]
-    time.pass_(hours(24))
+    still.forward(hours(24))
     assert time_out_due(limit=10) == 1
     assert Approval.objects.filter(status="open").count() == 1, "asked again"
 
 
-def test_waiting_longer_is_counted_in_the_sellers_business_hours(time: Clock) -> None:
+def test_waiting_longer_is_counted_in_the_sellers_business_hours(still: Clock) -> None:
     """Friday 16:00 in New York; a desk that is there 8 hours a day has had 24 of them on Wednesday, 16:00."""
-    time.now = datetime(2026, 11, 20, 21, 0, tzinfo=UTC)
+    still.now = datetime(2026, 11, 20, 21, 0, tzinfo=UTC)
     operation = stand(S.SUBMITTED)
     week = {"zone": "America/New_York", "weekdays": [1, 2, 3, 4, 5], "from": "09:00", "to": "17:00"}
     Seller.objects.update(business_hours=week)
-    Operation.objects.update(deadline_at=time.now)
+    Operation.objects.update(deadline_at=still.now)
     time_out_due(limit=10)
     assert "Mon-Fri 09:00-17:00" in Approval.objects.get().evidence["more_time"]
 
@@ -158,9 +140,9 @@ def test_giving_up_publishes_and_a_late_end_is_taken(overdue: Operation, monkeyp
     assert told == [S.TIMED_OUT, S.COMPLETED]
 
 
-def test_nobody_deciding_asks_again_and_changes_nothing(overdue: Operation, time: Clock) -> None:
+def test_nobody_deciding_asks_again_and_changes_nothing(overdue: Operation, still: Clock) -> None:
     first = Approval.objects.get()
-    time.pass_(hours(25))
+    still.forward(hours(25))
 
     assert approvals_expire_due() == 1
 
@@ -178,8 +160,8 @@ def test_an_answer_while_the_question_is_open_wins(overdue: Operation) -> None:
     assert fresh(overdue).status == S.COMPLETED
 
 
-def test_keep_waiting_for_a_call_nobody_answered_sends_the_same_again(time: Clock) -> None:
-    operation = _unanswered(time, ttl_s=7 * 86_400)
+def test_keep_waiting_for_a_call_nobody_answered_sends_the_same_again(still: Clock) -> None:
+    operation = _unanswered(still, ttl_s=7 * 86_400)
 
     decide("approve")
 
@@ -191,14 +173,14 @@ def test_keep_waiting_for_a_call_nobody_answered_sends_the_same_again(time: Cloc
     assert fresh(operation).next_poll_at is not None
 
 
-def test_keep_waiting_never_sends_again_what_was_taken_without_a_task_id(time: Clock) -> None:
+def test_keep_waiting_never_sends_again_what_was_taken_without_a_task_id(still: Clock) -> None:
     """The seller queued it and named no task: past the replay window the same key would buy a second time."""
     operation = ask()
     operation.seller.idempotency_ttl_s = 3600
     operation.seller.save()
     claim_one(operation_id=operation.pk)
     see(operation, answer("submitted"))
-    time.pass_(hours(25))
+    still.forward(hours(25))
     time_out_due(limit=10)
 
     decide("approve")
@@ -207,8 +189,8 @@ def test_keep_waiting_never_sends_again_what_was_taken_without_a_task_id(time: C
     assert claim_sends(limit=5, out=Counter()) == []
 
 
-def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(time: Clock) -> None:
-    operation = _unanswered(time, ttl_s=3600)
+def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(still: Clock) -> None:
+    operation = _unanswered(still, ttl_s=3600)
 
     decide("approve")
 
@@ -218,14 +200,14 @@ def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(time: Clo
 
 @pytest.mark.parametrize("ttl_s", [None, 3600])
 def test_past_the_replay_window_a_purchase_of_unknown_outcome_is_a_persons(
-    ttl_s: int | None, time: Clock
+    ttl_s: int | None, still: Clock
 ) -> None:
     operation = ask()
     operation.seller.idempotency_ttl_s, operation.seller.idempotency_risk_accepted_by = ttl_s, "human:1"
     operation.seller.save()
     claim_one(operation_id=operation.pk)
     see(operation, silent())
-    time.pass_(hours(1))
+    still.forward(hours(1))
 
     assert claim_sends(limit=5, out=Counter()) == []
     assert time_out_due(limit=5) == 0, "the seller is asked first"
@@ -238,16 +220,16 @@ def test_past_the_replay_window_a_purchase_of_unknown_outcome_is_a_persons(
     assert "before buying again" in Approval.objects.get().evidence["last_message"]
 
 
-def test_within_the_replay_window_the_same_is_sent_again(time: Clock) -> None:
+def test_within_the_replay_window_the_same_is_sent_again(still: Clock) -> None:
     operation = ask()
     claim_one(operation_id=operation.pk)
     see(operation, silent())
-    time.pass_(hours(20))
+    still.forward(hours(20))
 
     assert [call.operation_id for call in claim_sends(limit=5, out=Counter())] == [operation.pk]
 
 
-def test_one_that_cannot_be_put_to_people_stops_no_other(monkeypatch: Any, time: Clock) -> None:
+def test_one_that_cannot_be_put_to_people_stops_no_other(monkeypatch: Any, still: Clock) -> None:
     first, second = stand(S.SUBMITTED), stand(S.SUBMITTED, task_id="task-2")
     asked: list[Operation] = []
 
@@ -257,25 +239,25 @@ def test_one_that_cannot_be_put_to_people_stops_no_other(monkeypatch: Any, time:
         asked.append(operation)
 
     monkeypatch.setattr(deadlines, "_listeners", [listener])
-    time.pass_(hours(25))
+    still.forward(hours(25))
 
     assert time_out_due(limit=10) == 1
     assert asked == [second]
     assert (fresh(first).status, fresh(second).status) == (S.TIMED_OUT, S.TIMED_OUT)
     monkeypatch.setattr(deadlines, "_listeners", [asked.append])
     assert time_out_due(limit=10) == 0, "it was put back for a while"
-    time.pass_(timedelta(seconds=5))
+    still.forward(timedelta(seconds=5))
     assert time_out_due(limit=10) == 1
     assert asked == [second, first], "nobody is told twice"
 
 
-def _unanswered(time: Clock, *, ttl_s: int) -> Operation:
+def _unanswered(still: Clock, *, ttl_s: int) -> Operation:
     operation = ask()
     operation.seller.idempotency_ttl_s = ttl_s
     operation.seller.save()
     claim_one(operation_id=operation.pk)
     see(operation, silent())
-    Operation.objects.filter(pk=operation.pk).update(looked_up_at=time.now)
-    time.pass_(hours(25))
+    Operation.objects.filter(pk=operation.pk).update(looked_up_at=still.now)
+    still.forward(hours(25))
     time_out_due(limit=10)
     return fresh(operation)

@@ -41,6 +41,7 @@ def test_a_purchase_refused_for_its_arguments_ends_and_people_read_why() -> None
     assert "'brand' is a required property" in told.body
 
 
+@pytest.mark.usefixtures("still")
 def test_a_purchase_refused_for_credentials_waits_for_others() -> None:
     operation = out()
     see(operation, refused("Authentication required: provide x-adcp-auth header"))

@@ -139,6 +139,7 @@ def test_a_resend_that_fails_is_not_repeated_where_the_task_is_known(ops: User) 
     assert fresh(operation).next_poll_at is not None
 
 
+@pytest.mark.usefixtures("still")
 def test_an_overdue_one_is_waited_for_again_when_it_is_resent(ops: User) -> None:
     operation = stand(S.SUBMITTED, sent_at=clock.now())
     operation_stop(operation_id=operation.pk, user=ops, reason="Too slow.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,6 +23,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import operation_withdraw
 from tasks_app.operations.telling import operation_tell
 from tasks_app.people.actors import actor_key
+from tests.clocks import Clock
 from tests.factories import approve_deal, make_deal, make_seller, make_team, make_user
 from tests.operations.making import answer, ask, fresh, hours, see, stand
 
@@ -32,18 +32,10 @@ NOON = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 AT_NOON, NEXT_NOON = f"Wed{SPACE}18{SPACE}Nov, 12:00 UTC", f"Thu{SPACE}19{SPACE}Nov, 12:00 UTC"
 
 
-class Clock:
-    """Stands still until the test moves it."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-
 @pytest.fixture(autouse=True)
-def time() -> Iterator[Clock]:
-    moved = Clock()
-    with clock.injected(lambda: moved.now):
-        yield moved
+def time(still: Clock) -> Clock:
+    still.now = NOON
+    return still
 
 
 def tell(operation: Operation, *, latest: bool = True) -> None:

@@ -17,7 +17,7 @@ from tests.operations.sweeping import answering
 from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
-_EVERY_S, _LOOKS = 2.0, 9
+_EVERY_S, _LOOKS = 2.0, 5
 _HALF_MINUTE_S = 30
 _WORKING = {"task_id": TASK, "task_type": "create_media_buy", "status": "working"}
 

@@ -341,6 +341,7 @@ def test_in_whatever_order_snapshots_come_the_newest_stands(seed: int) -> None:
     assert Notification.objects.filter(kind="deal_delivering").count() == 1
 
 
+@pytest.mark.usefixtures("still")
 def test_a_reading_by_a_slower_clock_is_not_due_at_once_again() -> None:
     """The host that read before is two minutes ahead: until its moment comes all other readings are older."""
     deal = booked()

@@ -114,7 +114,7 @@ def test_settings_are_those_of_its_environment(way: str, begun: Any) -> None:
 
 
 def test_a_warm_process_that_was_killed_is_replaced(begun: Any) -> None:
-    own = {**os.environ, "FLIGHTDECK_STEP_LEASE_S": "13"}  # no other program of the session comes from it
+    own = {**os.environ, "FLIGHTDECK_STEP_LEASE_S": "113"}  # no other program of the session comes from it
     assert begun("tells", env=own).communicate()
     warm = max(psutil.Process(parent.pid).children(), key=lambda process: process.create_time())
     warm.kill()
@@ -124,7 +124,7 @@ def test_a_warm_process_that_was_killed_is_replaced(begun: Any) -> None:
         out, err = process.communicate()
         assert (process.returncode, err) == (0, "")
         assert was_forked(process.pid)
-        assert json.loads(out)["lease_s"] == 13
+        assert json.loads(out)["lease_s"] == 113
 
 
 @both

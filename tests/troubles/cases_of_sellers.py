@@ -82,6 +82,7 @@ def unanswered(**_: Any) -> Case:
 
 def let_go(**_: Any) -> Case:
     bad, well = (ask(seller=one) for one in sellers())
+    began = clock.now()
     stopped()
     Operation.objects.update(deadline_at=clock.now() - PAST)
     poison("tasks_app_operation", bad.pk)
@@ -89,21 +90,22 @@ def let_go(**_: Any) -> Case:
     deadlines.fail_unsent(limit=10)
     assert stops().everywhere is None
     assert fresh(bad).status == S.REQUESTED, "its time is owed to it"
-    return bad.pk, lambda: fresh(well).deadline_at > clock.now()
+    return bad.pk, lambda: fresh(well).deadline_at > began
 
 
 def after_an_outage(**_: Any) -> Case:
     """The others have their time, the pulse is written, and what follows in the pass is done."""
     bad, well = (stand(S.SUBMITTED, seller=one, task_id="t") for one in sellers())
     settled = stand(S.COMPLETED, seller=well.seller, task_id="s")
-    begun = clock.now() - timedelta(hours=5)
+    back = clock.now()
+    begun = back - timedelta(hours=5)
     SweepPulse.objects.create(pk=1, at=begun)
     Operation.objects.update(deadline_at=begun + timedelta(hours=1))
     poison("tasks_app_operation", bad.pk)
     _Sweeper()._rows()
     assert SweepPulse.objects.get().at > begun
     assert fresh(bad).status == S.SUBMITTED, "its time is owed to it"
-    return bad.pk, lambda: fresh(well).deadline_at > clock.now() and fresh(settled).published_at
+    return bad.pk, lambda: fresh(well).deadline_at > back and fresh(settled).published_at
 
 
 def overdue_told(**_: Any) -> Case:
@@ -183,10 +185,11 @@ def renewed(**_: Any) -> Case:
 def accounts(**_: Any) -> Case:
     advertiser = make_advertiser()
     bad, well = (make_account(advertiser, one, status="pending_approval") for one in sellers())
-    Account.objects.update(next_read_at=clock.now() - PAST)
+    began = clock.now()
+    Account.objects.update(next_read_at=began - PAST)
     poison("tasks_app_account", bad.pk)
     accounts_read_due()
-    return bad.pk, lambda: Account.objects.get(pk=well.pk).next_read_at > clock.now()
+    return bad.pk, lambda: Account.objects.get(pk=well.pk).next_read_at > began
 
 
 def read_again(*, monkeypatch: pytest.MonkeyPatch, **_: Any) -> Case:

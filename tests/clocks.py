@@ -1,0 +1,29 @@
+"""A clock that stands still until the test moves it: what is due in two seconds stays due in two seconds,
+however long the machine takes to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from tasks_app import clock
+
+
+class Clock:
+    def __init__(self, now: datetime | None = None) -> None:
+        self.now = now or clock.now()
+
+    def forward(self, by: timedelta = timedelta(0), **duration: float) -> datetime:
+        """The moment it shows afterwards."""
+        self.now += by + timedelta(**duration)
+        return self.now
+
+
+@pytest.fixture
+def still() -> Iterator[Clock]:
+    """`tasks_app.clock` shows the moment at which the test began."""
+    moment = Clock()
+    with clock.injected(lambda: moment.now):
+        yield moment

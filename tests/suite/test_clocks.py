@@ -1,0 +1,156 @@
+"""What a test says of a moment to come, it says beside a clock that stands: with the machine's own, a moment
+seconds ahead has gone by where the machine does much else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+import pytest
+
+from tests.suite.test_patience import ROOT, sources
+
+_INJECTED = "clock.injected"
+_NOW = {"clock.now", "timezone.now", "datetime.now"}
+_LATER, _EARLIER = (ast.Gt, ast.GtE), (ast.Lt, ast.LtE)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def compared(text: str, stopped: set[str]) -> Iterator[int]:
+    """The lines that ask whether a moment is yet to come while the clock goes on; `stopped` are the fixtures
+    under which it stands."""
+    if not any(f"{now}(" in text for now in _NOW):
+        return
+    tree = ast.parse(text)
+    if _used(tree.body) & stopped:
+        return
+    own = {each.name for each in tree.body if isinstance(each, Function) and _stops(each)}
+    yield from _looked_at(tree, stopped, {_INJECTED, *own})
+
+
+def _looked_at(node: ast.AST, stopped: set[str], stopping: set[str]) -> Iterator[int]:
+    if isinstance(node, Function) and (_asks_for(node) & stopped or _stops(node, stopping)):
+        return
+    if isinstance(node, ast.Compare) and _of_what_comes(node):
+        yield node.lineno
+    for each in ast.iter_child_nodes(node):
+        yield from _looked_at(each, stopped, stopping)
+
+
+def _of_what_comes(node: ast.Compare) -> bool:
+    sides = [node.left, *node.comparators]
+    for left, how, right in zip(sides, node.ops, sides[1:], strict=False):
+        sooner, later = (left, right) if isinstance(how, _EARLIER) else (right, left)
+        if isinstance(how, _LATER + _EARLIER) and (_is_now(sooner) or _is_left_until(later)):
+            return True
+    return False
+
+
+def _is_now(node: ast.AST) -> bool:
+    return _reads_now(node) and not _is_left_until(node)
+
+
+def _is_left_until(node: ast.AST) -> bool:
+    """``due - clock.now()``."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and _reads_now(node.right)
+
+
+def _reads_now(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Call) and ast.unparse(each.func) in _NOW for each in ast.walk(node))
+
+
+def _stops(node: ast.AST, by: Collection[str] = (_INJECTED,)) -> bool:
+    return any(isinstance(each, ast.Call) and ast.unparse(each.func) in by for each in ast.walk(node))
+
+
+def _asks_for(node: Function) -> set[str]:
+    """The fixtures that it names."""
+    told = {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
+    return told.union(*(_words(each) for each in node.decorator_list))
+
+
+def _used(body: list[ast.stmt]) -> set[str]:
+    """The fixtures of all of the module's tests."""
+    marks = [line.value for line in body if isinstance(line, ast.Assign) and _is_mark(line)]
+    always = {each.name for each in body if isinstance(each, Function) and _is_autouse(each)}
+    return always.union(*(_words(each) for each in marks))
+
+
+def _is_mark(line: ast.Assign) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == "pytestmark" for each in line.targets)
+
+
+def _is_autouse(node: Function) -> bool:
+    return any("autouse=True" in ast.unparse(each) for each in node.decorator_list)
+
+
+def _words(node: ast.AST) -> set[str]:
+    """What is given to ``usefixtures``."""
+    return {
+        str(word.value)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("usefixtures")
+        for word in call.args
+        if isinstance(word, ast.Constant)
+    }
+
+
+def stopping(texts: list[str]) -> set[str]:
+    """The fixtures that stop the clock, themselves or through another."""
+    defined = [text for text in texts if "pytest.fixture" in text]
+    fixtures = [node for text in defined for node in ast.walk(ast.parse(text)) if _is_fixture(node)]
+    found: set[str] = set()
+    while more := {each.name for each in fixtures if _stops(each) or _asks_for(each) & found} - found:
+        found |= more
+    return found - {each.name for each in fixtures if not (_stops(each) or _asks_for(each) & found)}
+
+
+def _is_fixture(node: ast.AST) -> TypeGuard[Function]:
+    return isinstance(node, Function) and any(
+        ast.unparse(each.func if isinstance(each, ast.Call) else each) == "pytest.fixture"
+        for each in node.decorator_list
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def test_it():\n  assert it.due_at > clock.now()", [2]),
+        ("def test_it():\n  assert clock.now() < it.due_at < it.end", [2]),
+        ("def test_it():\n  assert it.due_at >= timezone.now() + SOON", [2]),
+        ("def test_it():\n  assert timedelta(0) < first - clock.now()", [2]),
+        ("def test_it():\n  assert first - clock.now() < timedelta(minutes=1)", []),
+        ("def test_it():\n  assert clock.now() - since < timedelta(minutes=1)", [2]),
+        ("def test_it():\n  assert it.due_at <= clock.now()", []),
+        ("def test_it():\n  before = clock.now()\n  assert it.due_at > before", []),
+        ("def test_it(still):\n  assert it.due_at > clock.now()", []),
+        ("@pytest.mark.usefixtures('still')\ndef test_it():\n  assert it.due_at > clock.now()", []),
+        ("def test_it():\n  with clock.injected(at):\n    assert it.due_at > clock.now()", []),
+        (
+            "def at(it): return clock.injected(it)\ndef test_it():\n  with at(it): assert due > clock.now()",
+            [],
+        ),
+        ("pytestmark = [pytest.mark.usefixtures('still')]\ndef test_it():\n  assert due > clock.now()", []),
+        ("pytestmark = [pytest.mark.usefixtures('other')]\ndef test_it():\n  assert due > clock.now()", [3]),
+    ],
+)
+def test_a_moment_to_come_beside_a_clock_that_goes_on_is_seen(text: str, found: list[int]) -> None:
+    assert list(compared(text, {"still"})) == found
+
+
+def test_a_fixture_that_stops_the_clock_through_another_is_seen() -> None:
+    first = "@pytest.fixture\ndef still():\n  with clock.injected(at): yield"
+    through = "@pytest.fixture()\ndef time(still): return still\n@pytest.fixture\ndef other(): ..."
+    also = "@pytest.fixture\ndef later(still): ..."
+    elsewhere = "@pytest.fixture\ndef later(): ..."
+    assert stopping([through, first, also, elsewhere]) == {"still", "time"}
+
+
+def test_moments_to_come_are_compared_with_a_clock_that_stands() -> None:
+    texts: list[tuple[Path, str]] = sources()
+    stopped = stopping([text for _, text in texts])
+    assert "still" in stopped
+    found = [f"{path.relative_to(ROOT)}:{line}" for path, text in texts for line in compared(text, stopped)]
+    assert not found, f"take the fixture `still`: {found}"
