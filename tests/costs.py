@@ -19,7 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Costs:
-    """Hears of every test and, in each tester, of every fixture's own set-up: without what it asks for."""
+    """Hears of every test and, in each tester, of every fixture's own set-up and end, without what it asks for."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -29,15 +29,26 @@ class Costs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        name, ending = f"{fixturedef.baseid or 'tests'}: {fixturedef.argname}", [0.0]
+
+        def end_begins() -> None:
+            ending[0] = time.perf_counter()
+
+        def has_ended() -> None:
+            self._fixtures[name] += time.perf_counter() - ending[0] if ending[0] else 0.0
+
+        # The last one added is done first: what was built on it has ended by then.
+        fixturedef.addfinalizer(has_ended)
         began = time.perf_counter()
         self._within.append(0.0)
         try:
             return (yield)
         finally:
             whole, others = time.perf_counter() - began, self._within.pop()
-            self._fixtures[f"{fixturedef.baseid or 'tests'}: {fixturedef.argname}"] += whole - others
+            self._fixtures[name] += whole - others
             if self._within:
                 self._within[-1] += whole
+            fixturedef.addfinalizer(end_begins)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._tests[report.nodeid] += report.duration

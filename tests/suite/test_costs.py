@@ -12,11 +12,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = """
+import time
 import pytest
 @pytest.fixture(scope="module")
 def made(): return 1
+@pytest.fixture(scope="module")
+def kept(made):
+    yield
+    time.sleep(1)
 @pytest.mark.parametrize("number", range({count}))
-def test_it(made, number): pass
+def test_it(kept, number): pass
 """
 
 
@@ -57,8 +62,12 @@ def test_folders_tests_and_fixtures_of_all_testers_are_told(tmp_path: Path) -> N
         re.fullmatch(r" +[\d.]+ s  (first|second)/test_\w+\.py::test_it\[\d+\]", one) for one in dearest
     )
     title = "the 15 dearest fixtures, each in all its uses"
-    fixtures = {line.split(" s  ")[1] for line in part(text, title) if " s  " in line}
-    assert fixtures >= {"first/test_first.py: made", "second/test_second.py: made"}
+    took = {
+        name: float(s) for s, name in (line.split(" s  ") for line in part(text, title) if " s  " in line)
+    }
+    for where in ("first/test_first.py", "second/test_second.py"):
+        assert took[f"{where}: kept"] > 0.9, "its end counts"
+        assert f"{where}: made" in took
 
 
 def test_of_a_look_at_some_tests_nothing_is_told(tmp_path: Path) -> None:
