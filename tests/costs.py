@@ -19,7 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Costs:
-    """Hears of every test and, in each tester, of every fixture's own set-up and end, without what it asks for."""
+    """Hears of every test and, in each tester, of every fixture's own set-up and end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

@@ -62,9 +62,8 @@ def test_folders_tests_and_fixtures_of_all_testers_are_told(tmp_path: Path) -> N
         re.fullmatch(r" +[\d.]+ s  (first|second)/test_\w+\.py::test_it\[\d+\]", one) for one in dearest
     )
     title = "the 15 dearest fixtures, each in all its uses"
-    took = {
-        name: float(s) for s, name in (line.split(" s  ") for line in part(text, title) if " s  " in line)
-    }
+    lines = [line.split(" s  ") for line in part(text, title) if " s  " in line]
+    took = {name: float(seconds) for seconds, name in lines}
     for where in ("first/test_first.py", "second/test_second.py"):
         assert took[f"{where}: kept"] > 0.9, "its end counts"
         assert f"{where}: made" in took
