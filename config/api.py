@@ -15,11 +15,13 @@ from rest_framework.views import exception_handler
 from tasks_app.api.problems import UnreadError, problem
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.commands.services import CommandRefusedError, IdempotencyKeyConflictError
+from tasks_app.database_connection import is_held_by_another
 from tasks_app.lifecycle.refusals import refusal_of
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.tracing import trace_id
 
 log = structlog.get_logger(__name__)
+_LATER_S = "2"
 _DECISION_STATUS = {
     "not_found": 404,
     "no_right": 403,
@@ -56,6 +58,11 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response:
     known = _refusal(error)
     if known is not None:
         return known
+    if is_held_by_another(error):
+        log.warning("api_row_held", view=type(context.get("view")).__name__)
+        later = problem(503, "Somebody else is changing this: come again in a moment.")
+        later["Retry-After"] = _LATER_S
+        return later
     response = exception_handler(error, context)
     if response is None:
         log.exception("api_error", view=type(context.get("view")).__name__, exc_info=error)

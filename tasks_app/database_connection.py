@@ -1,4 +1,4 @@
-"""Whether a kept connection still stands, without asking the server."""
+"""Whether a kept connection still stands, without asking the server; and what a failed statement means."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import select
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections
+from psycopg.errors import LockNotAvailable
 
 
 def connection_checked(alias: str = DEFAULT_DB_ALIAS) -> None:
@@ -21,6 +22,11 @@ def connection_checked(alias: str = DEFAULT_DB_ALIAS) -> None:
         database.close_if_health_check_failed()
     else:
         database.health_check_done = True
+
+
+def is_held_by_another(error: BaseException) -> bool:
+    """Whether a statement, or a commit, gave up waiting for a row that another transaction holds."""
+    return isinstance(error.__cause__, LockNotAvailable)
 
 
 def _has_come_in(descriptor: int) -> bool:

@@ -23,7 +23,8 @@ class Clock:
 
 @pytest.fixture
 def still() -> Iterator[Clock]:
-    """`tasks_app.clock` shows the moment at which the test began."""
+    """`tasks_app.clock` shows the moment at which the test began: here, and in statements that this process
+    makes; a process of a test's own goes on (`webhooks/standing.py` is one that does not)."""
     moment = Clock()
     with clock.injected(lambda: moment.now):
         yield moment

@@ -20,7 +20,7 @@ from config.processes import ProcessGroup
 from tests.database import HOUSE, Database, TestServer, opened_server, point_django_at
 from tests.middleware import loaded_once
 from tests.owning import owning_follow
-from tests.support import PATIENCE_S, forget_sellers, know_no_rules
+from tests.support import forget_sellers, know_no_rules, wait_for_servers
 
 pytest_plugins = [
     "tests.clocks",
@@ -94,18 +94,9 @@ def _house() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _patient(django_test_environment: None) -> Iterator[None]:
-    """What is asked of a server that a test has is waited for as everything is."""
-    limits = (
-        "adcp.http.CONNECT_TIMEOUT_S",
-        "adcp.signatures.jwks.FETCH_TIMEOUT_S",
-        "notifications.team_webhook._TIMEOUT_S",
-        "sellers.services._DISCOVERY_TIMEOUT_S",
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        for limit in limits:
-            patch.setattr(f"tasks_app.{limit}", PATIENCE_S)
-        yield
+def _patient(django_test_environment: None) -> None:
+    """Here as in what is forked from `tests.forked.parent`."""
+    wait_for_servers()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -76,9 +76,8 @@ class TestServer:
         """A new database: bare with the roles' grants, or a copy of ``template`` (nobody connected to it)."""
         name = f"{self._names}_{len(self._made)}"
         self._made.append(name)
-        with self.connect_admin() as admin:
-            roles.ensure_database(admin, name, template=template.name if template else None)
-            _unhurry(admin, name)
+        source = template.name if template else None
+        until(lambda: self._created(name, source), f"nobody is connected to {source}")
         if template is None:
             with self.connect_admin(name) as admin:
                 roles.grant_inside(admin)
@@ -95,9 +94,17 @@ class TestServer:
             return True
         return False
 
+    def _created(self, name: str, template: str | None) -> bool:
+        with self.connect_admin() as admin, suppress(psycopg.errors.ObjectInUse):
+            roles.ensure_database(admin, name, template=template)
+            _unhurry(admin, name)
+            return True
+        return False
+
     def drop_all(self) -> None:
-        for name in self._made:
-            self.drop(name)
+        with ExitStack() as each:  # whatever comes of one, the others are dropped
+            for name in self._made:
+                each.callback(self.drop, name)
 
     def _url(self, role: str, database: str) -> str:
         apart = ("user", "password", "dbname", "port")

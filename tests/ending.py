@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, AnyStr
+from queue import Empty, SimpleQueue
+from typing import IO, Any, AnyStr
 
 import psutil
 
@@ -22,6 +24,17 @@ def ending(
         yield process
     finally:
         end(process, by)
+
+
+def line_of(stream: IO[AnyStr] | None) -> AnyStr:
+    """The next line that a process prints, empty where it has ended; AssertionError where neither comes."""
+    assert stream is not None
+    lines: SimpleQueue[AnyStr] = SimpleQueue()
+    threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
+    try:
+        return lines.get(timeout=3 * PATIENCE_S)
+    except Empty:
+        raise AssertionError("it prints no line, and does not end") from None
 
 
 def end(process: subprocess.Popen[Any], by: signal.Signals = signal.SIGKILL) -> None:

@@ -45,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.ports import free_port
+from tests.ending import line_of
 from tests.sellers.faulty_server import CONTROL_HEADER, HOST
 from tests.support import PATIENCE_S
 
@@ -104,7 +105,7 @@ class FaultySeller:
             text=True,
         )
         try:
-            line = process.stdout.readline() if process.stdout else ""
+            line = line_of(process.stdout)
             if not line:
                 raise RuntimeError(f"the faulty seller did not start (exit {process.wait()})")
             self.port = int(line)

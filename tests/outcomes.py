@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,13 @@ class Outcomes:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._note(report)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object | None) -> None:
+        """Of a tester that dies after its last test pytest only says that it has another."""
+        if error is not None:
+            died = {"printed": f"The tester ended in the middle: {error}", "again": None}
+            self._failed.setdefault(f"tester {node.gateway.id}", died)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:

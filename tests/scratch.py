@@ -33,13 +33,17 @@ def directory(what: str = "") -> Path:
 
 def _in_memory(name: str) -> Path | None:
     """Made before it is known whether there is room: of two that begin together each sees the other."""
-    if not os.access(_MEMORY, os.W_OK):
+    try:
+        made = Path(tempfile.mkdtemp(prefix=name, dir=_MEMORY))
+    except OSError:
         return None
-    made = Path(tempfile.mkdtemp(prefix=name, dir=_MEMORY))
-    if _is_plenty():
-        return made
-    made.rmdir()
-    return None
+    plenty = False
+    try:
+        plenty = _is_plenty()
+    finally:
+        if not plenty:
+            made.rmdir()
+    return made if plenty else None
 
 
 def of_session() -> str:

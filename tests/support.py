@@ -107,6 +107,17 @@ def forget_sellers() -> None:
     refusals.unwritten = refusals._Unwritten()
 
 
+def wait_for_servers() -> None:
+    """Whom this process asks, a server that some test has, is waited for as everything is."""
+    from tasks_app.adcp import http
+    from tasks_app.adcp.signatures import jwks
+    from tasks_app.notifications import team_webhook
+    from tasks_app.sellers import services
+
+    http.CONNECT_TIMEOUT_S = jwks.FETCH_TIMEOUT_S = PATIENCE_S
+    team_webhook._TIMEOUT_S = services._DISCOVERY_TIMEOUT_S = PATIENCE_S
+
+
 def know_no_rules() -> None:
     """Attached rules are read every two seconds: a test that counts statements would count that in some runs.
     From `rule_add` and `rules_reload` on they are read as ever."""

@@ -16,13 +16,13 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from encrypted_fields.fields import EncryptedCharField
-from psycopg.errors import LockNotAvailable
 
 from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.tasks import task_status_arguments
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.commands.kill_switch import NO_STOPS, Stops, stops
+from tasks_app.database_connection import is_held_by_another
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import claims, policy
 from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
@@ -125,13 +125,15 @@ def claim_polls(
 
 def claim_one(*, operation_id: uuid.UUID) -> Call | None:
     """Take one operation to be sent at once; None when somebody else has it, its seller has no slot, or
-    somebody holds the seller's row for longer than the database lets anybody wait: then a sweep sends it."""
+    somebody holds a row that the claim needs, the seller's for one, for longer than the database lets anybody
+    wait: then a sweep sends it."""
     try:
         calls = _claim_sends((S.REQUESTED, S.CALLING_ADCP), limit=1, only=operation_id)
     except OperationalError as error:
-        if isinstance(error.__cause__, LockNotAvailable):
-            return None
-        raise
+        if not is_held_by_another(error):
+            raise
+        log.warning("claim_left_to_sweep", operation=str(operation_id))
+        return None
     return next(iter(calls), None)
 
 

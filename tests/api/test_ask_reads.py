@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from django.db import connection
 from rest_framework.test import APIClient
 
 from tasks_app.jobs.wake import wake
@@ -18,6 +20,11 @@ from tests.database import Database
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
 
+KEY = {"Idempotency-Key": "read-1"}
+HELD = [
+    ("no key update", (202, "requested")),  # it is claimed from: the call is left to a sweep
+    ("update", (503, 503)),  # whom we believe is being changed: nothing may begin to rely on it
+]
 SECRETS = ("request_text", "webhook_token", "token", "webhook_secret", "idempotency_key")
 
 
@@ -42,6 +49,29 @@ def api(integrator: User) -> APIClient:
 
 def ask(api: APIClient, body: dict[str, Any], **headers: str) -> Any:
     return api.post(ROOM, body, format="json", headers=headers)
+
+
+@pytest.mark.parametrize(("how", "told"), HELD)
+def test_where_somebody_holds_the_seller_too_long_nothing_is_lost_and_asked_again_it_is_made(
+    api: APIClient,
+    seller: FaultySeller,
+    committed_db: Database,
+    how: str,
+    told: tuple[int, str | int],
+) -> None:
+    faulty(seller)
+    with psycopg.connect(committed_db.urls.app) as other, connection.cursor() as cursor:
+        other.execute(f"select from tasks_app_seller for {how}")
+        cursor.execute("set lock_timeout = '200ms'")
+        answer = ask(api, read(), **KEY)
+        cursor.execute("reset lock_timeout")
+    assert (answer.status_code, answer.json().get("status")) == told
+    assert answer.get("Retry-After") == ("2" if told[0] == 503 else None)
+    assert Operation.objects.count() == (told[0] == 202)
+
+    assert ask(api, read(), **KEY).status_code in (200, 202)
+    sweep()
+    assert Operation.objects.get().status == "completed"
 
 
 def test_a_read_is_answered_with_what_the_seller_says(

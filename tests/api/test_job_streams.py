@@ -248,7 +248,7 @@ def test_watchers_hold_neither_threads_nor_connections_and_are_not_endless(
     many = [first, *(Stream(path(site, job), **headers) for _ in range(PER_USER - 1))]
     tell(job, "to all")
     until(lambda: all(one.ids == known(job) for one in many), "all were told")
-    assert web.num_threads() - threads < PER_USER / 2, "none of theirs"
+    until(lambda: web.num_threads() - threads <= 2, "none is theirs")
     # The pool keeps what it grew to while they came, as many as happened to ask in one moment.
     assert connections() < PER_USER / 2
     refused = Stream(path(site, job), **headers)

@@ -25,7 +25,7 @@ from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import serve
 from tests.boundary.conftest import asked, purchase, stopped
 from tests.database import Database
-from tests.ending import ending
+from tests.ending import ending, line_of
 from tests.factories import make_seller, make_team, make_user
 from tests.operations.sweeping import answering, calls
 from tests.support import PATIENCE_S, joined
@@ -47,12 +47,12 @@ def together(*runs: tuple[str, ...]) -> list[str]:
     with ExitStack() as stack:
         processes = [stack.enter_context(running(*run)) for run in runs]
         outs = [process.stdout for process in processes]
-        assert [out.readline() for out in outs if out] == ["ready\n"] * len(runs)
+        assert [line_of(out) for out in outs] == ["ready\n"] * len(runs)
         for process in processes:
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
-        return [out.readline().strip() for out in outs if out]
+        return [line_of(out).strip() for out in outs]
 
 
 def test_a_race_of_processes_on_one_key_has_one_effect_at_the_seller(committed_db: Database) -> None:

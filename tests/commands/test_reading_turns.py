@@ -20,6 +20,7 @@ from tasks_app.sellers.selectors import seller_breaker
 from tests.commands.reconciling import lists, pending, verdicts
 from tests.commands.running import call, started
 from tests.commands.test_reconcile_mirror import mirrorer, statuses, tells
+from tests.ending import line_of
 from tests.faulty_seller import FaultySeller
 from tests.operations.making import ask, give_back
 from tests.orders.live import booked
@@ -58,8 +59,7 @@ def test_a_reading_waits_for_the_slot_and_is_next(faulty: FaultySeller, seller: 
         assert faulty.requests("get_media_buys") == [], "the only slot is taken"
         give_back(out.pk)
         assert claim_sends(limit=5) == [], "the reading was there first"
-        assert process.stdout is not None
-        assert process.stdout.readline() == "1\n"
+        assert line_of(process.stdout) == "1\n"
 
     assert statuses() == {"mb-1": "delivering"}
     assert not CallLease.objects.exists()

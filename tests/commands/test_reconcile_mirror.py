@@ -27,6 +27,7 @@ from tasks_app.sellers.models import Account, Seller
 from tests.commands.running import ROOT
 from tests.database import Database
 from tests.elapsing import elapsing
+from tests.ending import line_of
 from tests.factories import make_advertiser, make_seller, make_team
 from tests.faulty_seller import FaultySeller
 from tests.orders.live import booked
@@ -59,8 +60,7 @@ def mirrorer(**env: str) -> Iterator[subprocess.Popen[str]]:
         command, cwd=ROOT, env={**os.environ, **env}, stdin=pipe, stdout=pipe, text=True
     )
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert line_of(process.stdout) == "ready\n"
         yield process
     finally:
         process.kill()
@@ -314,7 +314,7 @@ def test_two_processes_at_once_ask_for_each_deal_once(
                 process.stdin.write("\n")
                 process.stdin.flush()
             until(lambda: locks_awaited() == 2, "both are about to take what is due")
-        read = [int(process.stdout.readline()) for process in (one, other) if process.stdout is not None]
+        read = [int(line_of(process.stdout)) for process in (one, other)]
 
     assert sorted(read) == [0, 3], "all are read by one of them"
     (asked,) = faulty.requests("get_media_buys")

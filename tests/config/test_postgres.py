@@ -20,7 +20,7 @@ from psycopg import errors
 from config import postgres
 from config.postgres import engine, roles
 from config.postgres.addresses import address_file
-from tests.ending import ending
+from tests.ending import ending, line_of
 from tests.support import PATIENCE_S, until
 
 HOLDER = """
@@ -43,8 +43,7 @@ def hold(project: Path) -> AbstractContextManager[subprocess.Popen[str]]:
 
 def started(holder: subprocess.Popen[str]) -> bool:
     """Did that process start the server (or attach)? Waits until it holds it."""
-    assert holder.stdout is not None
-    return bool(int(holder.stdout.readline()))
+    return bool(int(line_of(holder.stdout)))
 
 
 def release(holder: subprocess.Popen[str]) -> None:

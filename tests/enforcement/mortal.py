@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.commands.running import ROOT
-from tests.ending import ending
+from tests.ending import ending, line_of
 from tests.support import PATIENCE_S, transactions_over
 
 Die = Callable[..., bool]
@@ -29,12 +29,11 @@ def lives(action: str, *, program: str = "tests.enforcement.mortal") -> Iterator
     command, pipe = [sys.executable, "-m", program, action], subprocess.PIPE
     with ending(subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)) as process:
         assert process.stdin is not None
-        assert process.stdout is not None
 
         def die(number: int, *arguments: object) -> bool:
             process.stdin.write(" ".join(map(str, (number, *arguments))) + "\n")
             process.stdin.flush()
-            answer = process.stdout.readline().strip()
+            answer = line_of(process.stdout).strip()
             assert answer in ("killed", "done"), answer
             transactions_over()
             return answer == "killed"

@@ -295,6 +295,9 @@ def _load_flightdeck() -> None:
     django.setup()
     for name in ("tests.database", "tests.factories"):
         importlib.import_module(name)
+    from tests.support import wait_for_servers
+
+    wait_for_servers()
 
 
 def _load_pages() -> None:

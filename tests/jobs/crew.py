@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tests.commands.running import ROOT
-from tests.ending import end
+from tests.ending import end, line_of
 from tests.support import PATIENCE_S
 
 DRAINS, SWEEPS = "drains", "sweeps"
@@ -95,8 +95,7 @@ class Crew:
         self._process.stdin.flush()
 
     def _hear(self) -> list[str]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = line_of(self._process.stdout)
         assert line, "the crew has ended"
         return [str(death) for death in json.loads(line)]
 

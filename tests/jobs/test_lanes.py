@@ -36,6 +36,7 @@ from tasks_app.session_locks import session_lock, session_unlock
 from tests.clocks import Clock
 from tests.commands.running import call
 from tests.database import Database
+from tests.endurance import all_or_some
 from tests.factories import make_team
 from tests.jobs.cluster import Worker, gone, works
 from tests.jobs.conftest import Bench, statuses
@@ -240,13 +241,14 @@ def test_each_cluster_does_what_its_lanes_carry(
     until(lambda: ended(job), "the other worker ran the other step")
 
 
+@pytest.mark.endurance
 def test_a_cluster_of_some_lanes_outlives_its_processes(
     committed_db: Database, processes: ProcessGroup
 ) -> None:
     """As one of all lanes does (test_cluster): the monitor, the pusher, and all its workers at once."""
     worker = Worker(processes, lanes=["recipes", "background"])
     worker.started()
-    for victims in (slice(-2, -1), slice(-1, None), slice(0, worker.workers)):
+    for victims in all_or_some([slice(-2, -1), slice(-1, None), slice(0, worker.workers)], every=2):
         killed = worker.started()[victims]
         for victim in killed:
             victim.kill()

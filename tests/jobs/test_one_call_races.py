@@ -83,9 +83,10 @@ def test_four_workers_on_the_same_graphs(workers: Crew) -> None:
     assert_whole(jobs, attempts=1)
 
 
+@pytest.mark.endurance
 def test_four_workers_on_one_graph(workers: Crew) -> None:
     with workers.working(_PLAIN, [Place(does=crew.DRAINS)] * 4) as deaths:
-        for _ in range(4):
+        for _ in range(rounds(1, 4)):
             start()
             until(over, "the job ends")
     assert deaths == []

@@ -78,12 +78,14 @@ class RedisServer:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
     """Redis, and this process putting its wake-ups there."""
     running = RedisServer(tmp_path)
-    monkeypatch.setattr(Conf, "BROKER_CLASS", "tasks_app.jobs.redis_broker.RedisBroker")
-    monkeypatch.setattr(Conf, "REDIS", running.url)
-    monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.1)
-    monkeypatch.setattr(module, "_AWAY_S", 0.01)
-    yield running
-    running.kill()
+    try:
+        monkeypatch.setattr(Conf, "BROKER_CLASS", "tasks_app.jobs.redis_broker.RedisBroker")
+        monkeypatch.setattr(Conf, "REDIS", running.url)
+        monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.1)
+        monkeypatch.setattr(module, "_AWAY_S", 0.01)
+        yield running
+    finally:
+        running.kill()
 
 
 def broker_of(*lanes: str) -> RedisBroker:

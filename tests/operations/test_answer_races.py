@@ -23,6 +23,7 @@ from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import RawServer, Request, serve
 from tests.database import Database
+from tests.ending import line_of
 from tests.endurance import rounds, statements
 from tests.factories import make_seller, make_user
 from tests.operations.making import ask, fresh, observed
@@ -142,8 +143,7 @@ def test_of_two_workers_one_dispatches_the_answer(quill: RawServer) -> None:
     operation = paused_here(make_user("Ad Ops"), make_user("Approver"))
     with claimer("sweep") as first, claimer("sweep") as second:
         for process in (first, second):
-            assert process.stdout is not None
-            assert process.stdout.readline().strip() == "ready"
+            assert line_of(process.stdout) == "ready\n"
         for process in (first, second):
             begin(process)
         for process in (first, second):

@@ -34,7 +34,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import Request, serve
 from tests.database import Database
-from tests.ending import ending
+from tests.ending import ending, line_of
 from tests.factories import make_seller
 from tests.operations.making import TASK, answer, ask, fresh, leased_until, see, stand
 from tests.operations.sweeping import answering, calls, sweep
@@ -60,8 +60,7 @@ def begin(process: subprocess.Popen[str]) -> None:
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
+    return line_of(process.stdout)
 
 
 def crowd(seller: Seller, count: int) -> None:

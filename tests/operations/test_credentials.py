@@ -78,6 +78,7 @@ def test_new_credentials_send_a_refused_call_again_at_once(ops: User) -> None:
     assert due <= clock.now() < later
 
 
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("paused_there", [False, True], ids=["looked at", "answered"])
 def test_a_row_that_cannot_go_on_keeps_neither_the_credentials_nor_the_others(
     ops: User, monkeypatch: pytest.MonkeyPatch, paused_there: bool

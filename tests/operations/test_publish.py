@@ -43,6 +43,7 @@ def test_two_at_once_publish_once(committed_db: Database, monkeypatch: Any) -> N
     assert fresh(operation).published_at is not None
 
 
+@pytest.mark.usefixtures("still")
 def test_a_listener_that_fails_leaves_all_its_effects_to_the_next_sweep(
     committed_db: Database, monkeypatch: Any
 ) -> None:

@@ -27,6 +27,7 @@ from tasks_app.sellers.accounts import AWAITED, ENDED, account_ask_again
 from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account
 from tasks_app.sellers.services import account_change
+from tests.clocks import Clock
 from tests.factories import approve_deal, make_deal, make_seller, make_user
 from tests.orders.accounts import TOOLS, WORDS, approved_deal, end, fresh, listed, purchases, told
 
@@ -54,14 +55,12 @@ def test_an_approved_deal_waits_for_its_account_and_is_sent_once_it_is_active(st
     assert Account.objects.get().next_read_at is None
 
 
-def test_an_account_is_read_when_its_time_has_come_once_and_less_often_after_a_day() -> None:
+def test_an_account_is_read_when_its_time_has_come_once_and_less_often_after_a_day(still: Clock) -> None:
     approved_deal("pending_approval")
     assert accounts_read_due() == 1
     assert accounts_read_due() == 0
-    now = clock.now()
     account = Account.objects.get()
-    assert account.next_read_at is not None
-    assert timedelta(minutes=4) < account.next_read_at - now <= timedelta(minutes=5)
+    assert account.next_read_at == still.now + timedelta(minutes=5)
 
     later = account.status_since + timedelta(days=1, minutes=1)
     with clock.injected(lambda: later):

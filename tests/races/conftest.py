@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import psycopg
@@ -29,10 +30,16 @@ _WAITING = (
 
 
 @pytest.fixture(scope="session")
-def pool(django_db_setup: Database) -> Iterator[ProcessPoolExecutor]:
+def barriers() -> Mapping[int, Barrier]:
+    """Where racers wait for each other, by how many they are."""
+    spawn = multiprocessing.get_context("spawn")
+    return {parties: spawn.Barrier(parties) for parties in range(1, MOST + 1)}
+
+
+@pytest.fixture(scope="session")
+def pool(django_db_setup: Database, barriers: Mapping[int, Barrier]) -> Iterator[ProcessPoolExecutor]:
     """As many processes as ever race, started once."""
     spawn = multiprocessing.get_context("spawn")
-    barriers = {parties: spawn.Barrier(parties) for parties in range(1, MOST + 1)}
     with ProcessPoolExecutor(MOST, mp_context=spawn, initializer=ready, initargs=(barriers,)) as started:
         yield started
 
@@ -40,13 +47,17 @@ def pool(django_db_setup: Database) -> Iterator[ProcessPoolExecutor]:
 class Races:
     """Lets processes do things to the operations of one test's database."""
 
-    def __init__(self, pool: ProcessPoolExecutor, database: Database) -> None:
-        self._pool, self._url, self._owner = pool, database.urls.app, database.urls.owner
+    def __init__(
+        self, pool: ProcessPoolExecutor, barriers: Mapping[int, Barrier], database: Database
+    ) -> None:
+        self._pool, self._barriers = pool, barriers
+        self._url, self._owner = database.urls.app, database.urls.owner
 
     def at_once(self, *racers: Sequence[Act]) -> list[list[str]]:
         """Each racer's acts, the n-th of all at the same moment; what each came to."""
+        self._barriers[len(racers)].reset()  # one that broke in another test stays broken
         out = [self._pool.submit(race, self._url, len(racers), acts) for acts in racers]
-        return [one.result(120) for one in out]
+        return [one.result(4 * PATIENCE_S) for one in out]
 
     def begin(self, act: Act) -> Future[list[str]]:
         return self._pool.submit(race, self._url, 1, [act])
@@ -83,9 +94,11 @@ class Races:
 
 
 @pytest.fixture
-def races(pool: ProcessPoolExecutor, committed_db: Database, monkeypatch: Any) -> Races:
+def races(
+    pool: ProcessPoolExecutor, barriers: Mapping[int, Barrier], committed_db: Database, monkeypatch: Any
+) -> Races:
     monkeypatch.setattr(publish, "_listeners", [*publish._listeners, count_effect])
-    return Races(pool, committed_db)
+    return Races(pool, barriers, committed_db)
 
 
 @pytest.fixture

@@ -27,10 +27,15 @@ class Life:
     def __init__(self, action: str, argument: object, *, until: str = "-", env: dict[str, str] | None = None):
         command = [sys.executable, "-m", "tests.races.life", action, until]
         environment = {**os.environ, **(env or {})}
+        given = pickle.dumps(argument)
         self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
         assert self._process.stdin is not None
-        with self._process.stdin as pipe:
-            pickle.dump(argument, pipe)
+        try:
+            with self._process.stdin as pipe:
+                pipe.write(given)
+        except BaseException:  # no block's end kills what did not begin
+            self.kill()
+            raise
 
     def __enter__(self) -> Life:
         return self

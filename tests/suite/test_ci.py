@@ -52,6 +52,12 @@ def looks():
     Path("left").unlink(missing_ok=True)
     assert not left, "what a test left"
 """
+DIES_LATE = """
+import os
+def pytest_sessionfinish(session):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os._exit(3)
+"""
 HANGS = """
 import time
 from pathlib import Path
@@ -190,6 +196,9 @@ def test_what_passes_alone_is_unsteady_and_fails_nothing(project: Project) -> No
     (kept,) = (project.folder / "var/unsteady").iterdir()
     assert "only the first time" in kept.read_text()
     assert "what it said" in kept.read_text()
+    assert "in runs before" not in printed
+    code, printed = project.run()
+    assert (code, "in runs before this one" in printed, kept.name in printed) == (0, True, True)
 
 
 def test_one_that_fails_alone_too_fails_the_run(project: Project) -> None:
@@ -286,6 +295,18 @@ def test_a_tester_that_died_fails_the_run(project: Project) -> None:
     assert dict(end_of(printed))["tests"] == "FAILED"
 
 
+def test_one_that_died_after_its_last_test_fails_it_too(project: Project) -> None:
+    project.targets["test"] += " $(if $(TESTERS),,-p xdist -n 2)"
+    project.write("test", PASSES, PASSES)
+    (project.folder / "checks/test/conftest.py").write_text(DIES_LATE)
+
+    code, printed = project.run()
+
+    assert code == 1, printed
+    assert "once more" not in printed
+    assert dict(end_of(printed))["tests"] == "FAILED"
+
+
 def test_a_stage_that_cannot_be_set_up_fails_and_the_others_run(project: Project) -> None:
     project.targets["test"] = "@exit 1"
 
@@ -297,8 +318,14 @@ def test_a_stage_that_cannot_be_set_up_fails_and_the_others_run(project: Project
 
 
 def test_what_a_shell_asks_of_its_own_runs_is_not_asked_here(project: Project) -> None:
-    project.environment = {"PYTEST_ADDOPTS": "--collect-only", "ROUNDS": "0"}
-    project.targets["test-endurance"] = f'@test -z "$$ROUNDS"\n\t{project.targets["test-endurance"]}'
+    project.environment = {
+        "PYTEST_ADDOPTS": "--collect-only",
+        "ROUNDS": "0",
+        "PYTEST_PLUGINS": "no_such_plugin",
+        "PYTHONOPTIMIZE": "1",
+    }
+    unset = '@test -z "$$ROUNDS$$PYTHONOPTIMIZE"'
+    project.targets["test-endurance"] = f"{unset}\n\t{project.targets['test-endurance']}"
     project.write("test", FAILS)
 
     code, printed = project.run()

@@ -4,6 +4,7 @@ seconds ahead has gone by where the machine does much else."""
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TypeGuard
@@ -31,10 +32,14 @@ def compared(text: str, stopped: set[str]) -> Iterator[int]:
 
 
 def _looked_at(node: ast.AST, stopped: set[str], stopping: set[str]) -> Iterator[int]:
-    if isinstance(node, Function) and (_asks_for(node) & stopped or _stops(node, stopping)):
+    if isinstance(node, Function) and _asks_for(node) & stopped:
+        return
+    if isinstance(node, ast.With) and any(_stops(item.context_expr, stopping) for item in node.items):
         return
     if isinstance(node, ast.Compare) and _of_what_comes(node):
         yield node.lineno
+    if isinstance(node, ast.keyword) and str(node.arg).endswith(("__gt", "__gte")) and _comes(node.value):
+        yield node.value.lineno
     for each in ast.iter_child_nodes(node):
         yield from _looked_at(each, stopped, stopping)
 
@@ -46,6 +51,11 @@ def _of_what_comes(node: ast.Compare) -> bool:
         if isinstance(how, _LATER + _EARLIER) and (_is_now(sooner) or _is_left_until(later)):
             return True
     return False
+
+
+def _comes(node: ast.AST) -> bool:
+    """Not ``clock.now() - LONG``: that has gone by already."""
+    return _reads_now(node) and not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub))
 
 
 def _is_now(node: ast.AST) -> bool:
@@ -98,13 +108,26 @@ def _words(node: ast.AST) -> set[str]:
 
 
 def stopping(texts: list[str]) -> set[str]:
-    """The fixtures that stop the clock, themselves or through another."""
+    """The names of fixtures that stop the clock, themselves or through another."""
     defined = [text for text in texts if "pytest.fixture" in text]
-    fixtures = [node for text in defined for node in ast.walk(ast.parse(text)) if _is_fixture(node)]
+    fixtures: dict[str, list[Function]] = defaultdict(list)
+    for text in defined:
+        for node in ast.walk(ast.parse(text)):
+            if _is_fixture(node):
+                fixtures[node.name].append(node)
     found: set[str] = set()
-    while more := {each.name for each in fixtures if _stops(each) or _asks_for(each) & found} - found:
+    while more := {name for name, each in fixtures.items() if _all_stop(name, each, found)} - found:
         found |= more
-    return found - {each.name for each in fixtures if not (_stops(each) or _asks_for(each) & found)}
+    return found
+
+
+def _all_stop(name: str, fixtures: list[Function], found: set[str]) -> bool:
+    """Whether each fixture of this name does: a name may mean another elsewhere. One that asks for its own
+    name has another's."""
+    stops = [_stops(each) or bool(_asks_for(each) & found) for each in fixtures]
+    return any(stops) and all(
+        known or name in _asks_for(each) for known, each in zip(stops, fixtures, strict=True)
+    )
 
 
 def _is_fixture(node: ast.AST) -> TypeGuard[Function]:
@@ -133,6 +156,10 @@ def _is_fixture(node: ast.AST) -> TypeGuard[Function]:
             [],
         ),
         ("pytestmark = [pytest.mark.usefixtures('still')]\ndef test_it():\n  assert due > clock.now()", []),
+        ("def test_it():\n  with clock.injected(at): pass\n  assert it.due_at > clock.now()", [3]),
+        ("def test_it():\n  assert it.filter(due_at__gte=clock.now() + SOON).exists()", [2]),
+        ("def test_it():\n  assert it.filter(due_at__gte=clock.now() - LONG).exists()", []),
+        ("def test_it():\n  assert it.filter(due_at__lte=clock.now()).exists()", []),
         ("pytestmark = [pytest.mark.usefixtures('other')]\ndef test_it():\n  assert due > clock.now()", [3]),
     ],
 )
@@ -143,8 +170,8 @@ def test_a_moment_to_come_beside_a_clock_that_goes_on_is_seen(text: str, found: 
 def test_a_fixture_that_stops_the_clock_through_another_is_seen() -> None:
     first = "@pytest.fixture\ndef still():\n  with clock.injected(at): yield"
     through = "@pytest.fixture()\ndef time(still): return still\n@pytest.fixture\ndef other(): ..."
-    also = "@pytest.fixture\ndef later(still): ..."
-    elsewhere = "@pytest.fixture\ndef later(): ..."
+    also = "@pytest.fixture\ndef later(still): ...\n@pytest.fixture\ndef latest(later): ..."
+    elsewhere = "@pytest.fixture\ndef later(): ...\n@pytest.fixture\ndef still(still): ..."
     assert stopping([through, first, also, elsewhere]) == {"still", "time"}
 
 

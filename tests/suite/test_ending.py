@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests import ending as module
-from tests.ending import end, ending
+from tests.ending import end, ending, line_of
 from tests.support import until
 
 # Keeps two children, and has a new one as soon as one dies.
@@ -73,8 +73,7 @@ def test_one_that_is_over_is_nobodys_trouble() -> None:
 def test_it_may_end_by_itself() -> None:
     command = [sys.executable, "-c", STOPS]
     with ending(subprocess.Popen(command, stdout=subprocess.PIPE), signal.SIGTERM) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"here\n"
+        assert line_of(process.stdout) == b"here\n"
     assert process.returncode == 3
 
 

@@ -111,7 +111,8 @@ def test_who_is_marked_has_rounds_and_who_has_rounds_is_marked() -> None:
             continue
         told = of_endurance(text)
         assert {name for name, (rounds, marked) in told.items() if rounds != marked} == set(), path
-        assert all(short <= whole for short, whole in asked_rounds(ast.parse(text))), path
+        # Where one round is all there is, the short one plays some of its parts.
+        assert all(s < w or "all_or_some(" in text for s, w in asked_rounds(ast.parse(text))), path
         found += any(rounds for rounds, _ in told.values())
     assert found > 10
 

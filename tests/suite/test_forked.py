@@ -19,7 +19,7 @@ import pytest
 from config.processes import ProcessGroup
 from tests import leftovers
 from tests.database import Database
-from tests.ending import ending
+from tests.ending import ending, line_of
 from tests.forked.popen import parent
 from tests.forked.programs import ROOT, program
 from tests.support import until
@@ -99,7 +99,7 @@ def test_it_ends_as_it_says(way: str, how: str, code: int, words: str, begun: An
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signals_end_it(way: str, number: signal.Signals, begun: Any) -> None:
     process = begun("waits", start_new_session=True)
-    told = json.loads(process.stdout.readline())
+    told = json.loads(line_of(process.stdout))
     assert told["session"] == process.pid
     os.killpg(process.pid, number)
     assert process.wait() == -number

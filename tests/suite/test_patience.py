@@ -4,7 +4,8 @@ Of a call that waits, a number of seconds is refused where it is more than one a
 that does much else besides takes that long. At most a second is a look whether something comes that must not,
 a pause, or a limit that is itself what is tested. Such a number is refused as a parameter's default, in a
 dict or a pair, in an environment and as what a test puts in the place of a limit of ours too; so are a
-request that leaves the limit to its library and a loop of so many turns that sleeps.
+request that leaves the limit to its library, a line that a process prints and a loop of so many turns that
+sleeps.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
 _CLOCKS = {"monotonic", "perf_counter"}
 _LOOK_S = 1.0
 _ENDS_MEANWHILE = {
+    "jobs/crew.py": "as there",
     "jobs/cluster.py": "a killed worker's leases run out while others, who renew theirs, are waited for",
 }
 _READS_A_CLOCK = {
@@ -79,6 +81,8 @@ def _number(node: ast.expr, named: dict[str, float]) -> float | None:
             return float(number)
         case ast.Constant(value=str() as text) if re.fullmatch(r"[0-9]+([.][0-9]+)?", text):
             return float(text)  # an environment's
+        case ast.Call(func=ast.Name(id="str"), args=[number]):
+            return _number(number, named)  # for an environment
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
             one, other = _number(left, named), _number(right, named)
             if one is not None and other is not None:
@@ -95,7 +99,7 @@ def impatient(text: str) -> list[int]:
             number = _number(limit, named)
             if number is not None and _LOOK_S < number < PATIENCE_S:
                 found.add(limit.lineno)
-        if _asks_without_a_limit(node) or _sleeps_so_often(node, named):
+        if _asks_without_a_limit(node) or _sleeps_so_often(node, named) or _reads_a_process(node):
             found.add(node.lineno)  # type: ignore[attr-defined]
     return sorted(found)
 
@@ -148,6 +152,14 @@ def _asks_without_a_limit(node: ast.AST) -> bool:
     return False
 
 
+def _reads_a_process(node: ast.AST) -> bool:
+    """A line of what another process prints: it may hang, where `line_of` would tell."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="readline", value=ast.Attribute(attr="stdout" | "stderr"))):
+            return True
+    return False
+
+
 def _sleeps_so_often(node: ast.AST, named: dict[str, float]) -> bool:
     """So many turns, with a pause in each: where `until` would wait for what has to come."""
     match node:
@@ -190,6 +202,8 @@ def clocks(text: str) -> Iterator[int]:
         ("def ask(tool, timeout: float = 5): ...", [1]),
         ("def ask(tool=9, *, within=None, patience=5): ...", [1]),
         ("ask(\n **{'timeout_s': 5.0, **changes})", [2]),
+        ("process.stdout.readline()", [1]),
+        ("sys.stdin.readline()", []),
         ("httpx.get(url)", [1]),
         ("httpx2.AsyncClient(headers=headers)", [1]),
         ("requests.post(url, data=body)", [1]),
@@ -202,6 +216,7 @@ def clocks(text: str) -> Iterator[int]:
         ("monkeypatch.setenv('FLIGHTDECK_STEP_LEASE_S', '2')", [1]),
         ("start(env={**os.environ, 'FLIGHTDECK_STEP_LEASE_S': '2.5'})", [1]),
         ("ask(*[('timeout', 5)])", [1]),
+        ("_LEASE_S = 2\nstart(env={'FLIGHTDECK_STEP_LEASE_S': str(_LEASE_S)})", [2]),
         ("start(env={'FLIGHTDECK_STEP_LEASE_S': '3600', 'FLIGHTDECK_POLL_SCALE': '2'})", []),
         ("ask(('timeout', given), ('most', 5))", []),
         ("settings.CALL_TIMEOUT_S = 0.1", []),

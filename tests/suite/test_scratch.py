@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import database, scratch
-from tests.ending import ending
+from tests.ending import ending, line_of
 
 
 @pytest.fixture
@@ -46,8 +46,7 @@ def test_testers_of_another_session_have_their_part_though_they_took_nothing_yet
 ) -> None:
     monkeypatch.setattr(scratch, "_free", lambda: 7 * (1 << 30))
     with ending(subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)) as other:
-        assert other.stdout is not None
-        theirs = int(other.stdout.readline())
+        theirs = int(line_of(other.stdout))
         for name in (
             f"{scratch.PREFIX}{theirs}-a",
             f"{scratch.PREFIX}{theirs}-b",

@@ -132,11 +132,13 @@ def probed(**_: Any) -> Case:
         seller=bad, state=SellerBreaker.State.OPEN, failures=9, opened_at=opened, probe_at=opened
     )
     poison("tasks_app_sellerbreaker", bad.pk, "seller_id")
-    calls = dispatch.claim_sends(limit=10)
-    assert [call.seller_id for call in calls] == [well.pk]
-    assert not CallLease.objects.filter(seller=bad).exists(), "its place is free again"
-    assert (fresh(operations[0]).status, fresh(operations[0]).attempts) == (S.REQUESTED, 0)
-    assert dispatch.claim_sends(limit=10) == [], "it is left out for a while"
+    now = clock.now()
+    with clock.injected(lambda: now):
+        calls = dispatch.claim_sends(limit=10)
+        assert [call.seller_id for call in calls] == [well.pk]
+        assert not CallLease.objects.filter(seller=bad).exists(), "its place is free again"
+        assert (fresh(operations[0]).status, fresh(operations[0]).attempts) == (S.REQUESTED, 0)
+        assert dispatch.claim_sends(limit=10) == [], "it is left out for a while"
     return bad.pk, lambda: fresh(operations[1]).status == S.CALLING_ADCP
 
 

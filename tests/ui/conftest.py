@@ -32,13 +32,17 @@ def lived(
 ) -> Iterator[tuple[Database, Agency]]:
     """The seeded database and what was made in it; nothing but `agency` works on it."""
     database = database_server.create(template=template_database)
-    with django_db_blocker.unblock():
-        point_django_at(database.urls.app)
-        made = seed()
-        connections.close_all()
-        point_django_at(django_db_setup.urls.app)
-    yield database, made
-    database_server.drop(database.name)
+    try:
+        with django_db_blocker.unblock():
+            point_django_at(database.urls.app)
+            try:
+                made = seed()
+            finally:
+                connections.close_all()
+                point_django_at(django_db_setup.urls.app)
+        yield database, made
+    finally:
+        database_server.drop(database.name)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tasks_app.webhooks.bind import key_lock
 from tasks_app.webhooks.early import received_apply_due, received_drain
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.database import Database
-from tests.ending import ending
+from tests.ending import ending, line_of
 from tests.factories import make_seller
 from tests.operations.making import fresh, stand
 from tests.operations.sweeping import sweep
@@ -246,8 +246,7 @@ def test_a_worker_killed_while_it_applies_loses_and_doubles_nothing(seller: Sell
     assert take(seller, body).word == "received"
     command = [sys.executable, "-c", _WORKER.format(stop=stop)]
     with ending(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)) as worker:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == b"here\n"  # and is killed there
+        assert line_of(worker.stdout) == b"here\n"  # and is killed there
 
     transactions_over()
     received_drain()
