@@ -24,18 +24,11 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import cycle, islice
-from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric import ed25519
-
-from bench import flood_load, server, webhook_load, webhook_stage
-from bench.webhook_load import Target
-from config.processes import ProcessGroup
+from bench import flood_load, web_stage, webhook_load
+from bench.web_stage import Stage
 from config.supervisor import BASE_DIR
-from demo.ports import free_port
 
 ROUNDS = 3
 SLICES = 2
@@ -44,25 +37,15 @@ _SLICE_S, _WARM_S = 8.0, 3.0
 _PAGE_PAUSE_S, _WEBHOOK_PAUSE_S = 0.1, 0.05
 _PAGES = ("/admin/", "/admin/tasks_app/approval/", "/admin/orders/deal/", "/admin/tasks_app/seller/")
 _KINDS = ("nothing", "pages", "webhooks")
-_SERVED = "exec python -m config.web --app bench.flood_route:application --port {port}"
+_SERVED = "bench.flood_route:application"
 Figures = dict[str, list[float]]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Where the product is, a session of somebody's, and what waits for a webhook there."""
-
-    words: str
-    url: str
-    session: str
-    targets: Iterator[Target]
 
 
 def flood(figures: Figures | None = None, *, rounds: int = ROUNDS) -> dict[str, float]:
     """Run it; answers flood_page_ratio and flood_webhook_ratio. `figures` takes what each round measured."""
     figures = {} if figures is None else figures
     count = 1 + int(rounds * SLICES * len(_KINDS) * _SLICE_S / _WEBHOOK_PAUSE_S)
-    with _opened(count) as on:
+    with web_stage.opened("bench-flood", purchases=count, app=_SERVED) as on:
         _say(f"== {on.words}; {os.cpu_count()} cores, Python {sys.version.split()[0]}")
         _warmed(on, 2.0)
         _delivered_once(on)
@@ -100,9 +83,8 @@ def _slice(on: Stage, kind: str) -> dict[str, list[float]]:
 
 
 def _both(on: Stage) -> dict[str, list[float]]:
-    url = f"{on.url}/webhooks/adcp/bench/"
     wanted = islice(on.targets, int(_SLICE_S / _WEBHOOK_PAUSE_S))
-    deliveries = [webhook_load.with_hmac(url, webhook_load.body_for(one)) for one in wanted]
+    deliveries = [webhook_load.with_hmac(on.webhooks, webhook_load.body_for(one)) for one in wanted]
 
     async def both() -> tuple[list[float], list[float]]:
         return await asyncio.gather(
@@ -115,8 +97,7 @@ def _both(on: Stage) -> dict[str, list[float]]:
 
 def _delivered_once(on: Stage) -> None:
     """The seller's address is known for its own before strangers come, as of a seller that is bought from."""
-    url = f"{on.url}/webhooks/adcp/bench/"
-    first = [webhook_load.with_hmac(url, webhook_load.body_for(next(on.targets)))]
+    first = [webhook_load.with_hmac(on.webhooks, webhook_load.body_for(next(on.targets)))]
     asyncio.run(flood_load.one_by_one(on.url, first, pause_s=0.0, seconds=_WARM_S))
 
 
@@ -133,62 +114,12 @@ def _pages(on: Stage) -> Iterator[bytes]:
     return cycle([flood_load.get(on.url + page, Cookie=f"sessionid={on.session}") for page in _PAGES])
 
 
-@contextmanager
-def _opened(count: int) -> Iterator[Stage]:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    env = {
-        "FLIGHTDECK_PUBLIC_URL": url,
-        "FLIGHTDECK_SECOND_FACTOR_ROLES": "",
-        "BENCH_SECRET": webhook_load.SECRET,
-    }
-    with ExitStack() as closing:
-        on = closing.enter_context(server.opened("bench-flood", **env))
-        _say("== making purchases")
-        jwks = closing.enter_context(webhook_stage.published(ed25519.Ed25519PrivateKey.generate()))
-        command = [sys.executable, "-m", "bench.flood", "fill", jwks, str(count)]
-        done = subprocess.run(
-            command, check=True, cwd=BASE_DIR, env=on.env, stdout=subprocess.PIPE, text=True
-        )
-        made = json.loads(done.stdout)
-        nowhere = closing.enter_context(Path(os.devnull).open("w"))
-        group = closing.enter_context(ProcessGroup(output=nowhere))
-        group.start("web", ["/bin/sh", "-c", _SERVED.format(port=port)], env=on.env, cwd=BASE_DIR)
-        webhook_stage.until_answers(group, url + "/webhooks/adcp/bench/")
-        targets = iter([Target(*one) for one in made["targets"]])
-        yield Stage(words=on.words(), url=url, session=made["session"], targets=targets)
-
-
-def _fill(jwks: str, count: int) -> dict[str, object]:
-    """Purchases that wait for their webhook, and a session of an administrator's."""
-    targets = webhook_stage.fill(jwks, {"bench": count, "bench-signed": 0})
-    from django.contrib.auth.models import Group
-    from django.test import Client
-
-    from tasks_app.people.actors import SYSTEM, actor_ensure
-    from tasks_app.people.models import Team, User
-    from tasks_app.people.rights import rights_recorded
-
-    person = User(username="bench", is_staff=True)
-    with rights_recorded(person, by=SYSTEM):
-        person.save()
-        person.groups.set([Group.objects.get(name="Administrator")])
-        person.teams.set([Team.objects.create(name="Bench")])
-    actor_ensure(user=person)
-    browser = Client()
-    browser.force_login(person, backend="tasks_app.people.holders.RoleBackend")
-    return {"targets": targets["bench"], "session": browser.cookies["sessionid"].value}
-
-
 def _add(figures: Figures, name: str, value: float, number: int) -> None:
     figures.setdefault(name, []).append(value)
     _say(f"   round {number + 1}: {name:<28}{value:>10,.2f}")
 
 
-def main(arguments: Sequence[str]) -> int:
-    if arguments[:1] == ["fill"]:
-        print(json.dumps(_fill(arguments[1], int(arguments[2]))))
-        return 0
+def main() -> int:
     summary = flood(rounds=int(os.environ.get("ROUNDS") or ROUNDS))
     print(json.dumps(summary))
     return int(max(summary.values()) > WANTED)
@@ -199,4 +130,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

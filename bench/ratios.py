@@ -51,6 +51,9 @@ LIMITS: dict[str, Limit] = {
     "claim_ratio": _most(2, "time of a claim, to a bare SKIP LOCKED claim of as many rows"),
     "flood_page_ratio": _most(2, "p95 of a page in a flood, to the same flood answered before Django"),
     "flood_webhook_ratio": _most(2, "the same of a webhook"),
+    "hostile_body_ratio": _most(2, "p50 of a delivery full of our secrets, to that of one of as many bytes"),
+    "hostile_growth": _most(1.5, "time of hiding a byte of a large body, to that of a sixteenth of it"),
+    "stream_end_ratio": _most(1, "longest time from a login’s end to its stream’s, to the five seconds"),
     # bench.jobs
     "vs_best_durable_1": _least(2, "steps a second, to the best durable engine’s, 1 worker"),
     "vs_best_durable_4": _least(2, "the same, 4 workers"),

@@ -39,8 +39,8 @@ class Told:
     milliseconds: list[float] = field(default_factory=list)
 
 
-def body_for(target: Target) -> bytes:
-    """The webhook that completes a purchase of two packages."""
+def body_for(target: Target, *, ext: object = None) -> bytes:
+    """The webhook that completes a purchase of two packages; `ext` is what the seller adds of its own."""
     told = {
         "idempotency_key": f"whk-{uuid.uuid4()}",
         "notification_id": f"ntf-{uuid.uuid4()}",
@@ -59,6 +59,7 @@ def body_for(target: Target) -> bytes:
             "packages": [
                 {"package_id": f"pkg-{n}", "product_id": "olv-news", "budget": 12500.5} for n in range(2)
             ],
+            **({} if ext is None else {"ext": ext}),
         },
     }
     return json.dumps(told, separators=(",", ":")).encode()

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import sys
 import uuid
-from collections.abc import Generator, Iterable, Mapping, Set
+from collections.abc import Generator, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -103,12 +104,21 @@ def _parts(value: object) -> Iterable[object]:
     if isinstance(value, partial):
         return [value.args, value.keywords]
     if isinstance(value, FunctionType):
-        return [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        return [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *_held_by(value)]
     if isinstance(value, type) and value.__module__.startswith(("tests.", "test_")):
         return vars(value).values()
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, field.name, None) for field in fields(value)]
     return ()
+
+
+def _held_by(function: FunctionType) -> Iterator[object]:
+    """What it took from the function that made it, and the examples that hypothesis is to try it with."""
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not filled yet
+            yield cell.cell_contents
+    for example in getattr(function, "hypothesis_explicit_examples", ()):
+        yield from (example.args, example.kwargs)
 
 
 def _of_item(item: pytest.Item) -> list[str]:

@@ -333,8 +333,11 @@ def start(
 
 
 def _quit(process: subprocess.Popen[bytes]) -> None:
+    """End it without a shutdown; kill it where it does not end, so that why it did not start can be told."""
     process.send_signal(signal.SIGQUIT)
-    process.wait(IMMEDIATE_STOP_S)
+    if not wait_for(lambda: process.poll() is not None, IMMEDIATE_STOP_S):
+        process.kill()
+        process.wait()
 
 
 @contextmanager

@@ -14,6 +14,8 @@ _AGREED = {
     "verify_ratio": (0.5, True),
     "flood_page_ratio": (2, False),
     "flood_webhook_ratio": (2, False),
+    "hostile_body_ratio": (2, False),
+    "stream_end_ratio": (1, False),
 }
 _PAGES = ("queue", "dashboard", "search", "campaign", "decide")
 

@@ -290,6 +290,31 @@ def test_a_pid_file_cut_short_is_stale(project: Path, content: str) -> None:
         assert running.started
 
 
+# Says why it does not start, and does not end when it is asked to.
+STUCK = """#!/bin/sh
+trap "" QUIT
+echo "no room on the device"
+exec sleep 3600
+"""
+
+
+def test_why_it_does_not_start_is_told_where_it_does_not_end_either(
+    empty_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, program = empty_project / "data", empty_project / "postgres"
+    data.mkdir()
+    program.write_text(STUCK)
+    program.chmod(0o755)
+    monkeypatch.setattr(engine, "IMMEDIATE_STOP_S", 0.1)
+    monkeypatch.setattr(engine, "START_S", 0.1)
+
+    def answers() -> bool:
+        return not until(lambda: "no room" in (data / "start.log").read_text(), "it tells why")
+
+    with pytest.raises(engine.PostgresError, match="no room on the device"):
+        engine.start(data, engine.account_for(data), empty_project, answers=answers)
+
+
 def test_a_killed_initialisation_is_begun_anew(empty_project: Path) -> None:
     draft = postgres.data_dir(empty_project).with_name("postgres.new")
     draft.mkdir(parents=True)

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -17,6 +18,7 @@ from typing import TypeGuard
 
 import psutil
 import pytest
+from hypothesis import example
 
 from tests import collecting
 
@@ -43,11 +45,15 @@ class Holder:
     kept: object
 
 
-def defaulting(at: object) -> object:
+def defaulting(at: object) -> Callable[..., object]:
     def made(one: object = at) -> object:
         return one
 
     return made
+
+
+def enclosing(at: object) -> object:
+    return lambda: at
 
 
 def test_a_value_made_of_the_clock_is_seen_however_deep() -> None:
@@ -62,6 +68,9 @@ def test_a_value_made_of_the_clock_is_seen_however_deep() -> None:
         partial(print, at=at),
         Holder([at]),
         defaulting(at),
+        enclosing(at),
+        example(at)(defaulting(None)),
+        example(at=at)(defaulting(None)),
         type("Test", (), {"at": at}),
     ]
     for value in (*alone, *written, *within):
