@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from orders import last_words
 from orders.amounts import BUDGET, PACKAGE, TOTAL, UNAPPROVED, is_unapproved, lines_wanted
 from orders.confirmation import in_words
 from orders.models import Deal, DealLine
@@ -29,6 +30,7 @@ _DECIDES = {
     "start_time": ("start", "stated_start"),
     "end_time": ("end", "stated_end"),
     TARGETING: ("targeting",),
+    **{word: (word,) for word in last_words.OF_A_PACKAGE},
 }
 
 
@@ -124,6 +126,7 @@ def decided_by(deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any])
     packages = {package["package_id"]: package for package in change.get("packages", ())}
     moved = [name for name in _DATES if name in change]
     decided = {(0, field) for name in moved for field in _DECIDES[name]}
+    decided |= {(0, word) for word in last_words.OF_THE_WHOLE if word in change}
     for line in lines:
         named = {name for name in packages.get(line.package_id, {}) if name in _DECIDES}
         named |= {name for name in moved if _is_whole(deal, line, name)}

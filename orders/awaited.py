@@ -16,8 +16,10 @@ from typing import Any
 from orders.accepted import Difference, decided_by
 from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
 from orders.changes_taken import lines_change
+from orders.departures import word_shown
 from orders.doubt import changes_sent
 from orders.flights import change_crossing, flight_after
+from orders.last_words import WHOLE, Words, words_of
 from orders.matching import packages_of
 from orders.models import Deal, DealLine, DealMirror
 from orders.targeting import is_targeted
@@ -43,12 +45,30 @@ def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Differenc
     rows = [changes[first:end] for end in ends for first in range(end)]
     shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
     totals = [_total(deal, row) for row in rows] if by_total_alone(deal, lines) else []
-    return [one for one in departing if _place(one) in shown or _is_one_of(totals, one)]
+    words = set().union(*(_words(lines, change) for change in changes))
+    return [
+        one
+        for one in departing
+        if _place(one) in shown or _is_one_of(totals, one) or (*_place(one), one["confirmed"]) in words
+    ]
+
+
+def _words(lines: Sequence[DealLine], change: Mapping[str, Any]) -> set[tuple[int, str, str]]:
+    """What a change says that stands in no column: by line (0: the whole media buy) and field, as shown."""
+    positions = {WHOLE: 0, **{line.package_id: line.position for line in lines if line.package_id}}
+    told = ((where, field, word) for where, said in words_of(change).items() for field, word in said.items())
+    return {(positions[where], field, word_shown(word)) for where, field, word in told if where in positions}
 
 
 def awaited_kept(deal: Deal) -> list[Difference]:
     """What was so when its seller was heard last."""
-    return DealMirror.objects.filter(deal=deal).values_list("awaited", flat=True).first() or []
+    return mirror_kept(deal)[0]
+
+
+def mirror_kept(deal: Deal) -> tuple[list[Difference], Words]:
+    """That, and people's last words on what stands in no column."""
+    kept = DealMirror.objects.filter(deal=deal).values_list("awaited", "last_words").first()
+    return kept or ([], {})
 
 
 def awaited_keep(deal: Deal, found: list[Difference], *, known: Sequence[Difference]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -12,7 +12,7 @@ from django.db import transaction
 from orders import questions
 from orders.accepted import standing, taken
 from orders.amending import line_as_let_go
-from orders.awaited import awaited, awaited_keep, awaited_kept, with_total
+from orders.awaited import awaited, awaited_keep, mirror_kept, with_total
 from orders.confirmation import (
     differences,
     lines_save,
@@ -25,6 +25,7 @@ from orders.confirmation import (
 from orders.departures import departures
 from orders.doubt import refused_on_its_way
 from orders.flights import flight_after
+from orders.last_words import Words
 from orders.matching import packages_match, packages_of
 from orders.mirror_times import mirror_begin
 from orders.models import Deal, DealLine, DealStatus
@@ -110,8 +111,8 @@ def compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool = True) -> None:
 
 
 def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
-    lines, known = list(deal.lines.all()), awaited_kept(deal)
-    found, gross = _departures(deal, lines, with_total(buy, known), whole=whole)
+    lines, (known, words) = list(deal.lines.all()), mirror_kept(deal)
+    found, gross = _departures(deal, lines, with_total(buy, known), whole=whole, words=words, known=known)
     lines_save(lines)
     _confirm_gross(deal, gross)
     if not deal.media_buy_id:
@@ -149,13 +150,19 @@ def _withdraw_difference(deal: Deal) -> None:
 
 
 def _departures(
-    deal: Deal, lines: list[DealLine], buy: Mapping[str, Any], *, whole: bool
+    deal: Deal,
+    lines: list[DealLine],
+    buy: Mapping[str, Any],
+    *,
+    whole: bool,
+    words: Words | None = None,
+    known: Sequence[dict[str, Any]] = (),
 ) -> tuple[list[dict[str, Any]], Decimal | None]:
-    """What of a media buy departs from what was ordered, and what it comes to; `lines` take what it says of
-    them."""
+    """What of a media buy departs from what was ordered and people said since, and what it comes to; `lines`
+    take what it says of them."""
     matched = packages_match(lines, packages_of(buy))
     packages_take(deal, buy, matched, whole=whole)
-    stated = departures(deal, lines, buy, matched, whole=whole)
+    stated = departures(deal, lines, buy, matched, whole=whole, words=words, awaited=known)
     return [*differences(deal, lines), *stated.found], stated.gross
 
 

@@ -13,7 +13,8 @@ from orders.confirmation import lines_save
 from orders.doubt import change_left
 from orders.effects import Miss
 from orders.flights import change_crossing, flight_after, moved
-from orders.models import Deal, DealLine
+from orders.last_words import words_after, words_of
+from orders.models import Deal, DealLine, DealMirror
 from orders.services import deal_amended
 from orders.targeting import TARGETING, targeting_after
 from tasks_app.adcp.values import parse_time
@@ -37,8 +38,17 @@ def change_take(deal: Deal, operation: Operation, missed: Collection[Miss] | Non
         return
     before = list(deal.lines.all())
     _apply(deal, operation, change, _unstated_words(operation, missed or ()))
+    _keep_words(deal, change)
     if missed is not None and all(miss.unstated for miss in missed):
         _unconfirm(before, list(deal.lines.all()))
+
+
+def _keep_words(deal: Deal, change: Mapping[str, Any]) -> None:
+    """What it says of what stands in no column is compared with what the seller states from now on."""
+    if words_of(change):
+        kept, _ = DealMirror.objects.get_or_create(deal=deal)
+        kept.last_words = words_after(kept.last_words, change)
+        kept.save(update_fields=["last_words"])
 
 
 def _unconfirm(before: Sequence[DealLine], lines: Sequence[DealLine]) -> None:

@@ -1,8 +1,9 @@
 """What a seller says of a media buy that stands in no column beside what was approved, and departs from it.
 
 Currency, total, product and price of a package, an amount, a rate, a date or a cancellation that cannot be
-read, a package nobody ordered, an end before its flight begins. What a later record says nothing about stays
-as it was told. Nothing is read or written here.
+read, a package nobody ordered, an end before its flight begins, a name, a pause or a pacing otherwise than
+people last said. What a later record says nothing about stays as it was told. Nothing is read or written
+here.
 
 What is stated in another currency, or in no form that can be read, is kept as it is stated and counted as
 nothing: what the media buy comes to is not known then (`uncounted`), and nobody is asked for a number.
@@ -16,10 +17,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from orders.accepted import Key, departures_known
+from orders import last_words
+from orders.accepted import Key, departures_known, key_of
 from orders.amounts import PACKAGE, TOTAL, lines_confirmed, lines_ordered
 from orders.confirmation import in_words, is_ended_early, is_in_currency, mirror, packages_take
 from orders.evidence import as_text
+from orders.last_words import Words, package_stated, whole_stated
+from orders.last_words import in_words as in_words_of
 from orders.matching import Matched, Package, is_cancelled, packages_beyond, packages_match, packages_of
 from orders.models import Deal, DealLine
 from tasks_app.adcp.values import parse_time
@@ -33,7 +37,10 @@ _DATES = {"stated_start": ("start_time", "start_at"), "stated_end": ("end_time",
 _SOON = "asap"  # AdCP's start-timing: says no date
 BEYOND = "packages"  # more than are read
 _STATUS, _AHEAD = "media_buy_status", "pending_start"  # AdCP's media-buy-status before the flight
-STATED = (*_OF_A_PACKAGE, UNREADABLE, _RATE, _CANCELED, *_DATES, _STATUS, PACKAGE, BEYOND, CURRENCY, TOTAL)
+STATED = (
+    *(*_OF_A_PACKAGE, UNREADABLE, _RATE, _CANCELED, *_DATES, *last_words.FIELDS),
+    *(_STATUS, PACKAGE, BEYOND, CURRENCY, TOTAL),
+)
 MOST_NAMED = 50  # packages that nobody ordered, as many as people read; of the rest the sum is kept
 MANY = "many"  # of how many packages such a sum is
 _THE_BUY, _ZERO = "The media buy", Decimal(0)
@@ -52,12 +59,22 @@ class Departures:
 
 
 def departures(
-    deal: Deal, lines: Sequence[DealLine], buy: Mapping[str, Any], matched: Matched, *, whole: bool
+    deal: Deal,
+    lines: Sequence[DealLine],
+    buy: Mapping[str, Any],
+    matched: Matched,
+    *,
+    whole: bool,
+    words: Words | None = None,
+    awaited: Iterable[_Difference] = (),
 ) -> Departures:
     """What is stated now, and what was before and is not spoken of. `lines`: with what is confirmed of
-    them."""
-    now = dict(_stated(deal, buy, matched))
-    known = {key: one for key, one in departures_known(deal).items() if one["field"] in STATED}
+    them. `words`: people's last ones; `awaited`: what was so already as changes on their way asked for."""
+    words = words or {}
+    now = {**dict(_stated(deal, buy, matched)), **dict(_words(lines, buy, matched, words))}
+    known = {key_of(one): one for one in awaited if one["field"] in last_words.FIELDS}
+    known |= {key: one for key, one in departures_known(deal).items() if one["field"] in STATED}
+    known = {key: one for key, one in known.items() if not _is_overtaken(one, lines, words)}
     if (whole and packages_of(buy)) or len(matched.packages) > MOST_NAMED:
         known = {key: one for key, one in known.items() if key[1] != PACKAGE}
     extra = sum((_amount(one) for one in {**known, **now}.values() if one and one["field"] == PACKAGE), _ZERO)
@@ -130,6 +147,31 @@ def _stated(deal: Deal, buy: Mapping[str, Any], matched: Matched) -> Iterator[tu
         yield from _dates(line, line.position, line.product_name, package)
     for name, package in _named(matched.packages):
         yield _said(0, name, PACKAGE, "nothing", _extra(deal, package, currency))
+
+
+def _words(
+    lines: Sequence[DealLine], buy: Mapping[str, Any], matched: Matched, words: Words
+) -> Iterator[tuple[Key, _Difference | None]]:
+    """What people have spoken of last that stands in no column; None where it is as they said."""
+    for field, ours, stated in whole_stated(words, buy, lines):
+        yield _said(0, _THE_BUY, field, in_words_of(ours), in_words_of(stated))
+    for line, package in matched.pairs:
+        for field, ours, stated in package_stated(words, line.package_id, package, buy):
+            yield _said(line.position, line.product_name, field, in_words_of(ours), in_words_of(stated))
+
+
+def _is_overtaken(one: _Difference, lines: Sequence[DealLine], words: Words) -> bool:
+    """Whether people have said something else since of what departed from their word."""
+    if one["field"] not in last_words.FIELDS:
+        return False
+    where = {line.position: line.package_id for line in lines}.get(one["line"], last_words.WHOLE)
+    said = words.get(where, {}).get(one["field"])
+    return said is None or one["approved"] != word_shown(said)
+
+
+def word_shown(word: Any) -> str:
+    """A word as a difference holds it."""
+    return _shown(in_words_of(word))
 
 
 def _named(packages: Iterable[Package]) -> Iterator[tuple[str, Package]]:

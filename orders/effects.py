@@ -80,6 +80,16 @@ def is_canceled(buy: _Record, lines: Sequence[DealLine]) -> bool:
     return _every_package(_by_id(buy.get("packages")), lines, "canceled")
 
 
+def is_paused(buy: _Record) -> bool:
+    """Whether the record shows the whole media buy as paused."""
+    return _status(buy) == PAUSED or boolean_of(buy.get("paused")) is True
+
+
+def pauses_every_package(buy: _Record, lines: Sequence[DealLine]) -> bool:
+    """Whether it shows each of its packages as paused."""
+    return _every_package(_by_id(buy.get("packages")), lines, "paused")
+
+
 def _of_the_whole(
     change: _Record,
     buy: _Record,
@@ -91,8 +101,8 @@ def _of_the_whole(
     if change.get("canceled") is True and not is_canceled(buy, lines):
         yield Miss(where="", field="canceled", asked=True, shown=status)
     paused = change.get("paused")
-    shows_pause = status == PAUSED or boolean_of(buy.get("paused")) is True
-    if paused is True and not (shows_pause or _every_package(packages, lines, "paused")):
+    shows_pause = is_paused(buy)
+    if paused is True and not (shows_pause or pauses_every_package(buy, lines)):
         yield Miss(where="", field="paused", asked=True, shown=status)
     if paused is False and (status is None or shows_pause):
         yield Miss(where="", field="paused", asked=False, shown=status)

@@ -76,7 +76,7 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
     DealLine: {"position", "budget", "ceiling", "start_at", "end_at", "targeting"},
     DealMirror: {
         *("due_at", "lease_until", "failures", "asked_at", "read_at"),
-        *("shown_late", "shown", "older_reads", "older_asked_at"),
+        *("shown_late", "shown", "last_words", "older_reads", "older_asked_at"),
     },
     Approval: all_columns(Approval) - {"title", "evidence", "hold_until"},
     QuestionReview: all_columns(QuestionReview) - {"reason"},

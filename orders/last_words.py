@@ -1,0 +1,88 @@
+"""People's last words on what of a media buy stands in no column: its name, whether it or one of its packages
+is paused, and a package's pacing (AdCP media-buy/update-media-buy-request).
+
+What its seller states otherwise departs from them, also where it does late what a newer change has decided.
+What nobody has ever changed is the seller's. Pure: nothing is read or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orders.effects import PAUSED, is_paused, pauses_every_package
+from orders.models import DealLine
+from tasks_app.adcp.values import boolean_of
+
+NAME, PACING = "name", "pacing"
+OF_THE_WHOLE, OF_A_PACKAGE = (NAME, PAUSED), (PACING, PAUSED)
+FIELDS = tuple(dict.fromkeys((*OF_THE_WHOLE, *OF_A_PACKAGE)))
+WHOLE = ""  # in place of a package's id
+Words = Mapping[str, Mapping[str, Any]]  # by package, then by field
+_Record = Mapping[str, Any]
+_RUNS = "active"  # AdCP's media-buy-status of one that delivers
+
+
+def words_of(change: _Record) -> dict[str, dict[str, Any]]:
+    """What a change (update_media_buy's arguments) says of them."""
+    told = {WHOLE: _named(change, OF_THE_WHOLE)}
+    for package in change.get("packages") or ():
+        told[package["package_id"]] = _named(package, OF_A_PACKAGE)
+    return {where: words for where, words in told.items() if words}
+
+
+def words_after(before: Words, change: _Record) -> dict[str, dict[str, Any]]:
+    """People's last words once a change counts. A word on the pause of the whole media buy is one on each
+    package's too."""
+    said = words_of(change)
+    left = {where: dict(words) for where, words in before.items()}
+    if PAUSED in said.get(WHOLE, {}):
+        left = {where: _without_pause(words) for where, words in left.items()}
+    merged = {where: {**left.get(where, {}), **said.get(where, {})} for where in {**left, **said}}
+    return {where: words for where, words in merged.items() if words}
+
+
+def whole_stated(words: Words, buy: _Record, lines: Sequence[DealLine]) -> Iterator[tuple[str, Any, Any]]:
+    """Of the whole media buy, what a record states of what people have spoken of: field, their word, the
+    seller's."""
+    ours = words.get(WHOLE, {})
+    name = buy.get(NAME)
+    if NAME in ours and isinstance(name, str) and name:
+        yield NAME, ours[NAME], name
+    if PAUSED in ours:
+        stated = _pause_stated(buy, lines, asked=ours[PAUSED])
+        if stated is not None:
+            yield PAUSED, ours[PAUSED], stated
+
+
+def package_stated(
+    words: Words, package_id: str, package: _Record, buy: _Record
+) -> Iterator[tuple[str, Any, Any]]:
+    """The same of one package. With the whole media buy paused, whether a package runs is not stated."""
+    ours = words.get(package_id, {})
+    pacing, paused = package.get(PACING), boolean_of(package.get(PAUSED))
+    if PACING in ours and isinstance(pacing, str) and pacing:
+        yield PACING, ours[PACING], pacing
+    if PAUSED in ours and paused is not None and not is_paused(buy):
+        yield PAUSED, ours[PAUSED], paused
+
+
+def in_words(word: Any) -> str:
+    """A word as a difference shows it."""
+    return ("yes" if word else "no") if isinstance(word, bool) else str(word)
+
+
+def _named(told: _Record, fields: Sequence[str]) -> dict[str, Any]:
+    return {name: told[name] for name in fields if told.get(name) is not None}
+
+
+def _without_pause(words: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: word for name, word in words.items() if name != PAUSED}
+
+
+def _pause_stated(buy: _Record, lines: Sequence[DealLine], *, asked: bool) -> bool | None:
+    """None where a record says neither: one that waits for its flight may be paused too."""
+    if is_paused(buy) or (asked and pauses_every_package(buy, lines)):
+        return True
+    runs = buy.get("media_buy_status") or buy.get("status")
+    return False if runs == _RUNS or boolean_of(buy.get(PAUSED)) is False else None

@@ -1,0 +1,215 @@
+"""What people last said of a media buy’s name, pauses and pacing, and what its seller states of it since."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from orders.last_words import words_after
+from orders.models import Deal
+from orders.seller_state import deal_follow
+from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.operations.models import Operation
+from tests.factories import make_line
+from tests.orders.doors import wanted
+from tests.orders.late import decide, fresh, say
+from tests.orders.live import booked, packages
+
+pytestmark = pytest.mark.django_db
+Values = dict[str, Any]
+_REVISIONS = count(2)
+
+# Where, which field, what people say of it, and what the seller states otherwise.
+WORDS: dict[str, tuple[str, str, Any, Any]] = {
+    "name": ("whole", "name", "Spring", "Autumn"),
+    "paused": ("whole", "paused", True, False),
+    "resumed": ("whole", "paused", False, True),
+    "pacing": ("package", "pacing", "even", "asap"),
+    "package paused": ("package", "paused", True, False),
+    "package resumed": ("package", "paused", False, True),
+}
+
+
+def two() -> Deal:
+    return booked(lines=(make_line(), make_line(product_id="b")))
+
+
+def change_of(word: str) -> Values:
+    """A change's arguments."""
+    where, field, said, _ = WORDS[word]
+    return {field: said} if where == "whole" else {"packages": [{"package_id": "pkg-1", field: said}]}
+
+
+def record(deal: Deal, word: str = "", *, otherwise: bool = False, **told: Any) -> Values:
+    """The whole media buy as its seller tells of it: as people said of one word, or otherwise."""
+    where, field, said, other = WORDS[word] if word else ("", "", None, None)
+    stated = other if otherwise else said
+    each = packages(deal)
+    if where == "package":
+        each[0][field] = stated
+    whole = {"name": stated} if (where, field) == ("whole", "name") else {}
+    is_paused = (where, field) == ("whole", "paused") and stated
+    return {
+        "media_buy_id": "mb-1",
+        "media_buy_status": "paused" if is_paused else "active",
+        "revision": next(_REVISIONS),
+        "packages": each,
+        **whole,
+        **told,
+    }
+
+
+def said(deal: Deal, word: str) -> None:
+    """People say it, and the seller does it and shows that."""
+    operation = sent(deal, word)
+    shown = record(deal, word)
+    say(operation, "completed", {**shown, "affected_packages": shown["packages"]}, task_id=operation.task_id)
+    assert questions() == []
+
+
+def sent(deal: Deal, word: str) -> Operation:
+    operation = wanted(fresh(deal), task=f"t-{next(_REVISIONS)}", **change_of(word))
+    operation.refresh_from_db()
+    return operation
+
+
+def reads(deal: Deal, told: Values) -> None:
+    """The media buy is read from its seller."""
+    deal_follow(deal_id=deal.pk, buy=told, asked_at=clock.now())
+
+
+def questions() -> list[str]:
+    return list(Approval.objects.filter(status="open").order_by("pk").values_list("kind", flat=True))
+
+
+def departing(deal: Deal) -> list[tuple[int, str, str, str]]:
+    found = fresh(deal).differences
+    return [(one["line"], one["field"], one["approved"], one["confirmed"]) for one in found]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_what_its_seller_states_otherwise_is_asked_about_until_it_is_as_said_again(word: str) -> None:
+    deal = two()
+    said(deal, word)
+    where, field, ours, stated = WORDS[word]
+
+    reads(deal, record(deal, word, otherwise=True))
+
+    shown = {True: "yes", False: "no"}
+    line = 0 if where == "whole" else 1
+    assert departing(deal) == [(line, field, shown.get(ours, ours), shown.get(stated, stated))]
+    assert questions() == ["booked_differently"]
+
+    reads(deal, record(deal, word))
+    assert (departing(deal), questions()) == ([], [])
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_of_what_nobody_has_spoken_the_seller_decides(word: str) -> None:
+    deal = two()
+    reads(deal, record(deal, word))
+    reads(deal, record(deal, word, otherwise=True))
+    assert (departing(deal), questions()) == ([], [])
+
+
+@pytest.mark.parametrize("word", ["name", "pacing", "package paused", "package resumed"])
+def test_a_record_that_says_nothing_of_it_changes_nothing(word: str) -> None:
+    deal = two()
+    said(deal, word)
+    reads(deal, record(deal))
+    assert questions() == []
+
+    reads(deal, record(deal, word, otherwise=True))
+    found = departing(deal)
+    reads(deal, record(deal))
+    assert (departing(deal), questions()) == (found, ["booked_differently"])
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_what_people_accept_is_asked_about_no_more_until_they_speak_again(word: str) -> None:
+    deal = two()
+    said(deal, word)
+    reads(deal, record(deal, word, otherwise=True))
+    decide("booked_differently", "approve")
+    assert (departing(deal), len(fresh(deal).accepted)) == ([], 1)
+
+    reads(deal, record(deal, word, otherwise=True))
+    assert questions() == []
+
+    said(deal, word)
+    assert fresh(deal).accepted == []
+    reads(deal, record(deal, word, otherwise=True))
+    assert questions() == ["booked_differently"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_what_a_change_on_its_way_asks_for_is_no_departure_until_it_fails(word: str) -> None:
+    deal = two()
+    where, field, _, other = WORDS[word]
+    said(deal, word)
+    told = {field: other} if where == "whole" else {"packages": [{"package_id": "pkg-1", field: other}]}
+    newer = wanted(fresh(deal), task="t-newer", **told)
+
+    reads(deal, record(deal, word, otherwise=True))
+    assert questions() == []
+
+    say(newer, "failed", task_id="t-newer")
+    assert questions() == ["booked_differently"]
+
+
+def test_with_the_whole_paused_nothing_is_said_of_a_package() -> None:
+    deal = two()
+    said(deal, "package resumed")
+    paused = [{**one, "paused": True} for one in packages(deal)]
+    reads(deal, {**record(deal, "paused"), "packages": paused})
+    assert questions() == []
+
+
+def test_a_media_buy_that_waits_for_its_flight_may_be_paused() -> None:
+    deal = two()
+    said(deal, "paused")
+    reads(deal, record(deal, media_buy_status="pending_start"))
+    assert questions() == []
+
+
+def test_a_pause_package_by_package_is_one_of_the_whole() -> None:
+    deal = two()
+    said(deal, "paused")
+    reads(deal, record(deal, packages=[{**one, "paused": True} for one in packages(deal)]))
+    assert questions() == []
+
+
+def test_a_name_from_outside_is_cut() -> None:
+    deal = two()
+    said(deal, "name")
+    reads(deal, record(deal, name="x" * 10_000))
+    ((*_, stated),) = departing(deal)
+    assert stated == "x" * 80
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "after"),
+    [
+        ({}, {"name": "a"}, {"": {"name": "a"}}),
+        ({"": {"name": "a", "paused": True}}, {"paused": False}, {"": {"name": "a", "paused": False}}),
+        ({}, {"packages": [{"package_id": "p", "pacing": "even", "budget": 1}]}, {"p": {"pacing": "even"}}),
+        (
+            {"p": {"paused": True, "pacing": "even"}},
+            {"paused": False},
+            {"": {"paused": False}, "p": {"pacing": "even"}},
+        ),
+        ({"p": {"paused": True}}, {"paused": False}, {"": {"paused": False}}),
+        (
+            {},
+            {"paused": False, "packages": [{"package_id": "p", "paused": True}]},
+            {"": {"paused": False}, "p": {"paused": True}},
+        ),
+        ({"p": {"paused": True}}, {"packages": [{"package_id": "p", "budget": 1}]}, {"p": {"paused": True}}),
+        ({"": {"name": "a"}}, {"name": None, "packages": None}, {"": {"name": "a"}}),
+    ],
+)
+def test_the_newest_word_of_each_stands(before: Values, change: Values, after: Values) -> None:
+    assert words_after(before, change) == after
