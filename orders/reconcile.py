@@ -47,7 +47,7 @@ from tasks_app.operations.line import (
 from tasks_app.operations.models import OPEN, Operation, OperationStatus
 from tasks_app.operations.reading import reading_line_to
 from tasks_app.operations.services import Subject
-from tasks_app.sellers.accounts import names_another
+from tasks_app.sellers.accounts import is_anothers, names_another
 from tasks_app.sellers.models import Account, Seller
 
 MEDIA_BUY = "media_buy"
@@ -286,7 +286,7 @@ def _unknown_here(
     started: datetime,
 ) -> Finding:
     """A media buy that is none of our deals': made without us, on its way to us, or lost by us."""
-    own = [owner for owner in owners if not names_another(buy, owner)]
+    own = [owner for owner in owners if not is_anothers(buy, owner)]
     account = own[0] if len({owner.pk for owner in own}) == 1 else None
     whose: dict[str, Any] = {
         "team_id": account.advertiser.team_id if account else None,

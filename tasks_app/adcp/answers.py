@@ -56,6 +56,7 @@ def read_answer(carried: Carried, *, about: About = "call", task_type: str = "")
         errors=next(filter(None, (errors.read_errors(told_ones) for told_ones in told.lists_of_errors)), ()),
         context=_context(told.result.get("context")) or _context(told.outer.get("context")),
         context_id=identity_of(told.outer.get("context_id")) or identity_of(told.result.get("context_id")),
+        account=_account(told.result) or _account(told.outer),
         replayed=told.outer.get("replayed") is True and about == "call",
         adcp_version=text_of(told.outer.get("adcp_version")),
         progress=read_progress(told.outer) or read_progress(told.result),
@@ -81,6 +82,7 @@ def read_bought(buy: Json) -> Seen:
         partial=True,
         error=_REJECTED if status == "rejected" else None,
         context=_context(buy.get("context")),
+        account=_account(buy),
         raw=buy,
     )
 
@@ -195,6 +197,12 @@ def _payload(result: Json, buy: str | None) -> Json:
     body = {key: value for key, value in {**result, **told}.items() if key not in ENVELOPE_FIELDS}
     payload: Json = identified(integral(body))
     return payload
+
+
+def _account(record: Json) -> Json | None:
+    """The account that a record names; None where it names none in a form that is known."""
+    stated = record.get("account")
+    return identified(stated) if isinstance(stated, dict) and stated else None
 
 
 def _context(value: object) -> Json | None:

@@ -54,7 +54,8 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 @dataclass(frozen=True, kw_only=True)
 class TaskItem:
-    """One task in a seller's list, and what that tells of it. `context` is ours, if the seller keeps it."""
+    """One task in a seller's list, and what that tells of it. `context` is ours, if the seller keeps it;
+    `account` whose task the seller says that it is."""
 
     task_id: str
     seen: Seen
@@ -72,6 +73,10 @@ class TaskItem:
     @property
     def task_type(self) -> str | None:
         return self.seen.task_type
+
+    @property
+    def account(self) -> dict[str, Any] | None:
+        return self.seen.account
 
     @property
     def context(self) -> dict[str, Any] | None:

@@ -131,8 +131,9 @@ class Seen:
 
     `status` is the AdCP task status, `unknown` for anything outside the enum (the word itself stays in
     `raw_status`) and for every kind but `answer`. `payload` is the task's own result without the envelope.
-    `task_type` is what a poll or a webhook says that it tells of. `partial` marks an end without the result
-    that belongs to it: it proves the status and nothing more.
+    `task_type` is what a poll or a webhook says that it tells of. `account` is the one that the result names,
+    or the task's record beside it. `partial` marks an end without the result that belongs to it: it proves
+    the status and nothing more.
     `raw` is what was received, as JSON, with the caller's secrets replaced. `request_left` is False when the
     request itself surely never left, also where kind is not `not_sent` (a handshake that was answered with
     HTML). `duration_ms` is how long the call took that brought it, None where none was made. `learned` are
@@ -156,6 +157,7 @@ class Seen:
     errors: tuple[WireError, ...] = ()
     context: dict[str, Any] | None = None
     context_id: str | None = None
+    account: dict[str, Any] | None = None
     replayed: bool = False
     adcp_version: str | None = None
     progress: Progress | None = None

@@ -27,7 +27,7 @@ def mismatch(operation: Operation, seen: Seen) -> str:
     echoed = text_of(_at(seen.context, "operation_id"))
     if ours and echoed and ours != echoed:
         return f"echoes the context of another operation, {echoed}"
-    return _other_account(operation, (seen.payload or {}).get("account"))
+    return _other_account(operation, seen.account)
 
 
 def task_changed(operation: Operation, seen: Seen) -> bool:
@@ -35,10 +35,10 @@ def task_changed(operation: Operation, seen: Seen) -> bool:
     return bool(operation.task_id and seen.task_id and seen.task_id != operation.task_id)
 
 
-def _other_account(operation: Operation, stated: Any) -> str:
+def _other_account(operation: Operation, stated: Mapping[str, Any] | None) -> str:
     """Why the account that the seller tells of is not the operation's: neither as it was sent nor as it is
     named today, for a seller may name an account anew while a call is out."""
-    if operation.account is None or not isinstance(stated, Mapping):
+    if operation.account is None or stated is None:
         return ""
     references = (operation.request.get("account"), operation.account.reference)
     ours = [asked for reference in references if (asked := identity_of(_at(reference, "account_id")))]

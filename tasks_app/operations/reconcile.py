@@ -43,6 +43,7 @@ from tasks_app.operations.models import OPEN, PENDING, SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.reading import reading_line_to
 from tasks_app.operations.services import Subject
+from tasks_app.sellers.accounts import is_anothers, names_another
 from tasks_app.sellers.models import Account, Seller
 
 _PENDING_THERE = ["submitted", "working", "input-required", "auth-required"]
@@ -255,14 +256,18 @@ def _listed_only(
 def _nameless(seller: Seller) -> list[Operation]:
     """What was sent, is not over, and whose task we do not know: the seller may list it."""
     sent = Operation.objects.filter(seller=seller, status__in=OPEN, task_id="", settled_at__isnull=True)
-    return list(sent.exclude(status=S.REQUESTED).defer(*_HEAVY).order_by("id"))
+    rows = sent.exclude(status=S.REQUESTED).select_related("account__advertiser", "account__seller")
+    return list(rows.defer(*_HEAVY).order_by("id"))
 
 
 def _unknown_here(
     item: TaskItem, owners: Sequence[Account], nameless: Sequence[Operation], started: datetime
 ) -> Finding:
+    whose = {"account": item.account} if item.account else {}
+    own = [owner for owner in owners if not is_anothers(whose, owner)]
+    elsewhere = names_another(whose, owners[0]) if owners and not own else ""
     named = _named_by(item, nameless)
-    likely = named or next((o for o in nameless if _may_be_its(o, item, owners)), None)
+    likely = named or next((o for o in nameless if _may_be_its(o, item, owners, whose)), None)
     told = {
         "task_id": item.task_id,
         "task_type": item.task_type,
@@ -276,18 +281,18 @@ def _unknown_here(
             verdict=Verdict.UNANSWERED,
             theirs=item.task_id,
             status_there=there,
-            note=f"{may} {likely.reference}, whose answer has not come",
+            note="; ".join(filter(None, [f"{may} {likely.reference}, whose answer has not come", elsewhere])),
             subject=Subject(type="operation", id=named.pk) if named else None,
             team_id=likely.team_id,
             told=told,
             asked_at=started,
         )
-    team_id, account_id = _owner(owners)
+    team_id, account_id = _owner(own)
     return Finding(
         verdict=Verdict.ORPHANED,
         theirs=item.task_id,
         status_there=there,
-        note=item.task_type or "",
+        note="; ".join(filter(None, [item.task_type, elsewhere])),
         team_id=team_id,
         account_id=account_id,
         told=told,
@@ -300,10 +305,14 @@ def _named_by(item: TaskItem, nameless: Sequence[Operation]) -> Operation | None
     return next((o for o in nameless if str(o.pk) == named), None)
 
 
-def _may_be_its(operation: Operation, item: TaskItem, owners: Sequence[Account]) -> bool:
-    """Whether a task may be that of an operation without an answer: by its type, and by the accounts that it
-    was listed for; a seller that was asked about none may mean any."""
+def _may_be_its(
+    operation: Operation, item: TaskItem, owners: Sequence[Account], whose: Mapping[str, Any]
+) -> bool:
+    """Whether a task may be that of an operation without an answer: by its type, by `whose` it says that it
+    is, and by the accounts that it was listed for; a seller that was asked about none may mean any."""
     if item.task_type not in (None, operation.task_type):
+        return False
+    if operation.account is not None and is_anothers(whose, operation.account):
         return False
     if operation.account_id is None:
         return not owners or operation.team_id in teams_of_accounts(owners)

@@ -132,11 +132,17 @@ def currency_problem(account: Account, currency: str) -> str:
     return f"the account with {account.seller} is bound to {bound}, this is in {currency}" if other else ""
 
 
+def is_anothers(told: Mapping[str, Any], account: Account) -> bool:
+    """Whether a record names another brand or account than this one."""
+    return bool(other_brand(told, account.advertiser.brand_domain) or other_account(told, account.reference))
+
+
 def names_another(told: Mapping[str, Any], account: Account) -> str:
-    """That a media buy's record names another brand or account than this one; empty where it does not."""
-    other = other_brand(told, account.advertiser.brand_domain) or other_account(told, account.reference)
+    """That a seller's record names another brand or account than this one; empty where it does not."""
+    if not is_anothers(told, account):
+        return ""
     own = f"{account} of {account.advertiser.brand_domain}"
-    return f"the seller's record names {account_name(told)}, not {own}" if other else ""
+    return f"the seller's record names {account_name(told)}, not {own}"
 
 
 def account_words(account: Account) -> list[str]:

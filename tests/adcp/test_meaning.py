@@ -749,3 +749,31 @@ def test_a_refused_or_failed_answer_is_never_success(about: Any, word: str) -> N
 def test_the_end_that_a_channel_tells_of_a_task_is_final(about: Any, word: str) -> None:
     for named in (True, False):
         assert meaning(Facts(about=about, word=word, names_buy=named, task=UPDATE)).status == word
+
+
+OURS, ANOTHERS = {"account_id": "acc-1"}, {"account_id": "acc-2"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "account"),
+    [
+        ({"account": OURS}, OURS),
+        ({"account": {"account_id": 7}}, {"account_id": "7"}),
+        ({"result": {**BUY, "account": OURS}}, OURS),
+        ({"account": ANOTHERS, "result": {**BUY, "account": OURS}}, OURS),
+        ({"account": OURS, "result": BUY}, OURS),
+        ({"account": OURS, "result": {**BUY, "account": None}}, OURS),
+        ({"account": None}, None),
+        ({"account": {}}, None),
+        ({"account": "acc-1"}, None),
+        ({}, None),
+    ],
+)
+def test_whose_a_task_is_stands_in_its_result_or_beside_it(entry: Body, account: Body | None) -> None:
+    item = task_item({"task_id": "t-1", "task_type": CREATE, "status": "completed", **entry})
+    assert item is not None
+    assert item.account == account
+
+
+def test_whose_a_media_buy_is_that_was_found() -> None:
+    assert read_bought({**BUY, "account": {"account_id": 7}}).account == {"account_id": "7"}

@@ -15,6 +15,7 @@ from tasks_app.people.models import User
 from tasks_app.reconciliation.actions import ActionRefusedError
 from tasks_app.reconciliation.models import ReconciliationFinding
 from tasks_app.sellers.models import Account, Seller
+from tests.commands.reconciling import lists, sent, task
 from tests.commands.running import call
 from tests.commands.test_reconcile_findings import EXTERNAL, account, act, operator, told
 from tests.factories import make_user
@@ -57,6 +58,33 @@ def test_what_names_the_accounts_own_is_given_to_it(faulty: FaultySeller, known:
     call("reconcile")
     finding = ReconciliationFinding.objects.get(theirs="mb-ext")
     assert (finding.account_id, finding.note) == (known.pk, "")
+
+
+@pytest.mark.parametrize(
+    "other", ["the brand of its account", "another account", "another account and brand"]
+)
+def test_a_task_of_anothers_is_given_to_nobody_and_is_no_answer_of_ours(
+    faulty: FaultySeller, seller: Seller, known: Account, other: str
+) -> None:
+    sent(seller)
+    lists(faulty, {**task("of another"), **OTHERS[other]})
+    call("reconcile")
+    finding = ReconciliationFinding.objects.get(theirs="of another")
+    assert (finding.verdict, finding.account_id, finding.team_id) == ("orphaned", None, None)
+    assert "the seller's record names" in finding.note
+
+
+def test_a_task_of_the_accounts_own_is_given_to_it(
+    faulty: FaultySeller, seller: Seller, known: Account
+) -> None:
+    out = sent(seller)
+    own = {"account": {"account_id": "acc-ours"}}
+    lists(faulty, {**task("own", task_type="create_media_buy"), **own}, {**task("answer"), **own})
+    call("reconcile")
+    found = {one.theirs: one for one in ReconciliationFinding.objects.all()}
+    assert (found["own"].verdict, found["own"].account_id) == ("orphaned", known.pk)
+    assert found["answer"].verdict == "unanswered"
+    assert out.reference in found["answer"].note
 
 
 @pytest.mark.parametrize("other", BRANDS)

@@ -27,7 +27,8 @@ from tests.factories import (
     make_team,
     make_user,
 )
-from tests.operations.making import answer, ask, fresh, see
+from tests.operations.making import ask, fresh, see
+from tests.operations.wire import mcp
 from tests.orders.accounts import end
 
 pytestmark = pytest.mark.django_db
@@ -138,7 +139,7 @@ def test_a_purchase_answered_for_another_brands_account_is_a_conflict() -> None:
     Account.objects.update(reference=OURS)
     operation = ask(seller=account.seller, account=Account.objects.get())
     payload = {"media_buy_id": "mb-1", "account": {"account_id": "a", "brand": {"domain": "another.com"}}}
-    see(operation, answer("completed", payload=payload))
+    see(operation, mcp({**payload, "status": "completed"}))
     assert fresh(operation).status != "completed"
     assert Observation.objects.get().outcome == "conflict"
 

@@ -187,6 +187,24 @@ def test_a_buy_on_another_account_is_a_persons() -> None:
     assert fresh(operation).send_at is None
 
 
+@pytest.mark.parametrize("way", ["poll", "webhook"])
+@pytest.mark.parametrize(
+    ("named", "outcome"), [("acc-of-somebody", "conflict"), ("acc-norrland-digital", "applied")]
+)
+def test_a_tasks_record_says_whose_it_is_too(way: str, named: str, outcome: str) -> None:
+    operation = stand(S.WORKING, account=make_account(make_advertiser(), make_seller()))
+    whose = {"account": {"account_id": named}}
+
+    if way == "webhook":
+        told = deliver(operation, webhook_body(operation, "completed", BOUGHT, **whose))
+    else:
+        seen = poll_seen(operation, "completed", BOUGHT, lambda body, about: mcp({**body, **whose}, about))
+        told = see(operation, seen, "poll")
+
+    assert told.outcome == outcome
+    assert ("tells of account acc-of-somebody" in told.note) == (outcome == "conflict")
+
+
 def test_older_news_still_names_the_task() -> None:
     """Else it was polled under no name at all."""
     operation = stand(S.AUTH_REQUIRED, task_id="", seller_news_at=clock.now())
