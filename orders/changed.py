@@ -36,6 +36,7 @@ from orders.doubt import (
     unshown,
 )
 from orders.effects import CANCELED, Miss
+from orders.following import bought_by
 from orders.lifetimes import late_ask
 from orders.models import LIVE, Deal, DealStatus
 from orders.not_shown import (
@@ -383,10 +384,16 @@ def _still_there(deal: Deal, operation: Operation) -> None:
         why = "The seller has not cancelled it" if operation.attempts else operation.message
         note(deal, actor=SYSTEM, reason=why[:500], changes={"differs": True})
         questions.ask_booked_differently(deal)
-    elif deal.status in (DealStatus.BOOKING, DealStatus.FAILED):
+    elif deal.status in (DealStatus.BOOKING, DealStatus.FAILED) and _is_of_its_purchase(deal, operation):
         late_ask(deal, purchase_of(deal))
     elif deal.status != DealStatus.CANCELLED:
         _not_cancelled(deal, operation)
+
+
+def _is_of_its_purchase(deal: Deal, operation: Operation) -> bool:
+    """Whether it is about the media buy that the deal's purchase is answered with, and not one that only a
+    contradiction named."""
+    return operation.request.get("media_buy_id") == bought_by(purchase_of(deal))
 
 
 def _is_refused(deal: Deal, operation: Operation) -> bool:

@@ -149,6 +149,22 @@ def test_another_buy_that_the_seller_does_not_cancel_is_an_alarm(how: str) -> No
     assert "mb-2 was not cancelled" in Conflict.objects.get().note
 
 
+@pytest.mark.parametrize("how", ["rejected", "ignored"])
+def test_nor_is_anything_else_asked_of_a_deal_that_bought_nothing(how: str) -> None:
+    """It failed, then its seller told of a media buy, which people wanted cancelled."""
+    deal, operation = booking()
+    say(operation, "failed")
+    contradicted(operation, "completed", bought(deal, "mb-2"))
+    decide("conflict", "approve")
+    if how == "ignored":
+        ignored(cancellation(), "mb-2")
+    else:
+        ended(cancellation(), "rejected")
+    assert Notification.objects.filter(kind="buy_not_cancelled").exists()
+    assert list(Approval.objects.filter(status="open").values_list("kind", flat=True)) == ["conflict"]
+    assert "mb-2 was not cancelled" in Conflict.objects.get().note
+
+
 def test_the_first_buy_that_the_seller_does_not_cancel_opens_the_question_again() -> None:
     deal, operation = booked()
     contradicted(operation, "completed", bought(deal, "mb-2"))
