@@ -18,6 +18,7 @@ from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
 from orders.changes_taken import lines_change
 from orders.departures import word_shown
 from orders.doubt import changes_sent
+from orders.effects import CANCELED
 from orders.flights import change_crossing, flight_after
 from orders.last_words import WHOLE, Words, words_of
 from orders.matching import packages_of
@@ -46,10 +47,13 @@ def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Differenc
     shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
     totals = [_total(deal, row) for row in rows] if by_total_alone(deal, lines) else []
     words = set().union(*(_words(lines, change) for change in changes))
+    is_cancelled = any(change.get(CANCELED) is True for change in changes)
+    said = [one for one in departing if (*_place(one), one["confirmed"]) in words]
+    gone = [one for one in departing if is_cancelled and _is_nothing(one)]
     return [
         one
         for one in departing
-        if _place(one) in shown or _is_one_of(totals, one) or (*_place(one), one["confirmed"]) in words
+        if _place(one) in shown or _is_one_of(totals, one) or one in said or one in gone
     ]
 
 
@@ -116,6 +120,11 @@ def _total(deal: Deal, changes: _Changes) -> Decimal:
     """What changes bring the whole media buy to."""
     packages = [package for change in changes for package in change.get("packages", ())]
     return approved_after(deal, {"packages": packages})
+
+
+def _is_nothing(one: Difference) -> bool:
+    """Whether it costs nothing any more, as what is being cancelled package by package."""
+    return one["field"] in (BUDGET, TOTAL) and decimal_of(one["confirmed"]) == 0
 
 
 def _is_one_of(totals: Sequence[Decimal], one: Difference) -> bool:

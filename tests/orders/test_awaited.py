@@ -207,6 +207,20 @@ def test_a_total_counts_though_the_answer_says_nothing_of_it() -> None:
     assert (asked(), amounts.approved, amounts.committed) == ([], 62_000, 62_000)
 
 
+@pytest.mark.parametrize("gone", [1, 2])
+def test_what_is_cancelled_package_by_package_departs_in_nothing_while_it_is_asked_for(gone: int) -> None:
+    deal = two()
+    operation = wanted(deal, canceled=True)
+    each = packages(deal)
+    told = [{**one, "canceled": True} for one in each[:gone]] + each[gone:]
+    says(fresh(deal), "pending_start", revision=2, packages=told)
+    assert (asked(), fresh(deal).differs) == ([], False)
+
+    fails(operation)
+    shown = [(kind, [field for field, _ in differences]) for kind, differences in asked()]
+    assert shown == [(DIFFERENT, ["budget"] * gone)]
+
+
 def test_another_amount_is_asked_about() -> None:
     deal = two()
     wanted(deal, **budget(deal)[0])
