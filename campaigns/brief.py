@@ -102,12 +102,6 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-def _currency(value: str) -> str:
-    if not money.is_currency(value):
-        raise ValueError(f"{value!r} is no ISO 4217 currency, such as USD")
-    return value
-
-
 def _domain(value: str) -> str:
     domain = value.lower()
     if not _DOMAIN.fullmatch(domain):
@@ -136,7 +130,7 @@ def _day(value: Any, info: ValidationInfo) -> Any:
 Amount = Annotated[Decimal, BeforeValidator(_typed), Field(gt=0, le=Decimal(10) ** 13, allow_inf_nan=False)]
 Rate = Annotated[Decimal, BeforeValidator(_exact), Field(gt=0, lt=Decimal(10) ** 12, allow_inf_nan=False)]
 Weight = Annotated[Decimal, BeforeValidator(_exact), Field(ge=Decimal("0.001"), le=1000, allow_inf_nan=False)]
-Currency = Annotated[str, AfterValidator(_currency)]
+Currency = Annotated[str, AfterValidator(money.currency_of)]
 Zone = Annotated[str, AfterValidator(_zone)]
 
 

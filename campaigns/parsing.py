@@ -15,14 +15,13 @@ from django.conf import settings
 from yaml.constructor import SafeConstructor
 
 from tasks_app.money import decimal_of, reads_as_thousands
+from tasks_app.storable import is_storable
 
 _MAX_DEPTH = 20
 _MAX_VALUES = 10_000  # far above any brief, and a fraction of a second for the YAML loader
 _MAX_INTEGER_BITS = 2000
 _MAX_DIGITS = 700  # at least as many as those bits, in any notation but octal
 _TAG = "tag:yaml.org,2002:"
-# What PostgreSQL cannot keep: NUL, and halves of surrogate pairs (JSON may escape both).
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _TOO_DEEP = f"the brief is nested deeper than {_MAX_DEPTH} levels"
 _TOO_MANY = f"the brief holds more than {_MAX_VALUES} values"
 
@@ -85,7 +84,7 @@ def _scalar(data: Any) -> Any:
 
 
 def _text(text: str) -> str:
-    if _UNSTORABLE.search(text):
+    if not is_storable(text):
         raise UnparseableBriefError(
             "a text in it holds a character that cannot be kept (U+0000, a surrogate)"
         )

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from tasks_app.days import zone_of
+from tasks_app.storable import is_storable
 
 
 class TimeZoneMiddleware:
@@ -36,7 +37,7 @@ class KeptTextMiddleware:
         if getattr(view, "csrf_exempt", False):
             return
         for name, values in request.POST.lists():
-            if any("\x00" in one for one in (name, *values)):
+            if not all(map(is_storable, (name, *values))):
                 raise BadRequest("a text holds NUL, which nothing can keep")
 
 

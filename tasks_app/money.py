@@ -11,6 +11,7 @@ from iso4217 import Currency
 
 # What is larger, finer or longer than these is no number that anybody counts with.
 _MOST, _FINEST, _LONGEST = Decimal(10) ** 24, Decimal(10) ** -24, 64
+_MOST_SHOWN = 20  # characters of what is no currency
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _TYPED = re.compile(
     r"[+-]?(?:[0-9]+|[0-9]{1,3}(?: [0-9]{3})+)(?:\.[0-9]*)?"
@@ -26,6 +27,13 @@ def is_currency(code: str) -> bool:
         return Currency(code).exponent is not None
     except ValueError:
         return False
+
+
+def currency_of(code: str) -> str:
+    """`code`, where it is such a currency. Raises ValueError, in words for people."""
+    if not is_currency(code):
+        raise ValueError(f"{code[:_MOST_SHOWN]!r} is no ISO 4217 currency, such as USD")
+    return code
 
 
 def exponent(currency: str) -> int:

@@ -20,6 +20,8 @@ from django.utils.functional import cached_property
 from unfold.paginator import InfinitePaginator
 from unfold.views import ChangeList
 
+from tasks_app.storable import is_storable
+
 AFTER = "after"
 _OFFERED = "_lookups_offered"
 _MOST_PAGES = 100  # by number: what lies beyond is found by a filter or a search
@@ -67,7 +69,7 @@ class KeyedList(ChangeList):
         beyond = sorted(set(asked) - lookups_offered(self.model_admin, request))
         if beyond:
             raise DisallowedModelAdminLookup(f"This list has no filter {', '.join(beyond)}.")
-        if any("\x00" in one for values in asked.values() for one in values):
+        if not all(is_storable(one) for values in asked.values() for one in values):
             raise IncorrectLookupParameters("a value holds NUL, which nothing can keep")
         return super().get_filters(request)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tasks_app import clock, days, money
 from tasks_app.lifecycle.transitions import exact
+from tasks_app.storable import is_storable
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Values = Mapping[str, Any]
@@ -26,14 +27,15 @@ class UnmappableError(ValueError):
 
 
 def text(values: Values, name: str, *, limit: int = 255) -> str:
-    """A column's text, "" where there is none. Raises UnmappableError for another type, NUL, or length."""
+    """A column's text, "" where there is none. Raises UnmappableError for another type, NUL or a
+    half of a surrogate pair, or length."""
     value = values.get(name)
     if value is None:
         return ""
     if not isinstance(value, str):
         raise UnmappableError(name, f"is no text but {_kind(value)}")
-    if "\0" in value:
-        raise UnmappableError(name, "holds a NUL")
+    if not is_storable(value):
+        raise UnmappableError(name, "holds a character that cannot be kept (U+0000, a surrogate)")
     if len(value) > limit:
         raise UnmappableError(name, f"is {len(value)} characters long, more than {limit}")
     return value.strip()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hmac
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
+
+from tasks_app.storable import storable
 
 from .strict_json import MAX_DEPTH, MalformedBody, parse_object
 from .values import EXACT_FLOAT, identity_of
@@ -19,8 +20,6 @@ _REGISTRATION = "push_notification_config"
 # What is ours where it stands, or nobody's business.
 _OURS = frozenset({"context", "ext", "targeting_overlay", _REGISTRATION})
 
-# NUL and lone surrogates are legal in JSON text and refused by PostgreSQL.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # PostgreSQL writes a number out in all its digits: six bytes of a body could be three hundred when read.
 _FEW_DIGITS = 1e30
 # Of what a seller repeats as our secrets: ours are longer and fewer. What is shorter, or masked ("****4711"),
@@ -172,7 +171,7 @@ def _registered(registration: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _clean_text(text: str, secrets: tuple[str, ...]) -> str:
-    return _UNSTORABLE.sub("\ufffd", _hide(text, secrets))
+    return storable(_hide(text, secrets))
 
 
 def _hide(text: str, secrets: tuple[str, ...]) -> str:

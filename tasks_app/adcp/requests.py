@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
     BeforeValidator,
@@ -24,7 +25,7 @@ from pydantic import (
 )
 
 from tasks_app import clock
-from tasks_app.money import decimal_of
+from tasks_app.money import currency_of, decimal_of
 
 # JSON has one kind of number. A double holds 15 decimal digits: budgets in minor units up to 10**15 survive
 # exactly.
@@ -49,7 +50,7 @@ Amount = Annotated[
     PlainSerializer(_json_number, return_type=int | float, when_used="json"),
 ]
 Moment = Annotated[AwareDatetime, Field(ge=clock.EARLIEST, lt=clock.LATEST)]
-Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
+Currency = Annotated[str, AfterValidator(currency_of)]
 Country = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
 Domain = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$")

@@ -11,6 +11,7 @@ from rest_framework.parsers import BaseParser
 
 from tasks_app.adcp.strict_json import MalformedBody, parse_object
 from tasks_app.api.problems import TooLargeError
+from tasks_app.storable import is_storable
 
 _MAX_DEPTH = 32
 
@@ -50,7 +51,7 @@ def read_bounded(stream: IO[bytes], limit: int) -> bytes:
 def _storable(value: Any) -> bool:
     """Whether PostgreSQL's text and jsonb can hold every text in it."""
     if isinstance(value, str):
-        return "\x00" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
+        return is_storable(value)
     if isinstance(value, dict):
         return all(_storable(part) for pair in value.items() for part in pair)
     return all(_storable(part) for part in value) if isinstance(value, list) else True

@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 
 from tasks_app.desk.explain import explainer_of, explainers, identified
 from tasks_app.people.models import User
+from tasks_app.storable import is_storable
 
 SHORTEST, LONGEST = 2, 200
 MOST = 8  # hits of one finder
@@ -110,7 +111,7 @@ def _wanted(text: str) -> Wanted:
     said = text.strip()
     if not SHORTEST <= len(said) <= LONGEST:
         raise SearchRefusedError(f"Give between {SHORTEST} and {LONGEST} characters of an id or a name.")
-    if "\x00" in said:
+    if not is_storable(said):
         raise SearchRefusedError("This is no text.")
     try:
         return Wanted(text=said, id=uuid.UUID(said))

@@ -6,7 +6,6 @@ Source: document 002 (whole). What an entry holds: docs/audit-proof.md; the data
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
@@ -35,14 +34,13 @@ from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.people.actors import SYSTEM, actor_key, actor_user, is_login
 from tasks_app.people.models import Actor, User
 from tasks_app.people.scope import covers
+from tasks_app.storable import storable
 from tasks_app.tracing import trace_id
 
 Who = str | User | Actor
 
 # What a transition writes itself: never part of `changes`.
 _OWN = frozenset({"id", "status", "version", "status_since", "created_at"})
-# PostgreSQL stores neither NUL nor halves of surrogate pairs; an error's text may hold both.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def transition(
@@ -119,7 +117,7 @@ def note(
             entity.pk,
             entity.version,
             actor_key(actor),
-            _storable(reason),
+            storable(reason),
             recorded(metadata or {}),
             written,
             trace_id(),
@@ -212,7 +210,7 @@ def append_birth(rows: Sequence[Stateful], *, actor: Who, reason: str, metadata:
             [
                 [row.pk for row in rows],
                 actor_key(actor),
-                _storable(reason),
+                storable(reason),
                 recorded(metadata),
                 trace_id(),
                 clock.frozen(),
@@ -323,7 +321,7 @@ def _columns(entity: Stateful, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _why(reason: str, description: str) -> str:
-    return _storable(reason) if reason.strip() else description
+    return storable(reason) if reason.strip() else description
 
 
 def recorded(value: Any, *, floats: bool = False) -> str:
@@ -336,7 +334,7 @@ def exact(value: Any, *, floats: bool = False) -> Any:
     unless allowed because they are a seller's own JSON numbers, kept as they came. What no text column
     can hold (NUL, lone surrogates) becomes U+FFFD."""
     if isinstance(value, str):
-        return _storable(value)
+        return storable(value)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -350,14 +348,10 @@ def exact(value: Any, *, floats: bool = False) -> Any:
     if isinstance(value, bytes | memoryview):
         return "\\x" + bytes(value).hex()
     if isinstance(value, Mapping):
-        return {_storable(str(k)): exact(v, floats=floats) for k, v in value.items()}
+        return {storable(str(k)): exact(v, floats=floats) for k, v in value.items()}
     if isinstance(value, Iterable):
         return [exact(v, floats=floats) for v in value]
     raise TypeError(f"{type(value).__name__} cannot be recorded")
-
-
-def _storable(text: str) -> str:
-    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _error(kind: type[TransitionError], entity: Stateful, to: str, why: str) -> TransitionError:

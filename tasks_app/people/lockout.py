@@ -15,6 +15,7 @@ from django.utils.crypto import salted_hmac
 
 from tasks_app import clock
 from tasks_app.people.models import User
+from tasks_app.storable import storable
 
 _IPV6_ONES = 64  # what one customer of a provider is given: its addresses count as one
 _NAME_CHARS, _SOME = 150, 500
@@ -53,7 +54,7 @@ def username_counted(request: HttpRequest, credentials: dict[str, Any] | None = 
     given = credentials.get("username") if credentials else request.POST.get("username")
     if given is None:
         return None
-    typed = str(User.normalize_username(str(given)))[:_NAME_CHARS].replace("\x00", "")
+    typed = storable(str(User.normalize_username(str(given)))[:_NAME_CHARS], instead="")
     if User.objects.filter(username=typed).exists():
         return typed
     return f"{_NOBODY} {salted_hmac(__name__, typed).hexdigest()[:_DIGEST_CHARS]}"

@@ -17,6 +17,7 @@ from tasks_app.people.lockout import address_of
 from tasks_app.people.models import Actor, User
 from tasks_app.people.security_models import SecurityEvent
 from tasks_app.people.sessions import FROM
+from tasks_app.storable import storable
 from tasks_app.tracing import origin
 
 Kind = SecurityEvent.Kind
@@ -104,7 +105,7 @@ def _locked_out(request: HttpRequest | None = None, username: str | None = None,
 
 def _refused(event: str, username: Any, request: HttpRequest | None) -> None:
     # What was typed for a name may be a password: kept only where there is such a login.
-    named = str(username or "")[:_NAME_CHARS].replace("\x00", "")
+    named = storable(str(username or "")[:_NAME_CHARS], instead="")
     user = User.objects.filter(username=User.normalize_username(named)).first() if named else None
     security_record(
         event=event,

@@ -1,8 +1,10 @@
-"""Every number from outside goes through the one parser: enumerated, so that a new reader joins by itself."""
+"""Every number, currency and text from outside goes through the one reader of its kind: enumerated, so that a
+new reader joins by itself."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -57,6 +59,77 @@ def test_no_second_parser_reads_a_moment() -> None:
             if said.endswith("fromisoformat") or said in ("parse_datetime", "strptime"):
                 readers.add(path)
     assert readers == _MOMENTS
+
+
+_COUNTERS = "tasks_app/adcp/values.py"
+# What else makes whole numbers where sellers' and strangers' words are read, and of what: matched digits, our
+# own figures, and what is bounded before.
+_WHOLE = {
+    "tasks_app/adcp/client.py": {"adcp_version.partition('.')[0]"},  # as a seller's capabilities were read
+    "tasks_app/adcp/hygiene.py": {"value"},  # a float that is whole
+    "tasks_app/adcp/meaning.py": {"named[1]", "named[2]"},
+    "tasks_app/adcp/outcome.py": {"told[:9]"},
+    "tasks_app/adcp/requests.py": {"amount"},
+    "tasks_app/adcp/signatures/hmac_sha256.py": {"timestamp"},
+    "tasks_app/adcp/signatures/rfc9421.py": {"expires - now"},
+    "tasks_app/adcp/signatures/structured_fields.py": {"found.group()"},
+    "tasks_app/adcp/signatures/urls.py": {"found.group(2)[:6]", "match.group(1)"},
+    _COUNTERS: {"value", "number"},
+    "tasks_app/webhooks/diagnosis.py": {"stamp"},
+    "tasks_app/webhooks/rates.py": {
+        "counted.aggregate(Sum('used'))['used__sum'] or 0",
+        "cursor.fetchone()[0]",
+    },
+    "tasks_app/webhooks/retention.py": {"cursor.fetchone()[0]"},
+    "tasks_app/webhooks/room.py": {"stored"},
+}
+
+
+def test_no_second_reader_makes_a_count_of_what_a_seller_says() -> None:
+    found: dict[str, set[str]] = {}
+    for path, tree in _modules():
+        if not path.startswith(("tasks_app/adcp/", "tasks_app/webhooks/", "orders/")):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "int":
+                found.setdefault(path, set()).add(ast.unparse(node.args[0]))
+    assert found == _WHOLE
+
+
+_THREE_LETTERS = re.compile(r"\[A-Z(?:a-z)?\]\{3\}")
+
+
+def test_no_second_reader_knows_currencies() -> None:
+    imported, matched = set(), set()
+    for path, tree in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "iso4217":
+                imported.add(path)
+            if isinstance(node, ast.Constant) and _THREE_LETTERS.search(str(node.value)):
+                matched.add(path)
+    assert (imported, matched) == ({PARSER}, set())
+
+
+# What else names such a character, and for what.
+_NULS = {
+    "tasks_app/storable.py": "the one reader",
+    "tasks_app/adcp/strict_json.py": "what is not printed of a refusal's words",
+    "campaigns/legacy/plans.py": "what parts three names have no other way to hold",
+}
+
+
+def test_no_second_reader_knows_what_a_text_may_hold() -> None:
+    found = {
+        path
+        for path, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_unstorable(node.value)
+    }
+    assert found == set(_NULS)
+
+
+def _is_unstorable(text: str) -> bool:
+    return any(one == "\x00" or "\ud800" <= one <= "\udfff" for one in text)
 
 
 def _made_of_no_constant(tree: ast.Module) -> list[str]:
