@@ -156,6 +156,8 @@ def _words(
     for field, ours, stated in whole_stated(words, buy, lines):
         yield _said(0, _THE_BUY, field, in_words_of(ours), in_words_of(stated))
     for line, package in matched.pairs:
+        if not line.package_id:  # of one without a name nobody has spoken
+            continue
         for field, ours, stated in package_stated(words, line.package_id, package, buy):
             yield _said(line.position, line.product_name, field, in_words_of(ours), in_words_of(stated))
 

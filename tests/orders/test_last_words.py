@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orders.last_words import words_after
-from orders.models import Deal
+from orders.models import Deal, DealLine
 from orders.seller_state import deal_follow
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
@@ -158,6 +158,15 @@ def test_what_a_change_on_its_way_asks_for_is_no_departure_until_it_fails(word: 
 
     say(newer, "failed", task_id="t-newer")
     assert questions() == ["booked_differently"]
+
+
+def test_a_word_on_the_whole_is_none_on_a_package_without_a_name() -> None:
+    deal = two()
+    said(deal, "resumed")
+    DealLine.objects.filter(deal=deal).update(package_id="")
+    unnamed = [{**one, "package_id": None, "paused": True} for one in packages(deal)]
+    reads(deal, record(deal, packages=unnamed))
+    assert departing(deal) == []
 
 
 def test_with_the_whole_paused_nothing_is_said_of_a_package() -> None:
