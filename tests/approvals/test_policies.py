@@ -90,6 +90,7 @@ def why(question: Asked, one: Policy, rates: Any = EUR) -> str:
         (asked(44_999, approved=Decimal(50_000)), R.CHANGE, "more than 10"),
         (asked(1_000_000), R.CHANGE, ""),
         (asked(None, approved=Decimal(5)), R.CHANGE, "is not known, so it is caught"),
+        (asked(90_000, approved=Decimal(0)), R.CHANGE, "is not known, so it is caught"),
         (asked(99_000, flight=flight(0, 10)), R.SPLITTING, ""),
         (asked(200_000, flight=flight(0, 10)), R.SPLITTING, ""),
         (
