@@ -46,7 +46,7 @@ def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Differenc
     rows = [changes[first:end] for end in ends for first in range(end)]
     shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
     totals = [_total(deal, row) for row in rows] if by_total_alone(deal, lines) else []
-    words = set().union(*(_words(lines, change) for change in changes))
+    words = [word for change in changes for word in _words(lines, change)]
     is_cancelled = any(change.get(CANCELED) is True for change in changes)
     said = [one for one in departing if (*_place(one), one["confirmed"]) in words]
     gone = [one for one in departing if is_cancelled and _is_nothing(one)]
@@ -57,11 +57,11 @@ def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Differenc
     ]
 
 
-def _words(lines: Sequence[DealLine], change: Mapping[str, Any]) -> set[tuple[int, str, str]]:
-    """What a change says that stands in no column: by line (0: the whole media buy) and field, as shown."""
+def _words(lines: Sequence[DealLine], change: Mapping[str, Any]) -> list[tuple[int, str, str]]:
+    """What a change says that stands in no column: line (0: the whole media buy), field, and as shown."""
     positions = {WHOLE: 0, **{line.package_id: line.position for line in lines if line.package_id}}
     told = ((where, field, word) for where, said in words_of(change).items() for field, word in said.items())
-    return {(positions[where], field, word_shown(word)) for where, field, word in told if where in positions}
+    return [(positions[where], field, word_shown(word)) for where, field, word in told if where in positions]
 
 
 def awaited_kept(deal: Deal) -> list[Difference]:

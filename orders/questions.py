@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from orders import doubt
-from orders.accepted import key_of
+from orders.accepted import decided_by, key_of
 from orders.amounts import deal_amounts
 from orders.departures import departures_told, uncounted
 from orders.evidence import as_text, deal_evidence
@@ -31,7 +31,8 @@ from tasks_app.approvals.services import approval_open
 from tasks_app.approvals.subjects import questions_withdraw
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.money import decimal_of
-from tasks_app.operations.models import Operation
+from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.operations.pauses import request_let_go
 from tasks_app.people.setting_off import About, reach_register, set_off_register
 
 DEAL, DIFFERENT = "deal", "booked_differently"
@@ -215,7 +216,7 @@ def comes_and_goes(deal: Deal) -> bool:
 def accepted_before(deal: Deal) -> Approval | None:
     """The decision that accepted all that a seller does otherwise now: the last there is, on the same deal
     and for the same amount. None where that is more than counts as approved: what its seller took back may
-    have been spent since."""
+    have been spent since; and where people have changed since what departs."""
     undecided = (ApprovalStatus.OPEN, ApprovalStatus.VOIDED)
     last, now = (
         _different(deal).exclude(status__in=undecided).order_by("-id").first(),
@@ -223,7 +224,22 @@ def accepted_before(deal: Deal) -> Approval | None:
     )
     if last is None or last.status != ApprovalStatus.APPROVED or now.amount is None:
         return None
+    if _is_changed_since(deal, last):
+        return None
     return last if now.amount <= deal_amounts(deal).approved and is_as_shown(last, now) else None
+
+
+def _is_changed_since(deal: Deal, accepted: Approval) -> bool:
+    """Whether a change that decides some of what departs now was sent after people had accepted that."""
+    changes = Operation.objects.filter(
+        subject_type="deal",
+        subject_id=deal.pk,
+        task_type="update_media_buy",
+        status=OperationStatus.COMPLETED,
+        sent_at__gt=accepted.status_since,
+    )
+    lines, departing = list(deal.lines.all()), {(one["line"], one["field"]) for one in deal.differences}
+    return any(decided_by(deal, lines, request_let_go(one, left=True)) & departing for one in changes)
 
 
 def _different(deal: Deal) -> QuerySet[Approval]:

@@ -15,7 +15,7 @@ from tasks_app.people.models import User
 from tasks_app.reconciliation.actions import ActionRefusedError
 from tasks_app.reconciliation.models import ReconciliationFinding
 from tasks_app.sellers.models import Account, Seller
-from tests.commands.reconciling import lists, sent, task
+from tests.commands.reconciling import lists, sent, task, verdicts
 from tests.commands.running import call
 from tests.commands.test_reconcile_findings import EXTERNAL, account, act, operator, told
 from tests.factories import make_user
@@ -80,11 +80,10 @@ def test_a_task_of_the_accounts_own_is_given_to_it(
     out = sent(seller)
     own = {"account": {"account_id": "acc-ours"}}
     lists(faulty, {**task("own", task_type="create_media_buy"), **own}, {**task("answer"), **own})
-    call("reconcile")
-    found = {one.theirs: one for one in ReconciliationFinding.objects.all()}
-    assert (found["own"].verdict, found["own"].account_id) == ("orphaned", known.pk)
-    assert found["answer"].verdict == "unanswered"
-    assert out.reference in found["answer"].note
+    ran = call("reconcile", "--json")
+    assert verdicts(ran) == {"own": "orphaned", "answer": "unanswered"}
+    assert ReconciliationFinding.objects.get(theirs="own").account_id == known.pk
+    assert any(out.reference in one["note"] for one in ran.json["sellers"][0]["tasks"])
 
 
 @pytest.mark.parametrize("other", BRANDS)
