@@ -15,10 +15,10 @@ from typing import Any
 
 from orders.accepted import Difference, decided_by
 from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
+from orders.changes_left import cancels_all
 from orders.changes_taken import lines_change
 from orders.departures import word_shown
 from orders.doubt import changes_sent
-from orders.effects import CANCELED
 from orders.flights import change_crossing, flight_after
 from orders.last_words import WHOLE, Words, words_of
 from orders.matching import packages_of
@@ -47,7 +47,7 @@ def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Differenc
     shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
     totals = [_total(deal, row) for row in rows] if by_total_alone(deal, lines) else []
     words = [word for change in changes for word in _words(lines, change)]
-    is_cancelled = any(change.get(CANCELED) is True for change in changes)
+    is_cancelled = any(map(cancels_all, changes))
     said = [one for one in departing if (*_place(one), one["confirmed"]) in words]
     gone = [one for one in departing if is_cancelled and _is_nothing(one)]
     return [

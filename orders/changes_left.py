@@ -37,6 +37,11 @@ def is_nothing(change: _Change) -> bool:
     return all(change.get(name) in (None, []) for name in CHANGES)
 
 
+def cancels_all(change: _Change) -> bool:
+    """Whether a change cancels the whole media buy."""
+    return change.get("canceled") is True
+
+
 def wanted_of(change: _Change) -> dict[str, Any]:
     """What a change names, without what every request carries."""
     return {name: change[name] for name in CHANGES if name in change}

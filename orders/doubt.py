@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from orders.changes_left import change_without, is_nothing, wanted_of
+from orders.changes_left import cancels_all, change_without, is_nothing, wanted_of
 from orders.effects import Miss, misses
 from orders.models import Deal, DealMirror
 from tasks_app.approvals.models import Approval, ApprovalStatus
@@ -275,7 +275,7 @@ def buy_in(reading: Operation, operation: Operation) -> dict[str, Any] | None:
 
 
 def cancels(operation: Operation) -> bool:
-    return operation.request.get("canceled") is True
+    return cancels_all(operation.request)
 
 
 def is_own(deal: Deal, operation: Operation) -> bool:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from orders.amounts import approved_after
+from orders.changes_left import cancels_all
 from orders.confirmation import in_words, is_in_currency
 from orders.models import Deal, DealLine
 from orders.targeting import TARGETING, targeting_told, targeting_wanted
@@ -98,7 +99,7 @@ def _of_the_whole(
     lines: Sequence[DealLine],
 ) -> Iterator[Miss]:
     status = _status(buy)
-    if change.get("canceled") is True and not is_canceled(buy, lines):
+    if cancels_all(change) and not is_canceled(buy, lines):
         yield Miss(where="", field="canceled", asked=True, shown=status)
     paused = change.get("paused")
     shows_pause = is_paused(buy)

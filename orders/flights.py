@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from orders.changes_left import cancels_all
 from orders.models import Deal
 from tasks_app import clock, days
 from tasks_app.adcp.values import parse_time
@@ -64,7 +65,7 @@ def request_passed(request: Mapping[str, Any]) -> str:
 
 def change_passed(deal: Deal, request: Mapping[str, Any]) -> str:
     """The same of update_media_buy: of the dates that it moves."""
-    if request.get("canceled") is True:
+    if cancels_all(request):
         return ""
     held: set[datetime | None] = {deal.start_at, deal.end_at}
     for line in deal.lines.all():
