@@ -16,7 +16,6 @@ from orders.models import CONFIRMED, Deal, DealStatus
 from orders.seller_state import deal_refresh
 from orders.services import deal_locked
 from tasks_app import clock
-from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.over import job_ender, on_job_ended, step_skipper
 from tasks_app.lifecycle.transitions import transition
@@ -63,12 +62,11 @@ def _learnt(operation: Operation) -> None:
         deal_refresh(deal_id=nameless.pk, buy=operation.result or {}, asked_at=clock.now(), whole=True)
         return
     deal = deal_locked(operation.subject_id)
-    asked = Approval.objects.filter(kind=questions.LATE, subject_id=deal.pk, status=ApprovalStatus.OPEN)
     if operation.status != O.COMPLETED:
         return
     if buys_another(deal, operation):
         another_bought(deal, operation)
-    elif deal.status in OVER and not asked.exists():
+    elif deal.status in OVER and questions.late_asked(deal) is None:
         late_ask(deal, operation)
 
 

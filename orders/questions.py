@@ -280,6 +280,12 @@ def ask_late_completion(deal: Deal, operation: Operation) -> Approval:
     return _put(deal, late_question(deal, operation))
 
 
+def late_asked(deal: Deal) -> Approval | None:
+    """The open question whether a deal's late purchase is kept."""
+    open_ones = Approval.objects.filter(kind=LATE, status=ApprovalStatus.OPEN)
+    return open_ones.filter(subject_type="deal", subject_id=deal.pk).first()
+
+
 def late_question(deal: Deal, operation: Operation) -> Question:
     """What to do with a late purchase, as it would be asked now."""
     told, approved = departures_told(deal, operation.result or {}), deal_amounts(deal).approved

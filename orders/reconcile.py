@@ -17,8 +17,10 @@ from datetime import datetime
 from typing import Any, get_args
 
 from asgiref.sync import async_to_sync
+from django.db.models import Q
 
 from orders.models import LIVE, Deal, DealLine, DealStatus
+from orders.questions import late_asked
 from orders.seller_state import deal_follow
 from tasks_app import clock
 from tasks_app.adcp.account_keys import account_stated
@@ -342,10 +344,21 @@ def _judge(media_buy_id: str, deal: Deal, there: str) -> tuple[Verdict, str]:
 
 
 def _being_bought(deal: Deal) -> tuple[Verdict, str]:
-    purchase = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, status__in=OPEN).first()
+    """A media buy that runs although its deal is not booked: whether an answer of ours is still to come, or
+    to have its effect; else people, or nobody, know of it."""
+    own = Operation.objects.filter(subject_type="deal", subject_id=deal.pk)
+    purchase = own.filter(Q(status__in=OPEN) | Q(published_at__isnull=True)).first()
     if purchase is not None and purchase.status == OperationStatus.TIMED_OUT:
         return Verdict.BEHIND, f"{purchase.reference} is overdue, and the seller has it"
-    return Verdict.UNANSWERED, f"{purchase.reference if purchase else 'the purchase'} is not confirmed yet"
+    if purchase is not None:
+        return Verdict.UNANSWERED, f"{purchase.reference} is not confirmed yet"
+    asked = late_asked(deal)
+    if asked is not None:
+        return Verdict.BEHIND, f"bought late: {asked.reference} asks whether it is kept"
+    # Its end may have had its effect since the deal was read.
+    if not Deal.objects.filter(pk=deal.pk, status=deal.status).exists():
+        return Verdict.UNANSWERED, f"{deal.reference} has moved meanwhile"
+    return Verdict.BOUGHT_UNKNOWN, f"bought, and nothing of ours waits for it: the deal is {deal.status}"
 
 
 def _status(buy: Buy) -> str:

@@ -357,6 +357,9 @@ def test_discovery_says_what_went_wrong(case: str, protocol: str) -> None:
         ({"major_versions": [2, 3]}, "3.0"),
         ({"supported_versions": ["4.0"]}, None),
         ({"supported_versions": ["3.2-beta"]}, None),
+        ({"supported_versions": ["3.2.0-beta.1", "3.1"]}, "3.1"),
+        ({"supported_versions": ["3.10", "v3.1", "3", " 3.1 "]}, None),
+        ({"supported_versions": [], "major_versions": [3]}, "3.0"),
         ({}, None),
     ],
 )

@@ -426,6 +426,14 @@ def test_a_call_that_failed_is_never_success(data: Body) -> None:
         assert seen.error.code == errors.TOOL_ERROR, "nobody knows what became of it"
 
 
+@pytest.mark.parametrize("status", ["submitted", "working", "input-required"])
+def test_a_call_that_failed_began_no_task(status: str) -> None:
+    seen = seen_mcp(
+        {"isError": True, "structuredContent": {"status": status, "task_id": "t"}}, task_type=CREATE
+    )
+    assert (seen.kind, seen.status) == ("answer", "failed")
+
+
 @pytest.mark.parametrize("state", ["submitted", "working", "input-required", "auth-required", "canceled"])
 def test_the_transports_state_speaks_where_the_data_is_silent(state: str) -> None:
     native = {"task": {"id": "a", "contextId": "c", "status": {"state": state}}}
@@ -749,6 +757,11 @@ def test_a_refused_or_failed_answer_is_never_success(about: Any, word: str) -> N
 def test_the_end_that_a_channel_tells_of_a_task_is_final(about: Any, word: str) -> None:
     for named in (True, False):
         assert meaning(Facts(about=about, word=word, names_buy=named, task=UPDATE)).status == word
+
+
+@pytest.mark.parametrize("word", sorted(ENDED_BADLY))
+def test_the_end_of_a_purchase_that_a_webhook_tells_is_final_though_its_result_names_a_buy(word: str) -> None:
+    assert _hook(_poll_body(word, {"media_buy_id": "mb"}, CREATE), CREATE).status == word
 
 
 OURS, ANOTHERS = {"account_id": "acc-1"}, {"account_id": "acc-2"}

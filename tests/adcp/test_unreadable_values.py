@@ -22,7 +22,7 @@ from tasks_app.adcp.types import QUIRK_A2A_PARAMETERS, DiscoveryError
 from tasks_app.adcp.values import boolean_of, identity_of, number_of, parse_time, text_of, whole_of
 
 from .raw_server import RawServer, Request, Script, response, serve
-from .scripted_seller import PROTOCOLS, a2a_result, ask, card, endpoint, rpc, seller
+from .scripted_seller import PROTOCOLS, a2a_result, answering_with, ask, card, endpoint, rpc, seller
 
 HOSTILE: list[Any] = [
     None,
@@ -94,8 +94,15 @@ def test_reserved_codes_speak_without_data(number: int, code: str, status: str, 
     assert (seen.kind, seen.status, seen.error.code) == ("answer", status, code)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_percentage_beyond_all_numbers_spoils_no_answer(protocol: str) -> None:
+    working = {"status": "working", "task_id": "t1", "percentage": 10**400}
+    seen, _ = ask(answering_with(working, protocol), protocol)
+    assert (seen.kind, seen.status, seen.task_id) == ("answer", "working", "t1")
+
+
 @pytest.mark.parametrize("name", ["alg", "adcp_use", "use", "kid", "crv"])
-@pytest.mark.parametrize("value", [["EdDSA"], {"a": 1}, None, 7])
+@pytest.mark.parametrize("value", [["EdDSA"], ["webhook-signing"], {"a": 1}, None, 7])
 def test_a_key_of_odd_parts_is_refused(name: str, value: Any) -> None:
     jwk = {"kid": "a", "use": "sig", "key_ops": ["verify"], "alg": "EdDSA", "crv": "Ed25519", "kty": "OKP"}
     with pytest.raises(SignatureError):
@@ -172,6 +179,15 @@ def test_a_cards_address_that_cannot_be_read_is_passed_over(url: str) -> None:
 
     with serve(_with_card(beside)) as server, pytest.raises(DiscoveryError, match="registered host"):
         asyncio.run(discover(endpoint(server, "a2a")))
+
+
+def test_a_broken_address_on_a_card_spoils_no_good_one_beside_it() -> None:
+    def beside(told: dict[str, Any], _: RawServer) -> None:
+        good = told["supportedInterfaces"][0]
+        told["supportedInterfaces"] = [{**good, "url": "http://[half"}, good]
+
+    with serve(_with_card(beside)) as server:
+        assert asyncio.run(discover(endpoint(server, "a2a"))).version == "3.2"
 
 
 def test_a_card_that_points_to_another_port_of_its_host_gets_no_token() -> None:

@@ -15,6 +15,7 @@ from campaigns.brief import RATE_BASES, Brief, brief_validate
 from campaigns.recommend import PassedOver, Pick, pick
 from orders.offers import Offer, forecast_of, left_out, offers
 from tasks_app import money
+from tasks_app.desk import terms, text
 from tasks_app.sellers.models import Seller
 from tests.campaigns.briefs import NOW, brief
 
@@ -109,6 +110,14 @@ def test_what_cannot_be_read_or_ordered_is_no_offer(answer: Any) -> None:
     left = list(left_out(NORRLAND, answer))
     assert len(left) == (len(answer) if isinstance(answer, list) else 0), "each is named with its reason"
     assert all(one.why.startswith("has no ") for one in left)
+
+
+@pytest.mark.parametrize("currency", ["usd", "BTC", "EUR"])
+def test_a_forecast_is_told_in_the_currency_that_the_seller_states(currency: str) -> None:
+    points = [{"budget": 10_000, "metrics": {"impressions": {"low": 9000, "high": 11_000}}}]
+    (offer,) = offers(NORRLAND, [{**product(), "forecast": {"currency": currency, "points": points}}], {})
+    shown = terms.forecast(forecast_of(offer.product), Decimal(12_000), "USD")
+    assert shown.endswith(f" impressions for {currency}{text.SPACE}{text.amount(10_000, currency)}")
 
 
 SUPPORTED = {"publisher_domain": "a.example", "supported_channels": ["ctv", "olv"]}

@@ -5,11 +5,17 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+from orders.questions import LATE
+from orders.services import purchase_of
+from tasks_app.adcp.types import Seen
+from tasks_app.approvals.models import Approval
 from tasks_app.sellers.models import Seller
 from tests.commands.reconciling import booking, bought, lists, settle, task, verdicts
 from tests.commands.running import call, run
-from tests.factories import make_account, make_advertiser, make_seller, make_user
+from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.faulty_seller import FaultySeller
+from tests.operations.making import observed
+from tests.orders import late
 
 
 def test_bought_with_our_ids_and_unknown_here_is_the_loudest(faulty: FaultySeller, seller: Seller) -> None:
@@ -119,6 +125,50 @@ def test_a_purchase_on_its_way_is_no_alarm(faulty: FaultySeller, seller: Seller)
     ran = call("reconcile", "--json")
 
     assert (ran.code, verdicts(ran, "media_buys")) == (0, {media_buy_id: "unanswered"})
+
+
+def test_what_was_bought_late_is_told_until_people_have_decided(faulty: FaultySeller, seller: Seller) -> None:
+    deal = booking(seller)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+    late.overdue(purchase_of(deal))
+    late.decide("overdue", "approve")
+    settle(deal, "completed", {"media_buy_id": media_buy_id, "media_buy_status": "active"})
+    assert deal.status == "booking"
+
+    asked = call("reconcile", "--json")
+
+    (found,) = asked.json["sellers"][0]["media_buys"]
+    question = Approval.objects.get(kind=LATE, status="open")
+    assert (asked.code, found["theirs"], found["verdict"]) == (1, media_buy_id, "behind")
+    assert question.reference in found["note"]
+    late.decide(LATE, "approve")
+    assert verdicts(call("reconcile", "--json"), "media_buys") == {media_buy_id: "in_step"}
+
+
+def test_what_runs_for_a_deal_that_nothing_was_sent_for_is_an_alarm(
+    faulty: FaultySeller, seller: Seller
+) -> None:
+    deal = make_deal(seller=seller)
+    approve_deal(deal)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+
+    ran = call("reconcile", "--json")
+
+    (found,) = ran.json["sellers"][0]["media_buys"]
+    assert (ran.code, found["theirs"], found["verdict"]) == (1, media_buy_id, "bought_unknown")
+    assert (found["here"], "accepted" in found["note"]) == (deal.reference, True)
+
+
+def test_an_end_that_is_still_to_have_its_effect_is_no_alarm(faulty: FaultySeller, seller: Seller) -> None:
+    deal = booking(seller)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+    payload = {"media_buy_id": media_buy_id, "media_buy_status": "active"}
+    seen = Seen(kind="answer", status="completed", payload=payload)
+    observed(operation_id=purchase_of(deal).pk, seen=seen, channel="reply")
+
+    read = run("reconcile", "--json")
+
+    assert (read.code, verdicts(read, "media_buys")) == (0, {media_buy_id: "unanswered"})
 
 
 def test_a_deal_given_up_that_the_seller_booked_is_an_alarm(faulty: FaultySeller, seller: Seller) -> None:

@@ -23,12 +23,12 @@ from tasks_app.notifications.models import Notification
 from tasks_app.operations.account_reads import accounts_read_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
-from tasks_app.sellers.accounts import AWAITED, ENDED, account_ask_again
+from tasks_app.sellers.accounts import AWAITED, ENDED, account_ask_again, natural_key
 from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account
 from tasks_app.sellers.services import account_change
 from tests.clocks import Clock
-from tests.factories import approve_deal, make_deal, make_seller, make_user
+from tests.factories import approve_deal, make_advertiser, make_deal, make_seller, make_user
 from tests.orders.accounts import TOOLS, WORDS, approved_deal, end, fresh, listed, purchases, told
 
 pytestmark = pytest.mark.django_db
@@ -195,6 +195,16 @@ def test_whatever_a_seller_says_is_kept_within_bounds_and_changes_no_state(answe
     assert (account.status, account.setup_url) == ("active", "")
     assert account.reference == {"account_id": "acc-1"}
     assert len(str(account.said)) < 20_000
+
+
+@pytest.mark.parametrize("status", ["active", "pending_approval"])
+def test_an_account_told_without_its_operator_is_named_by_our_own_key(status: str) -> None:
+    advertiser = make_advertiser()
+    brand = {"domain": advertiser.brand_domain}
+    told = {"brand": brand, "operator": None, "status": status}
+    account = account_record(advertiser=advertiser, seller=make_seller(), answer=told)
+    assert account.reference == natural_key(advertiser)
+    assert (account.reference["brand"], account.reference["operator"] != "") == (brand, True)
 
 
 def test_an_account_that_an_approved_deal_waits_for_changes_with_a_second_person() -> None:

@@ -73,6 +73,7 @@ def test_a_bad_number_is_named_and_nothing_is_written(agency: Agency, client_of:
         {"submitted_s": float("inf")},
         {"submitted_s": "60"},
         {"submitted_s": True},
+        {"submitted_s": 10**400},
         {"working_polls": 2.5},
         {"deadline_read_s": 0},
     ],
