@@ -22,7 +22,7 @@ from orders.accepted import Key, departures_known, key_of
 from orders.amounts import PACKAGE, TOTAL, lines_confirmed, lines_ordered
 from orders.confirmation import in_words, is_ended_early, is_in_currency, mirror, packages_take
 from orders.evidence import as_text
-from orders.last_words import Words, package_stated, whole_stated
+from orders.last_words import Word, Words, package_stated, whole_stated
 from orders.last_words import in_words as in_words_of
 from orders.matching import Matched, Package, is_cancelled, packages_beyond, packages_match, packages_of
 from orders.models import Deal, DealLine
@@ -171,7 +171,7 @@ def _is_overtaken(one: _Difference, lines: Sequence[DealLine], words: Words) -> 
     return said is None or one["approved"] != word_shown(said)
 
 
-def word_shown(word: Any) -> str:
+def word_shown(word: Word) -> str:
     """A word as a difference holds it."""
     return _shown(in_words_of(word))
 

@@ -18,7 +18,8 @@ NAME, PACING = "name", "pacing"
 OF_THE_WHOLE, OF_A_PACKAGE = (NAME, PAUSED), (PACING, PAUSED)
 FIELDS = tuple(dict.fromkeys((*OF_THE_WHOLE, *OF_A_PACKAGE)))
 WHOLE = ""  # in place of a package's id
-Words = Mapping[str, Mapping[str, Any]]  # by package, then by field
+Word = str | bool
+Words = Mapping[str, Mapping[str, Word]]  # by package, then by field
 _Record = Mapping[str, Any]
 _RUNS = "active"  # AdCP's media-buy-status of one that delivers
 
@@ -67,7 +68,7 @@ def package_stated(
         yield PAUSED, ours[PAUSED], paused
 
 
-def in_words(word: Any) -> str:
+def in_words(word: Word) -> str:
     """A word as a difference shows it."""
     return ("yes" if word else "no") if isinstance(word, bool) else str(word)
 
@@ -80,7 +81,7 @@ def _without_pause(words: Mapping[str, Any]) -> dict[str, Any]:
     return {name: word for name, word in words.items() if name != PAUSED}
 
 
-def _pause_stated(buy: _Record, lines: Sequence[DealLine], *, asked: bool) -> bool | None:
+def _pause_stated(buy: _Record, lines: Sequence[DealLine], *, asked: Word) -> bool | None:
     """None where a record says neither: one that waits for its flight may be paused too."""
     if is_paused(buy) or (asked and pauses_every_package(buy, lines)):
         return True

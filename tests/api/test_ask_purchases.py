@@ -243,7 +243,7 @@ class TestRefusals:
             ({"packages": []}, "arguments.packages"),
             ({"total_budget": None}, "arguments.total_budget"),
             ({"total_budget": {"amount": 1, "currency": "USD"}}, "arguments.total_budget.amount"),
-            ({"total_budget": {"amount": 1500.5, "currency": "XXQ"}}, "arguments.total_budget"),
+            ({"total_budget": {"amount": 1500.5, "currency": "XXQ"}}, "arguments.total_budget.currency"),
             ({"start_time": "asap"}, "arguments.start_time"),
             ({"start_time": "2020-01-01T00:00:00Z"}, "arguments.start_time"),
             ({"start_time": "2030-01-01"}, "arguments.start_time.datetime"),

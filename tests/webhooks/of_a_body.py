@@ -250,7 +250,12 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (departures, "departures_told"): None,  # the same, of lines that are read from the database
     (departures, "uncounted"): lambda body: departures.uncounted(_departing(body)),
     (departures, "counted"): None,  # by what is kept of a deal
+    (departures, "word_shown"): None,  # of what people said
     (effects, "is_canceled"): lambda body: effects.is_canceled({"packages": _packages(body)}, _LINES),
+    (effects, "is_paused"): lambda body: effects.is_paused({"paused": body, "status": str(body)}),
+    (effects, "pauses_every_package"): lambda body: effects.pauses_every_package(
+        {"packages": _packages(body)}, _LINES
+    ),
     (effects, "misses"): None,  # reads the deal's lines; of the packages it takes what `is_canceled` does
     (targeting, "targeting_told"): lambda body: targeting.targeting_told(
         {"targeting_overlay": body}, None, whole=True
