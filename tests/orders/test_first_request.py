@@ -22,6 +22,7 @@ READS = {
     "changes._for_now": _NOT_SENT,
     "changes._offered": _AS_PUT,
     "changes.change_question": _AS_PUT,
+    "doubt.cancels": "what cancels is the deal's own: no answer says it otherwise",
     "doubt._sent_last": "whether an answer changes what the first request asked for",
     "po_numbers.the_same_order": "an integrator's call made again is compared with the call it repeats",
     "questions.po_number_question": _NUMBER,
