@@ -34,7 +34,7 @@ ALONE = Path("var/ci.lock")  # held by the run that has this folder
 UNSTEADY = Path("var/unsteady")
 # What a make around this one, or a shell's own runs of the tests, are asked.
 _OF_OTHERS = {
-    *("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "ROUNDS"),
+    *("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "ROUNDS", "TEST_DATABASE_URL"),
     *("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONOPTIMIZE"),  # the last leaves out what helpers assert
 }
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -71,12 +71,13 @@ def _is_plenty() -> bool:
 
 
 def _testers_of_others() -> set[int]:
-    """The processes of other sessions that keep data there; a session's testers have one parent."""
-    found = set()
+    """The processes of other sessions that keep data there. Testers of one have one parent; a session
+    without testers is one process, and what its parent began besides is another."""
+    found, ours = set(), os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else None
     for made in _MEMORY.glob(f"{PREFIX}*"):
         with suppress(psutil.Error, ValueError):
             tester = psutil.Process(_session(made))
-            if tester.ppid() != os.getppid() and tester.status() != psutil.STATUS_ZOMBIE:
+            if tester.ppid() != ours and tester.status() != psutil.STATUS_ZOMBIE:
                 found.add(tester.pid)
     return found - {os.getpid()}
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -38,8 +39,9 @@ from tasks_app.people.models import User
 from tests.approvals.conftest import Desk
 from tests.database import Database
 from tests.factories import decided_later, make_user
+from tests.lifecycle.threads import at_once
 from tests.owning import as_the_product
-from tests.support import PATIENCE_S, joined, transactions_over
+from tests.support import PATIENCE_S, joined, locks_awaited, transactions_over, until
 
 db = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -234,6 +236,42 @@ def test_undo_and_the_sweep_beside_each_other_are_all_or_nothing(committed_db: D
         batch.refresh_from_db()
         codes = {one.code for one in report_of(batch, user)}
         assert codes == ({"withdrawn"} if batch.withdrawn_at else {""})
+
+
+def test_who_undoes_while_the_first_is_decided_comes_too_late(committed_db: Database, desk: Desk) -> None:
+    user, three = make_user("Approver"), questions(desk, 3)
+    batch, said = intend(user, *three), SimpleQueue[str]()
+
+    def undo() -> None:
+        try:
+            batch_withdraw(batch_id=batch.pk, user=user)
+        except DecisionRefusedError as error:
+            said.put(error.code)
+        finally:
+            connection.close()
+
+    person = threading.Thread(target=undo)
+    with transaction.atomic():
+        assert decided_later() == 3
+        person.start()
+        until(lambda: locks_awaited() or not person.is_alive(), "the person comes to the batch")
+    joined(person)
+
+    assert said.get_nowait() == "not_open"
+    assert {one.left for one in report_of(batch, user)} == {ApprovalStatus.APPROVED}
+
+
+def test_what_is_being_undone_the_sweep_leaves_alone(committed_db: Database, desk: Desk) -> None:
+    user, three = make_user("Approver"), questions(desk, 3)
+    batch = intend(user, *three)
+    with transaction.atomic():
+        batch_withdraw(batch_id=batch.pk, user=user)
+        assert at_once(decided_later) == [0]
+
+    assert decided_later() == 0
+    batch.refresh_from_db()
+    assert {one.code for one in report_of(batch, user)} == {"withdrawn"}
+    assert not Decision.objects.exists()
 
 
 @pytest.fixture

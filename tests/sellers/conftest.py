@@ -1,4 +1,4 @@
-"""The three sellers, started once for the module that asks for them."""
+"""The three sellers, started once for the module that asks for them, and how they end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.ending import end
@@ -61,6 +62,13 @@ class Sellers:
         finally:
             self._log.close()
 
+    def are_over(self) -> None:
+        """AssertionError unless they ended as they should: the supervisor by itself, and every seller before
+        it, without a word of trouble."""
+        assert self.process.returncode == 0, self.log
+        assert [pid for pid in self.pids().values() if psutil.pid_exists(pid)] == []
+        assert "Traceback" not in self.log, self.log
+
 
 @pytest.fixture(scope="module")
 def sellers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sellers]:
@@ -69,6 +77,7 @@ def sellers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sellers]:
         yield running
     finally:
         running.stop()
+    running.are_over()
 
 
 @pytest.fixture

@@ -321,10 +321,11 @@ def test_what_a_shell_asks_of_its_own_runs_is_not_asked_here(project: Project) -
     project.environment = {
         "PYTEST_ADDOPTS": "--collect-only",
         "ROUNDS": "0",
+        "TEST_DATABASE_URL": "postgresql://somebody@elsewhere/postgres",
         "PYTEST_PLUGINS": "no_such_plugin",
         "PYTHONOPTIMIZE": "1",
     }
-    unset = '@test -z "$$ROUNDS$$PYTHONOPTIMIZE"'
+    unset = '@test -z "$$ROUNDS$$PYTHONOPTIMIZE$$TEST_DATABASE_URL"'
     project.targets["test-endurance"] = f"{unset}\n\t{project.targets['test-endurance']}"
     project.write("test", FAILS)
 

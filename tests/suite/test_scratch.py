@@ -60,6 +60,23 @@ def test_testers_of_another_session_have_their_part_though_they_took_nothing_yet
     assert scratch._is_plenty(), "it is over"
 
 
+@pytest.mark.parametrize("tester", [True, False])
+def test_whoever_has_the_same_parent_is_of_one_session_only_among_its_testers(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, tester: bool
+) -> None:
+    if tester:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
+    else:
+        monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    with ending(
+        subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
+    ) as parent:
+        beside = int(line_of(parent.stdout))
+        (memory / f"{scratch.PREFIX}{beside}-a").mkdir()
+        monkeypatch.setattr(os, "getppid", lambda: parent.pid)
+        assert scratch._testers_of_others() == (set() if tester else {beside})
+
+
 def test_what_killed_sessions_left_is_erased_and_nothing_of_a_living_one(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
