@@ -338,23 +338,24 @@ def _judge(media_buy_id: str, deal: Deal, there: str) -> tuple[Verdict, str]:
         return Verdict.IN_STEP, "came to nothing on either side"
     if deal.media_buy_id and deal.media_buy_id != media_buy_id:
         return Verdict.BOUGHT_UNKNOWN, f"bought twice: the deal is booked as {deal.media_buy_id}"
+    asked = late_asked(deal)
+    if asked is not None:
+        return Verdict.BEHIND, f"bought late: {asked.reference} asks whether it is kept"
     if deal.status in _BUYING:
         return _being_bought(deal)
     return Verdict.BOUGHT_UNKNOWN, f"bought, and the deal is {deal.status} here"
 
 
 def _being_bought(deal: Deal) -> tuple[Verdict, str]:
-    """A media buy that runs although its deal is not booked: whether an answer of ours is still to come, or
-    to have its effect; else people, or nobody, know of it."""
-    own = Operation.objects.filter(subject_type="deal", subject_id=deal.pk)
-    purchase = own.filter(Q(status__in=OPEN) | Q(published_at__isnull=True)).first()
+    """A media buy that runs although its deal is not booked, and that nobody is asked about: whether the
+    answer to a purchase is still to come, or to have its effect."""
+    own = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type="create_media_buy")
+    left = own.filter(sent_at__isnull=False)
+    purchase = left.filter(Q(status__in=OPEN) | Q(published_at__isnull=True)).first()
     if purchase is not None and purchase.status == OperationStatus.TIMED_OUT:
         return Verdict.BEHIND, f"{purchase.reference} is overdue, and the seller has it"
     if purchase is not None:
         return Verdict.UNANSWERED, f"{purchase.reference} is not confirmed yet"
-    asked = late_asked(deal)
-    if asked is not None:
-        return Verdict.BEHIND, f"bought late: {asked.reference} asks whether it is kept"
     # Its end may have had its effect since the deal was read.
     if not Deal.objects.filter(pk=deal.pk, status=deal.status).exists():
         return Verdict.UNANSWERED, f"{deal.reference} has moved meanwhile"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import errors
+from .account_keys import account_stated
 from .extraction import Json
 from .hygiene import identified, integral
 from .meaning import PURCHASE, About, Facts, meaning, plain_word
@@ -202,7 +203,7 @@ def _payload(result: Json, buy: str | None) -> Json:
 def _account(record: Json) -> Json | None:
     """The account that a record names; None where it names none in a form that is known."""
     stated = record.get("account")
-    return identified(stated) if isinstance(stated, dict) and stated else None
+    return identified(stated) if isinstance(stated, dict) and account_stated({"account": stated}) else None
 
 
 def _context(value: object) -> Json | None:

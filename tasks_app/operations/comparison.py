@@ -23,7 +23,7 @@ class Verdict(StrEnum):
     BOUGHT_UNKNOWN = "bought_unknown"  # a media buy with our ids that is no deal's: money is being spent
     ORPHANED = "orphaned"  # at the seller, unknown here
     MISSING = "missing"  # here, unknown at the seller
-    BEHIND = "behind"  # ended at the seller, not here
+    BEHIND = "behind"  # ended at the seller, not here; or bought late, and people are asked
     AHEAD = "ahead"  # ended here, not at the seller
     UNCLEAR = "unclear"  # the seller gives it a status of its own
     UNANSWERED = "unanswered"  # ours most likely: the answer to a call is still to come

@@ -267,6 +267,10 @@ def _unknown_here(
     own = [owner for owner in owners if not is_anothers(whose, owner)]
     elsewhere = names_another(whose, owners[0]) if owners and not own else ""
     named = _named_by(item, nameless)
+    if named is not None and named.account is not None and is_anothers(whose, named.account):
+        # What echoes our context is whoever's it says that it is: it is no answer of ours.
+        elsewhere = f"it echoes {named.reference}, but {names_another(whose, named.account)}"
+        named, own = None, []
     likely = named or next((o for o in nameless if _may_be_its(o, item, owners, whose)), None)
     told = {
         "task_id": item.task_id,

@@ -51,8 +51,9 @@ _VERDICTS = {
     Verdict.BEHIND: VerdictWords(
         glyph="waiting",
         word="Behind",
-        means="It has ended at the seller, and not here.",
-        advice="It is asked for its result. If it stays behind, the seller lists an end it does not tell.",
+        means="It has ended at the seller, and not here; or was bought late, and people are asked about it.",
+        advice="It is asked for its result, or decided in the queue. If it stays behind, the seller lists an"
+        " end it does not tell.",
     ),
     Verdict.AHEAD: VerdictWords(
         glyph="differs",

@@ -779,6 +779,10 @@ OURS, ANOTHERS = {"account_id": "acc-1"}, {"account_id": "acc-2"}
         ({"account": None}, None),
         ({"account": {}}, None),
         ({"account": "acc-1"}, None),
+        ({"account": {"number": "1"}}, None),
+        ({"account": {"account_id": ["acc-1"]}}, None),
+        ({"account": OURS, "result": {**BUY, "account": {"number": "1"}}}, OURS),
+        ({"account": {"brand": {"domain": "a.example"}}}, {"brand": {"domain": "a.example"}}),
         ({}, None),
     ],
 )

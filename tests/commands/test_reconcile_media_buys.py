@@ -6,9 +6,12 @@ import uuid
 from pathlib import Path
 
 from orders.questions import LATE
-from orders.services import purchase_of
+from orders.services import deal_book, purchase_of
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
+from tasks_app.operations.asking import operation_ensure
+from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.services import Subject
 from tasks_app.sellers.models import Seller
 from tests.commands.reconciling import booking, bought, lists, settle, task, verdicts
 from tests.commands.running import call, run
@@ -143,6 +146,54 @@ def test_what_was_bought_late_is_told_until_people_have_decided(faulty: FaultySe
     assert question.reference in found["note"]
     late.decide(LATE, "approve")
     assert verdicts(call("reconcile", "--json"), "media_buys") == {media_buy_id: "in_step"}
+
+
+def test_what_was_bought_late_for_a_deal_that_failed_is_told_too(
+    faulty: FaultySeller, seller: Seller
+) -> None:
+    deal = booking(seller)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+    late.give_up(purchase_of(deal))
+    settle(deal, "completed", {"media_buy_id": media_buy_id, "media_buy_status": "active"})
+    assert deal.status == "failed"
+
+    asked = call("reconcile", "--json")
+
+    (found,) = asked.json["sellers"][0]["media_buys"]
+    question = Approval.objects.get(kind=LATE, status="open")
+    assert (asked.code, found["theirs"], found["verdict"]) == (1, media_buy_id, "behind")
+    assert question.reference in found["note"]
+
+
+def test_a_purchase_that_has_not_left_is_no_answer_to_wait_for(faulty: FaultySeller, seller: Seller) -> None:
+    deal = make_deal(seller=seller)
+    approve_deal(deal)
+    deal_book(deal=deal)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+
+    ran = call("reconcile", "--json")
+
+    assert (ran.code, verdicts(ran, "media_buys")) == (1, {media_buy_id: "bought_unknown"})
+
+
+def test_what_buys_nothing_is_no_answer_to_wait_for(faulty: FaultySeller, seller: Seller) -> None:
+    deal = make_deal(seller=seller)
+    approve_deal(deal)
+    reading = operation_ensure(
+        purpose=f"deal:{deal.pk}:read",
+        task_type="get_media_buys",
+        seller=seller,
+        arguments={},
+        actor="system",
+        team=deal.team,
+        subject=Subject(type="deal", id=deal.pk),
+    )
+    claim_one(operation_id=reading.pk)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+
+    ran = call("reconcile", "--json")
+
+    assert (ran.code, verdicts(ran, "media_buys")) == (1, {media_buy_id: "bought_unknown"})
 
 
 def test_what_runs_for_a_deal_that_nothing_was_sent_for_is_an_alarm(

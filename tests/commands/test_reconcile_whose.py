@@ -74,6 +74,24 @@ def test_a_task_of_anothers_is_given_to_nobody_and_is_no_answer_of_ours(
     assert "the seller's record names" in finding.note
 
 
+@pytest.mark.parametrize(
+    "other", ["the brand of its account", "another account", "another account and brand"]
+)
+def test_a_task_that_echoes_our_operation_and_names_anothers_is_bound_to_nothing(
+    faulty: FaultySeller, seller: Seller, known: Account, other: str
+) -> None:
+    out = sent(seller)
+    echoed = {"context": {"operation_id": str(out.pk)}}
+    lists(faulty, {**task("echoed", task_type="create_media_buy"), **echoed, **OTHERS[other]})
+    call("reconcile")
+    finding = ReconciliationFinding.objects.get(theirs="echoed")
+    assert (finding.verdict, finding.subject_id, finding.team_id) == ("orphaned", None, None)
+    assert out.reference in finding.note
+    assert "the seller's record names" in finding.note
+    out.refresh_from_db()
+    assert out.task_id == ""
+
+
 def test_a_task_of_the_accounts_own_is_given_to_it(
     faulty: FaultySeller, seller: Seller, known: Account
 ) -> None:
