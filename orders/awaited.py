@@ -18,7 +18,7 @@ from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
 from orders.changes_left import cancels_all
 from orders.changes_taken import lines_change
 from orders.departures import word_shown
-from orders.doubt import changes_sent
+from orders.doubt import changes_sent, refused_on_its_way
 from orders.flights import change_crossing, flight_after
 from orders.last_words import WHOLE, Words, words_of
 from orders.matching import packages_of
@@ -47,7 +47,8 @@ def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Differenc
     shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
     totals = [_total(deal, row) for row in rows] if by_total_alone(deal, lines) else []
     words = [word for change in changes for word in _words(lines, change)]
-    is_cancelled = any(map(cancels_all, changes))
+    # What people refused stays what it differs in while it is cancelled for that.
+    is_cancelled = any(map(cancels_all, changes)) and not refused_on_its_way(deal)
     said = [one for one in departing if (*_place(one), one["confirmed"]) in words]
     gone = [one for one in departing if is_cancelled and _is_nothing(one)]
     return [

@@ -71,7 +71,7 @@ def departures(
     """What is stated now, and what was before and is not spoken of. `lines`: with what is confirmed of
     them. `words`: people's last ones; `awaited`: what was so already as changes on their way asked for."""
     words = words or {}
-    now = {**dict(_stated(deal, buy, matched)), **dict(_words(lines, buy, matched, words))}
+    now = {**dict(_stated(deal, buy, matched)), **dict(_words(lines, buy, matched, words, whole=whole))}
     known = {key_of(one): one for one in awaited if one["field"] in last_words.FIELDS}
     known |= {key: one for key, one in departures_known(deal).items() if one["field"] in STATED}
     known = {key: one for key, one in known.items() if not _is_overtaken(one, lines, words)}
@@ -150,10 +150,10 @@ def _stated(deal: Deal, buy: Mapping[str, Any], matched: Matched) -> Iterator[tu
 
 
 def _words(
-    lines: Sequence[DealLine], buy: Mapping[str, Any], matched: Matched, words: Words
+    lines: Sequence[DealLine], buy: Mapping[str, Any], matched: Matched, words: Words, *, whole: bool
 ) -> Iterator[tuple[Key, _Difference | None]]:
     """What people have spoken of last that stands in no column; None where it is as they said."""
-    for field, ours, stated in whole_stated(words, buy, lines):
+    for field, ours, stated in whole_stated(words, buy, lines, whole=whole):
         yield _said(0, _THE_BUY, field, in_words_of(ours), in_words_of(stated))
     for line, package in matched.pairs:
         if not line.package_id:  # of one without a name nobody has spoken

@@ -87,8 +87,16 @@ def is_paused(buy: _Record) -> bool:
 
 
 def pauses_every_package(buy: _Record, lines: Sequence[DealLine]) -> bool:
-    """Whether it shows each of its packages as paused."""
-    return _every_package(_by_id(buy.get("packages")), lines, "paused")
+    """Whether it shows each of its packages as paused, but for those that came to nothing and are named no
+    more."""
+    packages = _by_id(buy.get("packages"))
+    left = [line for line in lines if line.package_id in packages or line.confirmed_budget != 0]
+    return _every_package(packages, left, "paused")
+
+
+def pauses_a_package(buy: _Record) -> bool:
+    """Whether it shows any package as paused."""
+    return any(boolean_of(package.get("paused")) for package in _by_id(buy.get("packages")).values())
 
 
 def _of_the_whole(

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orders.effects import PAUSED, is_paused, pauses_every_package
+from orders.effects import PAUSED, is_paused, pauses_a_package, pauses_every_package
 from orders.models import DealLine
+from tasks_app.adcp.types import BUY_GONE
 from tasks_app.adcp.values import boolean_of
 
 NAME, PACING = "name", "pacing"
@@ -21,7 +22,8 @@ WHOLE = ""  # in place of a package's id
 Word = str | bool
 Words = Mapping[str, Mapping[str, Word]]  # by package, then by field
 _Record = Mapping[str, Any]
-_RUNS = "active"  # AdCP's media-buy-status of one that delivers
+# AdCP's media-buy-status of one that delivers, and of those that will never again.
+_RUNS, _ENDED = "active", (*BUY_GONE, "completed")
 
 
 def words_of(change: _Record) -> dict[str, dict[str, Any]]:
@@ -43,15 +45,17 @@ def words_after(before: Words, change: _Record) -> dict[str, dict[str, Any]]:
     return {where: words for where, words in merged.items() if words}
 
 
-def whole_stated(words: Words, buy: _Record, lines: Sequence[DealLine]) -> Iterator[tuple[str, Any, Any]]:
+def whole_stated(
+    words: Words, buy: _Record, lines: Sequence[DealLine], *, whole: bool
+) -> Iterator[tuple[str, Any, Any]]:
     """Of the whole media buy, what a record states of what people have spoken of: field, their word, the
-    seller's."""
+    seller's. `whole`: the record is the media buy's own; an answer may name some packages alone."""
     ours = words.get(WHOLE, {})
     name = buy.get(NAME)
     if NAME in ours and isinstance(name, str) and name:
         yield NAME, ours[NAME], name
     if PAUSED in ours:
-        stated = _pause_stated(buy, lines, asked=ours[PAUSED])
+        stated = _pause_stated(buy, lines, asked=ours[PAUSED], whole=whole)
         if stated is not None:
             yield PAUSED, ours[PAUSED], stated
 
@@ -59,12 +63,13 @@ def whole_stated(words: Words, buy: _Record, lines: Sequence[DealLine]) -> Itera
 def package_stated(
     words: Words, package_id: str, package: _Record, buy: _Record
 ) -> Iterator[tuple[str, Any, Any]]:
-    """The same of one package. With the whole media buy paused, whether a package runs is not stated."""
+    """The same of one package. With the whole media buy paused or ended, whether a package runs is not
+    stated."""
     ours = words.get(package_id, {})
     pacing, paused = package.get(PACING), boolean_of(package.get(PAUSED))
     if PACING in ours and isinstance(pacing, str) and pacing:
         yield PACING, ours[PACING], pacing
-    if PAUSED in ours and paused is not None and not is_paused(buy):
+    if PAUSED in ours and paused is not None and not (is_paused(buy) or _has_ended(buy)):
         yield PAUSED, ours[PAUSED], paused
 
 
@@ -81,9 +86,21 @@ def _without_pause(words: Mapping[str, Any]) -> dict[str, Any]:
     return {name: word for name, word in words.items() if name != PAUSED}
 
 
-def _pause_stated(buy: _Record, lines: Sequence[DealLine], *, asked: Word) -> bool | None:
-    """None where a record says neither: one that waits for its flight may be paused too."""
+def _pause_stated(buy: _Record, lines: Sequence[DealLine], *, asked: Word, whole: bool) -> bool | None:
+    """None where a record says neither: one that waits for its flight may be paused too, what has ended runs
+    no more, paused or not, and of a pause package by package an answer may name a part."""
+    if _has_ended(buy):
+        return None
     if is_paused(buy) or (asked and pauses_every_package(buy, lines)):
         return True
-    runs = buy.get("media_buy_status") or buy.get("status")
-    return False if runs == _RUNS or boolean_of(buy.get(PAUSED)) is False else None
+    if asked and not whole and pauses_a_package(buy):
+        return None
+    return False if _status(buy) == _RUNS or boolean_of(buy.get(PAUSED)) is False else None
+
+
+def _has_ended(buy: _Record) -> bool:
+    return _status(buy) in _ENDED
+
+
+def _status(buy: _Record) -> Any:
+    return buy.get("media_buy_status") or buy.get("status")

@@ -14,11 +14,12 @@ from orders.amounts import deal_amounts
 from orders.models import Deal, DealLine
 from orders.questions import CHANGE_NOT_SHOWN, DIFFERENT
 from tasks_app.approvals.models import Approval
+from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
 from tests.factories import make_line
 from tests.orders.doors import wanted
-from tests.orders.late import decide, ended, fresh, give_up, overdue, say
+from tests.orders.late import cancellation, decide, ended, fresh, give_up, overdue, say
 from tests.orders.live import booked, packages, says
 
 pytestmark = pytest.mark.django_db
@@ -219,6 +220,19 @@ def test_what_is_cancelled_package_by_package_departs_in_nothing_while_it_is_ask
     fails(operation)
     shown = [(kind, [field for field, _ in differences]) for kind, differences in asked()]
     assert shown == [(DIFFERENT, ["budget"] * gone)]
+
+
+def test_what_people_refused_stays_what_it_differs_in_while_it_is_cancelled_for_that() -> None:
+    deal = two()
+    first, second = packages(deal)
+    told = {"packages": [{**first, "canceled": True}, second]}
+    by_the_mirror(deal, told)
+    decide(DIFFERENT, "reject")
+    assert claim_one(operation_id=cancellation().pk) is not None
+    refused = fresh(deal).differences
+    assert [one["field"] for one in refused] == ["budget"]
+    says(fresh(deal), "pending_start", revision=3, **told)
+    assert (fresh(deal).differs, fresh(deal).differences) == (True, refused)
 
 
 def test_another_amount_is_asked_about() -> None:

@@ -191,6 +191,38 @@ def test_a_pause_package_by_package_is_one_of_the_whole() -> None:
     assert questions() == []
 
 
+def test_of_a_pause_package_by_package_an_answer_may_name_a_part() -> None:
+    deal = two()
+    said(deal, "paused")
+    first, _ = [{**one, "paused": True} for one in packages(deal)]
+    change = [{"package_id": "pkg-1", "pacing": "even"}]
+    operation = wanted(fresh(deal), task="t-pacing", packages=change)
+    answer = record(deal, packages=[{**first, "pacing": "even"}])
+    say(operation, "completed", {**answer, "affected_packages": answer["packages"]}, task_id="t-pacing")
+    assert (departing(deal), questions()) == ([], [])
+
+
+def test_a_package_that_is_cancelled_and_named_no_more_is_none_that_runs() -> None:
+    deal = two()
+    said(deal, "paused")
+    DealLine.objects.filter(deal=deal, position=2).update(confirmed_budget=0)
+    first, second = [{**one, "paused": True} for one in packages(deal)]
+    reads(deal, record(deal, packages=[first, {**second, "paused": False, "canceled": True}]))
+    assert ("paused" in [field for _, field, *_ in departing(deal)]) is True
+    reads(deal, record(deal, packages=[first]))
+    assert "paused" not in [field for _, field, *_ in departing(deal)]
+
+
+@pytest.mark.parametrize("status", ["completed", "canceled", "rejected"])
+@pytest.mark.parametrize("word", ["paused", "package paused"])
+def test_what_has_ended_is_paused_no_more(word: str, status: str) -> None:
+    deal = two()
+    said(deal, word)
+    each = [{**one, "paused": False} for one in packages(deal)]
+    reads(deal, record(deal, media_buy_status=status, paused=False, packages=each))
+    assert "paused" not in [field for _, field, *_ in departing(deal)]
+
+
 def test_a_name_from_outside_is_cut() -> None:
     deal = two()
     said(deal, "name")
