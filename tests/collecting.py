@@ -16,11 +16,12 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
 import time_machine
+from django.db.models import Model
 
 # A moment that every check of freshness refuses, and that no test means.
 COLLECTED_AT = datetime(1985, 11, 5, 0, 53, 20, tzinfo=UTC)
@@ -109,6 +110,8 @@ def _parts(value: object) -> Iterable[object]:
         return vars(value).values()
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, field.name, None) for field in fields(value)]
+    if isinstance(value, (Model, SimpleNamespace)) or type(value).__module__.startswith(("tests.", "test_")):
+        return [part for name, part in getattr(value, "__dict__", {}).items() if name != "_state"]
     return ()
 
 

@@ -38,6 +38,7 @@ from tasks_app.operations.sweep import _chores
 from tasks_app.people.models import User
 from tests.approvals.conftest import Desk
 from tests.database import Database
+from tests.endurance import rounds
 from tests.factories import decided_later, make_user
 from tests.lifecycle.threads import at_once
 from tests.owning import as_the_product
@@ -214,9 +215,10 @@ def test_a_killed_worker_loses_none_and_decides_none_twice(committed_db: Databas
     assert [one.left for one in report_of(batch, user)] == [ApprovalStatus.APPROVED] * 5
 
 
+@pytest.mark.endurance
 def test_undo_and_the_sweep_beside_each_other_are_all_or_nothing(committed_db: Database, desk: Desk) -> None:
     user = make_user("Approver")
-    for _ in range(6):
+    for _ in range(rounds(2, 6)):
         batch, beside = intend(user, *questions(desk, 3)), threading.Barrier(2)
 
         def undo(batch: DecisionBatch = batch, beside: threading.Barrier = beside) -> None:

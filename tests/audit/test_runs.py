@@ -26,7 +26,7 @@ from tests.lifecycle.entities import make_job, make_step
 from tests.lifecycle.threads import at_once
 
 D = DealStatus
-ROUNDS = 40
+ROUNDS = rounds(10, 40)
 CHAINS = rounds(5_000, 20_000)
 
 
@@ -119,6 +119,7 @@ def test_a_status_moved_without_its_entry_is_recent(superuser: psycopg.Connectio
     assert call("verify_audit", "--since", "2998-01-01").code == 1
 
 
+@pytest.mark.endurance
 def test_transitions_meanwhile_do_not_look_like_tampering(committed_db: Database) -> None:
     deal = make_deal()
     ended = threading.Event()

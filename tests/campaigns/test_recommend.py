@@ -18,11 +18,12 @@ from tasks_app import money
 from tasks_app.desk import terms, text
 from tasks_app.sellers.models import Seller
 from tests.campaigns.briefs import NOW, brief
+from tests.unsaved import unsaved
 
 SHARE = Decimal(1000)
 NORRLAND, QUILL = (
-    Seller(slug="norrland-digital", name="Norrland Digital"),
-    Seller(slug="quill-audio", name="Quill Audio"),
+    unsaved(Seller, slug="norrland-digital", name="Norrland Digital"),
+    unsaved(Seller, slug="quill-audio", name="Quill Audio"),
 )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.utils import timezone
 
 from bench.chaos.drive import BUDGET
 from bench.chaos.judge import Purchase
@@ -16,18 +16,20 @@ from bench.chaos.plan import FLOODED, SHARE, Script
 from bench.chaos.report import broken, fewest_held, summary
 from orders.models import Deal
 from tasks_app.operations.models import Operation
+from tests.unsaved import unsaved
 
+SETTLED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 ONCE = {"deal booked": 1, "operation settled": 1, "step completed": 1}
 BUY = {"media_buy_id": "mb-1"}
 
 
 def purchase(deal: str = "booked", operation: str = "completed", **known: Any) -> Purchase:
     """A sound one, and what is told otherwise."""
-    settled = timezone.now() if operation in ("completed", "failed", "rejected") else None
+    settled = SETTLED_AT if operation in ("completed", "failed", "rejected") else None
     sound = Purchase(
         script=Script(number=1, kind="a test", seller="quiet"),
-        deals=[Deal(status=deal, media_buy_id="mb-1" if deal == "booked" else "")],
-        operations=[Operation(status=operation, published_at=settled)],
+        deals=[unsaved(Deal, status=deal, media_buy_id="mb-1" if deal == "booked" else "")],
+        operations=[unsaved(Operation, status=operation, published_at=settled)],
         job_status="COMPLETED" if settled else "PROCESSING",
         bought=[BUY],
         confirmed=BUDGET + 1,
@@ -44,7 +46,7 @@ SOUND = {
 }
 BROKEN = {
     "2 buys at the seller": purchase(bought=[BUY, BUY]),
-    "2 operations": purchase(operations=[Operation(), Operation()], person="somebody"),
+    "2 operations": purchase(operations=[unsaved(Operation), unsaved(Operation)], person="somebody"),
     "neither settled nor with a person": purchase("booking", "submitted"),
     "completed here, and not bought at the seller": purchase(bought=[]),
     "failed here, and bought at the seller": purchase("failed", "failed"),

@@ -40,10 +40,12 @@ def _served(*, idle_s: int) -> Iterator[int]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    until(lambda: server.started and server.servers, "it listens")
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    joined(thread)
+    try:
+        until(lambda: server.started and server.servers, "it listens")
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        joined(thread)
 
 
 @pytest.fixture

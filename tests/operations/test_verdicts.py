@@ -16,13 +16,14 @@ from tasks_app.operations.models import PENDING, SETTLED, UNKNOWN_TYPE, Operatio
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Account, Seller
 from tests.operations.making import TASK, answer, crashed, failed, silent, unknown
+from tests.unsaved import unsaved
 
 NOW = datetime(2026, 9, 1, 12, tzinfo=UTC)
 LATER = ("poll", "webhook")
-ACCOUNT = Account(reference={"account_id": "acc-1"})
+ACCOUNT = unsaved(Account, reference={"account_id": "acc-1"})
 ANOTHERS = {"account": {"account_id": "acc-2"}}
 OF_A_BRAND = {"account": {"brand": {"domain": "lindqvist-coffee.com"}}}
-BY_BRAND = Account(reference=OF_A_BRAND["account"])
+BY_BRAND = unsaved(Account, reference=OF_A_BRAND["account"])
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from orders.models import Deal, DealLine
+from tests.unsaved import unsaved
 
 START, END = datetime(2026, 12, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
 BUDGET = Decimal(10000)
@@ -26,13 +27,13 @@ def line(position: int = 1, **fields: Any) -> DealLine:
         "targeting": {"geo_countries": ["US"]},
         **fields,
     }
-    return DealLine(**given)
+    return unsaved(DealLine, **given)
 
 
 def deal(*lines: DealLine, **fields: Any) -> Deal:
     """One whose lines are these, as if they had been read with it."""
-    made = Deal(**{"currency": "USD", "status": "booked", "start_at": START, "end_at": END, **fields})
-    return with_lines(made, lines)
+    given = {"currency": "USD", "status": "booked", "start_at": START, "end_at": END, **fields}
+    return with_lines(unsaved(Deal, **given), lines)
 
 
 def with_lines(made: Deal, lines: Sequence[DealLine]) -> Deal:

@@ -14,12 +14,9 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.services import seller_add
 from tests.factories import approve_deal, make_deal, make_line
 from tests.faulty_seller import FaultySeller
+from tests.jobs.cluster import LASTING
 
-LEASES = {
-    "FLIGHTDECK_STEP_LEASE_S": "1",
-    "FLIGHTDECK_OPERATION_LEASE_S": "1",
-    "FLIGHTDECK_POLL_SCALE": "0.01",
-}
+LEASES = {**LASTING, "FLIGHTDECK_POLL_SCALE": "0.01"}
 
 
 @dataclass(frozen=True, kw_only=True)

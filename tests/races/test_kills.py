@@ -13,11 +13,11 @@ from tasks_app.operations.models import OperationStatus as S
 from tests.database import Database
 from tests.endurance import all_or_some
 from tests.faulty_seller import FaultySeller
-from tests.jobs.cluster import Worker
+from tests.jobs.cluster import Worker, leases_over
 from tests.races.bookings import LEASES, Booking, booking
 from tests.races.conftest import effects
 from tests.races.life import Life
-from tests.support import until
+from tests.support import transactions_over, until
 
 # Where it dies; where the purchase then stands, whether its end was published; how often the seller is asked.
 POINTS = [
@@ -43,7 +43,10 @@ def slow(tmp_path: Path) -> Iterator[FaultySeller]:
 
 
 def lives_on(sale: Booking) -> None:
-    """Another worker's process takes over what the killed one had in hand, by itself."""
+    """Another worker's process takes over what the killed one had in hand, by itself, once its leases are
+    over."""
+    transactions_over()
+    leases_over()
     with Life("work", sale.job.pk, env=LEASES) as next_life:
         assert next_life.done()
 

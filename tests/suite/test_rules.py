@@ -14,13 +14,16 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TypeGuard
 
 import psutil
 import pytest
 from hypothesis import example
 
+from tasks_app.sellers.models import Account, Seller
 from tests import collecting
+from tests.unsaved import unsaved
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +46,11 @@ def session(folder: Path, plugin: str, text: str) -> subprocess.CompletedProcess
 @dataclass
 class Holder:
     kept: object
+
+
+class Kept:
+    def __init__(self, at: object) -> None:
+        self.at = at
 
 
 def defaulting(at: object) -> Callable[..., object]:
@@ -72,6 +80,10 @@ def test_a_value_made_of_the_clock_is_seen_however_deep() -> None:
         example(at)(defaulting(None)),
         example(at=at)(defaulting(None)),
         type("Test", (), {"at": at}),
+        SimpleNamespace(at=at),
+        Seller(created_at=at, id=uuid.UUID(int=1)),
+        Seller(created_at=datetime(2026, 11, 20, tzinfo=UTC), id=version_7),
+        Kept(at),
     ]
     for value in (*alone, *written, *within):
         assert collecting.tells_the_clock(value), value
@@ -89,6 +101,8 @@ def test_a_value_made_of_the_clock_is_seen_however_deep() -> None:
         None,
         [True],
         uuid.UUID(int=7 << 76),
+        unsaved(Account, seller=unsaved(Seller, name="Norrland")),
+        Holder(unsaved(Seller)),
     ],
 )
 def test_other_values_are_no_clock(value: object) -> None:

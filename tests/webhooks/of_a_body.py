@@ -40,6 +40,7 @@ from tasks_app.operations import canonical, differences, partial
 from tasks_app.operations import matching as correlation
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
+from tests.unsaved import unsaved
 
 Json = dict[str, Any]
 SECRETS = ["a-secret-of-ours-0123456789", "another-0123456789-secret"]
@@ -95,7 +96,9 @@ def _compared(body: Any) -> Any:
     return canonical.observation_digest(said, task_type="x", sent_context={"x": body})
 
 
-_LINES = [DealLine(position=n, product_id=f"p{n}", product_name="A", budget=5, rate=1) for n in range(10)]
+_LINES = [
+    unsaved(DealLine, position=n, product_id=f"p{n}", product_name="A", budget=5, rate=1) for n in range(10)
+]
 
 
 def _packages(body: Any) -> list[Any]:
@@ -140,7 +143,7 @@ def _product(body: Any) -> Json:
 
 def _taken(body: Any) -> Any:
     """What a media buy's record leaves on the lines."""
-    lines = [DealLine(position=n, product_id=f"p{n}", budget=5, rate=1) for n in range(10)]
+    lines = [unsaved(DealLine, position=n, product_id=f"p{n}", budget=5, rate=1) for n in range(10)]
     deal, buy = Deal(currency="USD"), {"packages": _packages(body), "end_time": body}
     for line in lines:
         line.start_at = line.end_at = _MOMENT
@@ -162,8 +165,8 @@ def _forecast(body: Any) -> Json:
 
 
 _MOMENT = datetime(2026, 11, 21, 6, tzinfo=UTC)
-_SELLER = Seller(name="Norrland", slug="norrland")
-_ENDED = Operation(task_id="t", status="completed", result={"media_buy_id": "mb-1"}, request={})
+_SELLER = unsaved(Seller, name="Norrland", slug="norrland")
+_ENDED = unsaved(Operation, task_id="t", status="completed", result={"media_buy_id": "mb-1"}, request={})
 
 # By module and name. What takes no body, or no more than a word of it, is None.
 OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
