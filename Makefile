@@ -36,8 +36,11 @@ run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded Post
 test test-endurance: TESTERS ?= 3
 test-browser mutants: TESTERS ?= 2
 
+# Where EXIT names a file, pytest's own exit code stands in it afterwards: make's is 2 whatever went wrong.
+NOTED = $(if $(EXIT),; code=$$?; echo $$code >$(EXIT); exit $$code)
+
 test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, three at a time; ARGS="-k name" TESTERS=0
-	@$(BIN)/python -m pytest -n $(TESTERS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(TESTERS) $(ARGS)$(NOTED)
 
 # Debian’s own packages: the one without a window takes half of the processor time; the other does where it is
 # there already and nothing can be installed.
@@ -49,14 +52,15 @@ setup-browser: $(VENV)/.setup-dev ## Chromium for test-browser and screenshots, 
 
 # Each tester begins with tests that stand together, as a module's have one web process and one database.
 test-browser: setup-browser ## the tests in a real browser, two at a time; ARGS="-k story" TESTERS=0
-	@$(BIN)/python -m pytest -m browser -o python_files="test_*_browser.py" -n $(TESTERS) --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -m browser -o python_files="test_*_browser.py" -n $(TESTERS) --dist worksteal $(ARGS)$(NOTED)
 
 # The tests that `make test` plays a short round of.
 test-endurance: $(VENV)/.setup-dev ## random stories, sweeps of kills and chaos, with all their rounds; ROUNDS=50
-	@ROUNDS=$(or $(ROUNDS),1) $(BIN)/python -m pytest -m endurance -n $(TESTERS) $(ARGS)
+	@test "$(or $(ROUNDS),1)" -ge 1 || { echo "ROUNDS: how often all rounds are played, 1 or more"; exit 2; }
+	@ROUNDS=$(or $(ROUNDS),1) $(BIN)/python -m pytest -m endurance -n $(TESTERS) $(ARGS)$(NOTED)
 
 test-redis: redis-server $(VENV)/.setup-dev ## tests of the queue on Redis
-	@$(BIN)/python -m pytest -m redis -o python_files="test_redis.py" $(ARGS)
+	@$(BIN)/python -m pytest -m redis -o python_files="test_redis.py" $(ARGS)$(NOTED)
 
 # What is mutated and which tests look at it stands in tests/mutants/modules.py. It ends by itself within 15 minutes and
 # says what was not reached.

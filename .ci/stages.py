@@ -36,7 +36,9 @@ UNSTEADY = Path("var/unsteady")
 _OF_OTHERS = {
     *("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "ROUNDS", "TEST_DATABASE_URL"),
     *("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONOPTIMIZE"),  # the last leaves out what helpers assert
+    *("DATABASE_URL", "MIGRATE_DATABASE_URL", "DJANGO_SETTINGS_MODULE"),
 }
+_OURS = "FLIGHTDECK_"  # settings of an installation
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TESTS_FAILED = 1  # pytest's exit code where tests failed, and nothing else
 
@@ -62,6 +64,10 @@ class Stage:
         tester died after its last test."""
         return not self.tested or (told.get("exit") == 0 and not told["failed"])
 
+    def passed_alone(self, told: dict) -> bool:
+        """One that is skipped, or expected to fail, shows nothing."""
+        return self.passed(told) and told["passed"] > 0
+
 
 def stages() -> list[Stage]:
     return [
@@ -85,7 +91,6 @@ class Run:
         self._began = datetime.now(UTC)
         shutil.rmtree(HOME, ignore_errors=True)
         HOME.mkdir(parents=True)
-        UNSTEADY.mkdir(parents=True, exist_ok=True)
         self.kept_before = sorted(file.name for file in UNSTEADY.glob("*.txt"))  # still to be mended
 
     def run(self, stage: Stage) -> None:
@@ -119,19 +124,22 @@ class Run:
         print(f"== once more, alone: {again}", flush=True)
         (HOME / "alone").write_text(f"{again}\n")
         code, told = self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone")
-        return code == 0 and stage.passed(told)
+        return code == 0 and stage.passed_alone(told)
 
     def _make(self, stage: Stage, *options: str, arguments: str = "") -> tuple[int | None, dict]:
         """The exit code, None where time ran out; and what pytest told."""
         # Of this run alone: a stage of one that was killed may still be writing.
         told = HOME / f"{stage.target}-{os.getpid()}.json"
-        told.unlink(missing_ok=True)
+        ended = told.with_suffix(".exit")
+        for file in (told, ended):
+            file.unlink(missing_ok=True)
         if time.monotonic() >= self._until:
             return None, {}
         if stage.tested:
-            options = (*options, f"ARGS=--outcomes={told} {arguments}")
+            options = (*options, f"ARGS=--outcomes={told} {arguments}", f"EXIT={ended}")
         command = ["make", stage.target, *options]
-        environment = {name: value for name, value in os.environ.items() if name not in _OF_OTHERS}
+        asked = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        environment = {name: value for name, value in asked.items() if name not in _OF_OTHERS}
         # It holds the lock as well: where this run is killed, what it began is still under way.
         with subprocess.Popen(
             command,
@@ -148,13 +156,28 @@ class Run:
             except BaseException:
                 end(made)
                 raise
-        return code, json.loads(told.read_text()) if told.exists() else {}
+        return code, outcomes(told, ended)
 
     def _keep(self, stage: Stage, test: str, printed: str) -> None:
-        name = re.sub(r"[^\w.-]+", "-", test)[-200:]
+        name = re.sub(r"[^\w.-]+", "-", test, flags=re.ASCII)[-180:]
         file = UNSTEADY / f"{self._began:%Y%m%dT%H%M%SZ}-{stage.target}-{name}.txt"
-        file.write_text(f"{test}\n\n{printed}\n", errors="backslashreplace")
-        print(f"unsteady: {test}: {file}", flush=True)
+        try:
+            UNSTEADY.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{test}\n\n{printed}\n", errors="backslashreplace")
+        except OSError as error:  # no room, perhaps: what is printed is kept somewhere
+            print(f"unsteady: {test}: {error}\n{printed}", flush=True)
+        else:
+            print(f"unsteady: {test}: {file}", flush=True)
+
+
+def outcomes(told: Path, ended: Path) -> dict:
+    """What pytest told of a stage, with the exit code that it then had: after its last word it may still
+    crash, which make does not tell from failed tests."""
+    if not told.exists():
+        return {}
+    found = json.loads(told.read_text())
+    exits = ended.read_text().strip() if ended.exists() else ""
+    return found if exits == str(found["exit"]) else {**found, "exit": None}
 
 
 def end(made: subprocess.Popen[bytes]) -> None:
@@ -193,7 +216,9 @@ def main() -> int:
     sys.stdout.reconfigure(errors="backslashreplace")
     # What a shell begins in the background ignores it, and so would every stage that is asked to end.
     for number in _SIGNALS:
-        signal.signal(number, interrupted)
+        # But for a hangup: what `nohup` begins outlives its terminal.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupted)
     with alone() as held:
         if held is None:
             print("Another run of CI is under way here: one would write over the other's results.")

@@ -143,12 +143,25 @@ def _embedded() -> Iterator[tuple[TestServer, Database]]:
     base = scratch.directory()
     try:
         migrated_project(base)
-        with postgres.start(base, settings=THROWAWAY) as running:
+        with started(base) as running:
             parameters = {"host": running.address.socket_dir, "port": "5432", "user": "postgres"}
             server = TestServer(parameters, running.address.passwords)
             yield server, Database(name=postgres.DATABASE, urls=running.urls)
     finally:
         erase_project(base)
+
+
+@contextmanager
+def started(base: Path) -> Iterator[postgres.RunningPostgres]:
+    """The server on a project's database as it was laid down. One that does not start is kept no longer: the
+    next session makes it anew."""
+    with ExitStack() as stack:
+        try:
+            running = stack.enter_context(postgres.start(base, settings=THROWAWAY))
+        except postgres.PostgresError as error:
+            error.add_note(f"It was copied from {kept.forget()}, which is removed: run this once more.")
+            raise
+        yield running
 
 
 def migrated_project(base: Path) -> None:

@@ -79,6 +79,15 @@ def lay_down(
                     _keep(postgres.data_dir(base), kept)
 
 
+def forget() -> Path:
+    """Keep no longer what this session was given: it does not start. Answers where that was."""
+    with _locked() as folder:
+        assert folder is not None
+        kept = folder / _digest()
+        shutil.rmtree(kept, ignore_errors=True)
+        return kept
+
+
 def _make(base: Path, settings: Mapping[str, str], migrate: Callable[[postgres.DatabaseUrls], None]) -> None:
     with postgres.start(base, settings=settings) as running:
         migrate(running.urls)

@@ -1,7 +1,8 @@
 """What a session came to, for a program to read: ``--outcomes FILE`` writes it there as JSON.
 
-``{"exit": pytest's exit code, "failed": {id of a test or file: {"printed": what it said when it failed first,
-"again": what has to run to see whether it fails alone, null where nothing can tell}}}``
+``{"exit": pytest's exit code, "passed": how many tests passed, "failed": {id of a test or file: {"printed":
+what it said when it failed first, "again": what has to run to see whether it fails alone, null where nothing
+can tell}}}``
 
 A test is run again by its id. What a module's fixture says at its end is told of the last test that ran,
 whoever is to blame: there the whole module runs again. What is said at a session's end may be any module's
@@ -54,9 +55,11 @@ class Outcomes:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._failed: dict[str, dict[str, str | None]] = {}
+        self._passed = 0
         file.unlink(missing_ok=True)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._passed += report.when == "call" and report.passed
         self._note(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -73,7 +76,8 @@ class Outcomes:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         draft = self._file.with_suffix(".draft")
-        draft.write_text(json.dumps({"exit": int(exitstatus), "failed": self._failed}, indent=1))
+        told = {"exit": int(exitstatus), "passed": self._passed, "failed": self._failed}
+        draft.write_text(json.dumps(told, indent=1))
         draft.replace(self._file)  # whole or not at all
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:

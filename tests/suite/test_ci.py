@@ -79,6 +79,8 @@ def test_is_blamed():
 """
 
 
+# As our Makefile has it.
+NOTED = "; code=$$?; echo $$code >$(EXIT); exit $$code"
 # Without what a make around these tests, or a session of theirs, left for its own.
 _ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -93,6 +95,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.limit_s = 3600.0
+        self.ignores = "INT"
         self.environment: dict[str, str] = {}
         self.folder = folder
         shutil.copytree(ROOT / ".ci", folder / ".ci")
@@ -105,7 +108,8 @@ class Project:
     def pytest(self, name: str) -> str:
         command = f"@{sys.executable} -m pytest -q -p tests.outcomes -p no:cacheprovider"
         # An empty ini: the project above this folder, if there is one, has its own.
-        return f"{command} -c none.ini --rootdir . $(if $(findstring @,$(ARGS)),,checks/{name}) $(ARGS)"
+        asked = f"-c none.ini --rootdir . $(if $(findstring @,$(ARGS)),,checks/{name}) $(ARGS)"
+        return f"{command} {asked}"
 
     def write(self, stage: str, *tests: str) -> None:
         for number, text in enumerate(tests):
@@ -122,12 +126,13 @@ class Project:
     @contextmanager
     def begun(self) -> Iterator[subprocess.Popen[str]]:
         """A run under way."""
-        makefile = [f"{name}:\n\t{does}\n" for name, does in self.targets.items()]
+        told = {name: f"{does}{NOTED if name in TESTED else ''}" for name, does in self.targets.items()}
+        makefile = [f"{name}:\n\t{does}\n" for name, does in told.items()]
         (self.folder / "Makefile").write_text("\n".join([f".PHONY: {' '.join(self.targets)}", *makefile]))
         (self.folder / "none.ini").write_text("[pytest]\n")
         run = subprocess.Popen(
             # As begun in the background by a shell without job control.
-            ["bash", "-c", "trap '' INT; exec bash .ci/run"],
+            ["bash", "-c", f"trap '' {self.ignores}; exec bash .ci/run"],
             cwd=self.folder,
             env={**_ENVIRONMENT, **self.environment, "CI_LIMIT_S": str(self.limit_s)},
             stdout=subprocess.PIPE,
@@ -168,7 +173,7 @@ def test_all_stages_pass(project: Project) -> None:
 
     assert code == 0, printed
     assert end_of(printed) == [(name, "passed") for name in STAGES]
-    assert not list((project.folder / "var/unsteady").iterdir())
+    assert not (project.folder / "var/unsteady").exists()
 
 
 def test_every_stage_runs_where_each_fails(project: Project) -> None:
@@ -317,6 +322,81 @@ def test_a_stage_that_cannot_be_set_up_fails_and_the_others_run(project: Project
     assert dict(end_of(printed))["tests in a browser"] == "passed"
 
 
+def test_as_many_as_are_forgiven_run_once_more_and_one_more_does_not(project: Project) -> None:
+    project.write("test", *[UNSTEADY.replace('"ran"', f'"ran-{number}"') for number in range(5)])
+    project.write("test-redis", PASSES)
+    code, printed = project.run()
+    assert (code, dict(end_of(printed))["tests"]) == (0, "unsteady"), printed
+
+    for left in project.folder.glob("ran-*"):
+        left.unlink()
+    project.write("test-redis", UNSTEADY.replace('"ran"', '"ran-6"'))
+    code, printed = project.run()
+    assert code == 1
+    assert "once more, alone" not in printed
+
+
+def test_what_is_skipped_alone_is_not_unsteady(project: Project) -> None:
+    again = UNSTEADY.replace("assert not first", "first or pytest.skip('not here')\n    assert not first")
+    project.write("test", f"import pytest\n{again}")
+    code, printed = project.run()
+    assert (code, dict(end_of(printed))["tests"]) == (1, "FAILED"), printed
+
+
+def test_a_crash_after_its_last_word_is_no_failed_test(project: Project) -> None:
+    project.write("test", UNSTEADY)
+    crash = "import os\ndef pytest_unconfigure(): os.abort()\n"
+    (project.folder / "checks/test/conftest.py").write_text(crash)
+    code, printed = project.run()
+    assert (code, dict(end_of(printed))["tests"]) == (1, "FAILED"), printed
+
+
+def test_what_cannot_be_kept_is_printed_and_the_run_goes_on(project: Project) -> None:
+    project.write("test", UNSTEADY)
+    (project.folder / "var").mkdir()
+    (project.folder / "var/unsteady").write_text("in its place")
+    code, printed = project.run()
+    assert (code, dict(end_of(printed))["tests"]) == (0, "unsteady"), printed
+    assert "what it said" in printed
+
+
+def test_a_long_name_is_kept_under_a_shorter_one(project: Project) -> None:
+    name = "é" * 110
+    project.write("test", UNSTEADY.replace("test_unsteady", f"test_{name}"))
+    code, printed = project.run()
+    assert code == 0, printed
+    (file,) = (project.folder / "var/unsteady").iterdir()
+    assert name in file.read_text()
+
+
+def test_what_outlives_its_terminal_goes_on(project: Project) -> None:
+    project.ignores = "INT HUP"
+    project.write("test", HANGS.replace("time.sleep(3600)", "until_gone(Path('hangs'))").replace(
+        "def test_hangs", "def until_gone(path):\n    while path.exists(): time.sleep(0.05)\ndef test_hangs"
+    ))  # fmt: skip
+    with project.begun() as ci:
+        until((project.folder / "hangs").exists, "a stage is under way")
+        ci.send_signal(signal.SIGHUP)
+        (project.folder / "hangs").unlink()
+        printed, _ = ci.communicate()
+    assert (ci.returncode, dict(end_of(printed))["tests"]) == (0, "passed"), printed
+
+
+def test_our_make_notes_the_exit_code_of_each_stage(tmp_path: Path) -> None:
+    for target in TESTED:
+        asked = ["make", "-n", target, f"EXIT={tmp_path}/noted"]
+        told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert told.rstrip().endswith(f"; code=$?; echo $code >{tmp_path}/noted; exit $code")
+
+
+@pytest.mark.parametrize("asked", ["0", "-1", "many"])
+def test_all_rounds_are_played_once_or_more(asked: str) -> None:
+    line = ["make", "test-endurance", f"ROUNDS={asked}", "ARGS=--collect-only"]
+    ran = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "1 or more" in ran.stdout
+
+
 def test_what_a_shell_asks_of_its_own_runs_is_not_asked_here(project: Project) -> None:
     project.environment = {
         "PYTEST_ADDOPTS": "--collect-only",
@@ -324,8 +404,12 @@ def test_what_a_shell_asks_of_its_own_runs_is_not_asked_here(project: Project) -
         "TEST_DATABASE_URL": "postgresql://somebody@elsewhere/postgres",
         "PYTEST_PLUGINS": "no_such_plugin",
         "PYTHONOPTIMIZE": "1",
+        "DATABASE_URL": "postgresql://somebody@elsewhere/postgres",
+        "DJANGO_SETTINGS_MODULE": "no_such_settings",
+        "FLIGHTDECK_PAGES": "0",
     }
-    unset = '@test -z "$$ROUNDS$$PYTHONOPTIMIZE$$TEST_DATABASE_URL"'
+    ours = ("ROUNDS", "PYTHONOPTIMIZE", *(name for name in project.environment if "PYTEST" not in name))
+    unset = f'@test -z "{"".join(f"$${name}" for name in ours)}"'
     project.targets["test-endurance"] = f"{unset}\n\t{project.targets['test-endurance']}"
     project.write("test", FAILS)
 

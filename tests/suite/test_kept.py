@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 import pytest
+import time_machine
 
 from config import postgres
 from tests import kept, scratch
-from tests.database import THROWAWAY, erase_project
+from tests.database import THROWAWAY, erase_project, started
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_another_state_is_made_anew_and_the_oldest_goes(
 ) -> None:
     states = []
     for number, base in enumerate(bases[:3]):
-        monkeypatch.setenv("FLIGHTDECK_STEP_LEASE_S", str(number + 1))
+        monkeypatch.setenv("FLIGHTDECK_ORGANISATION", str(number + 1))
         kept.lay_down(base, THROWAWAY, migrate)
         states.append(set(kept_in(cache)))
     assert [len(state) for state in states] == [1, 2, 2]
@@ -71,14 +73,40 @@ def test_one_that_is_being_removed_is_taken_by_nobody(
     bases: list[Path], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever removes it may be killed in the midst of that."""
-    for number, base in enumerate(bases[:3]):
-        monkeypatch.setenv("FLIGHTDECK_STEP_LEASE_S", str(number + 1))
-        if number == 2:
-            monkeypatch.setattr(kept.shutil, "rmtree", lambda *_, **__: None)
-        before = kept_in(cache) if cache.exists() else []
+    for number, base in enumerate(bases[:2]):
+        monkeypatch.setenv("FLIGHTDECK_ORGANISATION", str(number + 1))
         kept.lay_down(base, THROWAWAY, migrate)
+    before = kept_in(cache)
+    monkeypatch.setenv("FLIGHTDECK_ORGANISATION", "3")
+    with monkeypatch.context() as killed:
+        killed.setattr(kept.shutil, "rmtree", lambda *_, **__: None)
+        kept.lay_down(bases[2], THROWAWAY, migrate)
     (gone,) = {*before} - {*kept_in(cache)}
     assert [name for name in kept_in(cache) if name.endswith(gone)] == [f"new-old-{gone}"]
+
+    monkeypatch.setenv("FLIGHTDECK_ORGANISATION", "4")
+    kept.lay_down(bases[3], THROWAWAY, migrate)
+    assert f"new-old-{gone}" not in kept_in(cache), "what a killed session left goes with the next"
+
+
+def test_another_day_is_another_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    with time_machine.travel(datetime(2026, 11, 30, 23, 59, tzinfo=UTC)):
+        today = kept._digest()
+        assert kept._digest() == today
+    with time_machine.travel(datetime(2026, 12, 1, 0, 1, tzinfo=UTC)):
+        assert kept._digest() != today
+
+
+def test_one_that_does_not_start_is_forgotten(bases: list[Path], cache: Path) -> None:
+    kept.lay_down(bases[0], THROWAWAY, migrate)
+    (entry,) = kept_in(cache)
+    (control,) = (cache / entry).rglob("global/pg_control")
+    control.write_bytes(b"")
+    kept.lay_down(bases[1], THROWAWAY, migrate)
+    with pytest.raises(postgres.PostgresError) as raised, started(bases[1]):
+        pass
+    assert any(str(cache / entry) in note for note in raised.value.__notes__)
+    assert kept_in(cache) == []
 
 
 def test_whatever_migrations_may_read_is_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

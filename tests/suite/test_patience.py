@@ -31,7 +31,11 @@ _WAITS = {
     "wait_for",
     "wait_procs",
     "settimeout",
+    "timeout",
+    "select",
 }
+# What waits as a function of its own name, too.
+_BY_NAME = {"wait_for", "wait_procs", "timeout", "select"}
 _LIMITS = {"timeout", "timeout_s", "limit_s", "grace_s", "patience", "within"}
 _LIBRARIES = {"httpx", "httpx2", "requests"}
 _ASKS = {
@@ -44,7 +48,8 @@ _SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_CLOCKS = {"monotonic", "perf_counter"}
+_CLOCKS = {"monotonic", "perf_counter", "monotonic_ns", "perf_counter_ns"}
+_AGO = "time.time() - "
 _LOOK_S = 1.0
 _ENDS_MEANWHILE = {
     "jobs/crew.py": "as there",
@@ -52,6 +57,7 @@ _ENDS_MEANWHILE = {
 }
 _READS_A_CLOCK = {
     "costs.py": "tells what a session costs",
+    "database.py": "erases what killed sessions left, once it is old",
     "support.py": "the one helper that waits",
     "events/test_batches.py": "counts what may be done in as many ticks as have gone by",
     "jobs/crew.py": "kills at moments",
@@ -99,7 +105,8 @@ def impatient(text: str) -> list[int]:
             number = _number(limit, named)
             if number is not None and _LOOK_S < number < PATIENCE_S:
                 found.add(limit.lineno)
-        if _asks_without_a_limit(node) or _sleeps_so_often(node, named) or _reads_a_process(node):
+        hasty = (_asks_without_a_limit(node), _reads_a_process(node))
+        if any(hasty) or _sleeps_so_often(node, named) or _sleeps_long(node, named):
             found.add(node.lineno)  # type: ignore[attr-defined]
     return sorted(found)
 
@@ -107,19 +114,8 @@ def impatient(text: str) -> list[int]:
 def _limits(node: ast.AST) -> Iterator[ast.expr]:
     """What is said there of how long to wait."""
     match node:
-        case ast.Call(func=func, args=given, keywords=named):
-            yield from (each.value for each in named if each.arg and _is_limit(each.arg))
-            does = (
-                func.attr
-                if isinstance(func, ast.Attribute)
-                else func.id
-                if isinstance(func, ast.Name)
-                else ""
-            )
-            if isinstance(func, ast.Attribute) and does in _WAITS:
-                yield from given
-            if does in {"setattr", "setenv"} and _names_seconds(*given[:-1]):
-                yield given[-1]
+        case ast.Call():
+            yield from _limits_of_call(node)
         case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if name.endswith("_S"):
             yield value
         case ast.arguments():
@@ -133,6 +129,25 @@ def _limits(node: ast.AST) -> Iterator[ast.expr]:
                     yield value
         case ast.Tuple(elts=[ast.Constant(value=str() as name), value]) if _is_limit(name):
             yield value
+
+
+def _limits_of_call(call: ast.Call) -> Iterator[ast.expr]:
+    yield from (each.value for each in call.keywords if each.arg and _is_limit(each.arg))
+    match call.func:
+        case ast.Attribute(attr=does):
+            waits = does in _WAITS or (does == "get" and _is_true(*call.args[:1]))  # the last a queue's
+        case ast.Name(id=does):
+            waits = does in _BY_NAME
+        case _:
+            return
+    if waits:
+        yield from call.args
+    if does in {"setattr", "setenv"} and _names_seconds(*call.args[:-1]):
+        yield call.args[-1]
+
+
+def _is_true(*words: ast.expr) -> bool:
+    return any(isinstance(word, ast.Constant) and word.value is True for word in words)
 
 
 def _is_limit(name: str) -> bool:
@@ -176,11 +191,21 @@ def _sleeps(node: ast.AST, named: dict[str, float]) -> bool:
     return False
 
 
+def _sleeps_long(node: ast.AST, named: dict[str, float]) -> bool:
+    """So long that something has to have come meanwhile."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="sleep") | ast.Name(id="sleep"), args=[how_long]):
+            return _LOOK_S < (_number(how_long, named) or 0) < PATIENCE_S
+    return False
+
+
 def clocks(text: str) -> Iterator[int]:
     """The lines that read a clock of seconds gone by."""
-    if not any(clock in text for clock in _CLOCKS):
+    if not any(clock in text for clock in (*_CLOCKS, "time.time()")):
         return
     for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare) and _AGO in ast.unparse(node):
+            yield node.lineno
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name in _CLOCKS:
             yield node.lineno  # type: ignore[attr-defined]
@@ -234,6 +259,13 @@ def clocks(text: str) -> Iterator[int]:
         ("it.wait(PATIENCE_S)", []),
         ("it.wait(0.5)", []),
         ("', '.join(words)", []),
+        ("async with asyncio.timeout(5): ...", [1]),
+        ("wait_for(run(), 30)", [1]),
+        ("waiting.get(True, 5)", [1]),
+        ("told.get('name', 5)", []),
+        ("select.select([it], [], [], 5)", [1]),
+        ("time.sleep(3)\nassert done()", [1]),
+        ("time.sleep(1)", []),
         ("timedelta(seconds=30)", []),
     ],
 )
@@ -242,7 +274,13 @@ def test_what_gives_up_too_soon_is_seen(text: str, found: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["time.monotonic()", "from time import perf_counter\nbegan = perf_counter()"]
+    "text",
+    [
+        "time.monotonic()",
+        "from time import perf_counter\nbegan = perf_counter()",
+        "time.perf_counter_ns()",
+        "assert time.time() - began < 2",
+    ],
 )
 def test_a_clock_is_seen(text: str) -> None:
     assert list(clocks(text))

@@ -65,8 +65,8 @@ def test_hmac_good(receiver: Endpoint, norrland: Seller) -> None:
     [
         (lambda body: hmac(body, SECRET[::-1]), "webhook_signature_invalid"),
         (lambda body: hmac(body + b" ", SECRET), "webhook_signature_invalid"),
-        (lambda body: hmac(body, SECRET, at=time.time() - 310), "webhook_signature_window_invalid"),
-        (lambda body: hmac(body, SECRET, at=time.time() + 310), "webhook_signature_window_invalid"),
+        (lambda body: hmac(body, SECRET, at=time.time() - 3600), "webhook_signature_window_invalid"),
+        (lambda body: hmac(body, SECRET, at=time.time() + 3600), "webhook_signature_window_invalid"),
         (lambda body: {}, "webhook_signature_header_malformed"),
         (lambda body: {"X-AdCP-Signature": "sha256=nonsense", "X-AdCP-Timestamp": "1"},
          "webhook_signature_header_malformed"),
