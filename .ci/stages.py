@@ -29,6 +29,8 @@ FORGIVEN = 5
 # CI cuts the run five minutes later, without a word.
 LIMIT_S = float(os.environ.get("CI_LIMIT_S", 85 * 60))
 GRACE_S = 60.0
+# Left to each stage of tests that comes later by one that does not end.
+SHARE_S = min(4 * 60, LIMIT_S / 10)
 HOME = Path("var/ci")
 ALONE = Path("var/ci.lock")  # held by the run that has this folder
 UNSTEADY = Path("var/unsteady")
@@ -93,11 +95,11 @@ class Run:
         HOME.mkdir(parents=True)
         self.kept_before = sorted(file.name for file in UNSTEADY.glob("*.txt"))  # still to be mended
 
-    def run(self, stage: Stage) -> None:
-        """Run it, and note how it ended."""
+    def run(self, stage: Stage, later: int) -> None:
+        """Run it, and note how it ended. ``later``: how many stages of tests are still to come."""
         began = time.monotonic()
         stage.outcome = "INTERRUPTED"
-        code, told = self._make(stage)
+        code, told = self._make(stage, until=self._until - later * SHARE_S)
         stage.seconds = time.monotonic() - began
         stage.failed = told.get("failed", {})
         if code == 0 and stage.passed(told):
@@ -123,17 +125,19 @@ class Run:
     def _passes_alone(self, stage: Stage, again: str) -> bool:
         print(f"== once more, alone: {again}", flush=True)
         (HOME / "alone").write_text(f"{again}\n")
-        code, told = self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone")
+        code, told = self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone", until=self._until)
         return code == 0 and stage.passed_alone(told)
 
-    def _make(self, stage: Stage, *options: str, arguments: str = "") -> tuple[int | None, dict]:
+    def _make(
+        self, stage: Stage, *options: str, until: float, arguments: str = ""
+    ) -> tuple[int | None, dict]:
         """The exit code, None where time ran out; and what pytest told."""
         # Of this run alone: a stage of one that was killed may still be writing.
         told = HOME / f"{stage.target}-{os.getpid()}.json"
         ended = told.with_suffix(".exit")
         for file in (told, ended):
             file.unlink(missing_ok=True)
-        if time.monotonic() >= self._until:
+        if time.monotonic() >= until:
             return None, {}
         if stage.tested:
             options = (*options, f"ARGS=--outcomes={told} {arguments}", f"EXIT={ended}")
@@ -149,7 +153,7 @@ class Run:
             pass_fds=[self._held],
         ) as made:
             try:
-                code = made.wait(max(0.0, self._until - time.monotonic()))
+                code = made.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 end(made)
                 code = None
@@ -251,9 +255,9 @@ def go_through(held: int) -> int:
     """Every stage, then what failed once more; the exit code."""
     run, ran, first = Run(held), stages(), set()
     try:
-        for stage in ran:
+        for number, stage in enumerate(ran, start=1):
             print(f"== {stage.name}", flush=True)
-            run.run(stage)
+            run.run(stage, later=sum(one.tested for one in ran[number:]))
         first = failed(ran)
         run.judge(ran)
     except KeyboardInterrupt:
