@@ -40,7 +40,8 @@ def test_looks_follow_far_closer_than_half_minutes_and_none_too_early(
 
         def beyond_the_schedulers() -> bool:
             """The scheduler alone makes one look in each of its half minutes."""
-            return looks.count() >= _LOOKS + (clock.now() - first) // _SCHEDULER_EVERY
+            half_minutes = (clock.now() - first) // _SCHEDULER_EVERY
+            return looks.count() >= _LOOKS + half_minutes
 
         until(beyond_the_schedulers, "it is looked at again and again", every=0.2)
 

@@ -385,14 +385,14 @@ def test_what_outlives_its_terminal_goes_on(project: Project) -> None:
 def test_our_make_notes_the_exit_code_of_each_stage(tmp_path: Path) -> None:
     for target in TESTED:
         asked = ["make", "-n", target, f"EXIT={tmp_path}/noted"]
-        told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        assert told.rstrip().endswith(f"; code=$?; echo $code >{tmp_path}/noted; exit $code")
+        ran = subprocess.run(asked, cwd=ROOT, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True)
+        assert ran.stdout.rstrip().endswith(f"; code=$?; echo $code >{tmp_path}/noted; exit $code")
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "many"])
 def test_all_rounds_are_played_once_or_more(asked: str) -> None:
     line = ["make", "test-endurance", f"ROUNDS={asked}", "ARGS=--collect-only"]
-    ran = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = subprocess.run(line, cwd=ROOT, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=False)
     assert ran.returncode == 2
     assert "1 or more" in ran.stdout
 
