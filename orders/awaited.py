@@ -13,12 +13,13 @@ from copy import copy
 from decimal import Decimal
 from typing import Any
 
-from orders.accepted import Difference, decided_by
+from orders.accepted import Difference, decided_by, more_by
 from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
 from orders.changes_left import cancels_all
 from orders.changes_taken import lines_change
 from orders.departures import word_shown
-from orders.doubt import changes_sent, refused_on_its_way
+from orders.doubt import change_left, changes_in_doubt, changes_sent, refused_on_its_way
+from orders.effects import PAUSED
 from orders.flights import change_crossing, flight_after
 from orders.last_words import WHOLE, Words, words_of
 from orders.matching import packages_of
@@ -58,11 +59,43 @@ def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Differenc
     ]
 
 
+def coming(deal: Deal) -> Decimal:
+    """How much more a media buy comes to by all changes that its seller was sent and that do not count yet,
+    those included of which nobody knows whether it made them; 0 where they ask for less."""
+    doubted = [change_left(deal, one) for one in changes_in_doubt(deal)]
+    changes = [one for one in (*changes_sent(deal), *doubted) if not change_crossing(deal, one)]
+    return max(_total(deal, changes) - _total(deal, ()), Decimal(0)) if changes else Decimal(0)
+
+
+def brought(deal: Deal, found: Sequence[Difference]) -> Decimal:
+    """The money that changes on their way brought to what is confirmed (`found`: what is so already as they
+    ask for it). One amount for the whole media buy may be with all of theirs."""
+    if by_total_alone(deal, list(deal.lines.all())):
+        about_total = any(one["field"] == TOTAL for one in (*found, *deal.differences))
+        return coming(deal) if about_total else Decimal(0)
+    return more_by(found)
+
+
 def _words(lines: Sequence[DealLine], change: Mapping[str, Any]) -> list[tuple[int, str, str]]:
-    """What a change says that stands in no column: line (0: the whole media buy), field, and as shown."""
+    """What a change says that stands in no column: line (0: the whole media buy), field, and as shown. A
+    pause of the whole shows on its packages, one of theirs on the whole."""
     positions = {WHOLE: 0, **{line.package_id: line.position for line in lines if line.package_id}}
-    told = ((where, field, word) for where, said in words_of(change).items() for field, word in said.items())
-    return [(positions[where], field, word_shown(word)) for where, field, word in told if where in positions]
+    said = words_of(change)
+    pauses = {where: words[PAUSED] for where, words in said.items() if PAUSED in words}
+    shared = [(where, PAUSED, word) for where in positions for word in _shared(where, pauses)]
+    told = ((where, field, word) for where, words in said.items() for field, word in words.items())
+    return [
+        (positions[where], field, word_shown(word))
+        for where, field, word in (*told, *shared)
+        if where in positions
+    ]
+
+
+def _shared(where: str, pauses: Mapping[str, bool]) -> set[bool]:
+    """What the pauses that a change names elsewhere say of this package's, or of the whole's."""
+    if where in pauses:
+        return set()
+    return set(pauses.values()) if where == WHOLE else {pauses[WHOLE]} if WHOLE in pauses else set()
 
 
 def awaited_kept(deal: Deal) -> list[Difference]:

@@ -12,7 +12,7 @@ from django.db import transaction
 from orders import questions
 from orders.accepted import standing, taken
 from orders.amending import line_as_let_go
-from orders.awaited import awaited, awaited_keep, mirror_kept, with_total
+from orders.awaited import awaited, awaited_keep, brought, coming, mirror_kept, with_total
 from orders.confirmation import (
     differences,
     lines_save,
@@ -118,10 +118,10 @@ def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
     if not deal.media_buy_id:
         unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
         found.append({"line": 0, "product": "The media buy", **unnamed})
-    now = standing(deal, lines, found)
-    coming = awaited(deal, lines, now.differences)
-    awaited_keep(deal, coming, known=known)
-    now = replace(now, differences=[one for one in now.differences if one not in coming])
+    now = standing(deal, lines, found, coming(deal) if deal.accepted else Decimal(0))
+    shown = awaited(deal, lines, now.differences)
+    awaited_keep(deal, shown, known=known)
+    now = replace(now, differences=[one for one in now.differences if one not in shown])
     if (now.differences, now.accepted) == (deal.differences, deal.accepted):
         if not now.differences:  # said twice
             _withdraw_difference(deal)
@@ -140,7 +140,7 @@ def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
         questions.ask_booked_differently(deal)
         return
     again = f"The seller says again what was accepted by {before.reference}"
-    note(deal, actor=SYSTEM, reason=again, changes=taken(deal, coming).changes)
+    note(deal, actor=SYSTEM, reason=again, changes=taken(deal, brought(deal, shown)).changes)
 
 
 def _withdraw_difference(deal: Deal) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from orders.accepted import accepted_after, accepted_beside
@@ -10,10 +11,10 @@ from orders.amending import line_rebudget
 from orders.amounts import lines_wanted
 from orders.changes_left import is_nothing
 from orders.confirmation import lines_save
-from orders.doubt import change_left
+from orders.doubt import change_left, changes_since, package_ids
 from orders.effects import Miss
 from orders.flights import change_crossing, flight_after, moved
-from orders.last_words import words_after, words_of
+from orders.last_words import pauses_of, words_after, words_of
 from orders.models import Deal, DealLine, DealMirror
 from orders.services import deal_amended
 from orders.targeting import TARGETING, targeting_after
@@ -38,16 +39,19 @@ def change_take(deal: Deal, operation: Operation, missed: Collection[Miss] | Non
         return
     before = list(deal.lines.all())
     _apply(deal, operation, change, _unstated_words(operation, missed or ()))
-    _keep_words(deal, change)
+    _keep_words(deal, operation, change)
     if missed is not None and all(miss.unstated for miss in missed):
         _unconfirm(before, list(deal.lines.all()))
 
 
-def _keep_words(deal: Deal, change: Mapping[str, Any]) -> None:
-    """What it says of what stands in no column is compared with what the seller states from now on."""
+def _keep_words(deal: Deal, operation: Operation, change: Mapping[str, Any]) -> None:
+    """What it says of what stands in no column is compared with what the seller states from now on. What
+    newer changes said of pauses stands."""
     if words_of(change):
         kept, _ = DealMirror.objects.get_or_create(deal=deal)
-        kept.last_words = words_after(kept.last_words, change)
+        names = package_ids(deal)
+        newer = [pauses_of(one) for one in reversed(changes_since(deal, operation))]
+        kept.last_words = reduce(partial(words_after, package_ids=names), [change, *newer], kept.last_words)
         kept.save(update_fields=["last_words"])
 
 

@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
+from functools import partial, reduce
+from itertools import takewhile
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -47,13 +48,20 @@ def unshown(deal: Deal, operation: Operation, buy: Mapping[str, Any], *, whole: 
 def change_left(deal: Deal, operation: Operation) -> dict[str, Any]:
     """What a change decides, as people last let it go: what a newer one names that counts is no longer its.
     One that is on its way, in doubt or refused takes nothing from it."""
-    left, sent = request_let_go(operation, left=True), _sent_last(operation)
-    for one in _ended(deal, _completed(deal).exclude(pk=operation.pk)):
-        if one.sent < sent:
-            break
-        if one.counts:
-            left = change_without(left, one.asked)
-    return left
+    without = partial(change_without, package_ids=package_ids(deal))
+    return reduce(without, changes_since(deal, operation), request_let_go(operation, left=True))
+
+
+def changes_since(deal: Deal, operation: Operation) -> list[dict[str, Any]]:
+    """What newer changes that count ask for, the newest first."""
+    sent = _sent_last(operation)
+    ended = _ended(deal, _completed(deal).exclude(pk=operation.pk))
+    return [one.asked for one in takewhile(lambda one: one.sent >= sent, ended) if one.counts]
+
+
+def package_ids(deal: Deal) -> list[str]:
+    """Of the packages that have a name."""
+    return [line.package_id for line in deal.lines.all() if line.package_id]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +84,11 @@ def _ended(deal: Deal, completed: QuerySet[Operation]) -> Iterator[_Ended]:
         return
     asked, since = _asked(deal)
     late = _asked_late(rows)
+    without = partial(change_without, package_ids=package_ids(deal))
     decided: list[dict[str, Any]] = []
     for sent, row in sorted(((_sent_last(row), row) for row in rows), key=lambda one: one[0], reverse=True):
         request = request_let_go(row, left=True)
-        left = reduce(change_without, decided, request)
+        left = reduce(without, decided, request)
         statuses = {asked.get(str(row.pk)), late.get(row.pk)}
         is_late = late.get(row.pk) == ApprovalStatus.OPEN
         in_doubt = is_late or _is_in_doubt(deal, row, asked, since, left)

@@ -7,7 +7,7 @@ What nobody has ever changed is the seller's. Pure: nothing is read or written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from orders.effects import PAUSED, is_paused, pauses_a_package, pauses_every_package
@@ -34,15 +34,37 @@ def words_of(change: _Record) -> dict[str, dict[str, Any]]:
     return {where: words for where, words in told.items() if words}
 
 
-def words_after(before: Words, change: _Record) -> dict[str, dict[str, Any]]:
-    """People's last words once a change counts. A word on the pause of the whole media buy is one on each
-    package's too."""
+def pauses_of(change: _Record) -> dict[str, Any]:
+    """What a change says of pauses alone."""
+    told = {where: words[PAUSED] for where, words in words_of(change).items() if PAUSED in words}
+    packages = [{"package_id": where, PAUSED: word} for where, word in told.items() if where != WHOLE]
+    return {**({PAUSED: told[WHOLE]} if WHOLE in told else {}), "packages": packages}
+
+
+def words_after(before: Words, change: _Record, package_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """People's last words once a change counts; `package_ids`: of all packages. A word on the pause of the
+    whole media buy is one on each package's too, and the newer of both stands."""
     said = words_of(change)
     left = {where: dict(words) for where, words in before.items()}
     if PAUSED in said.get(WHOLE, {}):
         left = {where: _without_pause(words) for where, words in left.items()}
     merged = {where: {**left.get(where, {}), **said.get(where, {})} for where in {**left, **said}}
-    return {where: words for where, words in merged.items() if words}
+    return {where: words for where, words in _paused_apart(merged, package_ids).items() if words}
+
+
+def _paused_apart(
+    words: Mapping[str, dict[str, Any]], package_ids: Collection[str]
+) -> Mapping[str, dict[str, Any]]:
+    """A pause of the whole that one of its packages no longer shares, as one of each of the others; none of
+    the whole where each package has a word of its own."""
+    whole = words.get(WHOLE, {}).get(PAUSED)
+    own = {where: said[PAUSED] for where, said in words.items() if where != WHOLE and PAUSED in said}
+    if whole is None or all(word == whole for word in own.values()):
+        return words
+    apart = {**words, WHOLE: _without_pause(words[WHOLE])}
+    if whole:
+        return {**apart, **{one: {PAUSED: whole, **words.get(one, {})} for one in package_ids}}
+    return apart if own.keys() >= set(package_ids) else words
 
 
 def whole_stated(

@@ -270,6 +270,99 @@ def test_what_is_accepted_beside_it_counts_without_it(kind: Kind) -> None:
     assert (asked(), amounts.approved, amounts.committed) == ([], 62_000, 62_000)
 
 
+def _total_taken(total: int, *changes: Values) -> tuple[Deal, list[Operation], list[Values]]:
+    """A deal whose one amount people accepted, as stated while these changes of it were on their way."""
+    deal = two()
+    without = by_total(deal)[1]["packages"]
+    rows = [wanted(fresh(deal), task=f"t-{n}", packages=[one]) for n, one in enumerate(changes, 1)]
+    by_the_mirror(deal, {"packages": without, "total_budget": total})
+    assert asked() == [(DIFFERENT, [("total_budget", str(total))])]
+    decide(DIFFERENT, "approve")
+    return fresh(deal), rows, without
+
+
+def _states(deal: Deal, told: list[Values], total: int, revision: int) -> Decimal:
+    """What counts as approved once its seller has stated this total."""
+    says(fresh(deal), "pending_start", revision=revision, packages=told, total_budget=total)
+    return deal_amounts(fresh(deal)).approved
+
+
+RISE = {"package_id": "pkg-1", "budget": 12_000}  # by 2,000
+
+
+@pytest.mark.parametrize("is_read_before", [False, True])
+def test_a_total_accepted_while_a_rise_is_on_its_way_may_be_with_it(is_read_before: bool) -> None:
+    deal, (rise,), told = _total_taken(65_000, RISE)
+    assert deal_amounts(deal).approved == 63_000
+    if is_read_before:
+        assert (_states(deal, told, 65_000, 3), asked()) == (63_000, [])
+    answer = {"media_buy_id": "mb-1", "revision": 4, "total_budget": 65_000}
+    say(rise, "completed", {**answer, "affected_packages": told[:1]}, task_id="t-1")
+    assert (asked(), deal_amounts(fresh(deal)).approved) == ([], 65_000)
+    assert (_states(deal, told, 65_000, 5), asked()) == (65_000, [])
+    assert (_states(deal, told, 67_000, 6), asked()) == (65_000, [(DIFFERENT, [("total_budget", "67000")])])
+
+
+def test_it_is_more_than_was_accepted_before_the_rise_is_done_too() -> None:
+    deal, _, told = _total_taken(65_000, RISE)
+    assert (_states(deal, told, 67_000, 3), asked()) == (63_000, [(DIFFERENT, [("total_budget", "67000")])])
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_it_is_without_a_rise_that_comes_to_nothing(ends: Callable[[Operation], None]) -> None:
+    deal, (rise,), told = _total_taken(65_000, RISE)
+    ends(rise)
+    assert _states(deal, told, 65_000, 3) == 65_000
+    assert [kind for kind, _ in asked() if kind == DIFFERENT] == []
+
+
+def test_a_rise_that_was_sent_after_it_was_accepted_adds_to_it() -> None:
+    deal, _, told = _total_taken(65_000)
+    rise = wanted(deal, packages=[RISE])
+    assert (_states(deal, told, 65_000, 3), asked()) == (65_000, [])
+    answer = {"media_buy_id": "mb-1", "revision": 4, "total_budget": 67_000}
+    say(rise, "completed", {**answer, "affected_packages": told[:1]}, task_id="t-1")
+    assert (_states(deal, told, 67_000, 5), asked()) == (67_000, [])
+
+
+def test_of_two_on_their_way_each_counts_once() -> None:
+    other = {"package_id": "pkg-2", "budget": 53_000}
+    deal, (first, second), told = _total_taken(69_000, RISE, other)
+    assert deal_amounts(deal).approved == 64_000
+    Seller.objects.update(tools=["create_media_buy", "update_media_buy"])
+    for task, row, approved in (("t-2", second, 67_000), ("t-1", first, 69_000)):
+        say(row, "completed", {"media_buy_id": "mb-1"}, task_id=task)
+        decide(CHANGE_NOT_SHOWN, "approve")
+        assert (asked(), deal_amounts(fresh(deal)).approved) == ([], approved)
+    assert (_states(deal, told, 69_000, 9), asked()) == (69_000, [])
+
+
+@pytest.mark.parametrize("is_read_before", [False, True])
+def test_a_total_beside_a_package_that_shows_a_rise_counts_it_once(is_read_before: bool) -> None:
+    deal = two()
+    change, told = budget(deal)
+    rise = wanted(deal, **change)
+    told = {**told, "total_budget": 65_000}
+    by_the_mirror(deal, told)
+    decide(DIFFERENT, "approve")
+    assert deal_amounts(fresh(deal)).approved == 63_000
+    if is_read_before:
+        says(fresh(deal), "pending_start", revision=3, **told)
+        assert (asked(), deal_amounts(fresh(deal)).approved) == ([], 63_000)
+    answer = {"media_buy_id": "mb-1", "revision": 4, **told}
+    say(rise, "completed", {**answer, "affected_packages": told["packages"]}, task_id="t-1")
+    says(fresh(deal), "pending_start", revision=5, **told)
+    assert (asked(), deal_amounts(fresh(deal)).approved) == ([], 65_000)
+
+
+def test_a_cut_on_its_way_makes_it_no_more_than_was_shown() -> None:
+    deal, (cut,), told = _total_taken(65_000, {"package_id": "pkg-1", "budget": 8_000})
+    assert deal_amounts(deal).approved == 65_000
+    answer = {"media_buy_id": "mb-1", "revision": 4, "total_budget": 63_000}
+    say(cut, "completed", {**answer, "affected_packages": told[:1]}, task_id="t-1")
+    assert (asked(), deal_amounts(fresh(deal)).approved) == ([], 63_000)
+
+
 def test_a_dimension_that_it_clears_and_another_has_departs() -> None:
     deal = two()
     wanted(deal, **_package(deal, targeting_overlay={})[0])

@@ -213,6 +213,77 @@ def test_a_package_that_is_cancelled_and_named_no_more_is_none_that_runs() -> No
     assert "paused" not in [field for _, field, *_ in departing(deal)]
 
 
+def changes(deal: Deal, task: str, **change: Any) -> Operation:
+    return wanted(fresh(deal), task=task, **change)
+
+
+def one_package(word: bool) -> Values:
+    return {"packages": [{"package_id": "pkg-1", "paused": word}]}
+
+
+def shows(deal: Deal, first: bool, second: bool) -> Values:
+    """What each package is: paused or not; the whole runs where one of them does."""
+    each = [{**one, "paused": word} for one, word in zip(packages(deal), (first, second), strict=True)]
+    return record(deal, packages=each, media_buy_status="paused" if first and second else "active")
+
+
+def does(operation: Operation, task: str, told: Values) -> None:
+    say(operation, "completed", {**told, "affected_packages": told["packages"]}, task_id=task)
+
+
+@pytest.mark.parametrize("older_first", [True, False])
+@pytest.mark.parametrize(
+    ("older", "newer", "wanted_now", "otherwise"),
+    [
+        ({"paused": True}, one_package(False), (False, True), (False, False)),
+        (one_package(True), {"paused": False}, (False, False), (True, True)),
+        ({"paused": False}, one_package(True), (True, False), (False, False)),
+        (one_package(False), {"paused": True}, (True, True), (False, True)),
+    ],
+)
+def test_of_two_words_on_a_pause_the_newer_stands_whichever_is_done_last(
+    older: Values,
+    newer: Values,
+    wanted_now: tuple[bool, bool],
+    otherwise: tuple[bool, bool],
+    older_first: bool,
+) -> None:
+    deal = two()
+    rows = [(changes(deal, "t-older", **older), "t-older"), (changes(deal, "t-newer", **newer), "t-newer")]
+    for operation, task in rows if older_first else reversed(rows):
+        does(operation, task, shows(deal, *wanted_now))
+        assert (departing(deal), questions()) == ([], [])
+    reads(deal, shows(deal, *wanted_now))
+    assert (departing(deal), questions()) == ([], [])
+    reads(deal, shows(deal, *otherwise))
+    assert "paused" in [field for _, field, *_ in departing(deal)]
+    assert questions() == ["booked_differently"]
+
+
+EACH_PAUSED = {"packages": [{"package_id": one, "paused": True} for one in ("pkg-1", "pkg-2")]}
+
+
+@pytest.mark.parametrize(
+    ("said_first", "change", "shown"),
+    [
+        ({"paused": True}, one_package(False), (False, True)),
+        (one_package(True), {"paused": False}, (False, False)),
+        ({"paused": False}, EACH_PAUSED, (True, True)),
+    ],
+)
+def test_a_pause_on_its_way_shows_on_the_whole_and_on_its_packages(
+    said_first: Values, change: Values, shown: tuple[bool, bool]
+) -> None:
+    deal = two()
+    before = (True, True) if said_first.get("paused") else ("packages" in said_first, False)
+    does(changes(deal, "t-before", **said_first), "t-before", shows(deal, *before))
+    assert questions() == []
+    on_its_way = changes(deal, "t-now", **change)
+    reads(deal, shows(deal, *shown))
+    say(on_its_way, "failed", task_id="t-now")
+    assert questions() == ["booked_differently"]
+
+
 @pytest.mark.parametrize("status", ["completed", "canceled", "rejected"])
 @pytest.mark.parametrize("word", ["paused", "package paused"])
 def test_what_has_ended_is_paused_no_more(word: str, status: str) -> None:
@@ -249,8 +320,23 @@ def test_a_name_from_outside_is_cut() -> None:
             {"": {"paused": False}, "p": {"paused": True}},
         ),
         ({"p": {"paused": True}}, {"packages": [{"package_id": "p", "budget": 1}]}, {"p": {"paused": True}}),
+        (
+            {"": {"paused": True, "name": "a"}, "q": {"pacing": "even"}},
+            {"packages": [{"package_id": "p", "paused": False}]},
+            {"": {"name": "a"}, "p": {"paused": False}, "q": {"paused": True, "pacing": "even"}},
+        ),
+        (
+            {"": {"paused": False}, "p": {"paused": True}},
+            {"packages": [{"package_id": "q", "paused": True}]},
+            {"p": {"paused": True}, "q": {"paused": True}},
+        ),
+        (
+            {"": {"paused": True}},
+            {"packages": [{"package_id": "p", "paused": True}]},
+            {"": {"paused": True}, "p": {"paused": True}},
+        ),
         ({"": {"name": "a"}}, {"name": None, "packages": None}, {"": {"name": "a"}}),
     ],
 )
 def test_the_newest_word_of_each_stands(before: Values, change: Values, after: Values) -> None:
-    assert words_after(before, change) == after
+    assert words_after(before, change, ("p", "q")) == after
