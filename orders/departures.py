@@ -75,6 +75,8 @@ def departures(
     known = {key_of(one): one for one in awaited if one["field"] in last_words.FIELDS}
     known |= {key: one for key, one in departures_known(deal).items() if one["field"] in STATED}
     known = {key: one for key, one in known.items() if not _is_overtaken(one, lines, words)}
+    if last_words.has_ended(buy):
+        known = {key: one for key, one in known.items() if key[1] != last_words.PAUSED}
     if (whole and packages_of(buy)) or len(matched.packages) > MOST_NAMED:
         known = {key: one for key, one in known.items() if key[1] != PACKAGE}
     extra = sum((_amount(one) for one in {**known, **now}.values() if one and one["field"] == PACKAGE), _ZERO)

@@ -17,6 +17,7 @@ from typing import Any
 from orders.amounts import approved_after
 from orders.changes_left import cancels_all
 from orders.confirmation import in_words, is_in_currency
+from orders.matching import is_cancelled
 from orders.models import Deal, DealLine
 from orders.targeting import TARGETING, targeting_told, targeting_wanted
 from tasks_app.adcp.values import boolean_of, identity_of, parse_time
@@ -87,16 +88,22 @@ def is_paused(buy: _Record) -> bool:
 
 
 def pauses_every_package(buy: _Record, lines: Sequence[DealLine]) -> bool:
-    """Whether it shows each of its packages as paused, but for those that came to nothing and are named no
-    more."""
+    """Whether it shows each of its packages as paused, but for those that are cancelled or came to nothing
+    and are named no more."""
     packages = _by_id(buy.get("packages"))
-    left = [line for line in lines if line.package_id in packages or line.confirmed_budget != 0]
+    left = [line for line in lines if _may_run(line, packages.get(line.package_id))]
     return _every_package(packages, left, "paused")
 
 
-def pauses_a_package(buy: _Record) -> bool:
-    """Whether it shows any package as paused."""
-    return any(boolean_of(package.get("paused")) for package in _by_id(buy.get("packages")).values())
+def _may_run(line: DealLine, package: _Record | None) -> bool:
+    """Whether one that is not paused runs; `package`: as it is named, None: it is not."""
+    return line.confirmed_budget != 0 if package is None else is_cancelled(package) is not True
+
+
+def pauses_all_it_names(buy: _Record) -> bool:
+    """Whether it names packages, and shows each that is not cancelled as paused."""
+    named = [one for one in _by_id(buy.get("packages")).values() if is_cancelled(one) is not True]
+    return bool(named) and all(boolean_of(package.get("paused")) for package in named)
 
 
 def _of_the_whole(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from orders.effects import PAUSED, is_paused, pauses_a_package, pauses_every_package
+from orders.effects import PAUSED, is_paused, pauses_all_it_names, pauses_every_package
 from orders.models import DealLine
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.adcp.values import boolean_of
@@ -91,7 +91,7 @@ def package_stated(
     pacing, paused = package.get(PACING), boolean_of(package.get(PAUSED))
     if PACING in ours and isinstance(pacing, str) and pacing:
         yield PACING, ours[PACING], pacing
-    if PAUSED in ours and paused is not None and not (is_paused(buy) or _has_ended(buy)):
+    if PAUSED in ours and paused is not None and not (is_paused(buy) or has_ended(buy)):
         yield PAUSED, ours[PAUSED], paused
 
 
@@ -110,17 +110,18 @@ def _without_pause(words: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pause_stated(buy: _Record, lines: Sequence[DealLine], *, asked: Word, whole: bool) -> bool | None:
     """None where a record says neither: one that waits for its flight may be paused too, what has ended runs
-    no more, paused or not, and of a pause package by package an answer may name a part."""
-    if _has_ended(buy):
+    no more, paused or not, and of a pause package by package an answer may name a part, all paused."""
+    if has_ended(buy):
         return None
     if is_paused(buy) or (asked and pauses_every_package(buy, lines)):
         return True
-    if asked and not whole and pauses_a_package(buy):
+    if asked and not whole and pauses_all_it_names(buy):
         return None
     return False if _status(buy) == _RUNS or boolean_of(buy.get(PAUSED)) is False else None
 
 
-def _has_ended(buy: _Record) -> bool:
+def has_ended(buy: _Record) -> bool:
+    """Whether a record says that the media buy will never deliver again."""
     return _status(buy) in _ENDED
 
 

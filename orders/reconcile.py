@@ -339,8 +339,11 @@ def _judge(media_buy_id: str, deal: Deal, there: str) -> tuple[Verdict, str]:
     if deal.media_buy_id and deal.media_buy_id != media_buy_id:
         return Verdict.BOUGHT_UNKNOWN, f"bought twice: the deal is booked as {deal.media_buy_id}"
     asked = late_asked(deal)
-    if asked is not None:
+    about = identity_of(asked.evidence.get("media_buy_id")) if asked is not None else None
+    if asked is not None and about in (None, media_buy_id):
         return Verdict.BEHIND, f"bought late: {asked.reference} asks whether it is kept"
+    if asked is not None:
+        return Verdict.BOUGHT_UNKNOWN, f"bought twice: {asked.reference} asks about {about} alone"
     if deal.status in _BUYING:
         return _being_bought(deal)
     return Verdict.BOUGHT_UNKNOWN, f"bought, and the deal is {deal.status} here"

@@ -316,11 +316,10 @@ def _may_be_its(
     is, and by the accounts that it was listed for; a seller that was asked about none may mean any."""
     if item.task_type not in (None, operation.task_type):
         return False
-    if operation.account is not None and is_anothers(whose, operation.account):
-        return False
-    if operation.account_id is None:
+    if operation.account is None:
         return not owners or operation.team_id in teams_of_accounts(owners)
-    return not owners or operation.account_id in {owner.pk for owner in owners}
+    is_listed = not owners or operation.account_id in {owner.pk for owner in owners}
+    return is_listed and not is_anothers(whose, operation.account)
 
 
 def _owner(owners: Sequence[Account]) -> tuple[uuid.UUID | None, uuid.UUID | None]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from orders.models import Deal
 from orders.questions import LATE
 from orders.services import deal_book, purchase_of
 from tasks_app.adcp.types import Seen
@@ -130,13 +134,26 @@ def test_a_purchase_on_its_way_is_no_alarm(faulty: FaultySeller, seller: Seller)
     assert (ran.code, verdicts(ran, "media_buys")) == (0, {media_buy_id: "unanswered"})
 
 
-def test_what_was_bought_late_is_told_until_people_have_decided(faulty: FaultySeller, seller: Seller) -> None:
-    deal = booking(seller)
-    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+def awaited(deal: Deal) -> str:
     late.overdue(purchase_of(deal))
     late.decide("overdue", "approve")
+    return "booking"
+
+
+def failed(deal: Deal) -> str:
+    late.give_up(purchase_of(deal))
+    return "failed"
+
+
+@pytest.mark.parametrize("ends", [awaited, failed])
+def test_what_was_bought_late_is_told_until_people_have_decided(
+    ends: Callable[[Deal], str], faulty: FaultySeller, seller: Seller
+) -> None:
+    deal = booking(seller)
+    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
+    status = ends(deal)
     settle(deal, "completed", {"media_buy_id": media_buy_id, "media_buy_status": "active"})
-    assert deal.status == "booking"
+    assert deal.status == status
 
     asked = call("reconcile", "--json")
 
@@ -148,21 +165,18 @@ def test_what_was_bought_late_is_told_until_people_have_decided(faulty: FaultySe
     assert verdicts(call("reconcile", "--json"), "media_buys") == {media_buy_id: "in_step"}
 
 
-def test_what_was_bought_late_for_a_deal_that_failed_is_told_too(
-    faulty: FaultySeller, seller: Seller
+@pytest.mark.parametrize("ends", [awaited, failed])
+def test_a_second_one_beside_what_was_bought_late_is_the_loudest(
+    ends: Callable[[Deal], str], faulty: FaultySeller, seller: Seller
 ) -> None:
     deal = booking(seller)
-    media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
-    late.give_up(purchase_of(deal))
-    settle(deal, "completed", {"media_buy_id": media_buy_id, "media_buy_status": "active"})
-    assert deal.status == "failed"
+    first, second = (bought(faulty, seller, {"deal_id": str(deal.pk)}) for _ in range(2))
+    ends(deal)
+    settle(deal, "completed", {"media_buy_id": first, "media_buy_status": "active"})
 
-    asked = call("reconcile", "--json")
+    ran = call("reconcile", "--json")
 
-    (found,) = asked.json["sellers"][0]["media_buys"]
-    question = Approval.objects.get(kind=LATE, status="open")
-    assert (asked.code, found["theirs"], found["verdict"]) == (1, media_buy_id, "behind")
-    assert question.reference in found["note"]
+    assert verdicts(ran, "media_buys") == {first: "behind", second: "bought_unknown"}
 
 
 def test_a_purchase_that_has_not_left_is_no_answer_to_wait_for(faulty: FaultySeller, seller: Seller) -> None:

@@ -202,15 +202,29 @@ def test_of_a_pause_package_by_package_an_answer_may_name_a_part() -> None:
     assert (departing(deal), questions()) == ([], [])
 
 
-def test_a_package_that_is_cancelled_and_named_no_more_is_none_that_runs() -> None:
+@pytest.mark.parametrize("runs", [{"paused": False}, {}])
+def test_an_answer_that_names_a_package_as_running_is_asked_about(runs: Values) -> None:
+    deal = two()
+    said(deal, "paused")
+    change = [{"package_id": "pkg-1", "pacing": "even"}]
+    operation = wanted(fresh(deal), task="t-pacing", packages=change)
+    first, second = packages(deal)
+    answer = record(deal, packages=[{**first, "pacing": "even", "paused": True}, {**second, **runs}])
+    say(operation, "completed", {**answer, "affected_packages": answer["packages"]}, task_id="t-pacing")
+    assert departing(deal) == [(0, "paused", "yes", "no")]
+    assert questions() == ["booked_differently"]
+
+
+def test_a_package_that_is_cancelled_is_none_that_runs() -> None:
     deal = two()
     said(deal, "paused")
     DealLine.objects.filter(deal=deal, position=2).update(confirmed_budget=0)
     first, second = [{**one, "paused": True} for one in packages(deal)]
-    reads(deal, record(deal, packages=[first, {**second, "paused": False, "canceled": True}]))
-    assert ("paused" in [field for _, field, *_ in departing(deal)]) is True
-    reads(deal, record(deal, packages=[first]))
-    assert "paused" not in [field for _, field, *_ in departing(deal)]
+    gone = {**second, "paused": False, "canceled": True}
+    for told in ([first, gone], [first], [{**first, "paused": False}, gone]):
+        reads(deal, record(deal, packages=told))
+        paused = [field for _, field, *_ in departing(deal)].count("paused")
+        assert paused == (told[0]["paused"] is False)
 
 
 def changes(deal: Deal, task: str, **change: Any) -> Operation:
@@ -286,12 +300,18 @@ def test_a_pause_on_its_way_shows_on_the_whole_and_on_its_packages(
 
 @pytest.mark.parametrize("status", ["completed", "canceled", "rejected"])
 @pytest.mark.parametrize("word", ["paused", "package paused"])
-def test_what_has_ended_is_paused_no_more(word: str, status: str) -> None:
+@pytest.mark.parametrize("departs_before", [False, True])
+def test_what_has_ended_is_paused_no_more(departs_before: bool, word: str, status: str) -> None:
     deal = two()
     said(deal, word)
+    if departs_before:
+        reads(deal, record(deal, word, otherwise=True))
+        assert questions() == ["booked_differently"]
     each = [{**one, "paused": False} for one in packages(deal)]
     reads(deal, record(deal, media_buy_status=status, paused=False, packages=each))
-    assert "paused" not in [field for _, field, *_ in departing(deal)]
+    is_over = fresh(deal).status == "cancelled"  # with what it differed in at its end
+    assert ("paused" in [field for _, field, *_ in departing(deal)]) is (is_over and departs_before)
+    assert (questions() == []) is is_over
 
 
 def test_a_name_from_outside_is_cut() -> None:
