@@ -40,7 +40,7 @@ test-browser mutants: TESTERS ?= 2
 NOTED = $(if $(EXIT),; code=$$?; echo $$code >$(EXIT); exit $$code)
 
 test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, three at a time; ARGS="-k name" TESTERS=0
-	@$(BIN)/python -m pytest -n $(TESTERS) $(ARGS)$(NOTED)
+	@ROUNDS= $(BIN)/python -m pytest -n $(TESTERS) $(ARGS)$(NOTED)
 
 # Debian’s own packages: the one without a window takes half of the processor time; the other does where it is
 # there already and nothing can be installed.

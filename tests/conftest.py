@@ -27,6 +27,7 @@ pytest_plugins = [
     "tests.collecting",
     "tests.costs",
     "tests.forked.popen",
+    "tests.interrupted",
     "tests.leftovers",
     "tests.outcomes",
 ]

@@ -159,7 +159,8 @@ def started(base: Path) -> Iterator[postgres.RunningPostgres]:
         try:
             running = stack.enter_context(postgres.start(base, settings=THROWAWAY))
         except postgres.PostgresError as error:
-            error.add_note(f"It was copied from {kept.forget()}, which is removed: run this once more.")
+            if copied := kept.forget():
+                error.add_note(f"It was copied from {copied}, which is removed: run this once more.")
             raise
         yield running
 

@@ -1,8 +1,10 @@
 """Tests of endurance: random stories, sweeps of kills, chaos. The longer they run, the more they see.
 
 Each is marked ``endurance``. `make test` plays a short round of it, `make test-endurance` (so does
-`.ci/run`) all rounds; with ROUNDS=50 it plays fifty times as many, of other stories. ARGS=--hypothesis-seed=N
-plays the same of these again. A sweep kills before each statement in turn, in a short round before some.
+`.ci/run`) all rounds; with ROUNDS=50 hypothesis and random stories play fifty times as many, of other
+stories. ARGS=--hypothesis-seed=N plays the same of these again. A sweep kills before each statement in turn,
+in a short round before some: more rounds have no more of these, nor of what a test plays in a fixed order,
+and chaos buys no more than ends within its minutes (more of it: `make chaos`).
 """
 
 from __future__ import annotations

@@ -79,10 +79,12 @@ def lay_down(
                     _keep(postgres.data_dir(base), kept)
 
 
-def forget() -> Path:
-    """Keep no longer what this session was given: it does not start. Answers where that was."""
+def forget() -> Path | None:
+    """Keep no longer what this session was given: it does not start. Answers where that was, None where
+    nothing can be kept."""
     with _locked() as folder:
-        assert folder is not None
+        if folder is None:
+            return None
         kept = folder / _digest()
         shutil.rmtree(kept, ignore_errors=True)
         return kept

@@ -1,8 +1,8 @@
 """What a session came to, for a program to read: ``--outcomes FILE`` writes it there as JSON.
 
-``{"exit": pytest's exit code, "passed": how many tests passed, "failed": {id of a test or file: {"printed":
-what it said when it failed first, "again": what has to run to see whether it fails alone, null where nothing
-can tell}}}``
+``{"exit": pytest's exit code, null before its end, "passed": how many tests passed, "failed": {id of a test
+or file: {"printed": what it said when it failed first, "again": what has to run to see whether it fails
+alone, null where nothing can tell}}}``
 
 A test is run again by its id. What a module's fixture says at its end is told of the last test that ran,
 whoever is to blame: there the whole module runs again. What is said at a session's end may be any module's
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def pytest_runtest_makereport(
 
 
 class Outcomes:
-    """Hears of every report, and writes at the end; a session that was cut leaves no file."""
+    """Hears of every report, and writes at each failure and at the end: of a session that was cut it is told
+    which tests had failed."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -71,18 +73,29 @@ class Outcomes:
         if error is not None:
             died = {"printed": f"The tester ended in the middle: {error}", "again": None}
             self._failed.setdefault(f"tester {node.gateway.id}", died)
+            self._write_what_failed()
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self._write(int(exitstatus))
+
+    def _write(self, exitstatus: int | None) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         draft = self._file.with_suffix(".draft")
-        told = {"exit": int(exitstatus), "passed": self._passed, "failed": self._failed}
+        told = {"exit": exitstatus, "passed": self._passed, "failed": self._failed}
         draft.write_text(json.dumps(told, indent=1))
         draft.replace(self._file)  # whole or not at all
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        if not report.failed:
-            return
+        if report.failed:
+            self._add(report)
+            self._write_what_failed()
+
+    def _write_what_failed(self) -> None:
+        with suppress(OSError):  # no room, perhaps: at the end that is told
+            self._write(None)
+
+    def _add(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         captured = [f"--- {name}\n{text}" for name, text in report.sections]
         found = {"printed": "\n".join([report.longreprtext, *captured]), "again": _again(report)}
         before = self._failed.setdefault(report.nodeid, found)

@@ -12,6 +12,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from tasks_app.events import delivery
 from tasks_app.events.bus import Event, event_of
 from tasks_app.events.delivery import BATCH, REACH, deliver_new
 from tasks_app.events.models import EventDelivery, EventStream, EventSubscription
@@ -63,7 +64,10 @@ def test_who_wants_little_moves_past_much_in_few_queries(committed_db: Database,
     assert len(asked) <= 4 * (head // REACH + 1) + 1, "bounded by the reaches, whatever is in them"
 
 
-def test_a_batch_of_wanted_ones_costs_four_queries(committed_db: Database, recorder: Recorder) -> None:
+def test_a_batch_of_wanted_ones_costs_four_queries(
+    committed_db: Database, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "TURN_S", PATIENCE_S)  # no turn ends in the middle of it
     deal = quoted()
     move(deal, BATCH - 1)
     publish_all()

@@ -88,7 +88,16 @@ def crowd(seller: Seller, count: int) -> None:
     transition_many(crowd, S.SUBMITTED, actor="system")
 
 
-def test_two_processes_share_what_is_due_and_take_nothing_twice(committed_db: Database) -> None:
+@pytest.fixture
+def long_leases(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    """Nobody's lease ends while the test goes on, however slow the machine."""
+    monkeypatch.setenv("FLIGHTDECK_OPERATION_LEASE_S", "3600")
+    settings.OPERATION_LEASE_S = 3600
+
+
+def test_two_processes_share_what_is_due_and_take_nothing_twice(
+    committed_db: Database, long_leases: None
+) -> None:
     seller = make_seller(slots=100)
     due = {str(ask(seller=seller).pk) for _ in range(60)}
 
@@ -102,7 +111,9 @@ def test_two_processes_share_what_is_due_and_take_nothing_twice(committed_db: Da
     assert set(Operation.objects.values_list("status", "attempts")) == {(S.CALLING_ADCP, 1)}
 
 
-def test_slots_are_those_of_all_processes_and_a_killed_ones_return(committed_db: Database) -> None:
+def test_slots_are_those_of_all_processes_and_a_killed_ones_return(
+    committed_db: Database, long_leases: None
+) -> None:
     seller = make_seller(slots=3)
     for _ in range(20):
         ask(seller=seller)
@@ -155,7 +166,7 @@ def test_a_call_whose_seller_somebody_holds_too_long_is_left_to_a_sweep(committe
 
 
 def test_a_worker_killed_in_the_call_is_followed_by_another_with_the_same_bytes(
-    committed_db: Database, settings: Any, monkeypatch: Any
+    committed_db: Database, long_leases: None
 ) -> None:
     release = threading.Event()
 
@@ -163,7 +174,6 @@ def test_a_worker_killed_in_the_call_is_followed_by_another_with_the_same_bytes(
         release.wait(PATIENCE_S)
         return DONE
 
-    monkeypatch.setenv("FLIGHTDECK_OPERATION_LEASE_S", "3600")
     with serve(answering(hang, DONE)) as server:
         operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
         with claimer("sweep") as worker:

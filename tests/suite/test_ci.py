@@ -2,170 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.ending import end
-from tests.support import PATIENCE_S, until
-
-ROOT = Path(__file__).resolve().parents[2]
-PASSES = "def test_passes(): pass"
-# Fails the first time it runs, wherever that is.
-UNSTEADY = """
-from pathlib import Path
-def test_unsteady():
-    ran = Path("ran")
-    first = not ran.exists()
-    ran.touch()
-    print("what it said")
-    assert not first, "only the first time"
-"""
-# A fixture's end is told of the last test that ran, and is another's fault.
-ENDS_BADLY = """
-from pathlib import Path
-import pytest
-@pytest.fixture(scope="module", autouse=True)
-def ends():
-    yield
-    first = not Path("ended").exists()
-    Path("ended").touch()
-    assert not {when}, "what a test left"
-def test_leaves_it(): pass
-def test_is_blamed(): pass
-"""
-LOOKS_AT_THE_END = """
-from pathlib import Path
-import pytest
-@pytest.fixture(scope="session", autouse=True)
-def looks():
-    yield
-    left = Path("left").exists()
-    Path("left").unlink(missing_ok=True)
-    assert not left, "what a test left"
-"""
-DIES_LATE = """
-import os
-def pytest_sessionfinish(session):
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        os._exit(3)
-"""
-HANGS = """
-import time
-from pathlib import Path
-def test_hangs():
-    Path("hangs").touch()
-    time.sleep(3600)
-"""
-TESTED = ("test", "test-endurance", "test-redis", "test-browser")
-FAILS = "def test_fails(): assert False, 'always'"
-RAISED_BESIDE = """
-import threading
-from pathlib import Path
-def test_is_blamed():
-    if not Path("blamed").exists():
-        Path("blamed").touch()
-        thread = threading.Thread(target=lambda: 1 / 0)
-        thread.start()
-        thread.join()
-"""
-
-
-# As our Makefile has it.
-NOTED = "; code=$$?; echo $$code >$(EXIT); exit $$code"
-# Without what a make around these tests, or a session of theirs, left for its own.
-_ENVIRONMENT = {
-    "PATH": os.environ["PATH"],
-    "PYTHONPATH": str(ROOT),
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
-
-
-class Project:
-    """A folder with our `.ci`, a Makefile whose targets say their names, and tests of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.limit_s = 3600.0
-        self.ignores = "INT"
-        self.environment: dict[str, str] = {}
-        self.folder = folder
-        shutil.copytree(ROOT / ".ci", folder / ".ci")
-        (folder / "checks").mkdir()
-        self.targets = dict.fromkeys(("lint", "types", "settings"), "@echo ran $@")
-        for name in TESTED:
-            self.targets[name] = self.pytest(name)
-            self.write(name, PASSES)
-
-    def pytest(self, name: str) -> str:
-        command = f"@{sys.executable} -m pytest -q -p tests.outcomes -p no:cacheprovider"
-        # An empty ini: the project above this folder, if there is one, has its own.
-        asked = f"-c none.ini --rootdir . $(if $(findstring @,$(ARGS)),,checks/{name}) $(ARGS)"
-        return f"{command} {asked}"
-
-    def write(self, stage: str, *tests: str) -> None:
-        for number, text in enumerate(tests):
-            file = self.folder / "checks" / stage / f"test_{number}_{stage.replace('-', '_')}.py"
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(text)
-
-    def run(self) -> tuple[int, str]:
-        """Its exit code, and what it printed."""
-        with self.begun() as ci:
-            printed, _ = ci.communicate()
-        return ci.returncode, printed
-
-    @contextmanager
-    def begun(self) -> Iterator[subprocess.Popen[str]]:
-        """A run under way."""
-        told = {name: f"{does}{NOTED if name in TESTED else ''}" for name, does in self.targets.items()}
-        makefile = [f"{name}:\n\t{does}\n" for name, does in told.items()]
-        (self.folder / "Makefile").write_text("\n".join([f".PHONY: {' '.join(self.targets)}", *makefile]))
-        (self.folder / "none.ini").write_text("[pytest]\n")
-        run = subprocess.Popen(
-            # As begun in the background by a shell without job control.
-            ["bash", "-c", f"trap '' {self.ignores}; exec bash .ci/run"],
-            cwd=self.folder,
-            env={**_ENVIRONMENT, **self.environment, "CI_LIMIT_S": str(self.limit_s)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
-        try:
-            yield run
-        finally:
-            end(run)
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
-def end_of(printed: str) -> list[tuple[str, str]]:
-    """The stages and their outcomes as the last lines tell them, then the failed tests."""
-    lines = printed[printed.index("== stages") :].splitlines()[1:]
-    told = []
-    for line in lines:
-        if line.startswith("FAILED "):
-            told.append(("FAILED", line.removeprefix("FAILED ")))
-        else:
-            name, outcome = line.split(" s  ")
-            told.append((name.rsplit(maxsplit=1)[0], outcome))
-    return told
-
-
-STAGES = ["lint", "types", "migrations and settings", "tests"]
-STAGES += ["tests of endurance", "tests of the queue on Redis", "tests in a browser"]
+from tests.suite.ci import (
+    DIES_LATE,
+    ENDS_BADLY,
+    ENVIRONMENT,
+    FAILS,
+    LOOKS_AT_THE_END,
+    PASSES,
+    RAISED_BESIDE,
+    ROOT,
+    STAGES,
+    TESTED,
+    UNSTEADY,
+    Project,
+    end_of,
+)
 
 
 def test_all_stages_pass(project: Project) -> None:
@@ -369,30 +225,17 @@ def test_a_long_name_is_kept_under_a_shorter_one(project: Project) -> None:
     assert name in file.read_text()
 
 
-def test_what_outlives_its_terminal_goes_on(project: Project) -> None:
-    project.ignores = "INT HUP"
-    project.write("test", HANGS.replace("time.sleep(3600)", "until_gone(Path('hangs'))").replace(
-        "def test_hangs", "def until_gone(path):\n    while path.exists(): time.sleep(0.05)\ndef test_hangs"
-    ))  # fmt: skip
-    with project.begun() as ci:
-        until((project.folder / "hangs").exists, "a stage is under way")
-        ci.send_signal(signal.SIGHUP)
-        (project.folder / "hangs").unlink()
-        printed, _ = ci.communicate()
-    assert (ci.returncode, dict(end_of(printed))["tests"]) == (0, "passed"), printed
-
-
 def test_our_make_notes_the_exit_code_of_each_stage(tmp_path: Path) -> None:
     for target in TESTED:
         asked = ["make", "-n", target, f"EXIT={tmp_path}/noted"]
-        ran = subprocess.run(asked, cwd=ROOT, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True)
+        ran = subprocess.run(asked, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True)
         assert ran.stdout.rstrip().endswith(f"; code=$?; echo $code >{tmp_path}/noted; exit $code")
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "many"])
 def test_all_rounds_are_played_once_or_more(asked: str) -> None:
     line = ["make", "test-endurance", f"ROUNDS={asked}", "ARGS=--collect-only"]
-    ran = subprocess.run(line, cwd=ROOT, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=False)
+    ran = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=False)
     assert ran.returncode == 2
     assert "1 or more" in ran.stdout
 
@@ -443,24 +286,6 @@ def test_a_strange_id_runs_again_as_it_is(project: Project) -> None:
     assert dict(end_of(printed))["tests"] == "unsteady"
 
 
-def test_a_stage_that_takes_too_long_is_ended_and_said_and_those_after_it_have_their_time(
-    project: Project,
-) -> None:
-    project.write("test", HANGS)
-
-    for limit_s in (3.0, 15.0, 75.0, 375.0):  # a busy machine may be out of time before the test has begun
-        project.limit_s = limit_s
-        code, printed = project.run()
-        assert code == 1
-        assert dict(end_of(printed))["tests"] == "OUT OF TIME"
-        outcomes = [outcome for _, outcome in end_of(printed)[4:]]
-        if (project.folder / "hangs").exists() and outcomes == ["passed"] * 3:
-            break
-
-    assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
-    assert outcomes == ["passed"] * 3
-
-
 def test_what_a_thread_raises_meanwhile_is_nobodys_to_pass_alone(project: Project) -> None:
     project.write("test", RAISED_BESIDE)
     project.targets["test"] += " -W error::pytest.PytestUnhandledThreadExceptionWarning"
@@ -470,74 +295,3 @@ def test_what_a_thread_raises_meanwhile_is_nobodys_to_pass_alone(project: Projec
     assert code == 1
     assert dict(end_of(printed))["tests"] == "FAILED"
     assert "unsteady" not in printed
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Project, number: int) -> None:
-    project.write("test", HANGS)
-
-    with project.begun() as ci:
-        until((project.folder / "hangs").exists, "the test hangs")
-        ci.send_signal(number)
-        printed, _ = ci.communicate(timeout=PATIENCE_S)
-
-    assert ci.returncode == 130
-    assert end_of(printed)[2:5] == [(STAGES[2], "passed"), ("tests", "INTERRUPTED"), (STAGES[4], "not run")]
-    assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
-
-
-def test_two_runs_in_one_folder_do_not_write_over_each_others_results(project: Project) -> None:
-    project.write("test", HANGS)
-
-    with project.begun() as ci:
-        until((project.folder / "hangs").exists, "the test hangs")
-        project.limit_s = 20.0  # or it would hang as the other does
-        code, printed = project.run()
-        ci.send_signal(signal.SIGINT)
-        told, _ = ci.communicate(timeout=PATIENCE_S)
-
-    assert (code, "under way" in printed, "== lint" in printed) == (75, True, False)
-    assert dict(end_of(told))["types"] == "passed"
-    project.limit_s = 3600.0
-    project.write("test", PASSES)
-    code, printed = project.run()
-    assert code == 0, printed
-
-
-def test_what_a_killed_run_began_is_under_way_until_it_ends(project: Project) -> None:
-    project.write("test", HANGS)
-
-    with project.begun() as ci:
-        until((project.folder / "hangs").exists, "the test hangs")
-        stage = psutil.Process(ci.pid).children(recursive=True)
-        ci.kill()
-        ci.wait(PATIENCE_S)
-        project.limit_s = 20.0  # or it would hang as the other does
-        try:
-            code, printed = project.run()
-        finally:
-            for process in stage:
-                process.kill()
-            assert psutil.wait_procs(stage, timeout=PATIENCE_S)[1] == []
-
-    assert (code, "== lint" in printed) == (75, False)
-    project.limit_s = 3600.0
-    project.write("test", PASSES)
-    code, printed = project.run()
-    assert code == 0, printed
-
-
-def test_who_ends_all_of_a_run_at_once_is_told_what_came_of_it(project: Project) -> None:
-    """As where a container stops; and they may ask twice."""
-    project.write("test", HANGS)
-
-    with project.begun() as ci:
-        until((project.folder / "hangs").exists, "the test hangs")
-        for process in [*psutil.Process(ci.pid).children(recursive=True), psutil.Process(ci.pid)]:
-            with suppress(psutil.NoSuchProcess):
-                process.terminate()
-        ci.send_signal(signal.SIGTERM)
-        printed, _ = ci.communicate(timeout=PATIENCE_S)
-
-    assert ci.returncode in (1, 130)
-    assert end_of(printed)[2] == (STAGES[2], "passed")

@@ -15,6 +15,7 @@ from tasks_app import clock
 from tasks_app.notifications.models import Notification
 from tasks_app.troubles.models import RowTrouble
 from tasks_app.troubles.rows import each_row, held_back, put_back, together, troubles_forget
+from tests.clocks import Clock
 
 pytestmark = pytest.mark.django_db
 BAD, WELL, OTHER = (uuid.UUID(int=number) for number in range(1, 4))
@@ -34,7 +35,7 @@ def handle_all(rows: object) -> list[uuid.UUID]:
     return found
 
 
-def test_the_others_are_handled_and_the_one_is_left_out_for_a_while() -> None:
+def test_the_others_are_handled_and_the_one_is_left_out_for_a_while(still: Clock) -> None:
     assert each_row("work", [WELL, BAD, OTHER], handle) == 2
 
     trouble = RowTrouble.objects.get()
