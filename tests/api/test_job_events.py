@@ -20,9 +20,11 @@ from tasks_app.jobs.told import events_page
 from tests.api.conftest import Open
 from tests.database import Database
 from tests.ending import ending
+from tests.endurance import rounds
 from tests.factories import make_team
 from tests.support import until
 
+_WRITTEN = rounds(60, 300)  # by each of two processes
 _INSERT = """
 insert into tasks_app_workflowevent (job_id, type, source, payload, correlation, idempotency_key, at)
 values (%s, %s, 'test', '{}', '{}', %s, %s) returning id
@@ -144,10 +146,18 @@ def test_one_who_looks_again_waits_only_for_those_seen_before(committed_db: Data
             assert horizon.look()[0] == number, "the third began after the head was read"
 
 
+@pytest.mark.endurance
 def test_two_processes_write_and_a_reader_misses_none(committed_db: Database) -> None:
     job = started()
     after = events_page(job, after=0).after
-    command = [sys.executable, "-m", "tests.api.event_writer", committed_db.urls.app, str(job.pk), "300"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.api.event_writer",
+        committed_db.urls.app,
+        str(job.pk),
+        str(_WRITTEN),
+    ]
     seen: list[tuple[int, str]] = []
 
     def read() -> bool:
@@ -164,4 +174,4 @@ def test_two_processes_write_and_a_reader_misses_none(committed_db: Database) ->
     assert [process.returncode for process in both] == [0, 0]
     written = WorkflowEvent.objects.filter(job=job, source="test").order_by("id").values_list("pk", "type")
     assert seen == list(written)
-    assert len(seen) == 600
+    assert len(seen) == 2 * _WRITTEN

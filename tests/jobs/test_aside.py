@@ -345,8 +345,8 @@ def test_what_a_killed_worker_had_aside_runs_again(
     job = bench.start(inputs={"items": [0, 1, 2]})
     connections.close_all()  # the child would share them
     doomed = here.Process(target=drain)
-    doomed.start()
     try:
+        doomed.start()
         assert all(begun.acquire(timeout=PATIENCE_S) for _ in range(3))
     finally:
         doomed.kill()

@@ -58,7 +58,7 @@ def of_endurance(text: str) -> dict[str, tuple[bool, bool]]:
 
     def reaches(node: ast.AST, seen: set[str]) -> bool:
         for each in ast.walk(node):
-            if isinstance(each, ast.Call) and ast.unparse(each.func) in _PLAYED:
+            if isinstance(each, ast.Call) and ast.unparse(each.func).rsplit(".", 1)[-1] in _PLAYED:
                 return True
             name = each.id if isinstance(each, ast.Name) else ""
             if name in defined and name not in seen and reaches(defined[name], seen | {name}):
@@ -75,10 +75,13 @@ _PLAYED = {"rounds", "statements", "all_or_some", "lives"}
 
 def _names(line: ast.stmt) -> list[str]:
     match line:
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.AnnAssign(target=ast.Name(id=name)):
             return [name]
         case ast.Assign(targets=targets):
-            return [target.id for target in targets if isinstance(target, ast.Name)]
+            each = [one for target in targets for one in getattr(target, "elts", [target])]
+            return [one.id for one in each if isinstance(one, ast.Name)]
     return []
 
 
@@ -95,6 +98,9 @@ def _is_marked(node: ast.AST | None) -> bool:
         ("N = rounds(1, 2)\ndef play(): return N\ndef test_it(): play()", (True, False)),
         ("@given(x=draw(rounds(1, 2)))\ndef test_it(): pass\nN = rounds(1, 2)", (True, False)),
         ("@pytest.mark.endurance\ndef test_it(): pass", (False, True)),
+        ("async def test_it(): endurance.rounds(1, 2)", (True, False)),
+        ("N: int = rounds(1, 2)\ndef test_it(): play(N)", (True, False)),
+        ("N, M = 3, rounds(1, 2)\ndef test_it(): play(M)", (True, False)),
         ("pytestmark = [pytest.mark.django_db, pytest.mark.endurance]\ndef test_it(): pass", (False, True)),
         ("N = rounds(1, 2)\ndef test_it(): play()", (False, False)),
     ],

@@ -4,8 +4,8 @@ Of a call that waits, a number of seconds is refused where it is more than one a
 that does much else besides takes that long. At most a second is a look whether something comes that must not,
 a pause, or a limit that is itself what is tested. Such a number is refused as a parameter's default, in a
 dict or a pair, in an environment and as what a test puts in the place of a limit of ours too; so are a
-request that leaves the limit to its library, a line that a process prints and a loop of so many turns that
-sleeps.
+request that leaves the limit to its library, a line that a process prints, a loop that sleeps, and a look of
+whatever length where a test asserts that something came.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import pytest
 from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[1]
+_THIS = "suite/test_patience.py"
 _WAITS = {
     "wait",
     "join",
@@ -33,9 +35,14 @@ _WAITS = {
     "settimeout",
     "timeout",
     "select",
+    "as_completed",
+    "create_connection",
+    "fail_after",
+    "move_on_after",
+    "poll",
 }
 # What waits as a function of its own name, too.
-_BY_NAME = {"wait_for", "wait_procs", "timeout", "select"}
+_BY_NAME = {"wait", "wait_for", "wait_procs", "timeout", "select", "as_completed", "create_connection"}
 _LIMITS = {"timeout", "timeout_s", "limit_s", "grace_s", "patience", "within"}
 _LIBRARIES = {"httpx", "httpx2", "requests"}
 _ASKS = {
@@ -48,23 +55,31 @@ _SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_CLOCKS = {"monotonic", "perf_counter", "monotonic_ns", "perf_counter_ns"}
-_AGO = "time.time() - "
+_CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time"}
+_CLOCKS |= {f"{name}_ns" for name in _CLOCKS}
+_NOW = {"time", "time_ns", "now", "utcnow"}
 _LOOK_S = 1.0
+# How many lines of each file, and why they may.
 _ENDS_MEANWHILE = {
-    "jobs/crew.py": "as there",
-    "jobs/cluster.py": "a killed worker's leases run out while others, who renew theirs, are waited for",
+    "forked/parent.py": (1, "until its parent has ended, which has"),
+    "jobs/cluster.py": (2, "a killed worker's leases run out while others, who renew theirs, are waited for"),
+    "jobs/crew.py": (4, "as there; and it works until it is killed"),
+    "mutants/lanes.py": (1, "no test: looks after mutants"),
+    "races/life.py": (1, "what a worker does, killed or at the job's end"),
 }
 _READS_A_CLOCK = {
-    "costs.py": "tells what a session costs",
-    "database.py": "erases what killed sessions left, once it is old",
-    "support.py": "the one helper that waits",
-    "events/test_batches.py": "counts what may be done in as many ticks as have gone by",
-    "jobs/crew.py": "kills at moments",
-    "jobs/test_random_crashes.py": "cancels at moments",
-    "mutants/lanes.py": "no test: ends a mutant that does not end",
-    "mutants/running.py": "no test: shares out the minutes given",
-    "mutants/sample.py": "no test: shares out the minutes given",
+    "costs.py": (4, "tells what a session costs"),
+    "database.py": (1, "erases what killed sessions left, once it is old"),
+    "support.py": (2, "the one helper that waits"),
+    "events/test_batches.py": (2, "counts what may be done in as many ticks as have gone by"),
+    "jobs/crew.py": (2, "kills at moments"),
+    "jobs/test_aside.py": (2, "works for so much of a processor's time, however long that takes"),
+    "jobs/test_random_crashes.py": (2, "cancels at moments"),
+    "mutants/lanes.py": (4, "no test: ends a mutant that does not end"),
+    "mutants/running.py": (3, "no test: shares out the minutes given"),
+    "mutants/sample.py": (3, "no test: shares out the minutes given"),
+    "operations/test_worker_polls.py": (1, "counts the looks that there may be in as much time"),
+    "ui/test_today.py": (2, "how old a page is to show something"),
 }
 
 
@@ -105,7 +120,7 @@ def impatient(text: str) -> list[int]:
             number = _number(limit, named)
             if number is not None and _LOOK_S < number < PATIENCE_S:
                 found.add(limit.lineno)
-        hasty = (_asks_without_a_limit(node), _reads_a_process(node))
+        hasty = (_asks_without_a_limit(node), _reads_a_process(node), _looks_for_it(node, named))
         if any(hasty) or _sleeps_so_often(node, named) or _sleeps_long(node, named):
             found.add(node.lineno)  # type: ignore[attr-defined]
     return sorted(found)
@@ -176,9 +191,9 @@ def _reads_a_process(node: ast.AST) -> bool:
 
 
 def _sleeps_so_often(node: ast.AST, named: dict[str, float]) -> bool:
-    """So many turns, with a pause in each: where `until` would wait for what has to come."""
+    """Turns with a pause in each, so many or for so long: where `until` would wait for what has to come."""
     match node:
-        case ast.For(iter=ast.Call(func=ast.Name(id="range"))):
+        case ast.For() | ast.While():
             return any(_sleeps(each, named) for line in node.body for each in ast.walk(line))
     return False
 
@@ -186,9 +201,21 @@ def _sleeps_so_often(node: ast.AST, named: dict[str, float]) -> bool:
 def _sleeps(node: ast.AST, named: dict[str, float]) -> bool:
     """Not for 0 seconds: that lets others have their turn."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="sleep" | "wait"), args=[how_long]):
+        case ast.Call(func=ast.Attribute(attr="sleep" | "wait") | ast.Name(id="sleep"), args=[how_long]):
             return 0 < (_number(how_long, named) or 0) <= _LOOK_S
     return False
+
+
+def _looks_for_it(node: ast.AST, named: dict[str, float]) -> bool:
+    """That something came within a second or less: asserted, or the patience of `until`."""
+    match node:
+        case ast.Assert(test=ast.Call() as call):
+            told = [_number(limit, named) for limit in _limits_of_call(call)]
+        case ast.Call(func=ast.Name(id="until"), keywords=named_too):
+            told = [_number(each.value, named) for each in named_too if each.arg == "patience"]
+        case _:
+            return False
+    return any(number is not None and number < PATIENCE_S for number in told)
 
 
 def _sleeps_long(node: ast.AST, named: dict[str, float]) -> bool:
@@ -200,15 +227,30 @@ def _sleeps_long(node: ast.AST, named: dict[str, float]) -> bool:
 
 
 def clocks(text: str) -> Iterator[int]:
-    """The lines that read a clock of seconds gone by."""
-    if not any(clock in text for clock in (*_CLOCKS, "time.time()")):
-        return
+    """The lines that read a clock of seconds gone by, or take a moment from the present one."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Compare) and _AGO in ast.unparse(node):
-            yield node.lineno
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        if name in _CLOCKS:
+        is_gone_by = isinstance(node, ast.BinOp) and _is_gone_by(node)
+        if name in _CLOCKS or is_gone_by:
             yield node.lineno  # type: ignore[attr-defined]
+
+
+def _is_gone_by(node: ast.BinOp) -> bool:
+    """Whether it is what went by since: of a length, a moment is left."""
+    reads = (each for each in ast.walk(node.left) if isinstance(each, ast.Call))
+    is_now = any(ast.unparse(each.func).rsplit(".", 1)[-1] in _NOW for each in reads)
+    return isinstance(node.op, ast.Sub) and is_now and not _is_a_length(node.right)
+
+
+def _is_a_length(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant() | ast.UnaryOp():
+            return True
+        case ast.Call(func=called):
+            return ast.unparse(called).rsplit(".", 1)[-1] in {"timedelta", "hours"}
+        case ast.BinOp(left=left, right=right):
+            return _is_a_length(left) or _is_a_length(right)
+    return ast.unparse(node).rsplit(".", 1)[-1].isupper()  # a constant's or a setting's name
 
 
 @pytest.mark.parametrize(
@@ -255,7 +297,18 @@ def clocks(text: str) -> Iterator[int]:
         ("httpx.Headers()", []),
         ("for _ in range(2):\n  await asyncio.sleep(0)", []),
         ("for _ in range(2):\n  here.wait(PATIENCE_S)", []),
-        ("for one in many:\n  time.sleep(0.1)", []),
+        ("for one in many:\n  time.sleep(0.1)", [1]),
+        ("while tries < 50:\n  tries += 1\n  sleep(0.1)", [1]),
+        ("while time.time() < ends:\n  time.sleep(0.1)", [1]),
+        ("while not seen:\n  await asyncio.sleep(0)", []),
+        ("wait(these, 5)", [1]),
+        ("as_completed(these, timeout=5)", [1]),
+        ("socket.create_connection(address, 5)", [1]),
+        ("anyio.fail_after(5)", [1]),
+        ("assert seen.wait(1)", [1]),
+        ("assert seen.wait(PATIENCE_S)", []),
+        ("assert not seen.wait(0.5)", []),
+        ("until(over, patience=1)", [1]),
         ("it.wait(PATIENCE_S)", []),
         ("it.wait(0.5)", []),
         ("', '.join(words)", []),
@@ -280,45 +333,61 @@ def test_what_gives_up_too_soon_is_seen(text: str, found: list[int]) -> None:
         "from time import perf_counter\nbegan = perf_counter()",
         "time.perf_counter_ns()",
         "assert time.time() - began < 2",
+        "took = time.time() - began\nassert took < 2",
+        "from time import time\nassert time() - began < 2",
+        "took = (datetime.now(UTC) - began).total_seconds()",
+        "took = clock.now() - row.created_at",
+        "began = time.process_time()",
+        "took = asyncio.get_running_loop().time() - began",
     ],
 )
 def test_a_clock_is_seen(text: str) -> None:
     assert list(clocks(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "clock.now() - timedelta(days=1)",
+        "datetime.now(UTC) - 2 * timedelta(days=1)",
+        "clock.now() - settings.NOTIFICATION_KEEP",
+        "clock.now() - _AGE",
+        "time.time() - 60",
+        "row.at - before",
+    ],
+)
+def test_a_moment_before_now_is_no_time_gone_by(text: str) -> None:
+    assert not list(clocks(text))
+
+
 def test_whatever_waits_has_patience() -> None:
-    found = [
-        (str(path.relative_to(ROOT)), line)
-        for path, text in sources()
-        for line in impatient(text)
-        if path != Path(__file__)
-    ]
-    assert {path for path, _ in found} >= set(_ENDS_MEANWHILE)
-    hasty = [f"{path}:{line}" for path, line in found if path not in _ENDS_MEANWHILE]
-    assert not hasty, f"say PATIENCE_S, or until(...): {hasty}"
+    found = Counter(name for name, text in sources() for _ in impatient(text))
+    del found[_THIS]
+    assert found == {name: lines for name, (lines, _) in _ENDS_MEANWHILE.items()}, "PATIENCE_S, or until(...)"
 
 
 def test_a_browser_waits_as_everything_does() -> None:
     """Playwright's limits are milliseconds: those of `tests/ui/browser.py` hold, and no test has its own, nor
     a context without them."""
     own = {
-        path.name
-        for path, text in sources()
-        if path.parent.name == "ui"
+        name
+        for name, text in sources()
+        if name.startswith("ui/")
         for call in ast.walk(ast.parse(text))
         if isinstance(call, ast.Call)
         and (ast.unparse(call.func).endswith("new_context") or any(k.arg == "timeout" for k in call.keywords))
     }
-    assert own == {"browser.py"}
+    assert own == {"ui/browser.py"}
 
 
 def test_no_test_reads_how_long_something_took() -> None:
-    found = {str(path.relative_to(ROOT)) for path, text in sources() if list(clocks(text))}
-    assert found == set(_READS_A_CLOCK), "a test counts steps or turns the clock; times are in bench/"
+    found = Counter(name for name, text in sources() for _ in clocks(text))
+    allowed = {name: lines for name, (lines, _) in _READS_A_CLOCK.items()}
+    assert found == allowed, "a test counts steps or turns the clock; times are in bench/"
 
 
-def sources() -> list[tuple[Path, str]]:
-    return [(path, path.read_text()) for path in sorted(ROOT.rglob("*.py"))]
+def sources() -> list[tuple[str, str]]:
+    return [(str(path.relative_to(ROOT)), path.read_text()) for path in sorted(ROOT.rglob("*.py"))]
 
 
 def test_who_waits_gets_the_answer_or_is_told_what_did_not_come() -> None:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from email.utils import formatdate
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,7 +71,15 @@ def test_a_value_made_of_the_clock_is_seen_however_deep() -> None:
     alone = [at, at.replace(tzinfo=None), at + timedelta(days=30), at.date(), seconds, int(seconds) - 900]
     written = [int(seconds * 1000), at.isoformat(), f'{{"at": "{at.isoformat()}"}}'.encode()]
     version_7 = uuid.UUID(int=(int(seconds * 1000) << 80) | (7 << 76) | (2 << 62))
-    written += [str(int(seconds)), version_7, str(version_7)]
+    written += [
+        str(int(seconds)),
+        version_7,
+        str(version_7),
+        f"t={int(seconds)},v1=ab",
+        f'{{"at": {seconds}}}',
+    ]
+    written += [f"{int(seconds)}.body".encode(), formatdate(seconds), at.strftime("%Y%m%dT%H%M%SZ")]
+    written += [at.strftime("%d.%m.%Y"), f"key-{int(seconds * 1e9)}", at + timedelta(days=700)]
     within = [
         [{"a": (1, {at})}],
         partial(print, at=at),
@@ -230,28 +239,41 @@ _ENDED_ELSEWHERE = {
     "faulty_seller.py": "`FaultySeller` is a block itself",
     "forked/popen.py": "the session",
     "jobs/crew.py": "`Crew.end`, after the test",
+    "jobs/test_cluster.py": "`_ended` kills what does not end",
     "jobs/test_redis.py": "`RedisServer.kill`, after the test and where it does not start",
     "races/life.py": "`Life` is a block itself",
     "sellers/conftest.py": "`Sellers.stop`, after the module and where they do not start",
 }
 
 
+_STARTS = {"Popen", "Process", "create_subprocess_exec", "create_subprocess_shell"}
+
+
 def unended(text: str) -> list[int]:
     """The lines that start a process which no block ends: neither ``ending(Popen(...))`` nor a ``finally``
-    that begins on the next line."""
+    that names it and whose block begins on the next line."""
     tree, ended = ast.parse(text), set[int]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ending":
             ended.update(map(id, node.args))
         body = getattr(node, "body", None)
         for line, then in itertools.pairwise(body if isinstance(body, list) else []):
-            if isinstance(line, ast.Assign) and isinstance(then, ast.Try) and then.finalbody:
-                ended.add(id(line.value))
+            if isinstance(line, ast.Assign) and _named_at_the_end(then) & set(map(ast.unparse, line.targets)):
+                ended.update(map(id, ast.walk(line.value)))
     return [node.lineno for node in ast.walk(tree) if _starts(node) and id(node) not in ended]
 
 
+def _named_at_the_end(block: ast.stmt) -> set[str]:
+    finally_ = block.finalbody if isinstance(block, ast.Try) else []
+    each = (part for line in finally_ for part in ast.walk(line))
+    return {ast.unparse(part) for part in each if isinstance(part, ast.expr)}
+
+
 def _starts(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] == "Popen"
+    if not isinstance(node, ast.Call):
+        return False
+    called = ast.unparse(node.func)
+    return called != "psutil.Process" and called.rsplit(".", 1)[-1] in _STARTS
 
 
 @pytest.mark.parametrize(
@@ -264,6 +286,10 @@ def _starts(node: ast.AST) -> TypeGuard[ast.Call]:
         ("started = [stack.enter_context(ending(Popen(one))) for one in both]", []),
         ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  process.kill()", []),
         ("process = Popen(one)\ntry:\n  assert seen()\nexcept OSError:\n  process.kill()", [1]),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  log.close()", [1]),
+        ("process = await asyncio.create_subprocess_exec(*command)", [1]),
+        ("process = spawn.Process(target=work)\nprocess.start()", [1]),
+        ("psutil.Process(pid)", []),
     ],
 )
 def test_a_process_that_no_block_ends_is_seen(text: str, found: list[int]) -> None:
@@ -273,7 +299,7 @@ def test_a_process_that_no_block_ends_is_seen(text: str, found: list[int]) -> No
 def test_whoever_starts_a_process_ends_it() -> None:
     tests = ROOT / "tests"
     modules = {str(path.relative_to(tests)): path.read_text() for path in tests.rglob("*.py")}
-    found = {name for name, text in modules.items() if "Popen(" in text and unended(text)}
+    found = {name for name, text in modules.items() if unended(text)}
     assert found == set(_ENDED_ELSEWHERE), "with ending(subprocess.Popen(...)) as process: ..."
 
 
