@@ -259,7 +259,7 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (effects, "pauses_every_package"): lambda body: effects.pauses_every_package(
         {"packages": _packages(body)}, _LINES
     ),
-    (effects, "pauses_a_package"): lambda body: effects.pauses_a_package({"packages": _packages(body)}),
+    (effects, "pauses_all_it_names"): lambda body: effects.pauses_all_it_names({"packages": _packages(body)}),
     (effects, "misses"): None,  # reads the deal's lines; of the packages it takes what `is_canceled` does
     (targeting, "targeting_told"): lambda body: targeting.targeting_told(
         {"targeting_overlay": body}, None, whole=True
