@@ -7,14 +7,16 @@ accepted before. Nothing is read or written here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from orders import last_words
-from orders.amounts import BUDGET, PACKAGE, TOTAL, UNAPPROVED, is_unapproved, lines_wanted
+from orders.amounts import BUDGET, PACKAGE, TOTAL, UNAPPROVED, WITH, is_unapproved, lines_wanted, may_be_with
 from orders.confirmation import in_words
+from orders.last_words import PAUSED
+from orders.last_words import in_words as in_words_of
 from orders.models import Deal, DealLine
 from orders.targeting import TARGETING
 from tasks_app.money import decimal_of
@@ -22,8 +24,6 @@ from tasks_app.money import decimal_of
 Key = tuple[int, str, str]
 Difference = dict[str, Any]
 _RATE, _NOTHING = "rate", Decimal(0)
-# Of a total that was accepted, what of it changes on their way then may have brought: they do not raise it.
-_COMING = "coming"
 _AMOUNTS = (BUDGET, _RATE, TOTAL)
 _DATES = ("start_time", "end_time")
 # What a change names, and which of the differences it decides.
@@ -65,18 +65,14 @@ def key_of(one: Mapping[str, Any]) -> Key:
 def departures_known(deal: Deal) -> dict[Key, Difference]:
     """What a deal's seller is known to do otherwise than it was ordered, accepted or not."""
     ordered = {key_of(one): one["approved"] for one in deal.accepted}
-    known = [*(_coming(one, _NOTHING) for one in deal.accepted), *deal.differences]
+    known = [*(_without_changes(one) for one in deal.accepted), *deal.differences]
     return {key_of(one): {**one, "approved": ordered.get(key_of(one), one["approved"])} for one in known}
 
 
-def standing(
-    deal: Deal, lines: Sequence[DealLine], found: Sequence[Difference], coming: Decimal = _NOTHING
-) -> Standing:
+def standing(deal: Deal, lines: Sequence[DealLine], found: Sequence[Difference]) -> Standing:
     """What a deal's seller does now otherwise than ordered (`found`), beside what people accepted. `deal`:
-    with the gross that is confirmed now; `coming`: what changes on their way ask for beside what is
-    approved."""
-    told = {key_of(one): one for one in found}
-    held = {key_of(one): _coming(one, min(_coming_of(one), coming)) for one in deal.accepted}
+    with the gross that is confirmed now."""
+    told, held = {key_of(one): one for one in found}, {key_of(one): one for one in deal.accepted}
     departing = [beside for one in found if (beside := _beside(deal, one, held.get(key_of(one))))]
     # A bid that people let go in an answer stays while the seller says nothing of it.
     unsaid = {(line.position, _RATE, "") for line in lines if line.confirmed_rate is None}
@@ -94,39 +90,35 @@ def standing(
     )
 
 
-def taken(deal: Deal, brought: Decimal = _NOTHING) -> Standing:
-    """A deal of which people accept what its seller does now, but for the money that changes on their way
-    `brought`, or may have: that counts once they do."""
+def taken(deal: Deal, shown: Sequence[Difference] = (), changes: Sequence[str] = ()) -> Standing:
+    """A deal of which people accept what its seller does now, but for what is `shown` already of changes on
+    their way: its money counts once they do. `changes`: the ids of those that its seller may have made, and
+    that a total which is accepted may be with."""
     accepted = {key_of(one): one for one in deal.accepted}
     for one in deal.differences:
         before = accepted.pop(key_of(one), one)
         # Amounts alone are compared: other words are kept cut, and may be the same then.
         as_ordered = one["field"] in _AMOUNTS and one["confirmed"] == before["approved"]
         if one["field"] != UNAPPROVED and not as_ordered:
-            accepted[key_of(one)] = _coming({**one, "approved": before["approved"]}, brought)
-    gross = _without(deal, max([brought, *map(_coming_of, accepted.values())])) if accepted else None
+            with_changes = {WITH: [*changes]} if changes and one["field"] == TOTAL else {}
+            accepted[key_of(one)] = {**one, "approved": before["approved"], **with_changes}
+    confirmed = deal.confirmed_gross
+    gross = confirmed - _brought(deal, shown) if accepted and confirmed is not None else None
     return Standing(differences=[], accepted=list(accepted.values()), gross=gross)
 
 
-def _without(deal: Deal, brought: Decimal) -> Decimal | None:
-    """What is confirmed, without the money that changes on their way brought."""
-    return None if deal.confirmed_gross is None else deal.confirmed_gross - brought
-
-
-def _coming(one: Difference, amount: Decimal) -> Difference:
-    """An accepted total with what of it changes on their way may have brought; anything else as it is."""
-    kept = {name: value for name, value in one.items() if name != _COMING}
-    return {**kept, _COMING: in_words(amount)} if one["field"] == TOTAL and amount > 0 else kept
-
-
-def _coming_of(one: Difference) -> Decimal:
-    return _amount(one.get(_COMING))
-
-
-def more_by(found: Iterable[Difference]) -> Decimal:
-    """How much more packages are confirmed for than approved, by differences in their budgets."""
-    priced = [one for one in found if one["field"] == BUDGET]
+def _brought(deal: Deal, shown: Sequence[Difference]) -> Decimal:
+    """The money in what is confirmed that changes on their way brought. A total that people accept they were
+    shown whole."""
+    if any(one["field"] == TOTAL for one in deal.differences):
+        return _NOTHING
+    totals = [one for one in shown if one["field"] == TOTAL]
+    priced = totals or [one for one in shown if one["field"] == BUDGET]
     return sum((_amount(one["confirmed"]) - _amount(one["approved"]) for one in priced), _NOTHING)
+
+
+def _without_changes(one: Difference) -> Difference:
+    return {name: value for name, value in one.items() if name != WITH}
 
 
 def _amount(stated: Any) -> Decimal:
@@ -147,24 +139,29 @@ def decided_by(deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any])
     moved = [name for name in _DATES if name in change]
     decided = {(0, field) for name in moved for field in _DECIDES[name]}
     decided |= {(0, word) for word in last_words.OF_THE_WHOLE if word in change}
-    if any(last_words.PAUSED in package for package in packages.values()):
-        decided.add((0, last_words.PAUSED))  # a pause of the whole is one of its packages
+    # A pause of the whole is one of its packages, unless it repeats what people had said of the whole.
+    paused = {in_words_of(one[PAUSED]) for one in packages.values() if PAUSED in one}
+    repeated = {one["approved"] for one in deal.accepted if (one["line"], one["field"]) == (0, PAUSED)}
+    decided |= {(0, PAUSED)} if paused - repeated else set()
     for line in lines:
         named = {name for name in packages.get(line.package_id, {}) if name in _DECIDES}
-        named |= {last_words.PAUSED} & change.keys()
+        named |= {PAUSED} & change.keys()
         named |= {name for name in moved if _is_whole(deal, line, name)}
         decided |= {(line.position, field) for name in named for field in _DECIDES[name]}
     return decided
 
 
-def accepted_after(deal: Deal, kept: Sequence[Difference], more: Decimal) -> dict[str, Any]:
+def accepted_after(
+    deal: Deal, kept: Sequence[Difference], more: Decimal, change: Mapping[str, Any]
+) -> dict[str, Any]:
     """The deal's columns of what was accepted, after a change that people approved left `kept` of it and made
-    its packages cost so much `more`. A total that was accepted while it was on its way may be with it: it
-    becomes no more than people were shown."""
+    its packages cost so much `more`. A total that may be with that change becomes no more by it than people
+    were shown."""
     if deal.accepted_gross is None or is_unapproved(deal):
         return {}
-    accepted = [_raised(one, more) if one["field"] == TOTAL else one for one in kept]
-    return {"accepted": accepted, "accepted_gross": deal.accepted_gross + more if accepted else None}
+    beyond = min(more, _NOTHING) if may_be_with(deal, change) else more
+    accepted = [_raised(one, more, beyond) if one["field"] == TOTAL else one for one in kept]
+    return {"accepted": accepted, "accepted_gross": deal.accepted_gross + beyond if accepted else None}
 
 
 def _beside(deal: Deal, one: Difference, before: Difference | None) -> Difference | None:
@@ -194,7 +191,7 @@ def _gross(
     if not accepted:
         return None
     if not differences:
-        return _without(deal, max(map(_coming_of, accepted)))
+        return deal.confirmed_gross
     by_total = any(one["field"] == TOTAL for one in accepted)
     if by_total and deal.accepted_gross is not None:
         return deal.accepted_gross - lines_wanted(lines, deal.accepted) + lines_wanted(lines, accepted)
@@ -208,10 +205,9 @@ def _is_whole(deal: Deal, line: DealLine, name: str) -> bool:
     return line.end_at == deal.end_at
 
 
-def _raised(one: Difference, more: Decimal) -> Difference:
-    held = _coming_of(one)
-    counted = min(held, max(more, _NOTHING))
-    rises = {"approved": more, "confirmed": more - counted}
-    sides = {side: (decimal_of(one[side]), rise) for side, rise in rises.items()}
-    told = {side: in_words(amount + rise) for side, (amount, rise) in sides.items() if amount is not None}
-    return _coming({**one, **told}, held - counted)
+def _raised(one: Difference, ordered: Decimal, accepted: Decimal) -> Difference:
+    """A total after what was ordered and what was accepted became so much more."""
+    rises = (
+        (side, rise, decimal_of(one[side])) for side, rise in (("approved", ordered), ("confirmed", accepted))
+    )
+    return {**one, **{side: in_words(amount + rise) for side, rise, amount in rises if amount is not None}}

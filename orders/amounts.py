@@ -22,6 +22,8 @@ from orders.models import CONFIRMED, Deal, DealLine, DealStatus
 from tasks_app.money import decimal_of
 from tasks_app.operations.pauses import answers_let_go
 
+# Of a total that was accepted: the changes (ids) that its seller may have made by then.
+WITH = "with"
 UNAPPROVED = "approval"  # the field of the difference that an adopted media buy begins with
 BUDGET, PACKAGE, TOTAL = "budget", "package", "total_budget"  # the fields of differences in money
 Difference = Mapping[str, Any]
@@ -232,12 +234,25 @@ def by_total_alone(deal: Deal, lines: Iterable[DealLine]) -> bool:
 
 def approved_after(deal: Deal, change: Mapping[str, Any]) -> Decimal:
     """What counts as approved of a deal once `change` (update_media_buy's arguments) does; one that was
-    adopted counts as it was adopted."""
+    adopted counts as it was adopted. A total that may be with that change becomes no more by it."""
+    return min(totals_after(deal, change))
+
+
+def totals_after(deal: Deal, change: Mapping[str, Any]) -> set[Decimal]:
+    """What the whole media buy may come to once `change` is made: also what was accepted, where that may be
+    with it already."""
     told, lines = _budgets(change), list(deal.lines.all())
     by_lines = deal.accepted_gross is None or is_unapproved(deal)
-    before = lines_ordered(lines) if by_lines else deal.accepted_gross
+    before = (lines_ordered(lines) if by_lines else deal.accepted_gross) or _NOTHING
     named = [(told[line.package_id], line_budget(deal, line)) for line in lines if line.package_id in told]
-    return (before or _NOTHING) + sum((budget - now for budget, now in named), _NOTHING)
+    after = before + sum((budget - now for budget, now in named), _NOTHING)
+    return {after, before} if may_be_with(deal, change) else {after}
+
+
+def may_be_with(deal: Deal, change: Mapping[str, Any]) -> bool:
+    """Whether a total that people accepted may be with `change`: its seller may have made it by then."""
+    operation = (change.get("context") or {}).get("operation_id")
+    return any(operation in one.get(WITH, ()) for one in deal.accepted)
 
 
 def _budgets(change: Mapping[str, Any]) -> dict[str, Decimal]:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from orders.accepted import taken
 from orders.amending import deal_amend
 from orders.amounts import deal_amounts
-from orders.awaited import awaited_kept, brought
+from orders.awaited import awaited_kept
 from orders.deciding import booking_effects
+from orders.doubt import changes_maybe_made
 from orders.following import TWICE, twice_bought, twice_words
 from orders.models import CONFIRMED, LIVE, UNDECIDED, Deal, DealStatus
 from orders.nameless import is_nameless, nameless_refused, nameless_words
@@ -193,7 +194,8 @@ def _difference_decided(approval: Approval, outcome: Outcome) -> None:
     deal = deal_locked(approval.subject_id)
     if outcome.answer == "approved":
         kept = outcome.comment or f"Kept as the seller booked it, by {approval.reference}"
-        now = taken(deal, brought(deal, awaited_kept(deal)))
+        changes = changes_maybe_made(deal, approval.created_at)
+        now = taken(deal, awaited_kept(deal), changes)
         note(deal, actor=outcome.actor, reason=kept, changes=now.changes)
     elif outcome.answer == "rejected" and deal.status not in LIVE:
         refused = f"Not accepted, by {approval.reference}: {outcome.comment}"

@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from decimal import Decimal
+from functools import partial, reduce
 from typing import Any
 
-from orders.accepted import Difference, decided_by, more_by
-from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
+from orders.accepted import Difference, decided_by
+from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone, may_be_with
 from orders.changes_left import cancels_all
 from orders.changes_taken import lines_change
-from orders.departures import word_shown
-from orders.doubt import change_left, changes_in_doubt, changes_sent, refused_on_its_way
+from orders.departures import departs_in_a_pause, word_shown
+from orders.doubt import changes_sent, refused_on_its_way
 from orders.effects import PAUSED
 from orders.flights import change_crossing, flight_after
-from orders.last_words import WHOLE, Words, words_of
+from orders.last_words import WHOLE, Words, words_after, words_of
 from orders.matching import packages_of
 from orders.models import Deal, DealLine, DealMirror
 from orders.targeting import is_targeted
@@ -29,6 +30,7 @@ from tasks_app.money import decimal_of
 
 _Changes = Sequence[Mapping[str, Any]]
 _Places = set[tuple[int, str]]  # line and field of a difference
+_WHOLE_PAUSE = (0, PAUSED)
 # Fields that changes decide: as approved, and as confirmed.
 _COLUMNS = {
     BUDGET: ("budget", "confirmed_budget"),
@@ -37,21 +39,36 @@ _COLUMNS = {
 }
 
 
-def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Difference]) -> list[Difference]:
+def awaited(
+    deal: Deal,
+    lines: Sequence[DealLine],
+    departing: Sequence[Difference],
+    buy: Mapping[str, Any],
+    *,
+    words: Words,
+    whole: bool,
+) -> list[Difference]:
     """What of `departing` changes on their way ask for with that very value: one of them, or some of them
     one after the other. One that would leave no flight is never counted, nor waited for. `lines`: with what
-    is confirmed of them."""
+    is confirmed of them; `buy`: the record that states it (`whole`: the media buy's own); `words`: people's
+    last ones."""
     sent = changes_sent(deal) if departing else []
     changes = [change for change in sent if not change_crossing(deal, change)]
     ends = range(1, len(changes) + 1)
     rows = [changes[first:end] for end in ends for first in range(end)]
     shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
     totals = [_total(deal, row) for row in rows] if by_total_alone(deal, lines) else []
-    words = [word for change in changes for word in _words(lines, change)]
+    asked = [word for change in changes for word in _words(lines, change)]
+    pauses = [row for row in rows if any(map(_speaks_of_pauses, row))]
     # What people refused stays what it differs in while it is cancelled for that.
     is_cancelled = any(map(cancels_all, changes)) and not refused_on_its_way(deal)
-    said = [one for one in departing if (*_place(one), one["confirmed"]) in words]
+    said = [one for one in departing if (*_place(one), one["confirmed"]) in asked]
     gone = [one for one in departing if is_cancelled and _is_nothing(one)]
+    if any(_place(one) == _WHOLE_PAUSE for one in departing):
+        ids = [line.package_id for line in lines]
+        after = (reduce(partial(words_after, package_ids=ids), row, words) for row in pauses)
+        if not all(departs_in_a_pause(lines, buy, each, whole=whole) for each in after):
+            shown.add(_WHOLE_PAUSE)  # as its packages are then
     return [
         one
         for one in departing
@@ -59,43 +76,23 @@ def awaited(deal: Deal, lines: Sequence[DealLine], departing: Sequence[Differenc
     ]
 
 
-def coming(deal: Deal) -> Decimal:
-    """How much more a media buy comes to by all changes that its seller was sent and that do not count yet,
-    those included of which nobody knows whether it made them; 0 where they ask for less."""
-    doubted = [change_left(deal, one) for one in changes_in_doubt(deal)]
-    changes = [one for one in (*changes_sent(deal), *doubted) if not change_crossing(deal, one)]
-    return max(_total(deal, changes) - _total(deal, ()), Decimal(0)) if changes else Decimal(0)
-
-
-def brought(deal: Deal, found: Sequence[Difference]) -> Decimal:
-    """The money that changes on their way brought to what is confirmed (`found`: what is so already as they
-    ask for it). One amount for the whole media buy may be with all of theirs."""
-    if by_total_alone(deal, list(deal.lines.all())):
-        about_total = any(one["field"] == TOTAL for one in (*found, *deal.differences))
-        return coming(deal) if about_total else Decimal(0)
-    return more_by(found)
-
-
 def _words(lines: Sequence[DealLine], change: Mapping[str, Any]) -> list[tuple[int, str, str]]:
     """What a change says that stands in no column: line (0: the whole media buy), field, and as shown. A
-    pause of the whole shows on its packages, one of theirs on the whole."""
+    pause of the whole shows on its packages."""
     positions = {WHOLE: 0, **{line.package_id: line.position for line in lines if line.package_id}}
     said = words_of(change)
-    pauses = {where: words[PAUSED] for where, words in said.items() if PAUSED in words}
-    shared = [(where, PAUSED, word) for where in positions for word in _shared(where, pauses)]
-    told = ((where, field, word) for where, words in said.items() for field, word in words.items())
+    of_the_whole = {name: word for name, word in said.get(WHOLE, {}).items() if name == PAUSED}
+    said |= {where: {**of_the_whole, **said.get(where, {})} for where in positions if where != WHOLE}
     return [
         (positions[where], field, word_shown(word))
-        for where, field, word in (*told, *shared)
+        for where, words in said.items()
+        for field, word in words.items()
         if where in positions
     ]
 
 
-def _shared(where: str, pauses: Mapping[str, bool]) -> set[bool]:
-    """What the pauses that a change names elsewhere say of this package's, or of the whole's."""
-    if where in pauses:
-        return set()
-    return set(pauses.values()) if where == WHOLE else {pauses[WHOLE]} if WHOLE in pauses else set()
+def _speaks_of_pauses(change: Mapping[str, Any]) -> bool:
+    return any(PAUSED in words for words in words_of(change).values())
 
 
 def awaited_kept(deal: Deal) -> list[Difference]:
@@ -151,7 +148,14 @@ def _as_asked(line: DealLine, after: DealLine) -> Iterator[str]:
 
 
 def _total(deal: Deal, changes: _Changes) -> Decimal:
-    """What changes bring the whole media buy to."""
+    """What changes bring the whole media buy to. Those that the total which people accepted may be with raise
+    it no more."""
+    apart = [change for change in changes if not may_be_with(deal, change)]
+    without, total = (_sum(deal, row) for row in (apart, changes))
+    return without + min(total - without, Decimal(0)) if len(apart) < len(changes) else total
+
+
+def _sum(deal: Deal, changes: _Changes) -> Decimal:
     packages = [package for change in changes for package in change.get("packages", ())]
     return approved_after(deal, {"packages": packages})
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from orders import questions
 from orders.accepted import standing, taken
 from orders.amending import line_as_let_go
-from orders.awaited import awaited, awaited_keep, brought, coming, mirror_kept, with_total
+from orders.awaited import awaited, awaited_keep, mirror_kept, with_total
 from orders.confirmation import (
     differences,
     lines_save,
@@ -23,7 +23,7 @@ from orders.confirmation import (
     values_unread,
 )
 from orders.departures import departures
-from orders.doubt import refused_on_its_way
+from orders.doubt import changes_maybe_made, refused_on_its_way
 from orders.flights import flight_after
 from orders.last_words import Words
 from orders.matching import packages_match, packages_of
@@ -31,7 +31,7 @@ from orders.mirror_times import mirror_begin
 from orders.models import Deal, DealLine, DealStatus
 from orders.not_shown import changes_count, next_in_line
 from orders.services import deal_amended
-from tasks_app import ids
+from tasks_app import clock, ids
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.subjects import questions_withdraw
 from tasks_app.lifecycle.references import next_reference
@@ -118,8 +118,8 @@ def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
     if not deal.media_buy_id:
         unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
         found.append({"line": 0, "product": "The media buy", **unnamed})
-    now = standing(deal, lines, found, coming(deal) if deal.accepted else Decimal(0))
-    shown = awaited(deal, lines, now.differences)
+    now = standing(deal, lines, found)
+    shown = awaited(deal, lines, now.differences, buy, words=words, whole=whole)
     awaited_keep(deal, shown, known=known)
     now = replace(now, differences=[one for one in now.differences if one not in shown])
     if (now.differences, now.accepted) == (deal.differences, deal.accepted):
@@ -140,7 +140,8 @@ def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
         questions.ask_booked_differently(deal)
         return
     again = f"The seller says again what was accepted by {before.reference}"
-    note(deal, actor=SYSTEM, reason=again, changes=taken(deal, brought(deal, shown)).changes)
+    changes = changes_maybe_made(deal, clock.now())
+    note(deal, actor=SYSTEM, reason=again, changes=taken(deal, shown, changes).changes)
 
 
 def _withdraw_difference(deal: Deal) -> None:

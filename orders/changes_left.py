@@ -20,10 +20,10 @@ _Change = Mapping[str, Any]
 
 def change_without(older: _Change, newer: _Change, package_ids: Collection[str]) -> dict[str, Any]:
     """`older` (update_media_buy's arguments) without what `newer` names of the same media buy, which has the
-    packages `package_ids`. A pause of the whole is one of each of them."""
+    packages `package_ids`, empty for one without a name. A pause of the whole is one of each of them."""
     if older.get(_BUY) != newer.get(_BUY):
         return dict(older)
-    older, newer = _paused_apart(older, newer, package_ids), _paused_with_the_whole(older, newer)
+    older, newer = _pause_by_package(older, newer, package_ids), _paused_with_the_whole(older, newer)
     decided = {name for name in CHANGES if name in newer} - {*_ONCE_AND_FOR_ALL}
     left = {name: value for name, value in older.items() if name not in decided}
     if not older.get("packages"):
@@ -34,9 +34,11 @@ def change_without(older: _Change, newer: _Change, package_ids: Collection[str])
     return {**left, "packages": [one for one in packages if one.keys() - {_PACKAGE}]}
 
 
-def _paused_apart(older: _Change, newer: _Change, package_ids: Collection[str]) -> _Change:
-    """A pause of the whole, package by package, where a newer change names one of theirs."""
-    if _PAUSED not in older or not any(_PAUSED in one for one in _by_package(newer).values()):
+def _pause_by_package(older: _Change, newer: _Change, package_ids: Collection[str]) -> _Change:
+    """A pause of the whole, package by package, where a newer change names one of theirs. It stays one of the
+    whole where a package has no name to be told by."""
+    is_named = any(_PAUSED in one for one in _by_package(newer).values())
+    if _PAUSED not in older or not is_named or not all(package_ids):
         return older
     named = _by_package(older)
     each = [*named, *(one for one in package_ids if one not in named)]

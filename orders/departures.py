@@ -75,7 +75,7 @@ def departures(
     known = {key_of(one): one for one in awaited if one["field"] in last_words.FIELDS}
     known |= {key: one for key, one in departures_known(deal).items() if one["field"] in STATED}
     known = {key: one for key, one in known.items() if not _is_overtaken(one, lines, words)}
-    if last_words.has_ended(buy):
+    if last_words.has_ended(buy) and not is_ended_early(deal, mirror(buy).get(_STATUS)):
         known = {key: one for key, one in known.items() if key[1] != last_words.PAUSED}
     if (whole and packages_of(buy)) or len(matched.packages) > MOST_NAMED:
         known = {key: one for key, one in known.items() if key[1] != PACKAGE}
@@ -164,12 +164,21 @@ def _words(
             yield _said(line.position, line.product_name, field, in_words_of(ours), in_words_of(stated))
 
 
+def departs_in_a_pause(
+    lines: Sequence[DealLine], buy: Mapping[str, Any], words: Words, *, whole: bool
+) -> bool:
+    """Whether what a record states of pauses is not as these words say."""
+    matched = packages_match(lines, packages_of(buy))
+    told = dict(_words(lines, buy, matched, words, whole=whole))
+    return any(departing for (_, field, _), departing in told.items() if field == last_words.PAUSED)
+
+
 def _is_overtaken(one: _Difference, lines: Sequence[DealLine], words: Words) -> bool:
     """Whether people have said something else since of what departed from their word."""
     if one["field"] not in last_words.FIELDS:
         return False
     where = {line.position: line.package_id for line in lines}.get(one["line"], last_words.WHOLE)
-    said = words.get(where, {}).get(one["field"])
+    said = last_words.word_on(words, where, one["field"])
     return said is None or one["approved"] != word_shown(said)
 
 

@@ -60,8 +60,8 @@ def changes_since(deal: Deal, operation: Operation) -> list[dict[str, Any]]:
 
 
 def package_ids(deal: Deal) -> list[str]:
-    """Of the packages that have a name."""
-    return [line.package_id for line in deal.lines.all() if line.package_id]
+    """Of all packages; empty for one without a name."""
+    return [line.package_id for line in deal.lines.all()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +144,14 @@ def changes_sent(deal: Deal) -> list[Mapping[str, Any]]:
     answered, without those that are overdue: whether they are waited for is people's."""
     sent = _unanswered(deal).filter(sent_at__isnull=False, overdue_at__isnull=True)
     return [change_left(deal, one) for one in sent if is_own(deal, one)]
+
+
+def changes_maybe_made(deal: Deal, at: datetime) -> list[str]:
+    """The changes (ids) of a deal's media buy that its seller had been sent `at` that moment, and of which
+    nobody knows yet whether it made them."""
+    unanswered = _unanswered(deal).filter(sent_at__lte=at)
+    doubted = [one for one in changes_in_doubt(deal) if (one.sent_at or one.created_at) <= at]
+    return [str(one.pk) for one in (*unanswered, *doubted) if is_own(deal, one)]
 
 
 def _unanswered(deal: Deal) -> QuerySet[Operation]:

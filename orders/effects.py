@@ -14,7 +14,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from orders.amounts import approved_after
+from orders.amounts import totals_after
 from orders.changes_left import cancels_all
 from orders.confirmation import in_words, is_in_currency
 from orders.matching import is_cancelled
@@ -166,10 +166,11 @@ def _of_a_package(asked: _Record, told: _Record, line: DealLine | None, whole: b
         if moment is not None:
             known = set(_date_of(line, name)) if line else set()
             yield from _of_a_date(where, name, moment, {parse_time(told.get(name))}, known)
-    for name in ("paused", "canceled"):
+    for name in (PAUSED, CANCELED):
         wanted = asked.get(name)
         said = told.get(name, False if whole else None)
-        if isinstance(wanted, bool) and boolean_of(said) is not wanted:
+        is_over = name == PAUSED and is_cancelled(told)  # neither runs nor is paused
+        if isinstance(wanted, bool) and boolean_of(said) is not wanted and not is_over:
             yield Miss(where=where, field=name, asked=wanted, shown=said)
     yield from _of_a_word(where, "pacing", asked, told)
 
@@ -230,7 +231,7 @@ def _without_shown_by_total(
     total = amount_of(buy.get("total_budget")) if is_in_currency(deal, buy) else None
     # In any currency, and below zero too: what a package says of itself, no total says otherwise.
     stated = any(decimal_of(package.get("budget")) is not None for package in packages.values())
-    by_total = not stated and total is not None and total == approved_after(deal, change)
+    by_total = not stated and total is not None and total in totals_after(deal, change)
     return (miss for miss in found if not (by_total and miss.field == "budget"))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from orders.effects import PAUSED, is_paused, pauses_all_it_names, pauses_every_package
+from orders.matching import is_cancelled
 from orders.models import DealLine
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.adcp.values import boolean_of
@@ -42,8 +43,8 @@ def pauses_of(change: _Record) -> dict[str, Any]:
 
 
 def words_after(before: Words, change: _Record, package_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """People's last words once a change counts; `package_ids`: of all packages. A word on the pause of the
-    whole media buy is one on each package's too, and the newer of both stands."""
+    """People's last words once a change counts; `package_ids`: of all packages, empty for one without a name.
+    A word on the pause of the whole media buy is one on each package's too, and the newer of both stands."""
     said = words_of(change)
     left = {where: dict(words) for where, words in before.items()}
     if PAUSED in said.get(WHOLE, {}):
@@ -59,8 +60,8 @@ def _paused_apart(
     the whole where each package has a word of its own."""
     whole = words.get(WHOLE, {}).get(PAUSED)
     own = {where: said[PAUSED] for where, said in words.items() if where != WHOLE and PAUSED in said}
-    if whole is None or all(word == whole for word in own.values()):
-        return words
+    if whole is None or all(word == whole for word in own.values()) or WHOLE in package_ids:
+        return words  # also where a package has no name to keep a word of its own by
     apart = {**words, WHOLE: _without_pause(words[WHOLE])}
     if whole:
         return {**apart, **{one: {PAUSED: whole, **words.get(one, {})} for one in package_ids}}
@@ -85,14 +86,23 @@ def whole_stated(
 def package_stated(
     words: Words, package_id: str, package: _Record, buy: _Record
 ) -> Iterator[tuple[str, Any, Any]]:
-    """The same of one package. With the whole media buy paused or ended, whether a package runs is not
-    stated."""
-    ours = words.get(package_id, {})
+    """The same of one package. With the whole media buy paused, or that or the package ended, whether it runs
+    is not stated."""
     pacing, paused = package.get(PACING), boolean_of(package.get(PAUSED))
-    if PACING in ours and isinstance(pacing, str) and pacing:
-        yield PACING, ours[PACING], pacing
-    if PAUSED in ours and paused is not None and not (is_paused(buy) or has_ended(buy)):
-        yield PAUSED, ours[PAUSED], paused
+    paced, is_wanted = (word_on(words, package_id, field) for field in OF_A_PACKAGE)
+    if paced is not None and isinstance(pacing, str) and pacing:
+        yield PACING, paced, pacing
+    may_run = not (is_paused(buy) or has_ended(buy) or is_cancelled(package))
+    if is_wanted is not None and paused is not None and may_run:
+        yield PAUSED, is_wanted, paused
+
+
+def word_on(words: Words, where: str, field: str) -> Word | None:
+    """People's last word on a field of a package, or of the whole: that the whole runs is one on each of its
+    packages."""
+    own = words.get(where, {}).get(field)
+    of_the_whole = words.get(WHOLE, {}).get(field)
+    return False if own is None and field == PAUSED and of_the_whole is False else own
 
 
 def in_words(word: Word) -> str:

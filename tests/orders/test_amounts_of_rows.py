@@ -336,13 +336,31 @@ def test_a_line_with_dates_of_its_own_does_not_move_with_the_whole(edge: str, as
 def test_after_a_change_what_is_left_counts_with_what_it_costs_more() -> None:
     whole = deal(accepted_gross=Decimal(12000))
     raised = {**TOTAL, "approved": "10007", "confirmed": "12007"}
-    assert accepted_after(whole, [TOTAL, EXTRA], SEVEN) == {
+    assert accepted_after(whole, [TOTAL, EXTRA], SEVEN, {}) == {
         "accepted": [raised, EXTRA],
         "accepted_gross": 12007,
     }
-    assert accepted_after(whole, [], SEVEN) == {"accepted": [], "accepted_gross": None}
-    unread = accepted_after(whole, [{**TOTAL, "confirmed": "?"}], SEVEN)
+    assert accepted_after(whole, [], SEVEN, {}) == {"accepted": [], "accepted_gross": None}
+    unread = accepted_after(whole, [{**TOTAL, "confirmed": "?"}], SEVEN, {})
     assert unread["accepted"] == [{**TOTAL, "approved": "10007", "confirmed": "?"}]
-    assert accepted_after(deal(), [TOTAL], SEVEN) == {}
+    assert accepted_after(deal(), [TOTAL], SEVEN, {}) == {}
     unapproved = deal(accepted_gross=Decimal(0), differences=[UNAPPROVED])
-    assert accepted_after(unapproved, [TOTAL], SEVEN) == {}
+    assert accepted_after(unapproved, [TOTAL], SEVEN, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("operation", "more", "gross"), [("op-1", 7, 12000), ("op-1", -7, 11993), ("op-2", 7, 12007)]
+)
+def test_a_total_that_may_be_with_a_change_is_no_more_by_it(operation: str, more: int, gross: int) -> None:
+    within = {**TOTAL, "with": ["op-1"]}
+    whole = deal(accepted=[within], accepted_gross=Decimal(12000))
+    after = accepted_after(whole, [within], Decimal(more), {"context": {"operation_id": operation}})
+    raised = {**within, "approved": str(10000 + more), "confirmed": str(gross)}
+    assert after == {"accepted": [raised], "accepted_gross": gross}
+
+
+def test_a_total_that_is_accepted_keeps_what_it_may_be_with_and_is_known_without() -> None:
+    whole = deal(differences=[TOTAL, EXTRA], confirmed_gross=FIVE)
+    now = taken(whole, changes=["op-1"])
+    assert now.accepted == [{**TOTAL, "with": ["op-1"]}, EXTRA]
+    assert list(departures_known(deal(accepted=now.accepted)).values()) == [TOTAL, EXTRA]

@@ -308,10 +308,89 @@ def test_what_has_ended_is_paused_no_more(departs_before: bool, word: str, statu
         reads(deal, record(deal, word, otherwise=True))
         assert questions() == ["booked_differently"]
     each = [{**one, "paused": False} for one in packages(deal)]
-    reads(deal, record(deal, media_buy_status=status, paused=False, packages=each))
+    with clock.injected(lambda: deal.end_at):
+        reads(deal, record(deal, media_buy_status=status, paused=False, packages=each))
     is_over = fresh(deal).status == "cancelled"  # with what it differed in at its end
     assert ("paused" in [field for _, field, *_ in departing(deal)]) is (is_over and departs_before)
-    assert (questions() == []) is is_over
+    assert questions() == []
+
+
+def test_what_is_called_completed_before_its_flight_has_not_ended() -> None:
+    deal = two()
+    said(deal, "package paused")
+    reads(deal, record(deal, "package paused", otherwise=True))
+    reads(deal, record(deal, media_buy_status="completed"))
+    reads(deal, record(deal))
+    assert departing(deal) == [(1, "paused", "yes", "no")]
+
+
+@pytest.mark.parametrize(("said_first", "word"), [("paused", False), ("resumed", True)])
+def test_of_one_package_on_its_way_the_whole_departs_by_the_others(said_first: str, word: bool) -> None:
+    deal = two()
+    said(deal, said_first)
+    changes(deal, "t-now", **one_package(word))
+    reads(deal, shows(deal, word, word))
+    assert questions() == ["booked_differently"]
+
+
+def test_a_package_without_a_name_keeps_the_pause_of_the_whole() -> None:
+    deal = two()
+    said(deal, "paused")
+    DealLine.objects.filter(deal=deal, position=2).update(package_id="")
+    change = changes(deal, "t-now", **one_package(False))
+    first, second = packages(deal)
+    nameless = {name: value for name, value in second.items() if name != "package_id"}
+    told = record(deal, packages=[{**first, "paused": False}, {**nameless, "paused": False}])
+    does(change, "t-now", told)
+    reads(deal, told)
+    assert questions() == ["booked_differently"]
+
+
+def test_a_package_paused_late_departs_from_the_whole_that_people_resumed() -> None:
+    deal = two()
+    older, newer = changes(deal, "t-older", **one_package(True)), changes(deal, "t-newer", paused=False)
+    does(newer, "t-newer", shows(deal, False, False))
+    does(older, "t-older", shows(deal, True, False))
+    reads(deal, shows(deal, True, False))
+    assert departing(deal) == [(1, "paused", "no", "yes")]
+
+
+def one_is_gone(deal: Deal, *, paused: bool) -> Values:
+    """The first package, paused or not, and the second, which is cancelled."""
+    first, second = packages(deal)
+    return record(deal, packages=[{**first, "paused": paused}, {**second, "paused": False, "canceled": True}])
+
+
+def test_a_cancelled_package_departs_from_no_pause() -> None:
+    deal = two()
+    said(deal, "paused")
+    reads(deal, {**one_is_gone(deal, paused=True), "media_buy_status": "paused"})
+    decide("booked_differently", "approve")  # the cancellation
+    change = changes(deal, "t-now", **one_package(False))
+    does(change, "t-now", one_is_gone(deal, paused=False))
+    reads(deal, one_is_gone(deal, paused=False))
+    assert (questions(), departing(deal)) == ([], [])
+
+
+def test_nor_has_a_pause_done_late_to_show_on_it() -> None:
+    deal = two()
+    reads(deal, one_is_gone(deal, paused=False))
+    decide("booked_differently", "approve")
+    older, newer = changes(deal, "t-older", paused=True), changes(deal, "t-newer", **one_package(False))
+    does(newer, "t-newer", one_is_gone(deal, paused=False))
+    does(older, "t-older", one_is_gone(deal, paused=False))
+    assert questions() == []
+
+
+def test_a_pause_that_repeats_what_was_accepted_otherwise_asks_nothing_anew() -> None:
+    deal = two()
+    said(deal, "paused")
+    reads(deal, shows(deal, True, False))
+    decide("booked_differently", "approve")
+    change = changes(deal, "t-now", **one_package(True))
+    does(change, "t-now", shows(deal, True, False))
+    reads(deal, shows(deal, True, False))
+    assert questions() == []
 
 
 def test_a_name_from_outside_is_cut() -> None:
