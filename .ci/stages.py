@@ -44,6 +44,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TESTS_FAILED = 1  # pytest's exit code where tests failed, and nothing else
 
 PASSED, UNSTEADY_WORD, FAILED, OUT_OF_TIME = "passed", "unsteady", "FAILED", "OUT OF TIME"
+NOTHING_PASSED = "NO TEST PASSED"
 DOUBTFUL = "failed, not tried alone"  # until it is
 BUSY = 75  # for now: EX_TEMPFAIL of sysexits.h
 INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
@@ -62,12 +63,20 @@ class Stage:
     outcome: str = "not run"
     failed: dict[str, dict] = field(default_factory=dict)  # by id, as tests/outcomes.py tells them
 
-    def passed(self, told: dict) -> bool:
-        """As pytest itself told: make may be asked to end well whatever happens, and pytest ends well where a
-        tester died after its last test. Where all are skipped, or expected to fail, nothing is shown."""
+    def came_to(self, code: int | None, told: dict) -> str:
+        """The outcome. As pytest itself told: make may be asked to end well whatever happens, and pytest ends
+        well where a tester died after its last test. Where all are skipped, or expected to fail, nothing is
+        shown."""
+        if code is None:
+            return OUT_OF_TIME
         if not self.tested:
-            return True
-        return told.get("exit") == 0 and not told["failed"] and told["passed"] > 0
+            return FAILED if code else PASSED
+        if told["exit"] == TESTS_FAILED and told["failed"]:
+            return DOUBTFUL
+        # Anything else (a crash, a usage error) does not pass by tests that pass alone.
+        if code or told["exit"] != 0 or told["failed"]:
+            return FAILED
+        return PASSED if told["passed"] else NOTHING_PASSED
 
 
 def stages() -> list[Stage]:
@@ -99,17 +108,13 @@ class Run:
         began = time.monotonic()
         stage.outcome = "INTERRUPTED"
         left = sum(min(one.left_s, MOST_LEFT_S) for one in later)
-        code, told = self._make(stage, until=self._until - left)
-        stage.seconds = time.monotonic() - began
-        stage.failed = told.get("failed", {})
-        if code == 0 and stage.passed(told):
-            stage.outcome = PASSED
-        elif code is None:
-            stage.outcome = OUT_OF_TIME
-        else:
-            # Anything but failed tests (a crash, a usage error) does not pass by tests that pass alone.
-            tests_alone = told.get("exit") == TESTS_FAILED and stage.failed
-            stage.outcome = DOUBTFUL if tests_alone else FAILED
+        try:
+            code = self._make(stage, until=self._until - left)
+        finally:
+            stage.seconds = time.monotonic() - began
+            told = self._told(stage)
+            stage.failed = told["failed"]
+        stage.outcome = stage.came_to(code, told)
 
     def judge(self, ran: list[Stage]) -> None:
         """Of stages where only tests failed: those that pass alone are unsteady, the others fail theirs."""
@@ -125,24 +130,20 @@ class Run:
     def _passes_alone(self, stage: Stage, again: str) -> bool:
         print(f"== once more, alone: {again}", flush=True)
         try:
-            (HOME / "alone").write_text(f"{again}\n")
+            (HOME / "alone").write_text(f"{again}\n", errors="surrogateescape")
         except OSError as error:  # no room: it has not passed
             print(f"not run: {error}", flush=True)
             return False
-        code, told = self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone", until=self._until)
-        return code == 0 and stage.passed(told)
+        code = self._make(stage, "TESTERS=0", arguments=f"@{HOME}/alone", until=self._until)
+        return stage.came_to(code, self._told(stage)) == PASSED
 
-    def _make(
-        self, stage: Stage, *options: str, until: float, arguments: str = ""
-    ) -> tuple[int | None, dict]:
-        """The exit code, None where time ran out; and what pytest told."""
-        # Of this run alone: a stage of one that was killed may still be writing.
-        told = HOME / f"{stage.target}-{os.getpid()}.json"
-        ended = told.with_suffix(".exit")
+    def _make(self, stage: Stage, *options: str, until: float, arguments: str = "") -> int | None:
+        """The exit code, None where time ran out."""
+        told, ended = self._files(stage)
         for file in (told, ended):
             file.unlink(missing_ok=True)
         if time.monotonic() >= until:
-            return None, {}
+            return None
         if stage.tested:
             options = (*options, f"ARGS=--outcomes={told} {arguments}", f"EXIT={ended}")
         command = ["make", stage.target, *options]
@@ -164,7 +165,28 @@ class Run:
             except BaseException:
                 end(made)
                 raise
-        return code, outcomes(told, ended)
+        return code
+
+    def _files(self, stage: Stage) -> tuple[Path, Path]:
+        """What its tests told, and pytest's exit code. Of this run alone: a stage of one that was killed may
+        still be writing."""
+        told = HOME / f"{stage.target}-{os.getpid()}.jsonl"
+        return told, told.with_suffix(".exit")
+
+    def _told(self, stage: Stage) -> dict:
+        """What pytest told of a stage, with the exit code that it then had, None where it did not come to its
+        end: after its last word it may still crash, which make does not tell from failed tests."""
+        told, ended = self._files(stage)
+        found: dict = {"exit": None, "passed": 0, "failed": {}}
+        for line in told.read_text().splitlines() if told.exists() else ():
+            with suppress(ValueError):  # cut
+                one = json.loads(line)
+                if "id" in one:
+                    found["failed"][one.pop("id")] = one
+                else:
+                    found |= one
+        exits = ended.read_text().strip() if ended.exists() else ""
+        return found if exits == str(found["exit"]) else {**found, "exit": None}
 
     def _keep(self, stage: Stage, test: str, printed: str) -> None:
         name = re.sub(r"[^\w.-]+", "-", test, flags=re.ASCII)[-180:]
@@ -176,16 +198,6 @@ class Run:
             print(f"unsteady: {test}: {error}\n{printed}", flush=True)
         else:
             print(f"unsteady: {test}: {file}", flush=True)
-
-
-def outcomes(told: Path, ended: Path) -> dict:
-    """What pytest told of a stage, with the exit code that it then had, None where it did not come to its
-    end: after its last word it may still crash, which make does not tell from failed tests."""
-    if not told.exists():
-        return {}
-    found = json.loads(told.read_text())
-    exits = ended.read_text().strip() if ended.exists() else ""
-    return found if exits == str(found["exit"]) else {**found, "exit": None}
 
 
 def end(made: subprocess.Popen[bytes]) -> None:

@@ -1,8 +1,9 @@
-"""What a session came to, for a program to read: ``--outcomes FILE`` writes it there as JSON.
+"""What a session came to, for a program to read: ``--outcomes FILE`` writes it there, a line of JSON for each
+thing that is told.
 
-``{"exit": pytest's exit code, null before its end, "passed": how many tests passed, "failed": {id of a test
-or file: {"printed": what it said when it failed first, "again": what has to run to see whether it fails
-alone, null where nothing can tell}}}``
+``{"id": of a test or file that failed, "printed": what it said, "again": what has to run to see whether it
+fails alone, null where nothing can tell}``, at once; of one id the last line counts. At the session's end
+``{"exit": pytest's exit code, "passed": how many tests passed}``: a session that was cut has no such line.
 
 A test is run again by its id. What a module's fixture says at its end is told of the last test that ran,
 whoever is to blame: there the whole module runs again. What is said at a session's end may be any module's
@@ -51,13 +52,14 @@ def pytest_runtest_makereport(
 
 
 class Outcomes:
-    """Hears of every report, and writes at each failure and at the end: of a session that was cut it is told
-    which tests had failed."""
+    """Hears of every report, and writes each failure at once: of a session that was cut it is told which
+    tests had failed."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._failed: dict[str, dict[str, str | None]] = {}
         self._passed = 0
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -73,27 +75,27 @@ class Outcomes:
         if error is not None:
             died = {"printed": f"The tester ended in the middle: {error}", "again": None}
             self._failed.setdefault(f"tester {node.gateway.id}", died)
-            self._write_what_failed()
+            self._write_at_once(f"tester {node.gateway.id}")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        self._write(int(exitstatus))
-
-    def _write(self, exitstatus: int | None) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        """All anew: for a line there may have been no room."""
         draft = self._file.with_suffix(".draft")
-        told = {"exit": exitstatus, "passed": self._passed, "failed": self._failed}
-        draft.write_text(json.dumps(told, indent=1))
+        ends = json.dumps({"exit": int(exitstatus), "passed": self._passed})
+        draft.write_text("".join([*map(self._line, self._failed), ends, "\n"]))
         draft.replace(self._file)  # whole or not at all
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.failed:
             self._add(report)
-            self._write_what_failed()
+            self._write_at_once(report.nodeid)
 
-    def _write_what_failed(self) -> None:
-        with suppress(OSError):  # no room, perhaps: at the end that is told
-            self._write(None)
+    def _write_at_once(self, name: str) -> None:
+        with suppress(OSError), self._file.open("a") as file:  # no room, perhaps: at the end that is told
+            file.write("\n" + self._line(name))  # the line before may have been cut
+
+    def _line(self, name: str) -> str:
+        return json.dumps({"id": name, **self._failed[name]}) + "\n"
 
     def _add(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         captured = [f"--- {name}\n{text}" for name, text in report.sections]

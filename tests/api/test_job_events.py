@@ -22,7 +22,7 @@ from tests.database import Database
 from tests.ending import ending
 from tests.endurance import rounds
 from tests.factories import make_team
-from tests.support import until
+from tests.support import PATIENCE_S, until
 
 _WRITTEN = rounds(60, 300)  # by each of two processes
 _INSERT = """
@@ -170,7 +170,7 @@ def test_two_processes_write_and_a_reader_misses_none(committed_db: Database) ->
 
     with ExitStack() as begun:
         both = [begun.enter_context(ending(subprocess.Popen([*command, name]))) for name in ("a", "b")]
-        until(read, "both have written", every=0.001)
+        until(read, "both have written", patience=PATIENCE_S * max(1, _WRITTEN / 300), every=0.001)
     assert [process.returncode for process in both] == [0, 0]
     written = WorkflowEvent.objects.filter(job=job, source="test").order_by("id").values_list("pk", "type")
     assert seen == list(written)

@@ -17,8 +17,8 @@ _databases = []
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _lane_databases(database_server, template_database) -> None:
-    """One for each lane, copies of the migrated template."""
+def _lane_databases(_leaves_nothing_at_all, database_server, template_database) -> None:
+    """One for each lane, copies of the migrated template; ended before it is asked what was left."""
     _databases.extend(database_server.create(template=template_database) for _ in range(_wanted.testers))
 
 

@@ -60,6 +60,8 @@ def test_hangs():
     Path("hangs").touch()
     time.sleep(3600)
 """
+STAGES = ["lint", "types", "migrations and settings", "tests"]
+STAGES += ["tests of endurance", "tests of the queue on Redis", "tests in a browser"]
 TESTED = ("test", "test-endurance", "test-redis", "test-browser")
 FAILS = "def test_fails(): assert False, 'always'"
 RAISED_BESIDE = """
@@ -72,7 +74,6 @@ def test_is_blamed():
         thread.start()
         thread.join()
 """
-
 
 # As our Makefile has it.
 NOTED = "; code=$$?; echo $$code >$(EXIT); exit $$code"
@@ -152,7 +153,3 @@ def end_of(printed: str) -> list[tuple[str, str]]:
             name, outcome = line.split(" s  ")
             told.append((name.rsplit(maxsplit=1)[0], outcome))
     return told
-
-
-STAGES = ["lint", "types", "migrations and settings", "tests"]
-STAGES += ["tests of endurance", "tests of the queue on Redis", "tests in a browser"]

@@ -11,6 +11,8 @@ import pytest
 from tests.suite.ci import FAILS, HANGS, PASSES, STAGES, UNSTEADY, Project, end_of
 from tests.support import PATIENCE_S, until
 
+FAILED_BEFORE = [("FAILED", "checks/test/test_0_test.py::test_fails")]
+
 
 def test_what_outlives_its_terminal_goes_on(project: Project) -> None:
     project.ignores = "INT HUP"
@@ -28,24 +30,25 @@ def test_what_outlives_its_terminal_goes_on(project: Project) -> None:
 def test_a_stage_that_takes_too_long_is_ended_and_said_and_those_after_it_have_their_time(
     project: Project,
 ) -> None:
-    project.write("test", HANGS)
+    project.write("test", FAILS, HANGS)
 
     for limit_s in (3.0, 15.0, 75.0, 375.0):  # a busy machine may be out of time before the test has begun
         project.limit_s = limit_s
         code, printed = project.run()
         assert code == 1
         assert dict(end_of(printed))["tests"] == "OUT OF TIME"
-        outcomes = [outcome for _, outcome in end_of(printed)[4:]]
+        outcomes = [outcome for _, outcome in end_of(printed)[4:7]]
         if (project.folder / "hangs").exists() and outcomes == ["passed"] * 3:
             break
 
     assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
     assert outcomes == ["passed"] * 3
+    assert end_of(printed)[7:] == FAILED_BEFORE
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Project, number: int) -> None:
-    project.write("test", HANGS)
+    project.write("test", FAILS, HANGS)
 
     with project.begun() as ci:
         until((project.folder / "hangs").exists, "the test hangs")
@@ -54,6 +57,7 @@ def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Pro
 
     assert ci.returncode == 130
     assert end_of(printed)[2:5] == [(STAGES[2], "passed"), ("tests", "INTERRUPTED"), (STAGES[4], "not run")]
+    assert end_of(printed)[7:] == FAILED_BEFORE
     assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
 
 
@@ -123,7 +127,7 @@ def test_what_failed_before_a_stage_was_killed_is_told(project: Project) -> None
 
     assert code == 1
     assert ("tests", "FAILED") in end_of(printed)
-    assert ("FAILED", "checks/test/test_0_test.py::test_fails") in end_of(printed)
+    assert end_of(printed)[7:] == FAILED_BEFORE
 
 
 def test_where_there_is_no_room_to_run_one_alone_it_has_failed(project: Project) -> None:
@@ -140,4 +144,18 @@ def test_a_stage_whose_tests_are_all_skipped_shows_nothing(project: Project) -> 
 
     code, printed = project.run()
 
-    assert (code, dict(end_of(printed))["tests"]) == (1, "FAILED"), printed
+    assert (code, dict(end_of(printed))["tests"]) == (1, "NO TEST PASSED"), printed
+
+
+def test_each_failure_is_written_once(project: Project) -> None:
+    """And not all of them at each: of thousands that would take longer than the tests."""
+    many = (
+        "import pytest\n@pytest.mark.parametrize('n', range(40))\ndef test_fails(n): assert False, 'x' * 2000"
+    )
+    project.write("test", many, "import os\ndef test_dies(): os._exit(3)")
+
+    code, printed = project.run()
+
+    assert (code, len(end_of(printed)[7:])) == (1, 40), printed
+    told = next((project.folder / "var/ci").glob("test-[0-9]*.jsonl"))
+    assert len([line for line in told.read_text().splitlines() if line]) == 40

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -43,44 +43,72 @@ def test_each_case_is_played_where_all_rounds_are_asked_for(monkeypatch: pytest.
     assert told == [["a", "d"], [*"abcde"], [*"abcde"]]
 
 
-def asked_rounds(tree: ast.AST) -> list[tuple[float, float]]:
-    calls = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "rounds"
-    ]
-    return [tuple(ast.literal_eval(argument) for argument in call.args) for call in calls]  # type: ignore[misc]
+def asked_rounds(tree: ast.AST) -> list[tuple[float, ...]]:
+    """The short and the whole number of rounds of each call that asks for them."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "rounds"]
+    told = [[*call.args, *(each.value for each in call.keywords)] for call in calls]
+    return [tuple(map(ast.literal_eval, each)) for each in told]
 
 
 def of_endurance(text: str) -> dict[str, tuple[bool, bool]]:
     """Of each of the module's tests: whether it plays rounds or a sweep of kills, itself or through what the
     module defines, and whether it is marked."""
     tree = ast.parse(text)
-    defined = {name: line for line in tree.body for name in _names(line)}
+    defined = {name: line for line in _lines(tree.body) for name in _names(line)}
 
     def reaches(node: ast.AST, seen: set[str]) -> bool:
         for each in ast.walk(node):
-            if isinstance(each, ast.Call) and ast.unparse(each.func).rsplit(".", 1)[-1] in _PLAYED:
+            if isinstance(each, ast.Call) and _called(each) in _PLAYED:
                 return True
-            name = each.id if isinstance(each, ast.Name) else ""
+            # A parameter is a fixture's name.
+            name = each.id if isinstance(each, ast.Name) else each.arg if isinstance(each, ast.arg) else ""
             if name in defined and name not in seen and reaches(defined[name], seen | {name}):
                 return True
         return False
 
-    tests = {name: line for name, line in defined.items() if name.startswith(("test_", "Test"))}
     whole = _is_marked(defined.get("pytestmark"))
-    return {name: (reaches(line, {name}), whole or _is_marked(line)) for name, line in tests.items()}
+    return {
+        name: (reaches(test, {name}), whole or _is_marked(test) or any(map(_is_marked, around)))
+        for name, test, around in _tests(defined)
+    }
 
 
 _PLAYED = {"rounds", "statements", "all_or_some", "lives"}
 
 
+def _called(call: ast.Call) -> str:
+    return ast.unparse(call.func).rsplit(".", 1)[-1]
+
+
+def _tests(defined: dict[str, ast.stmt]) -> Iterator[tuple[str, ast.stmt, list[ast.expr]]]:
+    """Each test with its name, and what marks all of its class."""
+    for name, line in defined.items():
+        if name.startswith("test_"):
+            yield name, line, []
+        elif name.startswith("Test") and isinstance(line, ast.ClassDef):
+            of_all = [each.value for each in line.body if isinstance(each, ast.Assign)]
+            for method in _lines(line.body):
+                for one in _names(method):
+                    if one.startswith("test_"):
+                        yield f"{name}::{one}", method, [*line.decorator_list, *of_all]
+
+
+def _lines(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """With those that stand below a condition."""
+    for line in body:
+        yield line
+        if isinstance(line, ast.If | ast.Try | ast.With):
+            yield from _lines([*line.body, *getattr(line, "orelse", ())])
+
+
 def _names(line: ast.stmt) -> list[str]:
+    """What it defines."""
     match line:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-        case ast.Assign(targets=targets):
-            each = [one for target in targets for one in getattr(target, "elts", [target])]
+        case ast.Assign() | ast.AnnAssign():
+            targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+            each = (one for target in targets for one in ast.walk(target))
             return [one.id for one in each if isinstance(one, ast.Name)]
     return []
 
@@ -102,6 +130,9 @@ def _is_marked(node: ast.AST | None) -> bool:
         ("N: int = rounds(1, 2)\ndef test_it(): play(N)", (True, False)),
         ("N, M = 3, rounds(1, 2)\ndef test_it(): play(M)", (True, False)),
         ("pytestmark = [pytest.mark.django_db, pytest.mark.endurance]\ndef test_it(): pass", (False, True)),
+        ("A, (B, *N) = 3, (4, rounds(1, 2))\ndef test_it(): play(N)", (True, False)),
+        ("if more:\n  N = rounds(1, 2)\ndef test_it(): play(N)", (True, False)),
+        ("@pytest.fixture\ndef life(): return lives('x')\ndef test_it(life): pass", (True, False)),
         ("N = rounds(1, 2)\ndef test_it(): play()", (False, False)),
     ],
 )
@@ -109,11 +140,25 @@ def test_a_test_that_has_rounds_is_seen(text: str, told: tuple[bool, bool]) -> N
     assert of_endurance(text) == {"test_it": told}
 
 
+def test_of_a_class_each_test_is_looked_at() -> None:
+    text = (
+        "class TestIt:\n  @pytest.mark.endurance\n  def test_a(self): pass\n  def test_b(self): rounds(1, 2)"
+    )
+    assert of_endurance(text) == {"TestIt::test_a": (False, True), "TestIt::test_b": (True, False)}
+    marked = f"@pytest.mark.endurance\n{text}"
+    assert of_endurance(marked) == {"TestIt::test_a": (False, True), "TestIt::test_b": (True, True)}
+
+
+@pytest.mark.parametrize("text", ["rounds(2, 5)", "endurance.rounds(2, 5)", "rounds(short=2, whole=5)"])
+def test_how_many_rounds_are_asked_for_is_seen(text: str) -> None:
+    assert asked_rounds(ast.parse(text)) == [(2, 5)]
+
+
 def test_who_is_marked_has_rounds_and_who_has_rounds_is_marked() -> None:
     found = 0
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         text = path.read_text()
-        if path == Path(__file__) or not re.search("rounds|statements|all_or_some|endurance", text):
+        if path == Path(__file__):
             continue
         told = of_endurance(text)
         assert {name for name, (rounds, marked) in told.items() if rounds != marked} == set(), path

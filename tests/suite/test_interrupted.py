@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -26,29 +28,72 @@ def test_waits():
     # In a session of its own, as PostgreSQL is.
     sleeps = [sys.executable, "-c", "import time; time.sleep(3600)"]
     with ending(subprocess.Popen(sleeps, start_new_session=True)) as begun:
-        Path("begun").write_text(str(begun.pid))
+        try:
+            Path("begun").write_text(str(begun.pid))
+            time.sleep(3600)
+        finally:
+            time.sleep(2)
+"""
+# Longer than xdist waits for a tester to end, which by itself is ten seconds.
+HASTY = """
+from xdist.workermanage import NodeManager
+NodeManager.EXIT_TIMEOUT = 0.5
+"""
+
+
+# What is raised while something is thrown away nobody hears of.
+DEAF = """
+import time
+from pathlib import Path
+
+class Slow:
+    def __del__(self):
+        Path("begun").write_text("here")
         time.sleep(3600)
+
+def test_throws_it_away(): Slow()
+def test_comes_later(): Path("late").touch()
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("testers", [[], ["-p", "xdist", "-n", "1"]])
 def test_what_it_started_ends_with_it(tmp_path: Path, testers: list[str], number: int) -> None:
-    (tmp_path / "test_it.py").write_text(WAITS)
-    (tmp_path / "none.ini").write_text("[pytest]\n")
+    with session(tmp_path, WAITS, *testers) as asked:
+        begun = psutil.Process(int((tmp_path / "begun").read_text()))
+        asked.send_signal(number)
+        printed, _ = asked.communicate(timeout=PATIENCE_S)
+    until(lambda: not begun.is_running() or begun.status() == psutil.STATUS_ZOMBIE, "it has ended")
+    assert asked.returncode == pytest.ExitCode.INTERRUPTED, printed
+
+
+def test_where_nobody_hears_of_it_the_session_ends_after_the_test(tmp_path: Path) -> None:
+    with session(tmp_path, DEAF) as asked:
+        asked.send_signal(signal.SIGTERM)
+        printed, _ = asked.communicate(timeout=PATIENCE_S)
+    assert asked.returncode == pytest.ExitCode.INTERRUPTED, printed
+    assert not (tmp_path / "late").exists()
+
+
+@contextmanager
+def session(folder: Path, tests: str, *testers: str) -> Iterator[subprocess.Popen[str]]:
+    """A session of its own, once a test has begun what it waits for."""
+    (folder / "test_it.py").write_text(tests)
+    (folder / "none.ini").write_text("[pytest]\n")
+    (folder / "conftest.py").write_text(HASTY)
     command = [sys.executable, "-m", "pytest", "-p", "tests.interrupted", "-c", "none.ini", "--rootdir", "."]
     with ending(
         subprocess.Popen(
             [*command, *testers],
-            cwd=tmp_path,
+            cwd=folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdout=subprocess.PIPE,
             text=True,
         )
-    ) as session:
-        until(lambda: (tmp_path / "begun").exists() and (tmp_path / "begun").read_text(), "it waits")
-        begun = psutil.Process(int((tmp_path / "begun").read_text()))
-        session.send_signal(number)
-        printed, _ = session.communicate(timeout=PATIENCE_S)
-    until(lambda: not begun.is_running() or begun.status() == psutil.STATUS_ZOMBIE, "it has ended")
-    assert session.returncode == pytest.ExitCode.INTERRUPTED, printed
+    ) as asked:
+        until(lambda: (folder / "begun").exists() and (folder / "begun").read_text(), "it waits")
+        yield asked
+
+
+def test_our_own_sessions_are_asked_so(request: pytest.FixtureRequest) -> None:
+    assert request.config.pluginmanager.hasplugin("tests.interrupted")

@@ -57,7 +57,7 @@ _SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 _CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time"}
 _CLOCKS |= {f"{name}_ns" for name in _CLOCKS}
-_NOW = {"time", "time_ns", "now", "utcnow"}
+_NOW = {"time", "time_ns", "now", "utcnow", "today"}
 _LOOK_S = 1.0
 # How many lines of each file, and why they may.
 _ENDS_MEANWHILE = {
@@ -70,6 +70,7 @@ _ENDS_MEANWHILE = {
 _READS_A_CLOCK = {
     "costs.py": (4, "tells what a session costs"),
     "database.py": (1, "erases what killed sessions left, once it is old"),
+    "interrupted.py": (2, "no test: how long testers have to end what they started"),
     "support.py": (2, "the one helper that waits"),
     "events/test_batches.py": (2, "counts what may be done in as many ticks as have gone by"),
     "jobs/crew.py": (2, "kills at moments"),
@@ -131,8 +132,8 @@ def _limits(node: ast.AST) -> Iterator[ast.expr]:
     match node:
         case ast.Call():
             yield from _limits_of_call(node)
-        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if name.endswith("_S"):
-            yield value
+        case ast.Assign() | ast.AnnAssign() if node.value is not None and _sets_seconds(node):
+            yield node.value
         case ast.arguments():
             told = [*node.posonlyargs, *node.args]
             told, defaults = told[len(told) - len(node.defaults) :], list(node.defaults)
@@ -146,6 +147,17 @@ def _limits(node: ast.AST) -> Iterator[ast.expr]:
             yield value
 
 
+def _sets_seconds(line: ast.Assign | ast.AnnAssign) -> bool:
+    """Whether it puts something in the place of a limit of ours."""
+    for target in line.targets if isinstance(line, ast.Assign) else [line.target]:
+        match target:
+            case ast.Attribute(attr=name) if name.endswith("_S"):
+                return True
+            case ast.Subscript(slice=ast.Constant(value=str() as name)) if name.endswith("_S"):
+                return True
+    return False
+
+
 def _limits_of_call(call: ast.Call) -> Iterator[ast.expr]:
     yield from (each.value for each in call.keywords if each.arg and _is_limit(each.arg))
     match call.func:
@@ -157,7 +169,7 @@ def _limits_of_call(call: ast.Call) -> Iterator[ast.expr]:
             return
     if waits:
         yield from call.args
-    if does in {"setattr", "setenv"} and _names_seconds(*call.args[:-1]):
+    if does in {"setattr", "setenv", "setitem", "object", "patch"} and _names_seconds(*call.args[:-1]):
         yield call.args[-1]
 
 
@@ -203,19 +215,41 @@ def _sleeps(node: ast.AST, named: dict[str, float]) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="sleep" | "wait") | ast.Name(id="sleep"), args=[how_long]):
             return 0 < (_number(how_long, named) or 0) <= _LOOK_S
+        case ast.Call(func=ast.Attribute(attr="wait"), keywords=[ast.keyword(arg="timeout", value=how_long)]):
+            return 0 < (_number(how_long, named) or 0) <= _LOOK_S
     return False
 
 
 def _looks_for_it(node: ast.AST, named: dict[str, float]) -> bool:
     """That something came within a second or less: asserted, or the patience of `until`."""
     match node:
-        case ast.Assert(test=ast.Call() as call):
-            told = [_number(limit, named) for limit in _limits_of_call(call)]
-        case ast.Call(func=ast.Name(id="until"), keywords=named_too):
-            told = [_number(each.value, named) for each in named_too if each.arg == "patience"]
+        case ast.Assert(test=said):
+            told = [limit for call in _wanted(said) if _waits(call) for limit in _limits_of_call(call)]
+        case ast.Call(func=ast.Name(id="until") | ast.Attribute(attr="until"), keywords=named_too):
+            told = [each.value for each in named_too if each.arg == "patience"]
         case _:
             return False
-    return any(number is not None and number < PATIENCE_S for number in told)
+    numbers_told = (_number(limit, named) for limit in told)
+    return any(number is not None and number < PATIENCE_S for number in numbers_told)
+
+
+def _waits(call: ast.Call) -> bool:
+    return ast.unparse(call.func).rsplit(".", 1)[-1] in {*_WAITS, "get"}
+
+
+def _wanted(said: ast.AST) -> Iterator[ast.Call]:
+    """The calls in what is asserted, but for what must not be."""
+    match said:
+        case ast.UnaryOp(op=ast.Not()):
+            return
+        case ast.Compare(ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=False | None)]):
+            return
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.List(elts=[])]):
+            return
+        case ast.Call():
+            yield said
+    for part in ast.iter_child_nodes(said):
+        yield from _wanted(part)
 
 
 def _sleeps_long(node: ast.AST, named: dict[str, float]) -> bool:
@@ -227,19 +261,33 @@ def _sleeps_long(node: ast.AST, named: dict[str, float]) -> bool:
 
 
 def clocks(text: str) -> Iterator[int]:
-    """The lines that read a clock of seconds gone by, or take a moment from the present one."""
+    """The lines that read a clock of seconds gone by, or take a moment from the present one, or compare what
+    is read of it with a moment so much later."""
     for node in ast.walk(ast.parse(text)):
-        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        is_gone_by = isinstance(node, ast.BinOp) and _is_gone_by(node)
-        if name in _CLOCKS or is_gone_by:
-            yield node.lineno  # type: ignore[attr-defined]
+        match node:
+            case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name):
+                reads = name in _CLOCKS or name == "elapsed"
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                reads = _reads_now(left) and not _is_a_length(right)
+            case ast.Compare(
+                left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], comparators=[right]
+            ):
+                reads = _is_between(left, right)
+            case _:
+                continue
+        if reads:
+            yield node.lineno
 
 
-def _is_gone_by(node: ast.BinOp) -> bool:
-    """Whether it is what went by since: of a length, a moment is left."""
-    reads = (each for each in ast.walk(node.left) if isinstance(each, ast.Call))
-    is_now = any(ast.unparse(each.func).rsplit(".", 1)[-1] in _NOW for each in reads)
-    return isinstance(node.op, ast.Sub) and is_now and not _is_a_length(node.right)
+def _reads_now(*nodes: ast.expr) -> bool:
+    reads = (each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Call))
+    return any(ast.unparse(each.func).rsplit(".", 1)[-1] in _NOW for each in reads)
+
+
+def _is_between(*sides: ast.expr) -> bool:
+    """Whether a moment that is read is compared with one that was and some time more."""
+    later = [side for side in sides if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add)]
+    return bool(later) and any(_reads_now(side) for side in sides if side not in later)
 
 
 def _is_a_length(node: ast.expr) -> bool:
@@ -249,7 +297,7 @@ def _is_a_length(node: ast.expr) -> bool:
         case ast.Call(func=called):
             return ast.unparse(called).rsplit(".", 1)[-1] in {"timedelta", "hours"}
         case ast.BinOp(left=left, right=right):
-            return _is_a_length(left) or _is_a_length(right)
+            return _is_a_length(left) and _is_a_length(right)
     return ast.unparse(node).rsplit(".", 1)[-1].isupper()  # a constant's or a setting's name
 
 
@@ -308,6 +356,20 @@ def _is_a_length(node: ast.expr) -> bool:
         ("assert seen.wait(1)", [1]),
         ("assert seen.wait(PATIENCE_S)", []),
         ("assert not seen.wait(0.5)", []),
+        ("assert seen.wait(1) is True", [1]),
+        ("assert seen.wait(timeout=0.5) and over", [1]),
+        ("assert queue.get(timeout=1) == 'x'", [1]),
+        ("assert await asyncio.wait_for(ask(), 1) == 3", [1]),
+        ("assert all(one.acquire(timeout=1) for one in both)", [1]),
+        ("assert queue.get(timeout=0.5) is None", []),
+        ("support.until(over, patience=1)", [1]),
+        ("one._WAIT_S = other._WAIT_S = 5", [1]),
+        ("module.WAIT_S: float = 5", [1]),
+        ("os.environ['FLIGHTDECK_STEP_LEASE_S'] = '5'", [1]),
+        ("monkeypatch.setitem(os.environ, 'FLIGHTDECK_STEP_LEASE_S', '5')", [1]),
+        ("mock.patch.object(module, '_WAIT_S', 5)", [1]),
+        ("mock.patch('module._WAIT_S', 5)", [1]),
+        ("while not seen:\n  pause.wait(timeout=0.1)", [1]),
         ("until(over, patience=1)", [1]),
         ("it.wait(PATIENCE_S)", []),
         ("it.wait(0.5)", []),
@@ -339,6 +401,12 @@ def test_what_gives_up_too_soon_is_seen(text: str, found: list[int]) -> None:
         "took = clock.now() - row.created_at",
         "began = time.process_time()",
         "took = asyncio.get_running_loop().time() - began",
+        "assert time.time() < began + 2",
+        "assert clock.now() < began + timedelta(seconds=2)",
+        "from time import monotonic as now",
+        "assert datetime.today() - began < LONG",
+        "assert response.elapsed.total_seconds() < 2",
+        "assert clock.now() - (began + timedelta(seconds=2)) < LONG",
     ],
 )
 def test_a_clock_is_seen(text: str) -> None:

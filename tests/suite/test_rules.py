@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -233,47 +234,75 @@ def test_a_process_that_was_ended_is_nobodys_trouble(tmp_path: Path) -> None:
     assert session(tmp_path, "tests.leftovers", text).returncode == pytest.ExitCode.OK
 
 
-# Where a process is started that no block ends: who does.
+# How many lines of each file start a process that no block ends, and who does.
 _ENDED_ELSEWHERE = {
-    "config/test_supervisor.py": "`Supervised` is a block itself",
-    "faulty_seller.py": "`FaultySeller` is a block itself",
-    "forked/popen.py": "the session",
-    "jobs/crew.py": "`Crew.end`, after the test",
-    "jobs/test_cluster.py": "`_ended` kills what does not end",
-    "jobs/test_redis.py": "`RedisServer.kill`, after the test and where it does not start",
-    "races/life.py": "`Life` is a block itself",
-    "sellers/conftest.py": "`Sellers.stop`, after the module and where they do not start",
+    "config/test_supervisor.py": (1, "`Supervised` is a block itself"),
+    "enforcement/mortal.py": (1, "waited for at once, killed by itself or done"),
+    "faulty_seller.py": (1, "`FaultySeller` is a block itself"),
+    "forked/parent.py": (3, "`tests.forked` itself: they end with it"),
+    "forked/popen.py": (3, "the session"),
+    "jobs/crew.py": (2, "`Crew.end`, after the test; a worker whoever keeps it alive"),
+    "jobs/test_cluster.py": (2, "`_ended` kills what does not end"),
+    "jobs/test_redis.py": (1, "`RedisServer.kill`, after the test and where it does not start"),
+    "mutants/lanes.py": (1, "no test: whoever looks after mutants"),
+    "races/life.py": (1, "`Life` is a block itself"),
+    "sellers/conftest.py": (1, "`Sellers.stop`, after the module and where they do not start"),
+    "suite/teller.py": (1, "what is to be found left behind"),
 }
 
 
-_STARTS = {"Popen", "Process", "create_subprocess_exec", "create_subprocess_shell"}
+_STARTS = {
+    *("Popen", "Process", "create_subprocess_exec", "create_subprocess_shell"),
+    *("fork", "forkpty", "posix_spawn", "posix_spawnp"),
+}
 
 
 def unended(text: str) -> list[int]:
     """The lines that start a process which no block ends: neither ``ending(Popen(...))`` nor a ``finally``
-    that names it and whose block begins on the next line."""
+    that calls something of it, or with it, and whose block begins on the next line."""
     tree, ended = ast.parse(text), set[int]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ending":
+        if isinstance(node, ast.Call) and _named(node.func) == "ending":
             ended.update(map(id, node.args))
         body = getattr(node, "body", None)
         for line, then in itertools.pairwise(body if isinstance(body, list) else []):
-            if isinstance(line, ast.Assign) and _named_at_the_end(then) & set(map(ast.unparse, line.targets)):
-                ended.update(map(id, ast.walk(line.value)))
+            if isinstance(line, ast.Assign | ast.AnnAssign) and _targets(line) & _called_at_the_end(then):
+                ended.add(id(line.value))
+                ended.update(map(id, getattr(line.value, "elts", ())))
     return [node.lineno for node in ast.walk(tree) if _starts(node) and id(node) not in ended]
 
 
-def _named_at_the_end(block: ast.stmt) -> set[str]:
+def _targets(line: ast.Assign | ast.AnnAssign) -> set[str]:
+    return set(map(ast.unparse, line.targets if isinstance(line, ast.Assign) else [line.target]))
+
+
+def _called_at_the_end(block: ast.stmt) -> set[str]:
+    """What a ``finally`` does something to."""
     finally_ = block.finalbody if isinstance(block, ast.Try) else []
-    each = (part for line in finally_ for part in ast.walk(line))
-    return {ast.unparse(part) for part in each if isinstance(part, ast.expr)}
+    calls = [part for line in finally_ for part in ast.walk(line) if isinstance(part, ast.Call)]
+    ending_ = [call for call in calls if _named(call.func) not in {"print", "repr", "str"}]
+    owners = [call.func.value for call in ending_ if isinstance(call.func, ast.Attribute)]
+    each = [part for call in ending_ for argument in call.args for part in ast.walk(argument)]
+    return {ast.unparse(part) for part in (*owners, *each) if isinstance(part, ast.expr)}
 
 
-def _starts(node: ast.AST) -> TypeGuard[ast.Call]:
-    if not isinstance(node, ast.Call):
-        return False
-    called = ast.unparse(node.func)
-    return called != "psutil.Process" and called.rsplit(".", 1)[-1] in _STARTS
+def _named(called: ast.expr) -> str:
+    return ast.unparse(called).rsplit(".", 1)[-1]
+
+
+def _starts(node: ast.AST) -> TypeGuard[ast.expr]:
+    """Also where it is called by another name."""
+    match node:
+        case ast.Call(func=called):
+            is_looked_at = ast.unparse(called) == "psutil.Process" or (
+                ast.unparse(called) == "Process" and bool(node.args)
+            )
+            return _named(called) in _STARTS and not is_looked_at
+        case ast.alias(name=name, asname=str()):
+            return name in _STARTS
+        case ast.Assign(value=ast.Attribute(attr=name)):
+            return name in _STARTS
+    return False
 
 
 @pytest.mark.parametrize(
@@ -289,7 +318,17 @@ def _starts(node: ast.AST) -> TypeGuard[ast.Call]:
         ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  log.close()", [1]),
         ("process = await asyncio.create_subprocess_exec(*command)", [1]),
         ("process = spawn.Process(target=work)\nprocess.start()", [1]),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  print(process)", [1]),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  assert process.returncode == 0", [1]),
+        ("did = both(Popen(one), Popen(other))\ntry:\n  assert seen()\nfinally:\n  did.kill()", [1, 1]),
+        ("both = [Popen(one), Popen(other)]\ntry:\n  assert seen()\nfinally:\n  kill(*both)", []),
+        ("process: Popen = Popen(one)\ntry:\n  assert seen()\nfinally:\n  end(process)", []),
+        ("with support.ending(Popen(one)): assert seen()", []),
+        ("from subprocess import Popen as P", [1]),
+        ("P = subprocess.Popen", [1]),
+        ("pid = os.fork()", [1]),
         ("psutil.Process(pid)", []),
+        ("Process(pid)", []),
     ],
 )
 def test_a_process_that_no_block_ends_is_seen(text: str, found: list[int]) -> None:
@@ -299,8 +338,10 @@ def test_a_process_that_no_block_ends_is_seen(text: str, found: list[int]) -> No
 def test_whoever_starts_a_process_ends_it() -> None:
     tests = ROOT / "tests"
     modules = {str(path.relative_to(tests)): path.read_text() for path in tests.rglob("*.py")}
-    found = {name for name, text in modules.items() if unended(text)}
-    assert found == set(_ENDED_ELSEWHERE), "with ending(subprocess.Popen(...)) as process: ..."
+    found = Counter({name: len(lines) for name, text in modules.items() if (lines := unended(text))})
+    assert found == {name: lines for name, (lines, _) in _ENDED_ELSEWHERE.items()}, (
+        "with ending(subprocess.Popen(...)) as process: ..."
+    )
 
 
 def test_what_needs_the_adcp_package_says_so_and_imports_it_late() -> None:

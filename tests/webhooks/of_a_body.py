@@ -99,6 +99,7 @@ def _compared(body: Any) -> Any:
 _LINES = [
     unsaved(DealLine, position=n, product_id=f"p{n}", product_name="A", budget=5, rate=1) for n in range(10)
 ]
+_PAUSED = {"": {"paused": True}}
 
 
 def _packages(body: Any) -> list[Any]:
@@ -254,6 +255,9 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (departures, "uncounted"): lambda body: departures.uncounted(_departing(body)),
     (departures, "counted"): None,  # by what is kept of a deal
     (departures, "word_shown"): None,  # of what people said
+    (departures, "departs_in_a_pause"): lambda body: departures.departs_in_a_pause(
+        _LINES, {"packages": _packages(body), "paused": body, "status": str(body)}, _PAUSED, whole=True
+    ),
     (effects, "is_canceled"): lambda body: effects.is_canceled({"packages": _packages(body)}, _LINES),
     (effects, "is_paused"): lambda body: effects.is_paused({"paused": body, "status": str(body)}),
     (effects, "pauses_every_package"): lambda body: effects.pauses_every_package(
@@ -356,6 +360,7 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
 OF_FIELDS: dict[str, tuple[str, ...]] = {
     "write rows; what they make of a media buy is what confirmation, matching and departures make": (
         "orders.adopt.media_buy_adopt",
+        "orders.awaited.awaited",
         "orders.booking.compare",
         "orders.booking.deal_adopt",
         "orders.booking.deal_confirm",
@@ -401,10 +406,13 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "of a stored, bounded text; tried beside the table": ("tasks_app.operations.presenters.pretty",),
     "ours, or a person's: requests, questions and their evidence, differences that we found": (
+        "orders.accepted.accepted_after",
         "orders.accepted.accepted_beside",
         "orders.accepted.decided_by",
         "orders.accepted.key_of",
         "orders.amounts.approved_after",
+        "orders.amounts.may_be_with",
+        "orders.amounts.totals_after",
         "orders.ask.arguments_read",
         "orders.ask.ours_refused",
         "orders.calling_off.deals_call_off",
