@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.db.models.fields.json import KeyTransform
 
 from tasks_app import clock
 from tasks_app.adcp.tasks import (
@@ -257,7 +258,7 @@ def _nameless(seller: Seller) -> list[Operation]:
     """What was sent, is not over, and whose task we do not know: the seller may list it."""
     sent = Operation.objects.filter(seller=seller, status__in=OPEN, task_id="", settled_at__isnull=True)
     rows = sent.exclude(status=S.REQUESTED).select_related("account__advertiser", "account__seller")
-    return list(rows.defer(*_HEAVY).order_by("id"))
+    return list(rows.defer(*_HEAVY).annotate(sent_under=KeyTransform("account", "request")).order_by("id"))
 
 
 def _unknown_here(
@@ -267,7 +268,7 @@ def _unknown_here(
     own = [owner for owner in owners if not is_anothers(whose, owner)]
     elsewhere = names_another(whose, owners[0]) if owners and not own else ""
     named = _named_by(item, nameless)
-    if named is not None and named.account is not None and is_anothers(whose, named.account):
+    if named is not None and named.account is not None and _is_not_of(named, named.account, whose):
         # What echoes our context is whoever's it says that it is: it is no answer of ours.
         elsewhere = f"it echoes {named.reference}, but {names_another(whose, named.account)}"
         named, own = None, []
@@ -319,7 +320,14 @@ def _may_be_its(
     if operation.account is None:
         return not owners or operation.team_id in teams_of_accounts(owners)
     is_listed = not owners or operation.account_id in {owner.pk for owner in owners}
-    return is_listed and not is_anothers(whose, operation.account)
+    return is_listed and not _is_not_of(operation, operation.account, whose)
+
+
+def _is_not_of(operation: Operation, account: Account, whose: Mapping[str, Any]) -> bool:
+    """Whether a task says that it is of another account than the operation's, by the reference that this has
+    today or that its seller was sent."""
+    sent = getattr(operation, "sent_under", None)
+    return is_anothers(whose, account, sent=sent if isinstance(sent, Mapping) else None)
 
 
 def _owner(owners: Sequence[Account]) -> tuple[uuid.UUID | None, uuid.UUID | None]:

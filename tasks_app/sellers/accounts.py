@@ -15,7 +15,7 @@ from django.db import transaction
 
 from tasks_app import clock
 from tasks_app.adcp.account_keys import account_key, account_name, names_more, other_account, other_brand
-from tasks_app.adcp.values import parse_time
+from tasks_app.adcp.values import identity_of, parse_time
 from tasks_app.desk import text
 from tasks_app.money import is_currency
 from tasks_app.people.actors import actor_key, actor_names
@@ -132,9 +132,16 @@ def currency_problem(account: Account, currency: str) -> str:
     return f"the account with {account.seller} is bound to {bound}, this is in {currency}" if other else ""
 
 
-def is_anothers(told: Mapping[str, Any], account: Account) -> bool:
-    """Whether a record names another brand or account than this one."""
-    return bool(other_brand(told, account.advertiser.brand_domain) or other_account(told, account.reference))
+def is_anothers(told: Mapping[str, Any], account: Account, *, sent: Mapping[str, Any] | None = None) -> bool:
+    """Whether a record names another brand or account than this one. `sent`: the reference to it that its
+    seller was sent, which it may have had before: what names that one is its own too."""
+    brand, number = (
+        other_brand(told, account.advertiser.brand_domain),
+        other_account(told, account.reference),
+    )
+    before = sent or {}
+    is_anothers_brand = bool(brand) and brand != account_key(before).domain
+    return is_anothers_brand or (bool(number) and number != identity_of(before.get("account_id")))
 
 
 def names_another(told: Mapping[str, Any], account: Account) -> str:

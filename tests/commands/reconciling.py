@@ -24,9 +24,11 @@ from tests.support import PATIENCE_S
 
 def sent(seller: Seller, *, purpose: str = "update") -> Operation:
     """A change that is out with the seller, unanswered."""
+    account = Account.objects.filter(seller=seller).first()
+    arguments = {"media_buy_id": "mb", **({"account": account.reference} if account else {})}
     operation = operation_ensure(
-        purpose=purpose, task_type="update_media_buy", seller=seller, arguments={"media_buy_id": "mb"},
-        actor="system", team=None, account=Account.objects.filter(seller=seller).first(),
+        purpose=purpose, task_type="update_media_buy", seller=seller, arguments=arguments,
+        actor="system", team=None, account=account,
     )  # fmt: skip
     claim_one(operation_id=operation.pk)
     return operation

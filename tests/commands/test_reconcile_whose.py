@@ -104,6 +104,24 @@ def test_a_task_of_the_accounts_own_is_given_to_it(
     assert any(out.reference in one["note"] for one in ran.json["sellers"][0]["tasks"])
 
 
+def test_a_task_of_an_account_that_is_named_anew_since_may_be_ours(
+    faulty: FaultySeller, seller: Seller, known: Account
+) -> None:
+    out = sent(seller)
+    Account.objects.filter(pk=known.pk).update(reference={"account_id": "acc-new"})
+    before = {"account": {"account_id": "acc-ours"}}
+    context = {"context": {"operation_id": str(out.pk)}}
+    others = {**task("another's"), **OTHERS["another account"]}
+    lists(faulty, {**task("listed"), **before}, {**task("echoed"), **before, **context}, others)
+    ran = call("reconcile", "--json")
+    expected = {"listed": "unanswered", "echoed": "unanswered", "another's": "orphaned"}
+    assert verdicts(ran) == expected
+    notes = {one["theirs"]: one["note"] for one in ran.json["sellers"][0]["tasks"]}
+    waits = f"{out.reference}, whose answer has not come"
+    assert notes["listed"].startswith(f"may belong to {waits}")
+    assert notes["echoed"].startswith(f"is {waits}")
+
+
 @pytest.mark.parametrize("other", BRANDS)
 def test_another_brands_is_never_adopted(
     faulty: FaultySeller, known: Account, operator: User, other: str
