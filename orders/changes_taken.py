@@ -14,7 +14,7 @@ from orders.confirmation import lines_save
 from orders.doubt import change_left, changes_since, package_ids
 from orders.effects import Miss
 from orders.flights import change_crossing, flight_after, moved
-from orders.last_words import pauses_of, words_after, words_of
+from orders.last_words import pauses_of, words_after, words_of, words_refused
 from orders.models import Deal, DealLine, DealMirror
 from orders.services import deal_amended
 from orders.targeting import TARGETING, targeting_after
@@ -52,6 +52,16 @@ def _keep_words(deal: Deal, operation: Operation, change: Mapping[str, Any]) -> 
         names = package_ids(deal)
         newer = [pauses_of(one) for one in reversed(changes_since(deal, operation))]
         kept.last_words = reduce(partial(words_after, package_ids=names), [change, *newer], kept.last_words)
+        kept.save(update_fields=["last_words"])
+
+
+def change_refused(deal: Deal, operation: Operation) -> None:
+    """People refused what a change made late of what stands in no column. The caller holds the deal,
+    compares."""
+    change = change_left(deal, operation)
+    if words_of(change):
+        kept, _ = DealMirror.objects.get_or_create(deal=deal)
+        kept.last_words = words_refused(kept.last_words, change)
         kept.save(update_fields=["last_words"])
 
 

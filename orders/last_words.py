@@ -2,7 +2,8 @@
 is paused, and a package's pacing (AdCP media-buy/update-media-buy-request).
 
 What its seller states otherwise departs from them, also where it does late what a newer change has decided.
-What nobody has ever changed is the seller's. Pure: nothing is read or written.
+What nobody has ever spoken of is the seller's; where people only refused what it did late, whatever else it
+states is as they said. Pure: nothing is read or written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ NAME, PACING = "name", "pacing"
 OF_THE_WHOLE, OF_A_PACKAGE = (NAME, PAUSED), (PACING, PAUSED)
 FIELDS = tuple(dict.fromkeys((*OF_THE_WHOLE, *OF_A_PACKAGE)))
 WHOLE = ""  # in place of a package's id
-Word = str | bool
+NOT = "not"  # what of a name or a pacing people refused, and said nothing else of
+Word = str | bool | Mapping[str, str]
 Words = Mapping[str, Mapping[str, Word]]  # by package, then by field
 _Record = Mapping[str, Any]
 # AdCP's media-buy-status of one that delivers, and of those that will never again.
@@ -53,6 +55,17 @@ def words_after(before: Words, change: _Record, package_ids: Collection[str]) ->
     return {where: words for where, words in _paused_apart(merged, package_ids).items() if words}
 
 
+def words_refused(before: Words, change: _Record) -> dict[str, dict[str, Any]]:
+    """People's last words once they refused what a change made of the media buy: as before, and where nobody
+    had spoken it is not to be so."""
+    left = {where: dict(words) for where, words in before.items()}
+    for where, words in words_of(change).items():
+        for field, word in words.items():
+            if word_on(before, where, field) is None:
+                left.setdefault(where, {})[field] = not word if field == PAUSED else {NOT: word}
+    return left
+
+
 def _paused_apart(
     words: Mapping[str, dict[str, Any]], package_ids: Collection[str]
 ) -> Mapping[str, dict[str, Any]]:
@@ -76,7 +89,7 @@ def whole_stated(
     ours = words.get(WHOLE, {})
     name = buy.get(NAME)
     if NAME in ours and isinstance(name, str) and name:
-        yield NAME, ours[NAME], name
+        yield NAME, _wanted(ours[NAME], name), name
     if PAUSED in ours:
         stated = _pause_stated(buy, lines, asked=ours[PAUSED], whole=whole)
         if stated is not None:
@@ -91,7 +104,7 @@ def package_stated(
     pacing, paused = package.get(PACING), boolean_of(package.get(PAUSED))
     paced, is_wanted = (word_on(words, package_id, field) for field in OF_A_PACKAGE)
     if paced is not None and isinstance(pacing, str) and pacing:
-        yield PACING, paced, pacing
+        yield PACING, _wanted(paced, pacing), pacing
     may_run = not (is_paused(buy) or has_ended(buy) or is_cancelled(package))
     if is_wanted is not None and paused is not None and may_run:
         yield PAUSED, is_wanted, paused
@@ -107,7 +120,14 @@ def word_on(words: Words, where: str, field: str) -> Word | None:
 
 def in_words(word: Word) -> str:
     """A word as a difference shows it."""
+    if isinstance(word, Mapping):
+        return f"not {word[NOT]}"
     return ("yes" if word else "no") if isinstance(word, bool) else str(word)
+
+
+def _wanted(word: Word, stated: str) -> Word:
+    """A word beside what is stated: what people did not refuse is as they said."""
+    return stated if isinstance(word, Mapping) and word[NOT] != stated else word
 
 
 def _named(told: _Record, fields: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from orders.booking import deal_adopt, deal_confirm
 from orders.changed import change_compare, change_prove
 from orders.changes import is_change
 from orders.changes_left import is_nothing, wanted_of
+from orders.changes_taken import change_refused
 from orders.doubt import cancels, change_left
 from orders.evidence import deal_evidence
 from orders.following import bought_by, twice, twice_words
@@ -194,7 +195,9 @@ def _change_decided(approval: Approval, outcome: Outcome) -> None:
     if outcome.answer == "approved":
         change_prove(operation)
     elif outcome.answer == "rejected":
-        change_compare(deal_locked(_deal_id(operation)), operation)
+        deal = deal_locked(_deal_id(operation))
+        change_refused(deal, operation)
+        change_compare(deal, operation)
     else:
         change_ask(operation)
 

@@ -246,8 +246,8 @@ class DealMirror(models.Model):
     shown = models.JSONField(default=list)
     # What the seller shows already of changes on their way, as differences that nobody is asked about.
     awaited = models.JSONField(default=list)
-    # What people last said, by changes that count, of its name, pauses and pacing: by package (empty: the
-    # whole media buy), then by field.
+    # What people last said, by changes that count or that they refused, of its name, pauses and pacing: by
+    # package (empty: the whole media buy), then by field.
     last_words = models.JSONField(default=dict)
     # Readings in a row, asked for after the newest answer, that tell of a state before it: how many, when the
     # latest was asked for, and its revision.
