@@ -28,7 +28,7 @@ from pathlib import Path
 FORGIVEN = 5
 # CI cuts the run five minutes later, without a word.
 LIMIT_S = float(os.environ.get("CI_LIMIT_S", 85 * 60))
-GRACE_S = 60.0
+GRACE_S = 90.0  # tests wait a minute for their testers
 MOST_LEFT_S = LIMIT_S / 10  # to each stage that comes later, by one that does not end
 HOME = Path("var/ci")
 ALONE = Path("var/ci.lock")  # held by the run that has this folder
@@ -202,8 +202,11 @@ class Run:
 
 def end(made: subprocess.Popen[bytes]) -> None:
     """End a stage that takes too long: asked first, so that tests stop what they started. Whoever wants this
-    run to end meanwhile waits for that."""
-    asked = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
+    run to end meanwhile waits for that, and then it does."""
+    heard: list[int] = []
+    ending = [number for number in _SIGNALS if signal.getsignal(number) is interrupted]
+    for number in ending:
+        signal.signal(number, lambda number, _: heard.append(number))
     try:
         with suppress(ProcessLookupError):  # whoever ends this run ended its stage, too
             os.killpg(made.pid, signal.SIGINT)
@@ -211,8 +214,10 @@ def end(made: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(made.pid, signal.SIGKILL)
     finally:
-        for number, handler in asked.items():
-            signal.signal(number, handler)
+        for number in ending:
+            signal.signal(number, interrupted)
+    if heard:
+        interrupted()
 
 
 def tell(ran: list[Stage], unsteady: list[str], before: list[str]) -> None:

@@ -7,13 +7,23 @@ accepted before. Nothing is read or written here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from orders import last_words
-from orders.amounts import BUDGET, PACKAGE, TOTAL, UNAPPROVED, WITH, is_unapproved, lines_wanted, may_be_with
+from orders.amounts import (
+    BUDGET,
+    PACKAGE,
+    TOTAL,
+    UNAPPROVED,
+    WITH,
+    decides_total,
+    is_unapproved,
+    lines_wanted,
+    may_be_with,
+)
 from orders.confirmation import in_words
 from orders.last_words import PAUSED
 from orders.last_words import in_words as in_words_of
@@ -95,23 +105,32 @@ def taken(deal: Deal, shown: Sequence[Difference] = (), changes: Sequence[str] =
     their way: its money counts once they do. `changes`: the ids of those that its seller may have made, and
     that a total which is accepted may be with."""
     accepted = {key_of(one): one for one in deal.accepted}
+    is_whole = _is_shown_whole(deal, shown)
     for one in deal.differences:
         before = accepted.pop(key_of(one), one)
         # Amounts alone are compared: other words are kept cut, and may be the same then.
         as_ordered = one["field"] in _AMOUNTS and one["confirmed"] == before["approved"]
         if one["field"] != UNAPPROVED and not as_ordered:
-            with_changes = {WITH: [*changes]} if changes and one["field"] == TOTAL else {}
-            accepted[key_of(one)] = {**one, "approved": before["approved"], **with_changes}
+            accepted[key_of(one)] = {**one, "approved": before["approved"]}
+    held = [_with(one, changes) if is_whole and one["field"] == TOTAL else one for one in accepted.values()]
+    brought = _NOTHING if is_whole else _brought(shown)
     confirmed = deal.confirmed_gross
-    gross = confirmed - _brought(deal, shown) if accepted and confirmed is not None else None
-    return Standing(differences=[], accepted=list(accepted.values()), gross=gross)
+    gross = confirmed - brought if held and confirmed is not None else None
+    return Standing(differences=[], accepted=held, gross=gross)
 
 
-def _brought(deal: Deal, shown: Sequence[Difference]) -> Decimal:
-    """The money in what is confirmed that changes on their way brought. A total that people accept they were
-    shown whole."""
-    if any(one["field"] == TOTAL for one in deal.differences):
-        return _NOTHING
+def _is_shown_whole(deal: Deal, shown: Sequence[Difference]) -> bool:
+    """Whether people are shown a total as its seller states it: one that departs, or that they accepted
+    before, and that changes on their way have no part in that is known."""
+    return _has_total(deal.differences) or (_has_total(deal.accepted) and not _has_total(shown))
+
+
+def _with(one: Difference, changes: Sequence[str]) -> Difference:
+    return {**_without_changes(one), **({WITH: [*changes]} if changes else {})}
+
+
+def _brought(shown: Sequence[Difference]) -> Decimal:
+    """The money in what is confirmed that changes on their way brought."""
     totals = [one for one in shown if one["field"] == TOTAL]
     priced = totals or [one for one in shown if one["field"] == BUDGET]
     return sum((_amount(one["confirmed"]) - _amount(one["approved"]) for one in priced), _NOTHING)
@@ -139,10 +158,13 @@ def decided_by(deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any])
     moved = [name for name in _DATES if name in change]
     decided = {(0, field) for name in moved for field in _DECIDES[name]}
     decided |= {(0, word) for word in last_words.OF_THE_WHOLE if word in change}
-    # A pause of the whole is one of its packages, unless it repeats what people had said of the whole.
+    # A pause of the whole is one of its packages, unless it repeats what people had said of the whole; where
+    # each package is named it is one all the same.
     paused = {in_words_of(one[PAUSED]) for one in packages.values() if PAUSED in one}
     repeated = {one["approved"] for one in deal.accepted if (one["line"], one["field"]) == (0, PAUSED)}
-    decided |= {(0, PAUSED)} if paused - repeated else set()
+    is_each_named = {line.package_id for line in lines} <= {n for n, one in packages.items() if PAUSED in one}
+    decided |= {(0, PAUSED)} if paused - repeated or (paused and is_each_named) else set()
+    decided |= {(0, TOTAL)} if decides_total(deal, lines, change) else set()
     for line in lines:
         named = {name for name in packages.get(line.package_id, {}) if name in _DECIDES}
         named |= {PAUSED} & change.keys()
@@ -152,16 +174,20 @@ def decided_by(deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any])
 
 
 def accepted_after(
-    deal: Deal, kept: Sequence[Difference], more: Decimal, change: Mapping[str, Any]
+    deal: Deal, kept: Sequence[Difference], change: Mapping[str, Any], *, before: Decimal, after: Decimal
 ) -> dict[str, Any]:
-    """The deal's columns of what was accepted, after a change that people approved left `kept` of it and made
-    its packages cost so much `more`. A total that may be with that change becomes no more by it than people
-    were shown."""
-    if deal.accepted_gross is None or is_unapproved(deal):
+    """The deal's columns of what was accepted, after a change that people approved left `kept` of it.
+    `before` and `after` it: what its packages come to. A total that may be with that change becomes no more
+    by it than people were shown."""
+    if is_unapproved(deal):
         return {}
+    if deal.accepted_gross is None or not kept:
+        return {"accepted": [*kept], "accepted_gross": None}
+    more = after - before
     beyond = min(more, _NOTHING) if may_be_with(deal, change) else more
     accepted = [_raised(one, more, beyond) if one["field"] == TOTAL else one for one in kept]
-    return {"accepted": accepted, "accepted_gross": deal.accepted_gross + beyond if accepted else None}
+    is_said_anew = _has_total(deal.accepted) and not _has_total(kept)
+    return {"accepted": accepted, "accepted_gross": after if is_said_anew else deal.accepted_gross + beyond}
 
 
 def _beside(deal: Deal, one: Difference, before: Difference | None) -> Difference | None:
@@ -192,10 +218,13 @@ def _gross(
         return None
     if not differences:
         return deal.confirmed_gross
-    by_total = any(one["field"] == TOTAL for one in accepted)
-    if by_total and deal.accepted_gross is not None:
+    if _has_total(accepted) and deal.accepted_gross is not None:
         return deal.accepted_gross - lines_wanted(lines, deal.accepted) + lines_wanted(lines, accepted)
     return lines_wanted(lines, accepted)
+
+
+def _has_total(told: Iterable[Difference]) -> bool:
+    return any(one["field"] == TOTAL for one in told)
 
 
 def _is_whole(deal: Deal, line: DealLine, name: str) -> bool:

@@ -10,7 +10,7 @@ confirmed yet. Zero is an amount: a package the seller cancelled comes to 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -221,8 +221,8 @@ def amount_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
         before -= now
         waiting = [_budgets(one).get(line.package_id, now) for one in earlier]
         after += told.get(line.package_id, max([now, *waiting]))
-    if by_total_alone(deal, lines) and all(line.package_id in told for line in lines):
-        return after  # the total was of these packages, which are all said anew
+    if decides_total(deal, lines, asked):
+        return after  # the total was of these packages
     return after + before  # of what is in no package of ours, all is left as it was
 
 
@@ -232,27 +232,49 @@ def by_total_alone(deal: Deal, lines: Iterable[DealLine]) -> bool:
     return not more and all(line.confirmed_budget is None for line in lines)
 
 
-def approved_after(deal: Deal, change: Mapping[str, Any]) -> Decimal:
-    """What counts as approved of a deal once `change` (update_media_buy's arguments) does; one that was
-    adopted counts as it was adopted. A total that may be with that change becomes no more by it."""
-    return min(totals_after(deal, change))
+def approved_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
+    """What counts as approved of a deal once `changes` (update_media_buy's arguments) do, one after the
+    other; one that was adopted counts as it was adopted. A total that may be with a change becomes no more
+    by it."""
+    lines = list(deal.lines.all())
+    now = {line.package_id: line_budget(deal, line) for line in lines if line.package_id}
+    ordered = lines_ordered(lines)
+    total = ordered if is_unapproved(deal) else _agreed(deal, ordered)
+    for change in changes:
+        told = {name: budget for name, budget in _budgets(change).items() if name in now}
+        more = sum((budget - now[name] for name, budget in told.items()), _NOTHING)
+        now |= told
+        if decides_total(deal, lines, change):
+            total = sum(now.values(), _NOTHING)
+        else:
+            total += min(more, _NOTHING) if may_be_with(deal, change) else more
+    return total
 
 
 def totals_after(deal: Deal, change: Mapping[str, Any]) -> set[Decimal]:
-    """What the whole media buy may come to once `change` is made: also what was accepted, where that may be
-    with it already."""
-    told, lines = _budgets(change), list(deal.lines.all())
-    by_lines = deal.accepted_gross is None or is_unapproved(deal)
-    before = (lines_ordered(lines) if by_lines else deal.accepted_gross) or _NOTHING
-    named = [(told[line.package_id], line_budget(deal, line)) for line in lines if line.package_id in told]
-    after = before + sum((budget - now for budget, now in named), _NOTHING)
-    return {after, before} if may_be_with(deal, change) else {after}
+    """What the whole media buy may come to once `change` is made: where what was accepted may be with it
+    already also that, that and the change, and what its packages are ordered for by then."""
+    after = approved_after(deal, change)
+    if not may_be_with(deal, change) or decides_total(deal, lines := list(deal.lines.all()), change):
+        return {after}
+    told, before = _budgets(change), approved_after(deal)
+    rises = (told[line.package_id] - line_budget(deal, line) for line in lines if line.package_id in told)
+    ordered = (told.get(line.package_id, line.budget) for line in lines)
+    return {after, before, before + sum(rises, _NOTHING), sum(ordered, _NOTHING)}
+
+
+def decides_total(deal: Deal, lines: Collection[DealLine], change: Mapping[str, Any]) -> bool:
+    """Whether a change says the amount of each package anew, of a media buy that its seller confirmed in one
+    amount: that is what they are from then on, whatever was accepted."""
+    told = _budgets(change)
+    return by_total_alone(deal, lines) and all(line.package_id in told for line in lines)
 
 
 def may_be_with(deal: Deal, change: Mapping[str, Any]) -> bool:
     """Whether a total that people accepted may be with `change`: its seller may have made it by then."""
     operation = (change.get("context") or {}).get("operation_id")
-    return any(operation in one.get(WITH, ()) for one in deal.accepted)
+    kept = (one.get(WITH) for one in deal.accepted)
+    return operation is not None and any(isinstance(ids, list) and operation in ids for ids in kept)
 
 
 def _budgets(change: Mapping[str, Any]) -> dict[str, Decimal]:

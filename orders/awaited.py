@@ -15,7 +15,7 @@ from functools import partial, reduce
 from typing import Any
 
 from orders.accepted import Difference, decided_by
-from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone, may_be_with
+from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
 from orders.changes_left import cancels_all
 from orders.changes_taken import lines_change
 from orders.departures import departs_in_a_pause, word_shown
@@ -57,7 +57,8 @@ def awaited(
     ends = range(1, len(changes) + 1)
     rows = [changes[first:end] for end in ends for first in range(end)]
     shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
-    totals = [_total(deal, row) for row in rows] if by_total_alone(deal, lines) else []
+    by_total = by_total_alone(deal, lines) or any(one["field"] == TOTAL for one in deal.accepted)
+    totals = [approved_after(deal, *row) for row in rows] if by_total else []
     asked = [word for change in changes for word in _words(lines, change)]
     pauses = [row for row in rows if any(map(_speaks_of_pauses, row))]
     # What people refused stays what it differs in while it is cancelled for that.
@@ -145,19 +146,6 @@ def _as_asked(line: DealLine, after: DealLine) -> Iterator[str]:
     # What is asked not to be there is not.
     if confirmed is not None and is_targeted(confirmed, asked, {*before, *asked}):
         yield "targeting"
-
-
-def _total(deal: Deal, changes: _Changes) -> Decimal:
-    """What changes bring the whole media buy to. Those that the total which people accepted may be with raise
-    it no more."""
-    apart = [change for change in changes if not may_be_with(deal, change)]
-    without, total = (_sum(deal, row) for row in (apart, changes))
-    return without + min(total - without, Decimal(0)) if len(apart) < len(changes) else total
-
-
-def _sum(deal: Deal, changes: _Changes) -> Decimal:
-    packages = [package for change in changes for package in change.get("packages", ())]
-    return approved_after(deal, {"packages": packages})
 
 
 def _is_nothing(one: Difference) -> bool:

@@ -28,7 +28,7 @@ from orders.flights import flight_after
 from orders.last_words import Words
 from orders.matching import packages_match, packages_of
 from orders.mirror_times import mirror_begin
-from orders.models import Deal, DealLine, DealStatus
+from orders.models import Deal, DealLine, DealMirror, DealStatus
 from orders.not_shown import changes_count, next_in_line
 from orders.services import deal_amended
 from tasks_app import clock, ids
@@ -129,6 +129,8 @@ def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
     said = ", ".join(dict.fromkeys(one["field"] for one in now.differences))
     reason = f"The seller departs from what was approved: {said}" if said else "The seller departs in nothing"
     note(deal, actor=SYSTEM, reason=reason, changes=now.changes)
+    if now.differences:
+        DealMirror.objects.update_or_create(deal=deal, defaults={"differs_at": clock.now()})
     if questions.still_asked(deal) if now.differences else questions.comes_and_goes(deal):
         return
     _withdraw_difference(deal)

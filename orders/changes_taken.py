@@ -95,7 +95,7 @@ def _apply(deal: Deal, operation: Operation, change: Mapping[str, Any], besides:
         changes={
             "start_at": flight.start,
             "end_at": flight.end,
-            **accepted_after(deal, kept, lines_wanted(lines, kept) - before, change),
+            **accepted_after(deal, kept, change, before=before, after=lines_wanted(lines, kept)),
         },
     )
 

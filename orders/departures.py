@@ -83,7 +83,10 @@ def departures(
     by_package = bool(extra) or any(line.confirmed_budget is not None for line in lines)
     summed = lines_confirmed(lines) + extra
     said = amount_of(buy.get(TOTAL)) if is_in_currency(deal, buy) else None
-    now.update(_of_the_total(deal, lines, buy, said, summed if by_package else None))
+    # A brief answer prices some packages alone: what was told of all of them stands.
+    priced = {line.pk for line, package in matched.pairs if amount_of(package.get("budget")) is not None}
+    is_told = whole or len(priced) == len(lines)
+    now.update(_of_the_total(deal, lines, buy, said, summed if by_package else None, is_told=is_told))
     beyond = by_package and amount_of(summed) is None
     if beyond:
         now[_WHOLE] = _difference(0, _THE_BUY, TOTAL, in_words(lines_ordered(lines)), _beyond(summed))
@@ -167,10 +170,11 @@ def _words(
 def departs_in_a_pause(
     lines: Sequence[DealLine], buy: Mapping[str, Any], words: Words, *, whole: bool
 ) -> bool:
-    """Whether what a record states of pauses is not as these words say."""
+    """Whether what a record states of pauses is not as these words say; so is one that states nothing."""
     matched = packages_match(lines, packages_of(buy))
-    told = dict(_words(lines, buy, matched, words, whole=whole))
-    return any(departing for (_, field, _), departing in told.items() if field == last_words.PAUSED)
+    told = _words(lines, buy, matched, words, whole=whole)
+    pauses = [departing for (_, field, _), departing in told if field == last_words.PAUSED]
+    return any(pauses) or not pauses
 
 
 def _is_overtaken(one: _Difference, lines: Sequence[DealLine], words: Words) -> bool:
@@ -269,14 +273,16 @@ def _of_the_total(
     buy: Mapping[str, Any],
     said: Decimal | None,
     summed: Decimal | None,
+    *,
+    is_told: bool,
 ) -> Iterator[tuple[Key, _Difference | None]]:
     """The total beside what was approved, where no package has an amount of its own (`summed` None); else
     beside what its packages come to, with or without those that are cancelled. One that is not told is what
-    packages say that are."""
+    packages say that are (`is_told`: all of them)."""
     ours = [p for p in packages_of(buy) if is_in_currency(deal, buy) and is_in_currency(deal, p)]
     told = [p for p in ours if amount_of(p.get("budget")) is not None]
     if said is None and buy.get(TOTAL) is None:
-        if told:
+        if told and is_told:
             yield _WHOLE, None
         return
     cancelled = sum((amount_of(p["budget"]) or _ZERO for p in told if is_cancelled(p)), _ZERO)

@@ -111,13 +111,8 @@ def _doubted(deal: Deal) -> list[_Ended]:
 
 
 def _completed(deal: Deal) -> QuerySet[Operation]:
-    return Operation.objects.filter(
-        subject_type="deal",
-        subject_id=deal.pk,
-        task_type="update_media_buy",
-        status=O.COMPLETED,
-        purpose__startswith=f"deal:{deal.pk}:change:",
-    )
+    changes = _changes_of(deal).filter(status=O.COMPLETED)
+    return changes.filter(purpose__startswith=f"deal:{deal.pk}:change:")
 
 
 def _sent_last(operation: Operation) -> tuple[datetime, uuid.UUID]:
@@ -147,21 +142,26 @@ def changes_sent(deal: Deal) -> list[Mapping[str, Any]]:
 
 
 def changes_maybe_made(deal: Deal, at: datetime) -> list[str]:
-    """The changes (ids) of a deal's media buy that its seller had been sent `at` that moment, and of which
-    nobody knows yet whether it made them."""
-    unanswered = _unanswered(deal).filter(sent_at__lte=at)
-    doubted = [one for one in changes_in_doubt(deal) if (one.sent_at or one.created_at) <= at]
-    return [str(one.pk) for one in (*unanswered, *doubted) if is_own(deal, one)]
+    """The changes (ids) of a deal's media buy that its seller had been sent `at` that moment, or when it came
+    to state what departs now, and of which nobody knows yet whether it made them: those that people gave up
+    waiting for among them."""
+    stated = DealMirror.objects.filter(deal=deal).values_list("differs_at", flat=True).first()
+    until = max(at, stated or at)
+    unanswered = _unanswered(deal).filter(sent_at__lte=until)
+    given_up = _changes_of(deal).filter(status=O.TIMED_OUT, sent_at__lte=until, published_at__isnull=False)
+    doubted = [one for one in changes_in_doubt(deal) if (one.sent_at or one.created_at) <= until]
+    return [str(one.pk) for one in (*unanswered, *given_up, *doubted) if is_own(deal, one)]
 
 
 def _unanswered(deal: Deal) -> QuerySet[Operation]:
-    let_go = Operation.objects.filter(
-        subject_type="deal",
-        subject_id=deal.pk,
-        task_type="update_media_buy",
-        published_at__isnull=True,
-    ).exclude(Q(status=O.REQUESTED, send_at__isnull=True) | Q(status__in=_NOT_MADE))
+    unpublished = _changes_of(deal).filter(published_at__isnull=True)
+    let_go = unpublished.exclude(Q(status=O.REQUESTED, send_at__isnull=True) | Q(status__in=_NOT_MADE))
     return let_go.order_by("id")
+
+
+def _changes_of(deal: Deal) -> QuerySet[Operation]:
+    """Of a deal's media buys, cancellations among them."""
+    return Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type="update_media_buy")
 
 
 def unsure() -> Q:

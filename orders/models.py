@@ -249,6 +249,8 @@ class DealMirror(models.Model):
     # What people last said, by changes that count or that they refused, of its name, pauses and pacing: by
     # package (empty: the whole media buy), then by field.
     last_words = models.JSONField(default=dict)
+    # When its seller came to state what departs now from what was approved.
+    differs_at = models.DateTimeField(null=True)
     # Readings in a row, asked for after the newest answer, that tell of a state before it: how many, when the
     # latest was asked for, and its revision.
     older_reads = models.PositiveSmallIntegerField(default=0)

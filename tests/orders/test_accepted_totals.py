@@ -14,11 +14,12 @@ from orders.models import Deal, DealLine
 from orders.questions import CHANGE_NOT_SHOWN, DIFFERENT
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError
+from tasks_app.lifecycle.transitions import note
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
 from tests.orders.awaited import ENDS, Kind, Values, asked, budget, by_the_mirror, by_total, two
 from tests.orders.doors import wanted
-from tests.orders.late import decide, fresh, overdue, say
+from tests.orders.late import decide, fresh, give_up, overdue, say
 from tests.orders.live import packages, says
 
 pytestmark = pytest.mark.django_db
@@ -243,3 +244,159 @@ def test_a_cut_on_its_way_makes_it_no_more_than_was_shown() -> None:
     answer = {"media_buy_id": "mb-1", "revision": 4, "total_budget": 63_000}
     say(cut, "completed", {**answer, "affected_packages": told[:1]}, task_id="t-1")
     assert (asked(), deal_amounts(fresh(deal)).approved) == ([], 63_000)
+
+
+@pytest.mark.parametrize("budget", [12_000, 8_000])
+def test_what_is_accepted_beside_it_later_is_counted_as_it_was_shown(budget: int) -> None:
+    deal = two()
+    change = wanted(deal, packages=[{"package_id": "pkg-1", "budget": budget}])
+    by_the_mirror(deal, {"packages": packages(deal), "total_budget": 65_000})
+    decide(DIFFERENT, "approve")
+    first, second = packages(deal, budget=float(budget))
+    told = {
+        "packages": [first, {**second, "targeting_overlay": {"geo_countries": ["DK"]}}],
+        "total_budget": 65_000,
+    }
+    says(fresh(deal), "pending_start", revision=3, **told)
+    assert Approval.objects.get(kind=DIFFERENT, status="open").amount == 65_000
+    decide(DIFFERENT, "approve")
+    assert deal_amounts(fresh(deal)).approved == 65_000
+    says(fresh(deal), "pending_start", revision=4, **told)
+    assert (asked(), deal_amounts(fresh(deal)).approved) == ([], 65_000)
+    say(change, "failed", task_id="t-1")
+    assert deal_amounts(fresh(deal)).approved == 65_000
+
+
+@pytest.mark.parametrize("is_overdue", [False, True])
+def test_a_rise_that_people_gave_up_or_waited_too_long_for_before_may_be_with_it(is_overdue: bool) -> None:
+    deal = two()
+    told = by_total(deal)[1]["packages"]
+    rise = wanted(fresh(deal), packages=[RISE])
+    (overdue if is_overdue else give_up)(rise)
+    by_the_mirror(deal, {"packages": told, "total_budget": 65_000})
+    decide(DIFFERENT, "approve")
+    if is_overdue:
+        decide("overdue", "approve")
+    _is_done(rise, told, 67_000)
+    decide("late_change", "approve")
+    assert (deal_amounts(fresh(deal)).approved, [kind for kind, _ in asked()]) == (65_000, [DIFFERENT])
+
+
+def _takes(kind: str) -> None:
+    """People approve it; where what they were shown has changed it is asked anew."""
+    with suppress(DecisionRefusedError):
+        decide(kind, "approve")
+        return
+    decide(kind, "approve")
+
+
+@pytest.mark.parametrize(("is_in_doubt_before", "approved"), [(True, 65_000), (False, 67_000)])
+def test_one_in_doubt_may_be_with_it_where_it_was_sent_before_it_was_stated(
+    is_in_doubt_before: bool, approved: int
+) -> None:
+    deal = two()
+    told = by_total(deal)[1]["packages"]
+    Seller.objects.update(tools=["create_media_buy", "update_media_buy"])
+
+    def in_doubt() -> None:
+        rise = wanted(fresh(deal), packages=[RISE])
+        say(rise, "completed", {"media_buy_id": "mb-1"}, task_id="t-1")
+
+    if is_in_doubt_before:
+        in_doubt()
+    says(fresh(deal), "pending_start", revision=3, packages=told, total_budget=65_000)
+    if not is_in_doubt_before:
+        in_doubt()
+    decide(DIFFERENT, "approve")
+    assert deal_amounts(fresh(deal)).approved == 65_000
+    _takes(CHANGE_NOT_SHOWN)
+    assert deal_amounts(fresh(deal)).approved == approved
+
+
+def test_one_sent_while_the_question_stood_may_be_with_what_is_stated_again() -> None:
+    deal = two()
+    told = by_total(deal)[1]["packages"]
+    by_the_mirror(deal, {"packages": told, "total_budget": 65_000})
+    rise = wanted(fresh(deal), packages=[RISE])
+    _states(deal, told, 63_000, 3)
+    _states(deal, told, 65_000, 4)
+    _takes(DIFFERENT)
+    _is_done(rise, told, 67_000)
+    assert (deal_amounts(fresh(deal)).approved, [kind for kind, _ in asked()]) == (65_000, [DIFFERENT])
+
+
+@pytest.mark.parametrize("total", [65_000, 67_000, 62_000])
+def test_a_rise_that_may_be_with_it_counts_by_its_answer_alone(total: int) -> None:
+    """With the rise in what was accepted, beside it, or beside what was ordered at first."""
+    deal, (rise,), told = _total_taken(65_000, RISE)
+    Seller.objects.update(tools=["create_media_buy", "update_media_buy"])
+    answer = {"media_buy_id": "mb-1", "revision": 4, "total_budget": total}
+    say(rise, "completed", {**answer, "affected_packages": told[:1]}, task_id="t-1")
+    assert fresh(deal).lines.get(position=1).budget == 12_000
+    assert deal_amounts(fresh(deal)).approved == min(total, 65_000)
+    assert asked() == ([(DIFFERENT, [("total_budget", "67000")])] if total == 67_000 else [])
+
+
+EACH = [{"package_id": "pkg-1", "budget": 15_000}, {"package_id": "pkg-2", "budget": 50_000}]
+
+
+@pytest.mark.parametrize("total", [65_000, 70_000])
+def test_what_people_approve_of_all_its_packages_is_what_counts(total: int) -> None:
+    deal, _, told = _total_taken(65_000)
+    change = wanted(fresh(deal), packages=EACH)
+    assert Approval.objects.get(kind="deal_change").amount == 65_000
+    departs = [(DIFFERENT, [("total_budget", "70000")])] if total == 70_000 else []
+    assert (_states(deal, told, total, 3), asked()) == (65_000, departs)
+
+    Seller.objects.update(tools=["create_media_buy", "update_media_buy"])
+    answer = {"media_buy_id": "mb-1", "revision": 4, "total_budget": total, "affected_packages": told}
+    say(change, "completed", answer, task_id="t-1")
+    assert deal_amounts(fresh(deal)).approved == 65_000
+    assert (DIFFERENT in [kind for kind, _ in asked()]) == bool(departs)
+    if not departs:
+        assert ([line.budget for line in fresh(deal).lines.all()], asked()) == ([15_000, 50_000], [])
+
+
+def test_two_changes_that_name_all_its_packages_together_add_up() -> None:
+    deal, _, told = _total_taken(65_000)
+    wanted(fresh(deal), packages=[RISE])
+    wanted(fresh(deal), task="t-2", packages=[{"package_id": "pkg-2", "budget": 53_000}])
+    assert (_states(deal, told, 70_000, 3), asked()) == (65_000, [])
+
+
+@pytest.mark.parametrize("change", [{"pacing": "even"}, {"budget": 12_000.0}])
+def test_a_brief_answer_takes_no_accepted_total_back(change: Values) -> None:
+    deal = two()
+    by_the_mirror(deal, {"packages": packages(deal), "total_budget": 65_000})
+    decide(DIFFERENT, "approve")
+    operation = wanted(fresh(deal), packages=[{"package_id": "pkg-1", **change}])
+    named = packages(deal, **change)
+    answer = {"media_buy_id": "mb-1", "revision": 4, "affected_packages": named[:1]}
+    say(operation, "completed", answer, task_id="t-1")
+    total = 65_000 if "pacing" in change else 67_000
+    amounts = deal_amounts(fresh(deal))
+    assert (amounts.approved, amounts.committed) == (total, total)
+    says(fresh(deal), "pending_start", revision=5, packages=named, total_budget=total)
+    assert asked() == []
+
+
+def test_a_total_ahead_of_packages_that_shows_a_rise_sent_later_is_awaited() -> None:
+    deal = two()
+    by_the_mirror(deal, {"packages": packages(deal), "total_budget": 65_000})
+    decide(DIFFERENT, "approve")
+    wanted(fresh(deal), packages=[RISE])
+    told = {"packages": packages(deal, budget=12_000.0), "total_budget": 67_000}
+    says(fresh(deal), "pending_start", revision=3, **told)
+    assert (asked(), deal_amounts(fresh(deal)).approved) == ([], 65_000)
+
+
+@pytest.mark.parametrize("kept", [None, 3, True, "op", [None]])
+def test_what_is_kept_in_no_form_that_is_known_keeps_no_change_from_counting(kept: Any) -> None:
+    deal, (rise,), told = _total_taken(65_000, RISE)
+    row = fresh(deal)
+    odd = [{**one, "with": kept} for one in row.accepted]
+    note(row, actor="system", reason="As nobody writes it", changes={"accepted": odd})
+    _is_done(rise, told, 67_000)
+    rise.refresh_from_db()
+    assert rise.published_at is not None
+    assert deal_amounts(fresh(deal)).approved == 67_000

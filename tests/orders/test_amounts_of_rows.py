@@ -308,7 +308,10 @@ OF_ALL = [difference(field, "a", "b") for field in ("stated_start", "stated_end"
     ("asked", "decided"),
     [
         ({}, set()),
-        ({"packages": [{"package_id": "a", "budget": 1}]}, {(1, "budget"), (1, "stated_budget")}),
+        (
+            {"packages": [{"package_id": "a", "budget": 1}]},
+            {(1, "budget"), (1, "stated_budget"), (0, "total_budget")},
+        ),
         ({"packages": [{"package_id": "a", "targeting_overlay": {}}]}, {(1, "targeting")}),
         ({"packages": [{"package_id": "a", "bid_price": 1}]}, set()),
         ({"packages": [{"package_id": "b", "budget": 1}]}, set()),
@@ -333,19 +336,30 @@ def test_a_line_with_dates_of_its_own_does_not_move_with_the_whole(edge: str, as
     assert field in {one["field"] for one in kept}
 
 
+def after(
+    deal: Deal, kept: list[dict[str, Any]], change: dict[str, Any] | None = None, more: int = 7
+) -> dict[str, Any]:
+    return accepted_after(deal, kept, change or {}, before=Decimal(0), after=Decimal(more))
+
+
 def test_after_a_change_what_is_left_counts_with_what_it_costs_more() -> None:
     whole = deal(accepted_gross=Decimal(12000))
     raised = {**TOTAL, "approved": "10007", "confirmed": "12007"}
-    assert accepted_after(whole, [TOTAL, EXTRA], SEVEN, {}) == {
+    assert after(whole, [TOTAL, EXTRA]) == {
         "accepted": [raised, EXTRA],
         "accepted_gross": 12007,
     }
-    assert accepted_after(whole, [], SEVEN, {}) == {"accepted": [], "accepted_gross": None}
-    unread = accepted_after(whole, [{**TOTAL, "confirmed": "?"}], SEVEN, {})
+    assert after(whole, []) == {"accepted": [], "accepted_gross": None}
+    unread = after(whole, [{**TOTAL, "confirmed": "?"}])
     assert unread["accepted"] == [{**TOTAL, "approved": "10007", "confirmed": "?"}]
-    assert accepted_after(deal(), [TOTAL], SEVEN, {}) == {}
+    assert after(deal(), [TOTAL]) == {"accepted": [TOTAL], "accepted_gross": None}
     unapproved = deal(accepted_gross=Decimal(0), differences=[UNAPPROVED])
-    assert accepted_after(unapproved, [TOTAL], SEVEN, {}) == {}
+    assert after(unapproved, [TOTAL]) == {}
+
+
+def test_a_total_whose_packages_are_all_said_anew_is_what_they_come_to() -> None:
+    whole = deal(accepted=[TOTAL, EXTRA], accepted_gross=Decimal(12000))
+    assert after(whole, [EXTRA]) == {"accepted": [EXTRA], "accepted_gross": 7}
 
 
 @pytest.mark.parametrize(
@@ -354,9 +368,9 @@ def test_after_a_change_what_is_left_counts_with_what_it_costs_more() -> None:
 def test_a_total_that_may_be_with_a_change_is_no_more_by_it(operation: str, more: int, gross: int) -> None:
     within = {**TOTAL, "with": ["op-1"]}
     whole = deal(accepted=[within], accepted_gross=Decimal(12000))
-    after = accepted_after(whole, [within], Decimal(more), {"context": {"operation_id": operation}})
     raised = {**within, "approved": str(10000 + more), "confirmed": str(gross)}
-    assert after == {"accepted": [raised], "accepted_gross": gross}
+    change = {"context": {"operation_id": operation}}
+    assert after(whole, [within], change, more) == {"accepted": [raised], "accepted_gross": gross}
 
 
 def test_a_total_that_is_accepted_keeps_what_it_may_be_with_and_is_known_without() -> None:

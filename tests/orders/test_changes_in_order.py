@@ -368,3 +368,8 @@ def test_what_is_left(older: Values, newer: Values, left: Values | None) -> None
     found = change_without(older, newer, ("a", "b"))
     assert is_nothing(found) is (left is None)
     assert left is None or found == {**found, **left}
+
+
+def test_a_pause_of_the_whole_stays_one_where_a_package_has_no_name() -> None:
+    whole = {**SILENT, "paused": True}
+    assert change_without(whole, pauses(a=False), ("a", "")) == whole

@@ -201,6 +201,13 @@ def test_a_package_not_named_as_paused_runs_in_a_record_alone(asked: Record) -> 
     assert missed(change, {"packages": []}, whole=True) == unsaid
 
 
+@pytest.mark.parametrize("asked", [PAUSE, RESUME])
+@pytest.mark.parametrize("whole", [True, False], ids=["a record", "an answer"])
+def test_a_cancelled_package_neither_runs_nor_is_paused(asked: Record, whole: bool) -> None:
+    for said in ({}, {"paused": True}, {"paused": False}):
+        assert missed(packages(asked), packages({"canceled": True, **said}), whole=whole) == []
+
+
 def test_a_package_that_no_line_knows_is_compared_with_what_is_asked_alone() -> None:
     change = {"packages": [{"package_id": "pkg-9", **END}]}
     assert missed(change, {"packages": [{"package_id": "pkg-9", **END}]}) == []

@@ -15,7 +15,7 @@ from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
 from tests.factories import make_line
 from tests.orders.doors import wanted
-from tests.orders.late import decide, fresh, overdue, say
+from tests.orders.late import decide, fresh, say
 from tests.orders.live import booked, packages
 
 pytestmark = pytest.mark.django_db
@@ -112,52 +112,6 @@ def test_of_what_nobody_has_spoken_the_seller_decides(word: str) -> None:
     deal = two()
     reads(deal, record(deal, word))
     reads(deal, record(deal, word, otherwise=True))
-    assert (departing(deal), questions()) == ([], [])
-
-
-def refused(deal: Deal, word: str) -> None:
-    """People say it, its seller does it after the deadline, and people want it no more."""
-    operation = sent(deal, word)
-    overdue(operation)
-    decide("overdue", "approve")
-    shown = record(deal, word)
-    say(operation, "completed", {**shown, "affected_packages": shown["packages"]}, task_id=operation.task_id)
-    decide("late_change", "reject")
-
-
-@pytest.mark.parametrize("word", WORDS)
-def test_what_people_refuse_that_was_done_late_departs_though_nobody_had_spoken_of_it(word: str) -> None:
-    deal = two()
-    refused(deal, word)
-    where, _, done, _ = WORDS[word]
-    wanted_then, shown = {True: ("no", "yes"), False: ("yes", "no")}.get(done, (f"not {done}", done))
-    found = [(0 if where == "whole" else 1, WORDS[word][1], wanted_then, shown)]
-    assert (departing(deal), questions()) == (found, ["booked_differently"])
-
-    reads(deal, record(deal, word, otherwise=True))
-    assert (departing(deal), questions()) == ([], [])
-
-    reads(deal, record(deal, word))
-    assert (departing(deal), questions()) == (found, ["booked_differently"])
-
-
-@pytest.mark.parametrize("word", WORDS)
-def test_what_they_refused_is_as_they_say_once_they_ask_for_it_again(word: str) -> None:
-    deal = two()
-    refused(deal, word)
-    said(deal, word)
-    assert departing(deal) == []
-    reads(deal, record(deal, word, otherwise=True))
-    assert [one[1] for one in departing(deal)] == [WORDS[word][1]]
-
-
-@pytest.mark.parametrize(("word", "before"), [("paused", "resumed"), ("resumed", "paused")])
-def test_what_people_had_said_stands_when_they_refuse_another_word(word: str, before: str) -> None:
-    deal = two()
-    said(deal, before)
-    refused(deal, word)
-    assert [one[1] for one in departing(deal)] == ["paused"]
-    reads(deal, record(deal, before))
     assert (departing(deal), questions()) == ([], [])
 
 
@@ -485,3 +439,9 @@ def test_a_name_from_outside_is_cut() -> None:
 )
 def test_the_newest_word_of_each_stands(before: Values, change: Values, after: Values) -> None:
     assert words_after(before, change, ("p", "q")) == after
+
+
+def test_a_word_on_the_whole_stays_where_a_package_has_no_name() -> None:
+    change = {"packages": [{"package_id": "p", "paused": False}]}
+    after = {"": {"paused": True}, "p": {"paused": False}}
+    assert words_after({"": {"paused": True}}, change, ("p", "")) == after

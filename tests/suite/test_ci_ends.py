@@ -11,6 +11,17 @@ import pytest
 from tests.suite.ci import FAILS, HANGS, PASSES, STAGES, UNSTEADY, Project, end_of
 from tests.support import PATIENCE_S, until
 
+ENDS_WHEN_IT_MAY = """
+import time
+from pathlib import Path
+def test_hangs():
+    try:
+        time.sleep(3600)
+    finally:
+        Path("ending").touch()
+        while not Path("may").exists():
+            time.sleep(0.05)
+"""
 FAILED_BEFORE = [("FAILED", "checks/test/test_0_test.py::test_fails")]
 
 
@@ -59,6 +70,24 @@ def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Pro
     assert end_of(printed)[2:5] == [(STAGES[2], "passed"), ("tests", "INTERRUPTED"), (STAGES[4], "not run")]
     assert end_of(printed)[7:] == FAILED_BEFORE
     assert "KeyboardInterrupt" in printed, "it was asked to end, not killed"
+
+
+def test_a_run_that_is_asked_to_end_while_it_ends_a_stage_ends_after_it(project: Project) -> None:
+    project.write("test", ENDS_WHEN_IT_MAY)
+    ending = project.folder / "ending"
+
+    for limit_s in (3.0, 15.0, 45.0):  # a busy machine may be out of time before the test has begun
+        project.limit_s = limit_s
+        with project.begun() as ci:
+            until(lambda ci=ci: ending.exists() or ci.poll() is not None, "its stage is being ended")
+            ci.send_signal(signal.SIGTERM)
+            (project.folder / "may").touch()
+            printed, _ = ci.communicate(timeout=PATIENCE_S)
+        if ending.exists():
+            break
+
+    assert ci.returncode == 130
+    assert end_of(printed)[3:5] == [("tests", "INTERRUPTED"), (STAGES[4], "not run")]
 
 
 def test_two_runs_in_one_folder_do_not_write_over_each_others_results(project: Project) -> None:

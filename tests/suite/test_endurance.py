@@ -6,7 +6,7 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -56,21 +56,33 @@ def of_endurance(text: str) -> dict[str, tuple[bool, bool]]:
     tree = ast.parse(text)
     defined = {name: line for line in _lines(tree.body) for name in _names(line)}
 
-    def reaches(node: ast.AST, seen: set[str]) -> bool:
+    def reaches(node: ast.AST, seen: set[str], known: Mapping[str, ast.stmt]) -> bool:
         for each in ast.walk(node):
             if isinstance(each, ast.Call) and _called(each) in _PLAYED:
                 return True
-            # A parameter is a fixture's name.
-            name = each.id if isinstance(each, ast.Name) else each.arg if isinstance(each, ast.arg) else ""
-            if name in defined and name not in seen and reaches(defined[name], seen | {name}):
+            name = _meant(each)
+            if name in known and name not in seen and reaches(known[name], seen | {name}, known):
                 return True
         return False
 
     whole = _is_marked(defined.get("pytestmark"))
     return {
-        name: (reaches(test, {name}), whole or _is_marked(test) or any(map(_is_marked, around)))
+        name: (
+            reaches(test, {name}, {**defined, **_members(around)}),
+            whole or _is_marked(test) or any(map(_is_marked, [*_decorators(around), *_assigned(around)])),
+        )
         for name, test, around in _tests(defined)
     }
+
+
+def _meant(node: ast.AST) -> str:
+    """What of the module, or of a test's class, is named there."""
+    match node:
+        case ast.Name(id=name) | ast.arg(arg=name):  # a parameter is a fixture's name
+            return name
+        case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+            return name
+    return ""
 
 
 _PLAYED = {"rounds", "statements", "all_or_some", "lives"}
@@ -80,17 +92,27 @@ def _called(call: ast.Call) -> str:
     return ast.unparse(call.func).rsplit(".", 1)[-1]
 
 
-def _tests(defined: dict[str, ast.stmt]) -> Iterator[tuple[str, ast.stmt, list[ast.expr]]]:
-    """Each test with its name, and what marks all of its class."""
+def _tests(defined: dict[str, ast.stmt]) -> Iterator[tuple[str, ast.stmt, ast.ClassDef | None]]:
+    """Each test with its name, and its class."""
     for name, line in defined.items():
         if name.startswith("test_"):
-            yield name, line, []
+            yield name, line, None
         elif name.startswith("Test") and isinstance(line, ast.ClassDef):
-            of_all = [each.value for each in line.body if isinstance(each, ast.Assign)]
-            for method in _lines(line.body):
-                for one in _names(method):
-                    if one.startswith("test_"):
-                        yield f"{name}::{one}", method, [*line.decorator_list, *of_all]
+            for one, method in _members(line).items():
+                if one.startswith("test_"):
+                    yield f"{name}::{one}", method, line
+
+
+def _members(around: ast.ClassDef | None) -> dict[str, ast.stmt]:
+    return {name: line for line in _lines(around.body) for name in _names(line)} if around else {}
+
+
+def _decorators(around: ast.ClassDef | None) -> list[ast.expr]:
+    return around.decorator_list if around else []
+
+
+def _assigned(around: ast.ClassDef | None) -> list[ast.expr]:
+    return [each.value for each in around.body if isinstance(each, ast.Assign)] if around else []
 
 
 def _lines(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -147,6 +169,13 @@ def test_of_a_class_each_test_is_looked_at() -> None:
     assert of_endurance(text) == {"TestIt::test_a": (False, True), "TestIt::test_b": (True, False)}
     marked = f"@pytest.mark.endurance\n{text}"
     assert of_endurance(marked) == {"TestIt::test_a": (False, True), "TestIt::test_b": (True, True)}
+
+
+@pytest.mark.parametrize("line", ["N = rounds(1, 2)", "def played(self): rounds(1, 2)"])
+def test_what_its_class_defines_is_looked_at_too(line: str) -> None:
+    name = "N" if line.startswith("N") else "played()"
+    text = f"class TestIt:\n  {line}\n  def test_a(self): play(self.{name})\n  def test_b(self): pass"
+    assert of_endurance(text) == {"TestIt::test_a": (True, False), "TestIt::test_b": (False, False)}
 
 
 @pytest.mark.parametrize("text", ["rounds(2, 5)", "endurance.rounds(2, 5)", "rounds(short=2, whole=5)"])

@@ -32,7 +32,9 @@ def test_waits():
             Path("begun").write_text(str(begun.pid))
             time.sleep(3600)
         finally:
+            Path("ending").touch()
             time.sleep(2)
+            Path("ended").touch()
 """
 # Longer than xdist waits for a tester to end, which by itself is ten seconds.
 HASTY = """
@@ -75,6 +77,27 @@ def test_where_nobody_hears_of_it_the_session_ends_after_the_test(tmp_path: Path
     assert not (tmp_path / "late").exists()
 
 
+def test_a_tester_is_interrupted_once(tmp_path: Path) -> None:
+    with session(tmp_path, WAITS, "-p", "xdist", "-n", "1") as asked:
+        (tester,) = psutil.Process(asked.pid).children()
+        tester.send_signal(signal.SIGINT)
+        until(lambda: (tmp_path / "ending").exists(), "it ends what it started")
+        tester.send_signal(signal.SIGINT)
+        tester.send_signal(signal.SIGTERM)
+        asked.communicate(timeout=PATIENCE_S)
+    assert (tmp_path / "ended").exists()
+
+
+@contextmanager
+def _heard(number: int) -> Iterator[None]:
+    """What is started meanwhile hears a signal that we may not, as what a shell begins in the background."""
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @contextmanager
 def session(folder: Path, tests: str, *testers: str) -> Iterator[subprocess.Popen[str]]:
     """A session of its own, once a test has begun what it waits for."""
@@ -82,15 +105,18 @@ def session(folder: Path, tests: str, *testers: str) -> Iterator[subprocess.Pope
     (folder / "none.ini").write_text("[pytest]\n")
     (folder / "conftest.py").write_text(HASTY)
     command = [sys.executable, "-m", "pytest", "-p", "tests.interrupted", "-c", "none.ini", "--rootdir", "."]
-    with ending(
-        subprocess.Popen(
-            [*command, *testers],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    ) as asked:
+    with (
+        _heard(signal.SIGINT),
+        ending(
+            subprocess.Popen(
+                [*command, *testers],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        ) as asked,
+    ):
         until(lambda: (folder / "begun").exists() and (folder / "begun").read_text(), "it waits")
         yield asked
 

@@ -15,6 +15,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ _SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 _CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time"}
 _CLOCKS |= {f"{name}_ns" for name in _CLOCKS}
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _NOW = {"time", "time_ns", "now", "utcnow", "today"}
 _LOOK_S = 1.0
 # How many lines of each file, and why they may.
@@ -224,7 +226,10 @@ def _looks_for_it(node: ast.AST, named: dict[str, float]) -> bool:
     """That something came within a second or less: asserted, or the patience of `until`."""
     match node:
         case ast.Assert(test=said):
-            told = [limit for call in _wanted(said) if _waits(call) for limit in _limits_of_call(call)]
+            calls = list(_wanted(said))
+            told = [limit for call in calls if _waits(call) for limit in _limits_of_call(call)]
+            named_there = [each for call in calls if not _waits(call) for each in call.keywords]
+            told += [each.value for each in named_there if each.arg in {"timeout", "patience", "within"}]
         case ast.Call(func=ast.Name(id="until") | ast.Attribute(attr="until"), keywords=named_too):
             told = [each.value for each in named_too if each.arg == "patience"]
         case _:
@@ -269,10 +274,10 @@ def clocks(text: str) -> Iterator[int]:
                 reads = name in _CLOCKS or name == "elapsed"
             case ast.BinOp(left=left, op=ast.Sub(), right=right):
                 reads = _reads_now(left) and not _is_a_length(right)
-            case ast.Compare(
-                left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], comparators=[right]
+            case ast.Compare(left=left, ops=ops, comparators=others) if any(
+                isinstance(op, _ORDERS) for op in ops
             ):
-                reads = _is_between(left, right)
+                reads = any(_is_between(*sides) for sides in pairwise([left, *others]))
             case _:
                 continue
         if reads:
@@ -285,8 +290,11 @@ def _reads_now(*nodes: ast.expr) -> bool:
 
 
 def _is_between(*sides: ast.expr) -> bool:
-    """Whether a moment that is read is compared with one that was and some time more."""
+    """Whether a moment that is read is compared with one that was and some time more, or less some time."""
     later = [side for side in sides if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add)]
+    earlier = [side for side in sides if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Sub)]
+    if any(_reads_now(side.left) and _is_a_length(side.right) for side in earlier):
+        return True
     return bool(later) and any(_reads_now(side) for side in sides if side not in later)
 
 
@@ -363,6 +371,11 @@ def _is_a_length(node: ast.expr) -> bool:
         ("assert all(one.acquire(timeout=1) for one in both)", [1]),
         ("assert queue.get(timeout=0.5) is None", []),
         ("support.until(over, patience=1)", [1]),
+        ("assert comes(within=1)", [1]),
+        ("assert line_of(process, patience=0.5)", [1]),
+        ("assert heard(timeout=1)", [1]),
+        ("assert not heard(timeout=1)", []),
+        ("assert heard(timeout=1) is None", []),
         ("one._WAIT_S = other._WAIT_S = 5", [1]),
         ("module.WAIT_S: float = 5", [1]),
         ("os.environ['FLIGHTDECK_STEP_LEASE_S'] = '5'", [1]),
@@ -403,6 +416,8 @@ def test_what_gives_up_too_soon_is_seen(text: str, found: list[int]) -> None:
         "took = asyncio.get_running_loop().time() - began",
         "assert time.time() < began + 2",
         "assert clock.now() < began + timedelta(seconds=2)",
+        "assert clock.now() - timedelta(seconds=2) < began",
+        "assert began <= clock.now() < began + timedelta(seconds=2)",
         "from time import monotonic as now",
         "assert datetime.today() - began < LONG",
         "assert response.elapsed.total_seconds() < 2",

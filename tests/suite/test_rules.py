@@ -208,11 +208,15 @@ def test_a_process_whose_parent_ended_before_it_fails_the_session(tmp_path: Path
 
 DATABASE = """
 import shutil, subprocess
+import psutil
 from tests import scratch
+from tests.support import until
 def test_it():
     made = scratch.directory()
     command = ["bin/postgres -D", "3600"]
     server = subprocess.Popen(command, executable=shutil.which("sleep"), cwd=made, env={{}})
+    # Its command is not there yet for a moment, when Popen is told already that it runs.
+    until(lambda: psutil.Process(server.pid).cmdline() == command, "it is told apart by its command")
     with open("{pid}", "w") as file:
         file.write(str(server.pid))
     made.rmdir()
@@ -253,7 +257,7 @@ _ENDED_ELSEWHERE = {
 
 _STARTS = {
     *("Popen", "Process", "create_subprocess_exec", "create_subprocess_shell"),
-    *("fork", "forkpty", "posix_spawn", "posix_spawnp"),
+    *("fork", "forkpty", "posix_spawn", "posix_spawnp", "spawnl", "spawnv", "spawnve", "spawnvp"),
 }
 
 
@@ -276,11 +280,18 @@ def _targets(line: ast.Assign | ast.AnnAssign) -> set[str]:
     return set(map(ast.unparse, line.targets if isinstance(line, ast.Assign) else [line.target]))
 
 
+# What a `finally` may call with a process, or of it, that does not end it.
+_LOOKS = {
+    *("print", "repr", "str", "len", "log", "debug", "info", "warning", "error"),
+    *("poll", "wait", "is_alive", "is_running", "join"),
+}
+
+
 def _called_at_the_end(block: ast.stmt) -> set[str]:
     """What a ``finally`` does something to."""
     finally_ = block.finalbody if isinstance(block, ast.Try) else []
     calls = [part for line in finally_ for part in ast.walk(line) if isinstance(part, ast.Call)]
-    ending_ = [call for call in calls if _named(call.func) not in {"print", "repr", "str"}]
+    ending_ = [call for call in calls if _named(call.func) not in _LOOKS]
     owners = [call.func.value for call in ending_ if isinstance(call.func, ast.Attribute)]
     each = [part for call in ending_ for argument in call.args for part in ast.walk(argument)]
     return {ast.unparse(part) for part in (*owners, *each) if isinstance(part, ast.expr)}
@@ -297,7 +308,8 @@ def _starts(node: ast.AST) -> TypeGuard[ast.expr]:
             is_looked_at = ast.unparse(called) == "psutil.Process" or (
                 ast.unparse(called) == "Process" and bool(node.args)
             )
-            return _named(called) in _STARTS and not is_looked_at
+            is_begun_by_it = any(_named(argument) == "Popen" for argument in node.args)
+            return is_begun_by_it or (_named(called) in _STARTS and not is_looked_at)
         case ast.alias(name=name, asname=str()):
             return name in _STARTS
         case ast.Assign(value=ast.Attribute(attr=name)):
@@ -322,11 +334,15 @@ def _starts(node: ast.AST) -> TypeGuard[ast.expr]:
         ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  assert process.returncode == 0", [1]),
         ("did = both(Popen(one), Popen(other))\ntry:\n  assert seen()\nfinally:\n  did.kill()", [1, 1]),
         ("both = [Popen(one), Popen(other)]\ntry:\n  assert seen()\nfinally:\n  kill(*both)", []),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  process.poll()", [1]),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  process.wait(60)", [1]),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  log.info('%s', process)", [1]),
         ("process: Popen = Popen(one)\ntry:\n  assert seen()\nfinally:\n  end(process)", []),
         ("with support.ending(Popen(one)): assert seen()", []),
         ("from subprocess import Popen as P", [1]),
         ("P = subprocess.Popen", [1]),
         ("pid = os.fork()", [1]),
+        ("begin = partial(subprocess.Popen, one)", [1]),
         ("psutil.Process(pid)", []),
         ("Process(pid)", []),
     ],

@@ -157,8 +157,8 @@ def given_a_body() -> Iterator[str]:
 
 
 def _takes_a_body(made: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    each = [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]
-    types = [ast.unparse(one.annotation) for one in each if one.annotation]
+    each = [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs, made.args.vararg, made.args.kwarg]
+    types = [ast.unparse(one.annotation) for one in each if one and one.annotation]
     return not made.name.startswith("_") and any(_GIVEN.search(t) and not _NO_BODY.search(t) for t in types)
 
 
