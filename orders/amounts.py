@@ -18,8 +18,9 @@ from typing import Any
 from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, When, Window
 from django.db.models.functions import Coalesce
 
-from orders.models import CONFIRMED, Deal, DealLine, DealStatus
+from orders.models import CONFIRMED, Deal, DealLine, DealStatus, lines_read_once
 from tasks_app.money import decimal_of
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.pauses import answers_let_go
 
 # Of a total that was accepted: the changes (ids) that its seller may have made by then.
@@ -92,6 +93,9 @@ def _answered_by(deal: Deal) -> Decimal | None:
 
 
 def _read(deal: Deal, amount: Case) -> Decimal | None:
+    paused = Continuation.objects.filter(operation__subject_type="deal", operation__subject_id=deal.pk)
+    if not paused.exists():
+        return None  # as of most: its seller never paused
     return Deal.objects.filter(pk=deal.pk).values_list(amount, flat=True).first()
 
 
@@ -209,6 +213,7 @@ def confirmed() -> Case:
     return Case(When(status__in=CONFIRMED, then=F("confirmed_gross")))
 
 
+@lines_read_once
 def amount_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
     """What a deal comes to after `changes` (update_media_buy's arguments), the last of them asked for now: of
     a package that more than one names the last counts, of one that it does not name the larger amount."""
@@ -232,6 +237,7 @@ def by_total_alone(deal: Deal, lines: Iterable[DealLine]) -> bool:
     return not more and all(line.confirmed_budget is None for line in lines)
 
 
+@lines_read_once
 def approved_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
     """What counts as approved of a deal once `changes` (update_media_buy's arguments) do, one after the
     other; one that was adopted counts as it was adopted. A total that may be with a change becomes no more
@@ -251,6 +257,7 @@ def approved_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
     return total
 
 
+@lines_read_once
 def totals_after(deal: Deal, change: Mapping[str, Any]) -> set[Decimal]:
     """What the whole media buy may come to once `change` is made: where what was accepted may be with it
     already also that, that and the change, and what its packages are ordered for by then."""

@@ -14,6 +14,7 @@ from orders.accepted import standing, taken
 from orders.amending import line_as_let_go
 from orders.awaited import awaited, awaited_keep, mirror_kept, with_total
 from orders.confirmation import (
+    confirmed_values,
     differences,
     lines_save,
     mirror,
@@ -112,8 +113,9 @@ def compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool = True) -> None:
 
 def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
     lines, (known, words) = list(deal.lines.all()), mirror_kept(deal)
+    as_known = [confirmed_values(line) for line in lines]
     found, gross = _departures(deal, lines, with_total(buy, known), whole=whole, words=words, known=known)
-    lines_save(lines)
+    lines_save(lines, as_known)
     _confirm_gross(deal, gross)
     if not deal.media_buy_id:
         unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}

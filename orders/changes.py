@@ -33,7 +33,7 @@ from orders.flights import (
     flight_after,
     new_start,
 )
-from orders.models import Deal, DealStatus
+from orders.models import Deal, DealStatus, lines_read_once
 from orders.questions import deal_question, gross_shown
 from orders.request_rules import budget_problem, dates_problems, reach_problem
 from orders.rooms import change_comes_to, room_problem, room_take
@@ -172,6 +172,7 @@ def _deal(ask: Ask, media_buy_id: str) -> Deal:
     return deal
 
 
+@lines_read_once
 def change_check(deal: Deal, wire: requests.UpdateMediaBuy, own: Operation | None = None) -> None:
     """Raises AskRefusedError with everything that no person should have to find. `own`: the operation that it
     is about, where there is one already."""
@@ -227,6 +228,7 @@ def change_passed_put(deal: Deal, operation: Operation) -> None:
         _give_up(operation, f"Its dates have passed, and {asked.reference} waits: ask after that")
 
 
+@lines_read_once
 def change_question(deal: Deal, operation: Operation, shown: object = None) -> Question:
     """Whether a change is sent, as it would be asked now: what is sent, and what the seller holds. `shown`:
     the new start that people were offered, where its dates have passed."""

@@ -10,7 +10,7 @@ from orders.accepted import accepted_after, accepted_beside
 from orders.amending import line_rebudget
 from orders.amounts import lines_wanted
 from orders.changes_left import is_nothing
-from orders.confirmation import lines_save
+from orders.confirmation import confirmed_values, lines_save
 from orders.doubt import change_left, changes_since, package_ids
 from orders.effects import Miss
 from orders.flights import change_crossing, flight_after, moved
@@ -68,12 +68,13 @@ def change_refused(deal: Deal, operation: Operation) -> None:
 def _unconfirm(before: Sequence[DealLine], lines: Sequence[DealLine]) -> None:
     """What was confirmed of what a shown change moved is of before it: what holds now the record says that
     shows it, or the next one. An answer may be brief, and is compared with what it says."""
+    known = [confirmed_values(line) for line in lines]
     for was, line in zip(before, lines, strict=True):
         for name, confirmed in _CONFIRMED.items():
             wanted = getattr(line, name)
             if wanted not in (getattr(was, name), getattr(line, confirmed)):
                 setattr(line, confirmed, None)
-    lines_save(lines)
+    lines_save(lines, known)
 
 
 def _unstated_words(operation: Operation, missed: Iterable[Miss]) -> str:

@@ -102,9 +102,15 @@ def packages_take(deal: Deal, buy: Mapping[str, Any], found: Matched, *, whole: 
             _confirm_flight(deal, line, {}, buy)
 
 
-def lines_save(lines: Sequence[DealLine]) -> None:
-    """Write what was confirmed of lines."""
-    DealLine.objects.bulk_update(lines, _CONFIRMED)
+def confirmed_values(line: DealLine) -> tuple[object, ...]:
+    """All that its seller confirmed of a line."""
+    return tuple(getattr(line, name) for name in _CONFIRMED)
+
+
+def lines_save(lines: Sequence[DealLine], before: Sequence[tuple[object, ...]]) -> None:
+    """Write what was confirmed of lines, where it is not as it was `before` (`confirmed_values` of each)."""
+    pairs = zip(lines, before, strict=True)
+    DealLine.objects.bulk_update([line for line, was in pairs if confirmed_values(line) != was], _CONFIRMED)
 
 
 def is_in_currency(deal: Deal, told: Mapping[str, Any]) -> bool:

@@ -4,10 +4,10 @@ show of it, which changes are in doubt, and which are still on their way."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from itertools import takewhile
 from typing import Any
 
@@ -17,10 +17,11 @@ from orders.changes_left import cancels_all, change_without, is_nothing, wanted_
 from orders.effects import Miss, misses
 from orders.models import Deal, DealMirror
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.pages import listed_in
-from tasks_app.operations.pauses import answers_let_go, request_let_go
+from tasks_app.operations.pauses import answer_let_go, newest_let_go, request_with
 
 # Questions about a change that may have been made or not.
 CHANGE_NOT_SHOWN, LATE_CHANGE = "change_not_shown", "late_change"
@@ -48,20 +49,30 @@ def unshown(deal: Deal, operation: Operation, buy: Mapping[str, Any], *, whole: 
 def change_left(deal: Deal, operation: Operation) -> dict[str, Any]:
     """What a change decides, as people last let it go: what a newer one names that counts is no longer its.
     One that is on its way, in doubt or refused takes nothing from it."""
-    without = partial(change_without, package_ids=package_ids(deal))
-    return reduce(without, changes_since(deal, operation), request_let_go(operation, left=True))
+    answer = answer_let_go(operation, left=True)
+    asked, newer = request_with(operation, answer), _since(deal, operation, answer)
+    return _without(asked, newer, partial(package_ids, deal))
+
+
+def _without(asked: dict[str, Any], newer: Collection[Any], names: Callable[[], list[str]]) -> dict[str, Any]:
+    """What `newer` changes leave of what one asked for; `names`: the packages', read where there are any."""
+    return reduce(partial(change_without, package_ids=names()), newer, asked) if newer else asked
 
 
 def changes_since(deal: Deal, operation: Operation) -> list[dict[str, Any]]:
     """What newer changes that count ask for, the newest first."""
-    sent = _sent_last(operation)
+    return _since(deal, operation, answer_let_go(operation, left=True))
+
+
+def _since(deal: Deal, operation: Operation, answer: Continuation | None) -> list[dict[str, Any]]:
+    sent = _sent_last(operation, answer)
     ended = _ended(deal, _completed(deal).exclude(pk=operation.pk))
     return [one.asked for one in takewhile(lambda one: one.sent >= sent, ended) if one.counts]
 
 
 def package_ids(deal: Deal) -> list[str]:
     """Of all packages; empty for one without a name."""
-    return [line.package_id for line in deal.lines.all()]
+    return list(deal.lines.values_list("package_id", flat=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,20 +90,16 @@ class _Ended:
 def _ended(deal: Deal, completed: QuerySet[Operation]) -> Iterator[_Ended]:
     """Completed changes of a media buy, the newest first: whether one counts decides what is left of those
     before it."""
-    rows = list(completed.select_related("seller", "account"))
+    rows = list(completed)
     if not rows:
         return
-    asked, since = _asked(deal)
-    late = _asked_late(rows)
-    without = partial(change_without, package_ids=package_ids(deal))
+    known, names = _known(deal, rows), cache(partial(package_ids, deal))
     decided: list[dict[str, Any]] = []
-    for sent, row in sorted(((_sent_last(row), row) for row in rows), key=lambda one: one[0], reverse=True):
-        request = request_let_go(row, left=True)
-        left = reduce(without, decided, request)
-        statuses = {asked.get(str(row.pk)), late.get(row.pk)}
-        is_late = late.get(row.pk) == ApprovalStatus.OPEN
-        in_doubt = is_late or _is_in_doubt(deal, row, asked, since, left)
-        counts = not in_doubt and ApprovalStatus.REJECTED not in statuses
+    dated = ((_sent_last(row, known.answers.get(row.pk)), row) for row in rows)
+    for sent, row in sorted(dated, key=lambda one: one[0], reverse=True):
+        request = request_with(row, known.answers.get(row.pk))
+        in_doubt = known.is_in_doubt(row, _without(request, decided, names))
+        counts = not in_doubt and not known.is_refused(row)
         if counts:
             decided.append(request)
         yield _Ended(
@@ -100,9 +107,51 @@ def _ended(deal: Deal, completed: QuerySet[Operation]) -> Iterator[_Ended]:
             asked=request,
             sent=sent,
             in_doubt=in_doubt,
-            is_asked_late=is_late,
+            is_asked_late=known.is_asked_late(row),
             counts=counts,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What was asked and answered about completed changes of a deal, read once for all of them: what came of
+    people being asked (`asked`, since when, and `late`), the newest answer that left, whether one's read back
+    is awaited."""
+
+    deal: Deal
+    asked: Mapping[str, str]
+    since: datetime | None
+    late: Mapping[uuid.UUID, str]
+    answers: Mapping[uuid.UUID, Continuation]
+    reading: Collection[uuid.UUID]
+
+    def is_asked_late(self, row: Operation) -> bool:
+        return self.late.get(row.pk) == ApprovalStatus.OPEN
+
+    def is_refused(self, row: Operation) -> bool:
+        return ApprovalStatus.REJECTED in (self.asked.get(str(row.pk)), self.late.get(row.pk))
+
+    def is_in_doubt(self, row: Operation, left: Mapping[str, Any]) -> bool:
+        """`left`: what is left of it to decide."""
+        if self.is_asked_late(row):
+            return True
+        if str(row.pk) in self.asked:
+            return self.asked[str(row.pk)] == ApprovalStatus.OPEN
+        if row.pk in self.reading:
+            return True
+        return self.since is not None and missed_of(self.deal, row, self.since, left) is not None
+
+
+def _known(deal: Deal, rows: Collection[Operation]) -> _Known:
+    asked, since = _asked(deal)
+    return _Known(
+        deal=deal,
+        asked=asked,
+        since=since,
+        late=_asked_late(rows),
+        answers=newest_let_go([row.pk for row in rows], left=True),
+        reading=_being_read_back(rows),
+    )
 
 
 def _doubted(deal: Deal) -> list[_Ended]:
@@ -115,11 +164,10 @@ def _completed(deal: Deal) -> QuerySet[Operation]:
     return changes.filter(purpose__startswith=f"deal:{deal.pk}:change:")
 
 
-def _sent_last(operation: Operation) -> tuple[datetime, uuid.UUID]:
-    """When its seller was last told what a change is to change: by the change, or by an answer that changes
-    that, and not by one in words."""
+def _sent_last(operation: Operation, answer: Continuation | None) -> tuple[datetime, uuid.UUID]:
+    """When its seller was last told what a change is to change: by the change, or by the newest `answer` that
+    has left where that changes it, and not by one in words."""
     at = operation.sent_at or operation.created_at
-    answer = answers_let_go(left=True).filter(operation=operation).first()
     if answer is not None and wanted_of(answer.arguments) != wanted_of(operation.request):
         at = answer.dispatched_at or at
     return at, operation.pk
@@ -129,9 +177,13 @@ def changes_on_their_way(deal: Deal, operation: Operation | None = None) -> list
     """Other changes of the same media buy that people have let go, and that the seller has not answered or of
     which nobody knows yet whether it made them."""
     but = [operation.pk] if operation is not None else []
-    unanswered = _unanswered(deal).exclude(pk__in=but)
+    unanswered = list(_unanswered(deal).exclude(pk__in=but))
+    answers = newest_let_go([one.pk for one in unanswered]) if unanswered else {}
     doubted = [one for one in changes_in_doubt(deal) if one.pk not in but]
-    return [*map(request_let_go, unanswered), *(change_left(deal, one) for one in doubted)]
+    return [
+        *(request_with(one, answers.get(one.pk)) for one in unanswered),
+        *(change_left(deal, one) for one in doubted),
+    ]
 
 
 def changes_sent(deal: Deal) -> list[Mapping[str, Any]]:
@@ -189,13 +241,11 @@ def refused_on_its_way(deal: Deal) -> bool:
     return cancelling.exclude(status__in=_NOT_MADE).exists()
 
 
-def _is_in_doubt(
-    deal: Deal, operation: Operation, asked: dict[str, str], since: datetime | None, left: dict[str, Any]
-) -> bool:
-    if str(operation.pk) in asked:
-        return asked[str(operation.pk)] == ApprovalStatus.OPEN
-    reading = Operation.objects.filter(purpose=f"{operation.purpose}{READ_BACK}", published_at=None)
-    return reading.exists() or (since is not None and missed_of(deal, operation, since, left) is not None)
+def _being_read_back(changes: Iterable[Operation]) -> set[uuid.UUID]:
+    """Those whose read back is awaited."""
+    by_purpose = {f"{one.purpose}{READ_BACK}": one.pk for one in changes}
+    awaited = Operation.objects.filter(purpose__in=by_purpose, published_at=None)
+    return {by_purpose[purpose] for purpose in awaited.values_list("purpose", flat=True)}
 
 
 def _asked(deal: Deal) -> tuple[dict[str, str], datetime | None]:

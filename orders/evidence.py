@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from orders.amounts import approved_shown, deal_amounts, line_budget, unstated
-from orders.models import Deal, DealLine, DealStatus
+from orders.models import Deal, DealLine, DealStatus, lines_read_once
 from tasks_app import clock, money
 from tasks_app.adcp.values import parse_time
 from tasks_app.approvals.plain import as_text
@@ -18,6 +18,7 @@ from tasks_app.money import decimal_of
 NO_FEE = "none"
 
 
+@lines_read_once
 def deal_evidence(deal: Deal) -> dict[str, Any]:
     """The deal as JSON with exact values: money, account, flight, lines, terms, reasons."""
     account, silent = deal.account, unstated(deal)
@@ -56,6 +57,7 @@ def held_there(line: DealLine) -> dict[str, Any]:
     }
 
 
+@lines_read_once
 def cancellation_evidence(deal: Deal, request: Mapping[str, Any]) -> dict[str, Any]:
     """The requester's reason, and what cancelling the whole media buy (update_media_buy's arguments) comes
     to, as JSON: the fee as its seller stated it with the offer (empty where it stated none), and what is

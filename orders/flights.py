@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from orders.changes_left import cancels_all
-from orders.models import Deal
+from orders.models import Deal, lines_read_once
 from tasks_app import clock, days
 from tasks_app.adcp.values import parse_time
 
@@ -160,6 +160,7 @@ def package_problem(dates: Named, whole: Named) -> str:
     return f"it {_NOT_WITHIN}" if _is_outside(own, whole) else ""
 
 
+@lines_read_once
 def change_outside(deal: Deal, *changes: Mapping[str, Any]) -> str:
     """Why the last of changes of a media buy, one after the other, would leave packages outside of its
     flight; empty where it does not. By AdCP's package-request a package's dates fall within the media buy's;

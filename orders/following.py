@@ -44,11 +44,11 @@ def follower_live(deal: Deal) -> Deal | None:
     line = [deal, *_lost(deal)]
     own, followed = {one.pk for one in line}, [line[-1].pk]
     while followed:
-        rows = list(Deal.objects.filter(follows__in=followed).order_by("pk"))
-        live = next((row for row in rows if row.status not in OVER and row.pk not in own), None)
+        rows = list(Deal.objects.filter(follows__in=followed).order_by("pk").values_list("pk", "status"))
+        live = next((pk for pk, status in rows if status not in OVER and pk not in own), None)
         if live is not None:
-            return live
-        followed = [row.pk for row in rows]
+            return Deal.objects.get(pk=live)
+        followed = [pk for pk, _ in rows]
     return None
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
 from django.db import models
 from django.utils import timezone
 from django_fsm import FSMField, transition
@@ -173,6 +177,29 @@ class Deal(Stateful):
     @transition(field=status, source=S.BOOKED, target=S.PARTIALLY_CANCELED)
     def cancel_part(self) -> None:
         """Some units cancelled."""
+
+
+_Rest = ParamSpec("_Rest")
+_Computed = TypeVar("_Computed")
+
+
+def lines_read_once(
+    compute: Callable[Concatenate[Deal, _Rest], _Computed],
+) -> Callable[Concatenate[Deal, _Rest], _Computed]:
+    """For what is computed from its first argument, a deal, and writes no line: until it is,
+    `deal.lines.all()` is read once, however many rules ask it."""
+
+    @wraps(compute)
+    def computed(deal: Deal, /, *args: _Rest.args, **named: _Rest.kwargs) -> _Computed:
+        if "lines" in getattr(deal, "_prefetched_objects_cache", {}):
+            return compute(deal, *args, **named)
+        models.prefetch_related_objects([deal], "lines")
+        try:
+            return compute(deal, *args, **named)
+        finally:
+            vars(deal).get("_prefetched_objects_cache", {}).pop("lines", None)
+
+    return computed
 
 
 class DealLine(models.Model):

@@ -28,7 +28,7 @@ from orders.doubt import (
 )
 from orders.effects import Miss
 from orders.evidence import as_text, deal_evidence
-from orders.models import LIVE, Deal, DealMirror
+from orders.models import LIVE, Deal, DealMirror, lines_read_once
 from orders.questions import CHANGE_NOT_SHOWN, deal_question
 from orders.services import deal_locked
 from tasks_app import clock
@@ -110,6 +110,7 @@ def doubt_ask(deal: Deal, operation: Operation, missed: list[Miss]) -> Approval:
     return approval_open(question=question, requested_by=operation.requested_by)
 
 
+@lines_read_once
 def _question_of(deal: Deal, operation: Operation, missed: list[Miss]) -> Question:
     verb = "cancellation" if cancels(operation) else "change"
     asked = change_left(deal, operation)

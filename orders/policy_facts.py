@@ -12,7 +12,15 @@ from django.db.models import QuerySet
 from orders.amounts import UNAPPROVED, gross, is_unapproved
 from orders.coming import coming_by
 from orders.flights import Flight as Whole
-from orders.models import CONFIRMED, LIVE, UNDECIDED, UNSETTLED, Deal, DealStatus
+from orders.models import (
+    CONFIRMED,
+    LIVE,
+    UNDECIDED,
+    UNSETTLED,
+    Deal,
+    DealStatus,
+    lines_read_once,
+)
 from tasks_app.adcp.values import parse_time
 from tasks_app.approvals.policies import Facts
 from tasks_app.approvals.policy_models import PolicyRule
@@ -24,6 +32,7 @@ _REACH = timedelta(days=366)
 _ORDERED = (*CONFIRMED, DealStatus.ACCEPTED, DealStatus.BOOKING)
 
 
+@lines_read_once
 def deal_facts(
     deal: Deal,
     rules: frozenset[PolicyRule],
@@ -93,8 +102,11 @@ def _neighbours(deal: Deal, flight: Flight) -> Iterator[Neighbour]:
         start_at__lte=flight.end + _REACH,
         end_at__gte=flight.start - _REACH,
     ).exclude(pk=deal.pk)
-    rows = same.order_by("start_at", "id").annotate(gross=gross())
-    coming = coming_by(same)
+    near = list(same.order_by().values_list("pk", flat=True))
+    if not near:
+        return  # as of most deals, and what they come to is dear to ask
+    known = Deal.objects.filter(pk__in=near)
+    rows, coming = known.order_by("start_at", "id").annotate(gross=gross()), coming_by(known)
     for pk, reference, start, end, total, currency in rows.values_list(
         "pk", "reference", "start_at", "end_at", "gross", "currency"
     ):

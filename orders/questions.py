@@ -19,7 +19,7 @@ from orders.departures import departures_told, uncounted
 from orders.evidence import as_text, deal_evidence
 from orders.flights import Flight, deal_passed, new_flight, new_start
 from orders.following import OVER, TWICE, bought_by, twice, twice_bought, twice_kept
-from orders.models import UNDECIDED, Deal
+from orders.models import UNDECIDED, Deal, lines_read_once
 from orders.policy_facts import deal_facts
 from orders.rooms import LEFT_AFTER, budget_after
 from orders.sent import purchase_sent, request_shown
@@ -119,11 +119,13 @@ def ask_undecided(deal_id: uuid.UUID) -> Approval | None:
     return ask_deal(deal) if deal.status in UNDECIDED else None
 
 
+@lines_read_once
 def undecided_question(deal: Deal) -> Question:
     """What is asked about a deal now: whether to book it; once its flight has begun, for new dates."""
     return flight_question(deal) if deal_passed(deal) else booking_question(deal)
 
 
+@lines_read_once
 def booking_question(deal: Deal) -> Question:
     """Whether to book a deal, as it would be asked now: before its flight begins, or not at all."""
     question = deal_question(
@@ -137,6 +139,7 @@ def booking_question(deal: Deal) -> Question:
     return replace(question, due_at=deal.start_at)
 
 
+@lines_read_once
 def flight_question(deal: Deal, shown: object = None) -> Question:
     """What to do with a deal whose flight has begun, as it would be asked now. `shown`: the new start that
     people were offered."""
@@ -158,6 +161,7 @@ def ask_po_number(deal: Deal, purchase: Operation, earlier: Sequence[Operation])
     return _put(deal, po_number_question(deal, purchase, earlier))
 
 
+@lines_read_once
 def po_number_question(deal: Deal, purchase: Operation, earlier: Sequence[Operation]) -> Question:
     number = str(purchase.request.get("po_number"))
     first = earlier[0].request.get("context", {}).get("deal") or earlier[0].reference if earlier else "none"
@@ -247,6 +251,7 @@ def _different(deal: Deal) -> QuerySet[Approval]:
     return Approval.objects.filter(kind=DIFFERENT, subject_type="deal", subject_id=deal.pk)
 
 
+@lines_read_once
 def difference_question(deal: Deal) -> Question:
     """Whether what the seller booked will do, as it would be asked now; for no amount where it states what
     cannot be counted."""

@@ -18,7 +18,7 @@ from django.db import connection
 from orders.amounts import amount_after
 from orders.coming import committed_beside
 from orders.doubt import changes_on_their_way
-from orders.models import Deal
+from orders.models import Deal, lines_read_once
 from tasks_app import money
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.operations.models import Operation
@@ -71,6 +71,7 @@ def room_take(deal: Deal, total: Decimal, *, before: Decimal) -> None:
         raise DecisionRefusedError("limits", why)
 
 
+@lines_read_once
 def change_comes_to(
     deal: Deal, request: Mapping[str, Any], own: Operation | None = None
 ) -> dict[str, Decimal]:

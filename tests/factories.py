@@ -17,7 +17,7 @@ from tasks_app.approvals.intents import UNDO_FOR, intents_decide
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
 from tasks_app.people.actors import actor_ensure
-from tasks_app.people.models import Advertiser, Team, User
+from tasks_app.people.models import Advertiser, Membership, Team, User
 from tasks_app.sellers.models import Account, Seller
 
 _number = count(1)
@@ -32,7 +32,8 @@ def make_user(role: str, *, team: Team | None = None, name: str = "", **fields: 
     username = name or f"{role.lower().replace(' ', '-')}-{next(_number)}"
     user = User.objects.create(username=username, **fields)
     user.groups.add(Group.objects.get(name=role))
-    user.teams.add(team or make_team())
+    belongs = Membership(user=user, team=team or make_team())
+    Membership.objects.bulk_create([belongs], ignore_conflicts=True)  # as `add` does, which looks first
     actor_ensure(user=user)
     return user
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -95,14 +96,36 @@ def answers_let_go(*, left: bool = False) -> QuerySet[Any]:
 def request_let_go(operation: Operation, *, left: bool = False) -> dict[str, Any]:
     """What the seller is asked for by now, for people's eyes: the newest answer that they let go, else the
     request itself. It is what counts, is shown, proved, compared and sent on; the first request never is."""
-    newest = answers_let_go(left=left).filter(operation=operation).first()
-    request: dict[str, Any] = operation.request if newest is None else for_eyes(newest.arguments)
+    return request_with(operation, answer_let_go(operation, left=left))
+
+
+def request_with(operation: Operation, answer: Continuation | None) -> dict[str, Any]:
+    """The same where the newest answer that they let go is known."""
+    request: dict[str, Any] = operation.request if answer is None else for_eyes(answer.arguments)
     return request
+
+
+def answer_let_go(operation: Operation, *, left: bool = False) -> Continuation | None:
+    """The newest of `answers_let_go` of one operation; None without any."""
+    return newest_let_go([operation.pk], left=left).get(operation.pk)
+
+
+def newest_let_go(
+    operation_ids: Collection[uuid.UUID], *, left: bool = False
+) -> dict[uuid.UUID, Continuation]:
+    """The same of several, by operation. Most never paused: which did is asked first, of few columns."""
+    paused = set(
+        Continuation.objects.filter(operation_id__in=operation_ids)
+        .order_by()
+        .values_list("operation_id", flat=True)
+    )
+    rows = answers_let_go(left=left).filter(operation_id__in=paused).reverse() if paused else ()
+    return {row.operation_id: row for row in rows}
 
 
 def arguments_let_go(operation: Operation) -> dict[str, Any]:
     """The same of what has left, as it left: what the next answer is made from. Never shown."""
-    newest = answers_let_go(left=True).filter(operation=operation).first()
+    newest = answer_let_go(operation, left=True)
     arguments: dict[str, Any] = json.loads(operation.request_text) if newest is None else newest.arguments
     return arguments
 

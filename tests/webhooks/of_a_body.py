@@ -317,6 +317,7 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (confirmation, "stated_at"): lambda body: str(confirmation.stated_at(_bought(body))),
     (confirmation, "is_ended_early"): lambda body: confirmation.is_ended_early(Deal(start_at=_MOMENT), body),
     (confirmation, "packages_take"): _taken,
+    (confirmation, "confirmed_values"): None,
     (confirmation, "lines_save"): None,
     (confirmation, "is_in_currency"): lambda body: confirmation.is_in_currency(Deal(), {"currency": body}),
     (confirmation, "unconfirm"): None,
