@@ -144,10 +144,13 @@ def _amount(stated: Any) -> Decimal:
     return decimal_of(stated) or _NOTHING
 
 
-def accepted_beside(deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any]) -> list[Difference]:
+def accepted_beside(
+    deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any], *, request: Mapping[str, Any]
+) -> list[Difference]:
     """What was accepted and a change that people approved does not decide. `deal` and `lines` as they were
-    before it."""
+    before it; `request`: it in full, where newer ones have decided some of it."""
     by_change = decided_by(deal, lines, change)
+    by_change |= {(0, TOTAL)} if decides_total(deal, lines, request) else set()
     return [one for one in deal.accepted if (one["line"], one["field"]) not in by_change]
 
 

@@ -243,13 +243,14 @@ def approved_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
     other; one that was adopted counts as it was adopted. A total that may be with a change becomes no more
     by it."""
     lines = list(deal.lines.all())
-    now = {line.package_id: line_budget(deal, line) for line in lines if line.package_id}
+    now = {line.pk: line_budget(deal, line) for line in lines}
     ordered = lines_ordered(lines)
     total = ordered if is_unapproved(deal) else _agreed(deal, ordered)
     for change in changes:
-        told = {name: budget for name, budget in _budgets(change).items() if name in now}
-        more = sum((budget - now[name] for name, budget in told.items()), _NOTHING)
-        now |= told
+        told = _budgets(change)
+        anew = {line.pk: told[line.package_id] for line in lines if line.package_id in told}
+        more = sum((budget - now[pk] for pk, budget in anew.items()), _NOTHING)
+        now |= anew
         if decides_total(deal, lines, change):
             total = sum(now.values(), _NOTHING)
         else:
@@ -262,9 +263,9 @@ def totals_after(deal: Deal, change: Mapping[str, Any]) -> set[Decimal]:
     """What the whole media buy may come to once `change` is made: where what was accepted may be with it
     already also that, that and the change, and what its packages are ordered for by then."""
     after = approved_after(deal, change)
-    if not may_be_with(deal, change) or decides_total(deal, lines := list(deal.lines.all()), change):
+    if not may_be_with(deal, change):
         return {after}
-    told, before = _budgets(change), approved_after(deal)
+    lines, told, before = list(deal.lines.all()), _budgets(change), approved_after(deal)
     rises = (told[line.package_id] - line_budget(deal, line) for line in lines if line.package_id in told)
     ordered = (told.get(line.package_id, line.budget) for line in lines)
     return {after, before, before + sum(rises, _NOTHING), sum(ordered, _NOTHING)}
@@ -272,9 +273,11 @@ def totals_after(deal: Deal, change: Mapping[str, Any]) -> set[Decimal]:
 
 def decides_total(deal: Deal, lines: Collection[DealLine], change: Mapping[str, Any]) -> bool:
     """Whether a change says the amount of each package anew, of a media buy that its seller confirmed in one
-    amount: that is what they are from then on, whatever was accepted."""
+    amount: that is what they are from then on, whatever was accepted, but for what may be with that change
+    already."""
     told = _budgets(change)
-    return by_total_alone(deal, lines) and all(line.package_id in told for line in lines)
+    is_anew = by_total_alone(deal, lines) and all(line.package_id in told for line in lines)
+    return is_anew and not may_be_with(deal, change)
 
 
 def may_be_with(deal: Deal, change: Mapping[str, Any]) -> bool:

@@ -68,7 +68,9 @@ def awaited(
     if any(_place(one) == _WHOLE_PAUSE for one in departing):
         ids = [line.package_id for line in lines]
         after = (reduce(partial(words_after, package_ids=ids), row, words) for row in pauses)
-        if not all(departs_in_a_pause(lines, buy, each, whole=whole) for each in after):
+        is_asked = any(_place(one) == _WHOLE_PAUSE for one in deal.differences)
+        departs = partial(departs_in_a_pause, lines, buy, whole=whole, is_asked=is_asked)
+        if not all(map(departs, after)):
             shown.add(_WHOLE_PAUSE)  # as its packages are then
     return [
         one

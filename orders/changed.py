@@ -20,7 +20,7 @@ from orders.awaited import awaited_kept
 from orders.booking import compare, confirmed_by
 from orders.changes import is_change
 from orders.changes_left import is_nothing
-from orders.changes_taken import change_take
+from orders.changes_taken import change_refused, change_take
 from orders.conflicts import second_buy
 from orders.doubt import (
     READ_BACK,
@@ -31,6 +31,7 @@ from orders.doubt import (
     changes_awaited,
     is_done,
     is_own,
+    line_standing,
     shown,
     shown_late,
     unshown,
@@ -337,6 +338,7 @@ def _wait_in_line(deal: Deal, operation: Operation, missed: list[Miss]) -> None:
         _not_cancelled(deal, operation)
 
 
+@line_standing()
 def _decided(approval: Approval, outcome: Outcome) -> None:
     deal, operation = deal_locked(approval.subject_id), operation_of(approval)
     if outcome.answer == "approved":
@@ -347,12 +349,14 @@ def _decided(approval: Approval, outcome: Outcome) -> None:
     elif outcome.answer == "rejected":
         if cancels(operation) and not is_change(operation):
             _still_there(deal, operation)
+        change_refused(deal, operation)
         _awaited_no_more(operation)
         next_in_line(deal)
     else:
         _ask_again(approval)
 
 
+@line_standing()
 def _ask_again(approval: Approval) -> None:
     deal, operation = deal_locked(approval.subject_id), operation_of(approval)
     doubt_ask(deal, operation, missed_now(deal, operation))

@@ -186,7 +186,7 @@ def change_check(deal: Deal, wire: requests.UpdateMediaBuy, own: Operation | Non
     problems |= dates_problems(wire.start_time, wire.end_time)
     if wire.start_time != "asap" and (wire.start_time or deal.start_at) >= (wire.end_time or deal.end_at):
         problems["arguments.end_time"] = "the flight ends before it starts"
-    ours = set(deal.lines.values_list("package_id", flat=True)) - {""}
+    ours = {line.package_id for line in deal.lines.all()} - {""}
     named = Counter(package.package_id for package in wire.packages or ())
     for index, package in enumerate(wire.packages or ()):
         why = _package_problem(deal, package, ours) or (

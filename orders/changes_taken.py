@@ -21,6 +21,7 @@ from orders.targeting import TARGETING, targeting_after
 from tasks_app.adcp.values import parse_time
 from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation
+from tasks_app.operations.pauses import request_let_go
 from tasks_app.people.actors import SYSTEM
 
 # What a change moves of a line, and where it stands what its seller confirmed of that. Targeting is not here:
@@ -56,8 +57,8 @@ def _keep_words(deal: Deal, operation: Operation, change: Mapping[str, Any]) -> 
 
 
 def change_refused(deal: Deal, operation: Operation) -> None:
-    """People refused what a change made late of what stands in no column. The caller holds the deal,
-    compares."""
+    """People refused what a change made, or may still make, of what stands in no column. The caller holds the
+    deal, compares."""
     change = change_left(deal, operation)
     if words_of(change):
         kept, _ = DealMirror.objects.get_or_create(deal=deal)
@@ -86,7 +87,7 @@ def _unstated_words(operation: Operation, missed: Iterable[Miss]) -> str:
 def _apply(deal: Deal, operation: Operation, change: Mapping[str, Any], besides: str) -> None:
     lines, flight = list(deal.lines.all()), flight_after(deal, change)
     before = lines_wanted(lines, deal.accepted)
-    kept = accepted_beside(deal, lines, change)
+    kept = accepted_beside(deal, lines, change, request=request_let_go(operation, left=True))
     lines_change(deal, lines, change)
     deal_amended(
         deal,

@@ -86,7 +86,8 @@ def departures(
     # A brief answer prices some packages alone: what was told of all of them stands.
     priced = {line.pk for line, package in matched.pairs if amount_of(package.get("budget")) is not None}
     is_told = whole or len(priced) == len(lines)
-    now.update(_of_the_total(deal, lines, buy, said, summed if by_package else None, is_told=is_told))
+    at = summed if by_package else lines_ordered(lines)
+    now.update(_of_the_total(deal, buy, said, at, known.get(_WHOLE), by_package=by_package, is_told=is_told))
     beyond = by_package and amount_of(summed) is None
     if beyond:
         now[_WHOLE] = _difference(0, _THE_BUY, TOTAL, in_words(lines_ordered(lines)), _beyond(summed))
@@ -168,13 +169,14 @@ def _words(
 
 
 def departs_in_a_pause(
-    lines: Sequence[DealLine], buy: Mapping[str, Any], words: Words, *, whole: bool
+    lines: Sequence[DealLine], buy: Mapping[str, Any], words: Words, *, whole: bool, is_asked: bool
 ) -> bool:
-    """Whether what a record states of pauses is not as these words say; so is one that states nothing."""
+    """Whether what a record states of pauses is not as these words say. One that states nothing leaves it as
+    it was (`is_asked`: people are asked about it)."""
     matched = packages_match(lines, packages_of(buy))
     told = _words(lines, buy, matched, words, whole=whole)
     pauses = [departing for (_, field, _), departing in told if field == last_words.PAUSED]
-    return any(pauses) or not pauses
+    return any(pauses) or (is_asked and not pauses)
 
 
 def _is_overtaken(one: _Difference, lines: Sequence[DealLine], words: Words) -> bool:
@@ -183,7 +185,7 @@ def _is_overtaken(one: _Difference, lines: Sequence[DealLine], words: Words) -> 
         return False
     where = {line.position: line.package_id for line in lines}.get(one["line"], last_words.WHOLE)
     said = last_words.word_on(words, where, one["field"])
-    return said is None or one["approved"] != word_shown(said)
+    return said is None or one["approved"] not in map(word_shown, last_words.each_of(said))
 
 
 def word_shown(word: Word) -> str:
@@ -269,28 +271,31 @@ def _dates(
 
 def _of_the_total(
     deal: Deal,
-    lines: Sequence[DealLine],
     buy: Mapping[str, Any],
     said: Decimal | None,
-    summed: Decimal | None,
+    at: Decimal,
+    known: _Difference | None,
     *,
+    by_package: bool,
     is_told: bool,
 ) -> Iterator[tuple[Key, _Difference | None]]:
-    """The total beside what was approved, where no package has an amount of its own (`summed` None); else
-    beside what its packages come to, with or without those that are cancelled. One that is not told is what
-    packages say that are (`is_told`: all of them)."""
+    """The total beside what packages come to (`at`): as they were ordered, or where one has an amount of its
+    own (`by_package`) as the seller states them, with or without those that are cancelled. One that is not
+    told is what packages say that are (`is_told`: all of them), else as it was `known`."""
     ours = [p for p in packages_of(buy) if is_in_currency(deal, buy) and is_in_currency(deal, p)]
     told = [p for p in ours if amount_of(p.get("budget")) is not None]
     if said is None and buy.get(TOTAL) is None:
         if told and is_told:
             yield _WHOLE, None
+        elif known is not None:
+            is_right = amount_of(known["confirmed"]) == at
+            yield _WHOLE, None if is_right else {**known, "approved": _shown(in_words(at))}
         return
     cancelled = sum((amount_of(p["budget"]) or _ZERO for p in told if is_cancelled(p)), _ZERO)
-    without = lines_ordered(lines) if summed is None else summed
-    right = {without} if summed is None else {without, without + cancelled}
+    right = {at, at + cancelled} if by_package else {at}
     stated = buy[TOTAL] if is_in_currency(deal, buy) else f"{buy[CURRENCY]} {buy[TOTAL]}"
     shown = _as_stated(stated) if said is None else in_words(said)
-    yield _WHOLE, None if said in right else _difference(0, _THE_BUY, TOTAL, in_words(without), shown)
+    yield _WHOLE, None if said in right else _difference(0, _THE_BUY, TOTAL, in_words(at), shown)
 
 
 def _said(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial, reduce
@@ -15,7 +17,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from orders.changes_left import cancels_all, change_without, is_nothing, wanted_of
 from orders.effects import Miss, misses
-from orders.models import Deal, DealMirror
+from orders.models import Deal, DealMirror, lines_read_once
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Operation
@@ -27,6 +29,20 @@ from tasks_app.operations.pauses import answer_let_go, newest_let_go, request_wi
 CHANGE_NOT_SHOWN, LATE_CHANGE = "change_not_shown", "late_change"
 _NOT_MADE = (O.CANCELED, O.FAILED, O.REJECTED)
 READ_BACK = ":read_back"  # what follows a change's purpose in that of its read back
+
+
+_line_stands: ContextVar[bool] = ContextVar("line_stands", default=False)
+
+
+@contextmanager
+def line_standing() -> Iterator[None]:
+    """Between the end of one question about a change of a deal and the next, in one transaction: changes that
+    wait in line are in doubt still, though people are asked about none at that moment."""
+    before = _line_stands.set(True)
+    try:
+        yield
+    finally:
+        _line_stands.reset(before)
 
 
 def changes_in_doubt(deal: Deal) -> list[Operation]:
@@ -50,8 +66,25 @@ def change_left(deal: Deal, operation: Operation) -> dict[str, Any]:
     """What a change decides, as people last let it go: what a newer one names that counts is no longer its.
     One that is on its way, in doubt or refused takes nothing from it."""
     answer = answer_let_go(operation, left=True)
-    asked, newer = request_with(operation, answer), _since(deal, operation, answer)
-    return _without(asked, newer, partial(package_ids, deal))
+    return _left(operation, answer, _ended_but(deal, operation), partial(package_ids, deal))
+
+
+def left_of(deal: Deal, changes: Collection[Operation]) -> dict[uuid.UUID, dict[str, Any]]:
+    """The same of several, by operation."""
+    if not changes:
+        return {}
+    answers = newest_let_go([one.pk for one in changes], left=True)
+    ended, names = _ended(deal, _completed(deal)), cache(partial(package_ids, deal))
+    return {one.pk: _left(one, answers.get(one.pk), ended, names) for one in changes}
+
+
+def _left(
+    operation: Operation,
+    answer: Continuation | None,
+    ended: Collection[_Ended],
+    names: Callable[[], list[str]],
+) -> dict[str, Any]:
+    return _without(request_with(operation, answer), _newer(operation, answer, ended), names)
 
 
 def _without(asked: dict[str, Any], newer: Collection[Any], names: Callable[[], list[str]]) -> dict[str, Any]:
@@ -61,69 +94,90 @@ def _without(asked: dict[str, Any], newer: Collection[Any], names: Callable[[], 
 
 def changes_since(deal: Deal, operation: Operation) -> list[dict[str, Any]]:
     """What newer changes that count ask for, the newest first."""
-    return _since(deal, operation, answer_let_go(operation, left=True))
+    return _newer(operation, answer_let_go(operation, left=True), _ended_but(deal, operation))
 
 
-def _since(deal: Deal, operation: Operation, answer: Continuation | None) -> list[dict[str, Any]]:
+def _newer(
+    operation: Operation, answer: Continuation | None, ended: Collection[_Ended]
+) -> list[dict[str, Any]]:
     sent = _sent_last(operation, answer)
-    ended = _ended(deal, _completed(deal).exclude(pk=operation.pk))
-    return [one.asked for one in takewhile(lambda one: one.sent >= sent, ended) if one.counts]
+    newer = takewhile(lambda one: one.sent >= sent, ended)
+    return [one.asked for one in newer if one.counts and one.operation.pk != operation.pk]
 
 
 def package_ids(deal: Deal) -> list[str]:
     """Of all packages; empty for one without a name."""
-    return list(deal.lines.values_list("package_id", flat=True))
+    return [line.package_id for line in deal.lines.all()]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Ended:
-    """A completed change: what it `asked` for in all, and when its seller was `sent` that."""
+    """A completed change: what it `asked` for in all, what is `left` of that to decide, and when it was
+    `sent`."""
 
     operation: Operation
     asked: dict[str, Any]
+    left: dict[str, Any]
     sent: tuple[datetime, uuid.UUID]
     in_doubt: bool
     is_asked_late: bool
     counts: bool
 
 
-def _ended(deal: Deal, completed: QuerySet[Operation]) -> Iterator[_Ended]:
+def _ended_but(deal: Deal, operation: Operation) -> list[_Ended]:
+    """Without one: whether it counts decides nothing of those that are newer."""
+    return _ended(deal, _completed(deal).exclude(pk=operation.pk))
+
+
+def _ended(deal: Deal, completed: QuerySet[Operation]) -> list[_Ended]:
     """Completed changes of a media buy, the newest first: whether one counts decides what is left of those
     before it."""
     rows = list(completed)
     if not rows:
-        return
-    known, names = _known(deal, rows), cache(partial(package_ids, deal))
+        return []
+    known = _known(deal, rows)
+    # While people are asked about one, lines are compared with what each record shows.
+    judged = _judged if known.since is None else lines_read_once(_judged)
+    return judged(deal, rows, known)
+
+
+def _judged(deal: Deal, rows: Collection[Operation], known: _Known) -> list[_Ended]:
     decided: list[dict[str, Any]] = []
+    found, names = [], cache(partial(package_ids, deal))
     dated = ((_sent_last(row, known.answers.get(row.pk)), row) for row in rows)
     for sent, row in sorted(dated, key=lambda one: one[0], reverse=True):
         request = request_with(row, known.answers.get(row.pk))
-        in_doubt = known.is_in_doubt(row, _without(request, decided, names))
+        left = _without(request, decided, names)
+        in_doubt = known.is_in_doubt(row, left)
         counts = not in_doubt and not known.is_refused(row)
         if counts:
             decided.append(request)
-        yield _Ended(
+        one = _Ended(
             operation=row,
             asked=request,
+            left=left,
             sent=sent,
             in_doubt=in_doubt,
             is_asked_late=known.is_asked_late(row),
             counts=counts,
         )
+        found.append(one)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Known:
     """What was asked and answered about completed changes of a deal, read once for all of them: what came of
-    people being asked (`asked`, since when, and `late`), the newest answer that left, whether one's read back
-    is awaited."""
+    people being asked (`asked`, since when, and `late`), the newest answer that left, and read backs by the
+    change's purpose: where people are asked about one, of all, else those that are awaited."""
 
     deal: Deal
     asked: Mapping[str, str]
     since: datetime | None
     late: Mapping[uuid.UUID, str]
     answers: Mapping[uuid.UUID, Continuation]
-    reading: Collection[uuid.UUID]
+    read_backs: Mapping[str, Operation]
+    shown_late: Collection[str]
 
     def is_asked_late(self, row: Operation) -> bool:
         return self.late.get(row.pk) == ApprovalStatus.OPEN
@@ -137,9 +191,13 @@ class _Known:
             return True
         if str(row.pk) in self.asked:
             return self.asked[str(row.pk)] == ApprovalStatus.OPEN
-        if row.pk in self.reading:
+        reading = self.read_backs.get(row.purpose)
+        if reading is not None and reading.published_at is None:
             return True
-        return self.since is not None and missed_of(self.deal, row, self.since, left) is not None
+        if self.since is None:
+            return False
+        is_late = str(row.pk) in self.shown_late
+        return _missed(self.deal, row, self.since, left, reading, is_shown_late=is_late) is not None
 
 
 def _known(deal: Deal, rows: Collection[Operation]) -> _Known:
@@ -150,7 +208,8 @@ def _known(deal: Deal, rows: Collection[Operation]) -> _Known:
         since=since,
         late=_asked_late(rows),
         answers=newest_let_go([row.pk for row in rows], left=True),
-        reading=_being_read_back(rows),
+        read_backs=_read_backs(rows, **({} if since else {"published_at": None})),
+        shown_late=_shown_late(deal) if since else (),
     )
 
 
@@ -179,18 +238,15 @@ def changes_on_their_way(deal: Deal, operation: Operation | None = None) -> list
     but = [operation.pk] if operation is not None else []
     unanswered = list(_unanswered(deal).exclude(pk__in=but))
     answers = newest_let_go([one.pk for one in unanswered]) if unanswered else {}
-    doubted = [one for one in changes_in_doubt(deal) if one.pk not in but]
-    return [
-        *(request_with(one, answers.get(one.pk)) for one in unanswered),
-        *(change_left(deal, one) for one in doubted),
-    ]
+    doubted = [one.left for one in _doubted(deal) if one.operation.pk not in but]
+    return [*(request_with(one, answers.get(one.pk)) for one in unanswered), *doubted]
 
 
 def changes_sent(deal: Deal) -> list[Mapping[str, Any]]:
     """What is left to decide of the changes of a deal's media buy that its seller was sent and has not
     answered, without those that are overdue: whether they are waited for is people's."""
     sent = _unanswered(deal).filter(sent_at__isnull=False, overdue_at__isnull=True)
-    return [change_left(deal, one) for one in sent if is_own(deal, one)]
+    return [*left_of(deal, [one for one in sent if is_own(deal, one)]).values()]
 
 
 def changes_maybe_made(deal: Deal, at: datetime) -> list[str]:
@@ -241,11 +297,10 @@ def refused_on_its_way(deal: Deal) -> bool:
     return cancelling.exclude(status__in=_NOT_MADE).exists()
 
 
-def _being_read_back(changes: Iterable[Operation]) -> set[uuid.UUID]:
-    """Those whose read back is awaited."""
-    by_purpose = {f"{one.purpose}{READ_BACK}": one.pk for one in changes}
-    awaited = Operation.objects.filter(purpose__in=by_purpose, published_at=None)
-    return {by_purpose[purpose] for purpose in awaited.values_list("purpose", flat=True)}
+def _read_backs(changes: Iterable[Operation], **of: Any) -> dict[str, Operation]:
+    """Their read backs, by the change's purpose; `of`: which."""
+    rows = Operation.objects.filter(purpose__in=[f"{one.purpose}{READ_BACK}" for one in changes], **of)
+    return {row.purpose.removesuffix(READ_BACK): row for row in rows}
 
 
 def _asked(deal: Deal) -> tuple[dict[str, str], datetime | None]:
@@ -256,7 +311,8 @@ def _asked(deal: Deal) -> tuple[dict[str, str], datetime | None]:
     asked: dict[str, str] = dict.fromkeys(shown(deal), ApprovalStatus.VOIDED)  # nobody has to be
     for pk, status, _ in rows:
         asked[pk] = ApprovalStatus.OPEN if asked.get(pk) == ApprovalStatus.OPEN else status
-    return asked, rows[0][2] if ApprovalStatus.OPEN in asked.values() else None
+    is_asked = ApprovalStatus.OPEN in asked.values() or _line_stands.get()
+    return asked, rows[0][2] if rows and is_asked else None
 
 
 def _asked_late(changes: Iterable[Operation]) -> dict[Any, str]:
@@ -277,12 +333,25 @@ def missed_of(
     None where it counts, where the read back is awaited, and for what was not read back and had ended before
     `since`. `asked`: what is left of it to decide. What was read back counted not by its answer: that showed
     nothing, or was older than what is known."""
+    reading = _read_backs([operation]).get(operation.purpose)
+    is_late = str(operation.pk) in _shown_late(deal)
+    return _missed(deal, operation, since, asked, reading, is_shown_late=is_late)
+
+
+def _missed(
+    deal: Deal,
+    operation: Operation,
+    since: datetime,
+    asked: Mapping[str, Any],
+    reading: Operation | None,
+    *,
+    is_shown_late: bool,
+) -> list[Miss] | None:
     if not is_own(deal, operation) or (operation.overdue_at and not cancels(operation)):
         return None
     if is_nothing(asked):
         return None
     missed = misses(asked, answer_of(operation), deal, whole=False)
-    reading = Operation.objects.filter(purpose=f"{operation.purpose}{READ_BACK}").first()
     if reading is None:
         has_ended = operation.settled_at is not None and operation.settled_at >= since
     else:
@@ -290,7 +359,7 @@ def missed_of(
         buy = buy_in(reading, operation)
         if buy is not None:
             missed = misses(asked, buy, deal, whole=True)
-    return missed if has_ended and (not is_done(missed) or _is_shown_late(deal, operation)) else None
+    return missed if has_ended and (not is_done(missed) or is_shown_late) else None
 
 
 def shown_late(deal: Deal, operation: Operation) -> None:
@@ -315,8 +384,9 @@ def shown(deal: Deal) -> list[str]:
     return kept or []
 
 
-def _is_shown_late(deal: Deal, operation: Operation) -> bool:
-    return DealMirror.objects.filter(deal=deal, shown_late__contains=[str(operation.pk)]).exists()
+def _shown_late(deal: Deal) -> list[str]:
+    kept = DealMirror.objects.filter(deal=deal).values_list("shown_late", flat=True).first()
+    return kept or []
 
 
 def is_done(missed: Iterable[Miss]) -> bool:

@@ -21,8 +21,8 @@ NAME, PACING = "name", "pacing"
 OF_THE_WHOLE, OF_A_PACKAGE = (NAME, PAUSED), (PACING, PAUSED)
 FIELDS = tuple(dict.fromkeys((*OF_THE_WHOLE, *OF_A_PACKAGE)))
 WHOLE = ""  # in place of a package's id
-NOT = "not"  # what of a name or a pacing people refused, and said nothing else of
-Word = str | bool | Mapping[str, str]
+NOT = "not"  # which names or pacings people refused, and said nothing else
+Word = str | bool | Mapping[str, str | Sequence[str]]
 Words = Mapping[str, Mapping[str, Word]]  # by package, then by field
 _Record = Mapping[str, Any]
 # AdCP's media-buy-status of one that delivers, and of those that will never again.
@@ -57,12 +57,15 @@ def words_after(before: Words, change: _Record, package_ids: Collection[str]) ->
 
 def words_refused(before: Words, change: _Record) -> dict[str, dict[str, Any]]:
     """People's last words once they refused what a change made of the media buy: as before, and where nobody
-    had spoken it is not to be so."""
+    had spoken, or had refused something else, it is not to be so either."""
     left = {where: dict(words) for where, words in before.items()}
     for where, words in words_of(change).items():
         for field, word in words.items():
-            if word_on(before, where, field) is None:
-                left.setdefault(where, {})[field] = not word if field == PAUSED else {NOT: word}
+            known = word_on(before, where, field)
+            if known is None and field == PAUSED:
+                left.setdefault(where, {})[field] = not word
+            elif known is None or isinstance(known, Mapping):
+                left.setdefault(where, {})[field] = {NOT: list(dict.fromkeys((*_refused(known), word)))}
     return left
 
 
@@ -99,14 +102,14 @@ def whole_stated(
 def package_stated(
     words: Words, package_id: str, package: _Record, buy: _Record
 ) -> Iterator[tuple[str, Any, Any]]:
-    """The same of one package. With the whole media buy paused, or that or the package ended, whether it runs
-    is not stated."""
+    """The same of one package. Once that or the media buy has ended whether it runs is not stated; nor is it
+    of one that is to run while the whole is paused."""
     pacing, paused = package.get(PACING), boolean_of(package.get(PAUSED))
     paced, is_wanted = (word_on(words, package_id, field) for field in OF_A_PACKAGE)
     if paced is not None and isinstance(pacing, str) and pacing:
         yield PACING, _wanted(paced, pacing), pacing
-    may_run = not (is_paused(buy) or has_ended(buy) or is_cancelled(package))
-    if is_wanted is not None and paused is not None and may_run:
+    is_hidden = is_paused(buy) and not (is_wanted and paused)
+    if None not in (is_wanted, paused) and not (is_hidden or has_ended(buy) or is_cancelled(package)):
         yield PAUSED, is_wanted, paused
 
 
@@ -121,13 +124,25 @@ def word_on(words: Words, where: str, field: str) -> Word | None:
 def in_words(word: Word) -> str:
     """A word as a difference shows it."""
     if isinstance(word, Mapping):
-        return f"not {word[NOT]}"
+        return f"not {' or '.join(_refused(word))}"
     return ("yes" if word else "no") if isinstance(word, bool) else str(word)
+
+
+def each_of(word: Word) -> list[Word]:
+    """What people refused one by one, as it stands beside what is stated; any other word as it is."""
+    return [{NOT: one} for one in _refused(word)] or [word]
+
+
+def _refused(word: Word | None) -> Sequence[str]:
+    told = word[NOT] if isinstance(word, Mapping) else ()
+    return (told,) if isinstance(told, str) else told
 
 
 def _wanted(word: Word, stated: str) -> Word:
     """A word beside what is stated: what people did not refuse is as they said."""
-    return stated if isinstance(word, Mapping) and word[NOT] != stated else word
+    if not isinstance(word, Mapping):
+        return word
+    return {NOT: stated} if stated in _refused(word) else stated
 
 
 def _named(told: _Record, fields: Sequence[str]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from orders.doubt import (
     change_left,
     changes_awaited,
     is_done,
+    left_of,
+    line_standing,
     missed_of,
     shown,
     shown_besides,
@@ -152,6 +154,7 @@ def missed_now(deal: Deal, operation: Operation) -> list[Miss]:
     return unshown(deal, operation, answer_of(operation), whole=False)
 
 
+@line_standing()
 def next_in_line(deal: Deal) -> None:
     """Ask about the next change that nothing shows and nobody was asked about."""
     if deal.status not in LIVE:
@@ -162,8 +165,10 @@ def next_in_line(deal: Deal) -> None:
     completed = Operation.objects.filter(
         subject_type="deal", subject_id=deal.pk, task_type="update_media_buy", status=O.COMPLETED
     )
-    for operation in completed.exclude(pk__in=known).select_related("seller", "account").order_by("id"):
-        missed = missed_of(deal, operation, since, change_left(deal, operation))
+    rows = list(completed.exclude(pk__in=known).select_related("seller", "account").order_by("id"))
+    left = left_of(deal, rows)
+    for operation in rows:
+        missed = missed_of(deal, operation, since, left[operation.pk])
         if missed is not None:
             doubt_ask(deal, operation, missed)
             read_anew(deal, missed)

@@ -322,7 +322,7 @@ OF_ALL = [difference(field, "a", "b") for field in ("stated_start", "stated_end"
 def test_a_change_decides_what_it_names(asked: dict[str, Any], decided: set[tuple[int, str]]) -> None:
     own = line(package_id="a")
     whole = deal(own, accepted=[*OF_THE_LINE, *OF_ALL])
-    kept = accepted_beside(whole, [own], asked)
+    kept = accepted_beside(whole, [own], asked, request=asked)
     gone = {(one["line"], one["field"]) for one in whole.accepted if one not in kept}
     assert gone == decided
 
@@ -332,7 +332,7 @@ def test_a_change_decides_what_it_names(asked: dict[str, Any], decided: set[tupl
 )
 def test_a_line_with_dates_of_its_own_does_not_move_with_the_whole(edge: str, asked: str, field: str) -> None:
     own = line(**{edge: END if edge == "start_at" else START})
-    kept = accepted_beside(deal(own, accepted=OF_THE_LINE), [own], {asked: "x"})
+    kept = accepted_beside(deal(own, accepted=OF_THE_LINE), [own], {asked: "x"}, request={})
     assert field in {one["field"] for one in kept}
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from orders.models import Deal
 from orders.questions import CHANGE_NOT_SHOWN, DIFFERENT, LATE_CHANGE
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import DecisionRefusedError
+from tasks_app.approvals.services import DecisionRefusedError, approvals_expire_due
 from tasks_app.operations.models import Operation
+from tasks_app.sellers.models import Seller
 from tests.factories import make_line
 from tests.orders.doors import wanted
 from tests.orders.late import decide, fresh, overdue, say
@@ -184,3 +186,58 @@ def test_what_a_record_says_nothing_of_it_does_not_show(asked: Values) -> None:
     assert len(doubts()) == 1
     by_the_mirror(change, {**SILENT, "media_buy_status": "active", "packages": packages(deal)}, clock.now())
     assert len(doubts()) == 1, "it was told otherwise, and nothing since"
+
+
+BUDGETS = (12_000, 15_000, 17_000)  # of one package, each in a change of its own that nothing shows
+ANSWERS = [answers for many in (2, 3) for answers in product(("approve", "reject"), repeat=many)]
+
+
+@pytest.mark.parametrize("answers", ANSWERS, ids="-".join)
+def test_of_several_changes_of_one_package_the_newest_that_people_take_as_done_counts(
+    answers: tuple[str, ...],
+) -> None:
+    deal = _with_changes_of_one_package(len(answers))
+    for budget, answer in zip(BUDGETS, answers, strict=False):
+        (asked,) = doubts()
+        assert [one["budget"] for one in asked.evidence["change"]["packages"]] == [budget]
+        decide(CHANGE_NOT_SHOWN, answer)
+    taken = [budget for budget, answer in zip(BUDGETS, answers, strict=False) if answer == "approve"]
+    assert (doubts(), [line.budget for line in deal.lines.all()]) == ([], [(taken or [10_000])[-1]])
+
+
+@pytest.mark.parametrize("many", [1, 2, 3])
+def test_what_is_asked_anew_can_be_decided(many: int) -> None:
+    """Since it was asked the deal has come to something else: who decides is shown that, and decides then."""
+    deal = _with_changes_of_one_package(many)
+    Deal.objects.filter(pk=deal.pk).update(media_buy_status="active")
+    with pytest.raises(DecisionRefusedError, match="asked anew"):
+        decide(CHANGE_NOT_SHOWN, "approve")
+    for _ in range(many):
+        decide(CHANGE_NOT_SHOWN, "approve")
+    assert (doubts(), [line.budget for line in deal.lines.all()]) == ([], [BUDGETS[many - 1]])
+
+
+def test_what_nobody_decided_in_time_is_asked_again_as_it_was() -> None:
+    deal = _with_changes_of_one_package(3)
+    (before,) = doubts()
+    with clock.injected(lambda: before.due_at):
+        assert approvals_expire_due() == 1
+    (after,) = doubts()
+    shown = [(one.evidence["operation_id"], one.evidence["change"], one.amount) for one in (before, after)]
+    assert (shown[0], deal.lines.get().budget) == (shown[1], 10_000)
+
+
+def _with_changes_of_one_package(many: int) -> Deal:
+    deal = booked(lines=(make_line(budget=Decimal(10_000)),))
+    Seller.objects.update(slots=9, tools=["create_media_buy", "update_media_buy"])
+    changes = [
+        (f"t-{budget}", wanted(fresh(deal), task=f"t-{budget}", packages=[_at(budget)]))
+        for budget in BUDGETS[:many]
+    ]
+    for task, change in changes:
+        say(change, "completed", SILENT, task_id=task)
+    return deal
+
+
+def _at(budget: int) -> Values:
+    return {"package_id": "pkg-1", "budget": budget}

@@ -294,6 +294,7 @@ def test_a_pause_on_its_way_shows_on_the_whole_and_on_its_packages(
     assert questions() == []
     on_its_way = changes(deal, "t-now", **change)
     reads(deal, shows(deal, *shown))
+    assert (departing(deal), questions()) == ([], [])
     say(on_its_way, "failed", task_id="t-now")
     assert questions() == ["booked_differently"]
 

@@ -3,24 +3,40 @@ many there are, and how many rules ask, is no matter of statements."""
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from orders.amounts import amount_after, deal_amounts
-from orders.changes import change_question
-from orders.doubt import changes_in_doubt, changes_on_their_way
-from orders.evidence import deal_evidence
+import orders
+from orders import not_shown
+from orders.amounts import amount_after, approved_after, deal_amounts, totals_after
+from orders.changes import change_check, change_question
+from orders.doubt import changes_in_doubt, changes_on_their_way, changes_sent
+from orders.evidence import cancellation_evidence, deal_evidence
+from orders.flights import change_outside
 from orders.models import Deal, DealLine, lines_read_once
 from orders.policy_facts import deal_facts
-from orders.questions import booking_question, difference_question, flight_question, undecided_question
+from orders.questions import (
+    CHANGE_NOT_SHOWN,
+    booking_question,
+    difference_question,
+    flight_question,
+    po_number_question,
+    undecided_question,
+)
 from orders.rooms import change_comes_to
+from tasks_app.adcp.requests import UpdateMediaBuy
+from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import PolicyRule
+from tasks_app.operations.models import Operation
+from tasks_app.sellers.models import Seller
 from tests.factories import make_deal, make_line
 from tests.orders.doors import wanted
 from tests.orders.late import fresh, say
@@ -41,30 +57,42 @@ def raised(deal: Deal, to: int) -> dict[str, Any]:
     return {"media_buy_id": deal.media_buy_id, "packages": [{"package_id": "pkg-1", "budget": to}]}
 
 
-COMPUTED: dict[str, Callable[[Deal], object]] = {
-    "evidence": deal_evidence,
-    "the question whether to book it": booking_question,
-    "the question about new dates": flight_question,
-    "the question that is asked now": undecided_question,
-    "the question about what departs": difference_question,
-    "what policies judge by": lambda deal: deal_facts(deal, frozenset(PolicyRule)),
-    "what a change brings it to": lambda deal: amount_after(deal, raised(deal, 1), raised(deal, 2)),
-    "what it comes to with and without": lambda deal: change_comes_to(deal, raised(deal, 1)),
+CHANGE = {"packages": [{"package_id": "pkg-1", "budget": 9_000}]}
+# Each of a deal, and of a change of it that its seller was sent.
+COMPUTED: dict[Callable[..., object], Callable[[Deal, Operation], object]] = {
+    deal_evidence: lambda deal, _: deal_evidence(deal),
+    cancellation_evidence: lambda deal, change: cancellation_evidence(deal, change.request),
+    booking_question: lambda deal, _: booking_question(deal),
+    flight_question: lambda deal, _: flight_question(deal),
+    undecided_question: lambda deal, _: undecided_question(deal),
+    po_number_question: lambda deal, change: po_number_question(deal, change, []),
+    difference_question: lambda deal, _: difference_question(deal),
+    change_question: lambda deal, change: change_question(deal, change),
+    change_check: lambda deal, change: change_check(deal, UpdateMediaBuy.model_validate(change.request)),
+    not_shown._question_of: lambda deal, change: not_shown._question_of(deal, change, []),
+    deal_facts: lambda deal, _: deal_facts(deal, frozenset(PolicyRule)),
+    amount_after: lambda deal, change: amount_after(deal, change.request, raised(deal, 2)),
+    approved_after: lambda deal, change: approved_after(deal, change.request, raised(deal, 2)),
+    totals_after: lambda deal, change: totals_after(deal, change.request),
+    change_comes_to: lambda deal, _: change_comes_to(deal, raised(deal, 1)),
+    change_outside: lambda deal, change: change_outside(deal, change.request),
 }
 
 
-@pytest.mark.parametrize("named", COMPUTED)
-def test_lines_are_read_once(named: str) -> None:
-    deal = fresh(make_deal(make_line(), make_line(product_id="b")))
+def test_every_function_that_is_declared_so_is_asked() -> None:
+    code = deal_evidence.__code__  # the wrapper's, which all of them share
+    names = [module.name for module in pkgutil.iter_modules(orders.__path__, "orders.") if not module.ispkg]
+    named = [value for name in names for value in vars(import_module(name)).values()]
+    assert {value for value in named if getattr(value, "__code__", None) is code} == COMPUTED.keys()
 
-    assert queries(lambda: COMPUTED[named](deal), LINES) == 1
 
+@pytest.mark.parametrize("function", COMPUTED, ids=lambda one: one.__name__)
+def test_lines_are_read_once(function: Callable[..., object]) -> None:
+    deal = booked(lines=(make_line(), make_line(product_id="b")))
+    change = wanted(deal, **CHANGE)
+    now = fresh(deal)
 
-def test_the_question_about_a_change_reads_them_once() -> None:
-    deal = fresh(booked())
-    change = wanted(deal, packages=[{"package_id": "pkg-1", "budget": 9_000}])
-
-    assert queries(lambda: change_question(deal, change), LINES) == 1
+    assert queries(lambda: COMPUTED[function](now, change), LINES) == 1
 
 
 def test_what_is_written_afterwards_is_seen() -> None:
@@ -118,3 +146,42 @@ def test_how_many_changes_were_done_takes_no_more_statements() -> None:
         counts.append((queries(partial(changes_in_doubt, now)), queries(partial(changes_on_their_way, now))))
 
     assert counts[0] == counts[1]
+
+
+def test_how_many_were_done_takes_no_more_statements_while_people_are_asked_about_one() -> None:
+    deal = booked(lines=tuple(make_line(product_id=one) for one in "abcd"))
+    Seller.objects.update(slots=9, tools=["create_media_buy", "update_media_buy"])
+    doubted = wanted(fresh(deal), task="t-4", packages=[{"package_id": "pkg-4", "budget": 9_000}])
+    say(doubted, "completed", {"media_buy_id": deal.media_buy_id}, task_id="t-4")
+    assert Approval.objects.get(kind=CHANGE_NOT_SHOWN).status == "open"
+    counts = []
+    for at in (1, 2, 3):
+        # Each of another package: what newer changes have decided is not looked at.
+        asked = [{"package_id": f"pkg-{at}", "budget": 9_000}]
+        change = wanted(fresh(deal), task=f"t-{at}", packages=asked)
+        told = {**packages(deal)[at - 1], "budget": 9_000.0}
+        answer = {"media_buy_id": deal.media_buy_id, "revision": at + 1, "affected_packages": [told]}
+        say(change, "completed", answer, task_id=f"t-{at}")
+        assert fresh(deal).lines.get(position=at).budget == 9_000
+        counts.append(queries(partial(changes_in_doubt, fresh(deal))))
+
+    assert counts[1:] == [counts[0]] * 2
+
+
+def test_how_many_are_on_their_way_or_in_doubt_takes_no_more_statements() -> None:
+    deal = booked(lines=tuple(make_line(product_id=one) for one in "abcdef"))
+    Seller.objects.update(slots=9, tools=["create_media_buy", "update_media_buy"])
+    counts = []
+    for at in (1, 3, 5):
+        doubted, on_its_way = (
+            wanted(fresh(deal), task=f"t-{n}", packages=[{"package_id": f"pkg-{n}", "budget": 9_000}])
+            for n in (at, at + 1)
+        )
+        say(doubted, "completed", {"media_buy_id": deal.media_buy_id}, task_id=f"t-{at}")
+        now = fresh(deal)
+        assert len(changes_in_doubt(now)) == (at + 1) / 2
+        assert len(changes_sent(now)) == (at + 1) / 2
+        counts.append([queries(partial(ask, now)) for ask in (changes_on_their_way, changes_sent)])
+        assert on_its_way.pk
+
+    assert counts[1:] == [counts[0]] * 2
