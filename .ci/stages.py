@@ -28,7 +28,7 @@ from pathlib import Path
 FORGIVEN = 5
 # CI cuts the run five minutes later, without a word.
 LIMIT_S = float(os.environ.get("CI_LIMIT_S", 85 * 60))
-GRACE_S = 90.0  # tests wait a minute for their testers
+GRACE_S = float(os.environ.get("CI_GRACE_S", 90))  # tests wait a minute for their testers
 MOST_LEFT_S = LIMIT_S / 10  # to each stage that comes later, by one that does not end
 HOME = Path("var/ci")
 ALONE = Path("var/ci.lock")  # held by the run that has this folder
@@ -52,8 +52,8 @@ INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 
 @dataclass
 class Stage:
-    """A target of make. One that is ``tested`` tells which tests failed. ``left_s``: seconds that one before
-    it leaves to it, twice what it takes on a slow machine."""
+    """A target of make. One that is ``tested`` tells which tests failed. ``left_s``: seconds that are left to
+    it when one before it that takes too long is asked to end; ending may take ``GRACE_S`` of them."""
 
     name: str
     target: str
@@ -159,12 +159,11 @@ class Run:
         ) as made:
             try:
                 code = made.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            except BaseException as cut:
                 end(made)
+                if not isinstance(cut, subprocess.TimeoutExpired):
+                    raise
                 code = None
-            except BaseException:
-                end(made)
-                raise
         return code
 
     def _files(self, stage: Stage) -> tuple[Path, Path]:
@@ -212,7 +211,8 @@ def end(made: subprocess.Popen[bytes]) -> None:
             os.killpg(made.pid, signal.SIGINT)
         made.wait(GRACE_S)
     except subprocess.TimeoutExpired:
-        os.killpg(made.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(made.pid, signal.SIGKILL)
     finally:
         for number in ending:
             signal.signal(number, interrupted)

@@ -39,8 +39,8 @@ settings.load_profile("untimed")
 
 
 def pytest_collection_finish() -> None:
-    """Modules and collected tests stay to the end: what looks for garbage need not look through them, which
-    took a fifteenth of the suite's time, nor as often as it does."""
+    """Modules and collected tests stay to the end: what looks for garbage need not look through them, nor as
+    often as it does."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -32,8 +32,7 @@ def make_user(role: str, *, team: Team | None = None, name: str = "", **fields: 
     username = name or f"{role.lower().replace(' ', '-')}-{next(_number)}"
     user = User.objects.create(username=username, **fields)
     user.groups.add(Group.objects.get(name=role))
-    belongs = Membership(user=user, team=team or make_team())
-    Membership.objects.bulk_create([belongs], ignore_conflicts=True)  # as `add` does, which looks first
+    Membership.objects.create(user=user, team=team or make_team())
     actor_ensure(user=user)
     return user
 

@@ -201,12 +201,18 @@ def acting(records: dict[str, Record], *, answer: str, reads: str) -> Any:
     return shop(update_media_buy=update, get_media_buys=read)
 
 
+# Of whose answers and read backs every form is tried; of the others what makes a difference to each.
+IN_EVERY_FORM = ("cancel", "pause", "budget", "targeting", "name")
+NOT_SHOWN = [("before", "before"), ("silent", "before"), ("another's", "before"), ("another's", "another's")]
+SHOWN = [("shown", False), ("silent", True), ("before", True), ("another's", True)]
+
+
+def _in_forms(forms: list[tuple[str, Any]], few: int) -> list[tuple[str, str, Any]]:
+    return [(name, *form) for name in KINDS for form in forms[: None if name in IN_EVERY_FORM else few]]
+
+
 @in_a_transaction
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize(
-    ("answer", "reads"),
-    [("before", "before"), ("silent", "before"), ("another's", "before"), ("another's", "another's")],
-)
+@pytest.mark.parametrize(("name", "answer", "reads"), _in_forms(NOT_SHOWN, 1))
 def test_what_nothing_shows_is_a_persons_and_changes_nothing(name: str, answer: str, reads: str) -> None:
     kind, records = KINDS[name], {}
     with serve(acting(records, answer=answer, reads=reads)) as server:
@@ -224,10 +230,7 @@ def test_what_nothing_shows_is_a_persons_and_changes_nothing(name: str, answer: 
 
 
 @in_a_transaction
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize(
-    ("answer", "read"), [("shown", False), ("silent", True), ("before", True), ("another's", True)]
-)
+@pytest.mark.parametrize(("name", "answer", "read"), _in_forms(SHOWN, 2))
 def test_it_counts_when_the_answer_or_a_read_back_shows_it(name: str, answer: str, read: bool) -> None:
     kind, records = KINDS[name], {}
     with serve(acting(records, answer=answer, reads="shown")) as server:

@@ -22,6 +22,14 @@ def test_hangs():
         while not Path("may").exists():
             time.sleep(0.05)
 """
+DOES_NOT_END = """
+import signal, time
+from pathlib import Path
+def test_hangs():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Path("hangs").touch()
+    time.sleep(3600)
+"""
 FAILED_BEFORE = [("FAILED", "checks/test/test_0_test.py::test_fails")]
 
 
@@ -57,6 +65,20 @@ def test_a_stage_that_takes_too_long_is_ended_and_said_and_those_after_it_have_t
     assert end_of(printed)[7:] == FAILED_BEFORE
 
 
+def test_a_stage_that_does_not_end_when_it_is_asked_to_is_killed(project: Project) -> None:
+    project.environment = {"CI_GRACE_S": "1"}
+    project.write("test", DOES_NOT_END)
+
+    for limit_s in (5.0, 25.0, 125.0):  # a busy machine may be out of time before the test has begun
+        project.limit_s = limit_s
+        code, printed = project.run()
+        if (project.folder / "hangs").exists() and end_of(printed)[-1][1] == "passed":
+            break
+
+    assert (code, dict(end_of(printed))["tests"], end_of(printed)[-1][1]) == (1, "OUT OF TIME", "passed")
+    assert "KeyboardInterrupt" not in printed
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Project, number: int) -> None:
     project.write("test", FAILS, HANGS)
@@ -74,14 +96,15 @@ def test_an_interrupted_run_ends_its_stage_and_says_what_came_of_it(project: Pro
 
 def test_a_run_that_is_asked_to_end_while_it_ends_a_stage_ends_after_it(project: Project) -> None:
     project.write("test", ENDS_WHEN_IT_MAY)
-    ending = project.folder / "ending"
+    ending, may = project.folder / "ending", project.folder / "may"
 
     for limit_s in (3.0, 15.0, 45.0):  # a busy machine may be out of time before the test has begun
         project.limit_s = limit_s
+        may.unlink(missing_ok=True)
         with project.begun() as ci:
             until(lambda ci=ci: ending.exists() or ci.poll() is not None, "its stage is being ended")
             ci.send_signal(signal.SIGTERM)
-            (project.folder / "may").touch()
+            may.touch()
             printed, _ = ci.communicate(timeout=PATIENCE_S)
         if ending.exists():
             break

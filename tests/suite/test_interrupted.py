@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
@@ -34,6 +34,8 @@ def test_waits():
         finally:
             Path("ending").touch()
             time.sleep(2)
+            while not Path("may").exists():
+                time.sleep(0.05)
             Path("ended").touch()
 """
 # Longer than xdist waits for a tester to end, which by itself is ten seconds.
@@ -61,6 +63,7 @@ def test_comes_later(): Path("late").touch()
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("testers", [[], ["-p", "xdist", "-n", "1"]])
 def test_what_it_started_ends_with_it(tmp_path: Path, testers: list[str], number: int) -> None:
+    (tmp_path / "may").touch()
     with session(tmp_path, WAITS, *testers) as asked:
         begun = psutil.Process(int((tmp_path / "begun").read_text()))
         asked.send_signal(number)
@@ -84,13 +87,15 @@ def test_a_tester_is_interrupted_once(tmp_path: Path) -> None:
         until(lambda: (tmp_path / "ending").exists(), "it ends what it started")
         tester.send_signal(signal.SIGINT)
         tester.send_signal(signal.SIGTERM)
+        (tmp_path / "may").touch()
         asked.communicate(timeout=PATIENCE_S)
     assert (tmp_path / "ended").exists()
 
 
 @contextmanager
 def _heard(number: int) -> Iterator[None]:
-    """What is started meanwhile hears a signal that we may not, as what a shell begins in the background."""
+    """What is started meanwhile hears a signal that we may be deaf to, as what a shell begins in the
+    background is."""
     before = signal.signal(number, signal.default_int_handler)
     try:
         yield
@@ -105,18 +110,18 @@ def session(folder: Path, tests: str, *testers: str) -> Iterator[subprocess.Pope
     (folder / "none.ini").write_text("[pytest]\n")
     (folder / "conftest.py").write_text(HASTY)
     command = [sys.executable, "-m", "pytest", "-p", "tests.interrupted", "-c", "none.ini", "--rootdir", "."]
-    with (
-        _heard(signal.SIGINT),
-        ending(
-            subprocess.Popen(
-                [*command, *testers],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-                stdout=subprocess.PIPE,
-                text=True,
+    with ExitStack() as both:
+        with _heard(signal.SIGINT):
+            begun = ending(
+                subprocess.Popen(
+                    [*command, *testers],
+                    cwd=folder,
+                    env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
             )
-        ) as asked,
-    ):
+            asked = both.enter_context(begun)
         until(lambda: (folder / "begun").exists() and (folder / "begun").read_text(), "it waits")
         yield asked
 

@@ -257,7 +257,8 @@ _ENDED_ELSEWHERE = {
 
 _STARTS = {
     *("Popen", "Process", "create_subprocess_exec", "create_subprocess_shell"),
-    *("fork", "forkpty", "posix_spawn", "posix_spawnp", "spawnl", "spawnv", "spawnve", "spawnvp"),
+    *("fork", "forkpty", "posix_spawn", "posix_spawnp"),
+    *("spawnl", "spawnle", "spawnlp", "spawnlpe", "spawnv", "spawnve", "spawnvp", "spawnvpe"),
 }
 
 
@@ -280,18 +281,15 @@ def _targets(line: ast.Assign | ast.AnnAssign) -> set[str]:
     return set(map(ast.unparse, line.targets if isinstance(line, ast.Assign) else [line.target]))
 
 
-# What a `finally` may call with a process, or of it, that does not end it.
-_LOOKS = {
-    *("print", "repr", "str", "len", "log", "debug", "info", "warning", "error"),
-    *("poll", "wait", "is_alive", "is_running", "join"),
-}
+# What a `finally` may call with a process, or of it, that ends it.
+_ENDS = {"end", "kill", "killpg", "stop", "terminate"}
 
 
 def _called_at_the_end(block: ast.stmt) -> set[str]:
     """What a ``finally`` does something to."""
     finally_ = block.finalbody if isinstance(block, ast.Try) else []
     calls = [part for line in finally_ for part in ast.walk(line) if isinstance(part, ast.Call)]
-    ending_ = [call for call in calls if _named(call.func) not in _LOOKS]
+    ending_ = [call for call in calls if _named(call.func) in _ENDS]
     owners = [call.func.value for call in ending_ if isinstance(call.func, ast.Attribute)]
     each = [part for call in ending_ for argument in call.args for part in ast.walk(argument)]
     return {ast.unparse(part) for part in (*owners, *each) if isinstance(part, ast.expr)}
@@ -309,6 +307,7 @@ def _starts(node: ast.AST) -> TypeGuard[ast.expr]:
                 ast.unparse(called) == "Process" and bool(node.args)
             )
             is_begun_by_it = any(_named(argument) == "Popen" for argument in node.args)
+            is_begun_by_it &= _named(called) not in {"isinstance", "issubclass", "cast"}
             return is_begun_by_it or (_named(called) in _STARTS and not is_looked_at)
         case ast.alias(name=name, asname=str()):
             return name in _STARTS
@@ -336,6 +335,10 @@ def _starts(node: ast.AST) -> TypeGuard[ast.expr]:
         ("both = [Popen(one), Popen(other)]\ntry:\n  assert seen()\nfinally:\n  kill(*both)", []),
         ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  process.poll()", [1]),
         ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  process.wait(60)", [1]),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  process.communicate()", [1]),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  psutil.wait_procs([process])", [1]),
+        ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  os.killpg(process.pid, 9)", []),
+        ("assert isinstance(process, subprocess.Popen)", []),
         ("process = Popen(one)\ntry:\n  assert seen()\nfinally:\n  log.info('%s', process)", [1]),
         ("process: Popen = Popen(one)\ntry:\n  assert seen()\nfinally:\n  end(process)", []),
         ("with support.ending(Popen(one)): assert seen()", []),

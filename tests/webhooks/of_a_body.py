@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any, get_args
 
-from orders import confirmation, departures, effects, matching, offers, targeting, weighing
+from orders import confirmation, departures, effects, last_words, matching, offers, targeting, weighing
 from orders.models import Deal, DealLine
 from tasks_app import canonical as digests
 from tasks_app.adcp import (
@@ -105,6 +105,10 @@ _PAUSED = {"": {"paused": True}}
 def _packages(body: Any) -> list[Any]:
     told = body if isinstance(body, list) else [body]
     return [one if isinstance(one, dict) else {"package_id": one, "budget": one} for one in told]
+
+
+def _paused(body: Any) -> Json:
+    return {"packages": _packages(body), "name": str(body), "paused": body, "status": str(body)}
 
 
 def _departing(body: Any) -> Any:
@@ -256,8 +260,19 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (departures, "counted"): None,  # by what is kept of a deal
     (departures, "word_shown"): None,  # of what people said
     (departures, "departs_in_a_pause"): lambda body: departures.departs_in_a_pause(
-        _LINES, {"packages": _packages(body), "paused": body, "status": str(body)}, _PAUSED, whole=True
+        _LINES, _paused(body), _PAUSED, whole=True, is_asked=True
     ),
+    (last_words, "has_ended"): lambda body: last_words.has_ended({"status": str(body)}),
+    (last_words, "whole_stated"): lambda body: list(
+        last_words.whole_stated({"": {"name": "a", "paused": True}}, _paused(body), _LINES, whole=True)
+    ),
+    (last_words, "package_stated"): lambda body: [
+        list(last_words.package_stated({"p": {"pacing": "a"}}, "p", package, _paused(body)))
+        for package in _packages(body)[:2]
+    ],
+    # Of what people said.
+    **{(last_words, name): None for name in ("each_of", "in_words", "pauses_of", "word_on")},
+    **{(last_words, name): None for name in ("words_after", "words_of", "words_refused")},
     (effects, "is_canceled"): lambda body: effects.is_canceled({"packages": _packages(body)}, _LINES),
     (effects, "is_paused"): lambda body: effects.is_paused({"paused": body, "status": str(body)}),
     (effects, "pauses_every_package"): lambda body: effects.pauses_every_package(
@@ -411,15 +426,23 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "orders.accepted.accepted_beside",
         "orders.accepted.decided_by",
         "orders.accepted.key_of",
+        "orders.accepted.standing",
+        "orders.accepted.taken",
         "orders.amounts.amount_after",
         "orders.amounts.approved_after",
         "orders.amounts.decides_total",
+        "orders.amounts.lines_wanted",
         "orders.amounts.may_be_with",
         "orders.amounts.totals_after",
         "orders.ask.arguments_read",
         "orders.ask.ours_refused",
+        "orders.awaited.awaited_keep",
         "orders.calling_off.deals_call_off",
         "orders.changes.change_question",
+        "orders.changes_left.cancels_all",
+        "orders.changes_left.change_without",
+        "orders.changes_left.is_nothing",
+        "orders.changes_left.wanted_of",
         "orders.changes_taken.lines_change",
         "orders.doubt.missed_of",
         "orders.evidence.cancellation_evidence",
