@@ -52,12 +52,14 @@ INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 
 @dataclass
 class Stage:
-    """A target of make. One that is ``tested`` tells which tests failed. ``left_s``: seconds that are left to
-    it when one before it that takes too long is asked to end; ending may take ``GRACE_S`` of them."""
+    """A target of make. One that is ``tested`` tells which tests failed; ``arguments`` are pytest's, as a
+    shell reads them. ``left_s``: seconds that are left to it when one before it that takes too long is asked
+    to end; ending may take ``GRACE_S`` of them."""
 
     name: str
     target: str
     tested: bool = False
+    arguments: str = ""
     left_s: float = 0.0
     seconds: float = 0.0
     outcome: str = "not run"
@@ -84,7 +86,8 @@ def stages() -> list[Stage]:
         Stage("lint", "lint"),
         Stage("types", "types"),
         Stage("migrations and settings", "settings"),
-        Stage("tests", "test", tested=True),
+        # The next stage plays all rounds of what this one would play a short round of.
+        Stage("tests", "test", tested=True, arguments='-m "not browser and not redis and not endurance"'),
         Stage("tests of endurance", "test-endurance", tested=True, left_s=510),
         Stage("tests of the queue on Redis", "test-redis", tested=True, left_s=60),
         Stage("tests in a browser", "test-browser", tested=True, left_s=300),
@@ -109,7 +112,7 @@ class Run:
         stage.outcome = "INTERRUPTED"
         left = sum(min(one.left_s, MOST_LEFT_S) for one in later)
         try:
-            code = self._make(stage, until=self._until - left)
+            code = self._make(stage, until=self._until - left, arguments=stage.arguments)
         finally:
             stage.seconds = time.monotonic() - began
             told = self._told(stage)

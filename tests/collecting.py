@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -42,6 +43,14 @@ _FOUND = pytest.StashKey[list[str]]()
 def pytest_collection() -> Generator[None, object, object]:
     with time_machine.travel(COLLECTED_AT, tick=False):
         return (yield)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where tests of endurance alone are asked for, a module without any is not imported: importing them all
+    takes longer than most of those tests."""
+    if config.option.markexpr != "endurance" or not collection_path.match("test_*.py"):
+        return None
+    return True if b"mark.endurance" not in collection_path.read_bytes() else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -73,7 +73,15 @@ def mended(ran: Ran) -> list[str]:
     return found
 
 
-def test_from_nothing_to_an_installation_that_starts(own: Own) -> None:
+def test_from_nothing_to_an_installation_that_starts_and_what_somebody_changed_in_it(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One installation for both: all migrations from the first take most of their time."""
+    from_nothing_it_starts(own)
+    what_somebody_changed_is_told_and_mended(own, monkeypatch)
+
+
+def from_nothing_it_starts(own: Own) -> None:
     looked = run("database_roles", "--check", "--json")
     assert looked.code == 1
     assert f"There is no role {own.app}" in looked.json["differs"]
@@ -101,9 +109,7 @@ def test_from_nothing_to_an_installation_that_starts(own: Own) -> None:
         assert right.fetchone() == (True,)
 
 
-def test_what_somebody_changed_is_told_and_mended(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
-    mended(run("database_roles", "--json"))
-    migrate()
+def what_somebody_changed_is_told_and_mended(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
     near, far, idle = (f"{own.app}_{one}" for one in ("near", "far", "idle"))
     roles = {"app": own.app, "database": own.database, "near": near, "far": far, "idle": idle}
     names = {name: sql.Identifier(role) for name, role in roles.items()}

@@ -32,6 +32,18 @@ def test_all_stages_pass(project: Project) -> None:
     assert not (project.folder / "var/unsteady").exists()
 
 
+def test_a_test_of_endurance_is_played_in_its_own_stage(project: Project) -> None:
+    marked = f"import pytest\npytestmark = pytest.mark.endurance\n{FAILS}"
+    project.write("test", PASSES, marked)
+    project.write("test-endurance", marked)
+
+    code, printed = project.run()
+
+    assert code == 1
+    failed = ("FAILED", "checks/test-endurance/test_0_test_endurance.py::test_fails")
+    assert end_of(printed)[len(STAGES) :] == [failed]
+
+
 def test_every_stage_runs_where_each_fails(project: Project) -> None:
     for name in ("lint", "types", "settings"):
         project.targets[name] = "@false"

@@ -197,6 +197,28 @@ def test_who_is_marked_has_rounds_and_who_has_rounds_is_marked() -> None:
     assert found > 10
 
 
+@pytest.mark.parametrize("asked", ["endurance", "not browser", ""])
+def test_where_they_alone_are_asked_for_no_other_module_is_imported(tmp_path: Path, asked: str) -> None:
+    for name, text in {
+        "test_marked": "import pytest\n@pytest.mark.endurance\ndef test_it(): pass",
+        "test_other": "raise ImportError('imported')",
+        "conftest": "",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "none.ini").write_text("[pytest]\nmarkers = endurance\n")
+    line = [sys.executable, "-m", "pytest", "-q", "-c", "none.ini", "-p", "tests.collecting", "-m", asked]
+    done = subprocess.run(
+        line,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = done.stdout + done.stderr
+    assert ("1 passed" in told, "imported" in told) == (asked == "endurance", asked != "endurance"), told
+
+
 def test_make_plays_all_rounds_of_those_alone() -> None:
     command = ["make", "-n", "test-endurance", "TESTERS=3", "ARGS=-x"]
     alone = {"PATH": os.environ["PATH"]}  # not what a make around these tests left for its own

@@ -29,12 +29,18 @@ def printed(*arguments: str, **environment: str) -> str:
 
 
 def test_each_stage_of_ci_is_a_target() -> None:
-    stages = re.findall(
-        r"^ +Stage\(.+\"([\w-]+)\"(?:, tested=True(?:, left_s=\d+)?)?\),$", CI.read_text(), re.MULTILINE
-    )
+    stages = re.findall(r"^ +Stage\(\"[\w ]+\", \"([\w-]+)\"", CI.read_text(), re.MULTILINE)
     assert len(stages) == 7
     for target in stages:
         assert printed("-n", target), target
+
+
+def test_ci_plays_all_tests_and_those_of_endurance_once() -> None:
+    """The tests are asked for as without it, but for what has its own stage."""
+    (by_default,) = re.findall(r"-m '(.+)'\"", (ROOT / "pyproject.toml").read_text())
+    (in_ci,) = re.findall(r"arguments='-m \"(.+)\"'", CI.read_text())
+    assert in_ci == f"{by_default} and not endurance"
+    assert '"test-endurance", tested=True' in CI.read_text()
 
 
 @pytest.mark.parametrize("marker", ["browser", "redis"])
