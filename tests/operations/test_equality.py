@@ -48,7 +48,9 @@ OTHERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("status", ENDS)
 @pytest.mark.parametrize("first", WAYS)
-def test_the_same_end_is_a_duplicate_whichever_way_it_came_first(first: str, status: str) -> None:
+def test_the_same_end_is_a_duplicate_and_another_a_conflict_whichever_way_came_first(
+    first: str, status: str
+) -> None:
     operation = stand(S.WORKING)
 
     assert arrive(first, operation, status, ENDS[status]).outcome == "applied"
@@ -57,12 +59,7 @@ def test_the_same_end_is_a_duplicate_whichever_way_it_came_first(first: str, sta
     )
     assert fresh(operation).settled_by == first.split()[0]
 
-
-@pytest.mark.parametrize("status", ENDS)
-@pytest.mark.parametrize("first", WAYS)
-def test_another_end_is_a_conflict_and_kept_whole(first: str, status: str) -> None:
-    operation = stand(S.WORKING)
-    arrive(first, operation, status, ENDS[status])
+    # What contradicts is kept whole, and changes nothing.
     before = Operation.objects.filter(pk=operation.pk).values().get()
 
     for way in WAYS:

@@ -61,8 +61,10 @@ def of_endurance(text: str) -> dict[str, tuple[bool, bool]]:
             if isinstance(each, ast.Call) and _called(each) in _PLAYED:
                 return True
             name = _meant(each)
-            if name in known and name not in seen and reaches(known[name], seen | {name}, known):
-                return True
+            if name in known and name not in seen:
+                seen.add(name)
+                if reaches(known[name], seen, known):
+                    return True
         return False
 
     whole = _is_marked(defined.get("pytestmark"))
@@ -187,7 +189,7 @@ def test_who_is_marked_has_rounds_and_who_has_rounds_is_marked() -> None:
     found = 0
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         text = path.read_text()
-        if path == Path(__file__):
+        if path == Path(__file__) or not any(word in text for word in (*_PLAYED, "endurance")):
             continue
         told = of_endurance(text)
         assert {name for name, (rounds, marked) in told.items() if rounds != marked} == set(), path
