@@ -14,6 +14,7 @@ from campaigns.allocation import allocate as split_budget
 from campaigns.models import Allocation, Campaign
 from campaigns.models import CampaignStatus as C
 from campaigns.outcome import (
+    account_out,
     campaign_execute,
     campaign_fail_unoffered,
     campaign_finish,
@@ -40,6 +41,7 @@ from tasks_app.jobs.actions import (
     Result,
     Run,
     StepFailedError,
+    WaitForAccount,
     WaitForApprovals,
     WaitForOperation,
     WaitUntil,
@@ -197,8 +199,8 @@ def approve(run: Run) -> Result:
 
 
 def complete(run: Run) -> Result:
-    """End the campaign as its deals ended; while one of them is open, wait for what it hangs on: a person, or
-    what is out with its seller."""
+    """End the campaign as its deals ended; while one of them is open, wait for what it hangs on: a person,
+    what is out with its seller, or its account."""
     campaign = _campaign(run)
     if campaign.status == C.AWAITING_APPROVAL:
         raise StepFailedError(_NONE_APPROVED)
@@ -208,6 +210,9 @@ def complete(run: Run) -> Result:
     out = operation_out(campaign)
     if out is not None:
         return WaitForOperation(operation_id=out.pk)
+    account = account_out(campaign)
+    if account is not None:
+        return WaitForAccount(account_id=account)
     if not campaign_finish(campaign=campaign):
         return WaitUntil(moment=clock.now() + _LOOK_AGAIN)
     return Done(outputs={"status": campaign.status, "outcome": fates(campaign)})

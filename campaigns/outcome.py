@@ -11,6 +11,7 @@ from django.db import transaction
 from campaigns.models import Campaign
 from campaigns.models import CampaignStatus as C
 from campaigns.services import campaign_brief
+from orders.accounts import deal_account
 from orders.calling_off import deals_call_off
 from orders.models import CONFIRMED, UNSETTLED, Deal, DealStatus
 from tasks_app import clock
@@ -44,6 +45,14 @@ def operation_out(campaign: Campaign) -> Operation | None:
     hanging = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNSETTLED).values("pk")
     out = Operation.objects.filter(subject_type="deal", subject_id__in=hanging, published_at=None)
     return out.order_by("pk").first()
+
+
+def account_out(campaign: Campaign) -> uuid.UUID | None:
+    """The account under which an approved deal is to be bought once its seller, or who switched it off here,
+    has made it active."""
+    approved = Deal.objects.filter(campaign_id=campaign.pk, status=DealStatus.ACCEPTED).order_by("id")
+    deals = approved.select_related("account__advertiser", "account__seller", "advertiser", "seller")
+    return next((deal.account_id for deal in deals if deal_account(deal).awaited), None)
 
 
 @transaction.atomic

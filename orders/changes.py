@@ -17,6 +17,7 @@ from orders.ask import (
     AskRefusedError,
     account_of,
     arguments_read,
+    names_account,
     refuse,
 )
 from orders.changes_left import CHANGES
@@ -121,16 +122,13 @@ def change_ask(ask: Ask) -> Operation:
     """
     wire = arguments_read(requests.UpdateMediaBuy, {**ask.arguments, "idempotency_key": _KEY})
     deal = _deal(ask, wire.media_buy_id)
-    account = account_of(ask, advertisers=[deal.advertiser])
-    if account != deal.account:
-        refuse("account", "is not the one the media buy was booked with")
-    if account.status != Account.Status.ACTIVE and not wire.canceled:
-        refuse("account", account_standing(account))
+    account = _account(ask, deal, cancels=wire.canceled is True)
     change_check(deal, wire)
     sent = wire.model_dump(mode="json", exclude_none=True, exclude={"idempotency_key"})
     if no_room := room_problem(deal, **change_comes_to(deal, sent)):
         refuse("arguments.packages", no_room)
-    sent["account"] = account.reference
+    if account is not None:
+        sent["account"] = account.reference
     if deal.revision:
         sent.setdefault("revision", deal.revision)
     sent["context"] = {**sent.get("context", {}), "deal_id": str(deal.pk), "deal": deal.reference}
@@ -146,6 +144,19 @@ def change_ask(ask: Ask) -> Operation:
     operation = order_propose(order=order, actor=ask.user)
     change_put(deal, operation)
     return operation
+
+
+def _account(ask: Ask, deal: Deal, *, cancels: bool) -> Account | None:
+    """The account the media buy was booked with. One that was imported without any is cancelled as its own
+    name says which it is."""
+    if deal.account is None and cancels and not names_account(ask):
+        return None
+    account = account_of(ask, advertisers=[deal.advertiser])
+    if account != deal.account:
+        refuse("account", "is not the one the media buy was booked with")
+    if account.status != Account.Status.ACTIVE and not cancels:
+        refuse("account", account_standing(account))
+    return account
 
 
 def _deal(ask: Ask, media_buy_id: str) -> Deal:

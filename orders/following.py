@@ -15,6 +15,7 @@ from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
 
 OVER = (DealStatus.FAILED, DealStatus.CANCELLED, DealStatus.EXPIRED)
+LATE = "late_completion"  # of questions: what becomes of a purchase that came late
 TWICE = "bought_twice"  # of a question's evidence
 
 

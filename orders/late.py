@@ -6,6 +6,7 @@ Giving up fails the deal for good; what is kept afterwards is a new deal that fo
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from orders.booking import deal_adopt, deal_confirm
@@ -79,9 +80,17 @@ def register() -> None:
 
 
 def _words(approval: Approval) -> dict[str, str]:
-    beyond = approval.evidence.get(BEYOND)
-    kept = {"approve": f"{_KEEPS}: {beyond}."} if beyond else {}
+    beside = [one for one in (approval.evidence.get(BEYOND), _under_one_number(approval.evidence)) if one]
+    kept = {"approve": f"{_KEEPS}: {'; '.join(beside)}."} if beside else {}
     return {**kept, **twice_words(approval), **nameless_words(approval)}
+
+
+def _under_one_number(evidence: Mapping[str, Any]) -> str:
+    """That the purchase order was used for another purchase, too; empty where it was not."""
+    used = [one["deal"] or one["operation"] for one in evidence.get("used_by", [])]
+    return (
+        f"purchase order {evidence['po_number'][:60]} was used for {', '.join(used)} as well" if used else ""
+    )
 
 
 def change_ask(operation: Operation) -> Approval:

@@ -2,7 +2,8 @@
 
 The very same order asked for again is answered with the first one; another one is a person's to allow, since
 one purchase order may cover many orders. Orders that came to nothing, or whose deal was given up or cancelled
-since, do not count, unless a later deal holds what they bought. Source: document 000 ("Idempotency").
+since, do not count, unless a later deal holds what they bought, or it came late and may still be at the
+seller. Source: document 000 ("Idempotency").
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef
 
+from orders.following import LATE
 from orders.models import Deal, DealStatus
+from tasks_app.adcp.types import BUY_GONE
 from tasks_app.alike import alike_digest
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.sellers.models import Account
 
@@ -32,31 +36,48 @@ def orders_under(*, account: Account, po_number: str) -> list[Operation]:
     not tell from it, the oldest first; the account is held until the caller's commit, so that of two at once
     the later sees the earlier."""
     Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+    return _standing(account, po_number)
+
+
+def _standing(account: Account, po_number: str) -> list[Operation]:
     known = Operation.objects.filter(account=account, po_alike=alike_digest(po_number))
     found = list(known.select_related("seller", "account").order_by("id"))
-    deals = {one.subject_id for one in found if one.subject_type == "deal" and one.subject_id}
-    over, held = _over(deals), _held(deals)
+    over, held = _over(_deals(found)), _held(_deals(found))
+    gone = over - _left_there(over)
     return [
         one
         for one in found
-        if (one.subject_id in held if one.status in _NOTHING else one.subject_id not in over)
+        if (one.subject_id in held if one.status in _NOTHING else one.subject_id not in gone)
     ]
 
 
 def the_same_order(operations: Sequence[Operation], sent: Mapping[str, Any]) -> Operation | None:
     """The purchase among `operations` whose request is `sent`, apart from what is ours; None: another, or one
-    that came to nothing by its seller's answer, and yet a deal holds what it bought."""
-    wanted = _essence(sent)
-    alive = (one for one in operations if one.status not in _NOTHING)
+    that cannot be the answer: it came to nothing by its seller's word, and yet a deal holds what it bought,
+    or its deal is over, and yet it may be at the seller."""
+    wanted, over = _essence(sent), _over(_deals(operations))
+    alive = (one for one in operations if one.status not in _NOTHING and one.subject_id not in over)
     return next((one for one in alive if _essence(one.request) == wanted), None)
 
 
 def others_of(deal: Deal, purchase: Operation) -> list[Operation]:
-    """The other purchases under the number of a deal's own."""
+    """The other purchases under the number of a deal's own; the account is held, as by `orders_under`."""
     if purchase.account is None:
         return []
     found = orders_under(account=purchase.account, po_number=purchase.request["po_number"])
     return [one for one in found if one.subject_id != deal.pk]
+
+
+def others_standing(deal: Deal, purchase: Operation) -> list[Operation]:
+    """The other purchases that stand under the number of a deal's own, if it has one, as is known now."""
+    number = purchase.request.get("po_number")
+    if purchase.account is None or not number:
+        return []
+    return [one for one in _standing(purchase.account, str(number)) if one.subject_id != deal.pk]
+
+
+def _deals(operations: Collection[Operation]) -> set[uuid.UUID]:
+    return {one.subject_id for one in operations if one.subject_type == "deal" and one.subject_id}
 
 
 def _over(deals: Collection[uuid.UUID]) -> set[uuid.UUID]:
@@ -67,6 +88,20 @@ def _over(deals: Collection[uuid.UUID]) -> set[uuid.UUID]:
     followers = dict(Deal.objects.filter(follows__in=ended).values_list("pk", "follows_id"))
     kept = followers.keys() - _over(followers.keys())
     return ended - {followers[pk] for pk in kept}
+
+
+def _left_there(over: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Those of `over` whose purchase came late and may be at the seller still: people have not said what
+    becomes of it, or they refused it and its seller is not known to have cancelled it."""
+    if not over:
+        return set()
+    about = Approval.objects.filter(kind=LATE, subject_type="deal", subject_id__in=over)
+    asked = about.order_by("subject_id", "-id").distinct("subject_id").values_list("subject_id", "status")
+    last = dict(asked)
+    refused = [pk for pk, status in last.items() if status == ApprovalStatus.REJECTED]
+    there = Deal.objects.filter(pk__in=refused).exclude(media_buy_status__in=BUY_GONE)
+    undecided = {pk for pk, status in last.items() if status == ApprovalStatus.OPEN}
+    return {*undecided, *there.values_list("pk", flat=True)}
 
 
 def _held(deals: Collection[uuid.UUID]) -> set[uuid.UUID]:

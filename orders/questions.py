@@ -18,8 +18,9 @@ from orders.amounts import deal_amounts
 from orders.departures import departures_told, uncounted
 from orders.evidence import as_text, deal_evidence
 from orders.flights import Flight, deal_passed, new_flight, new_start
-from orders.following import OVER, TWICE, bought_by, twice, twice_bought, twice_kept
+from orders.following import LATE, OVER, TWICE, bought_by, twice, twice_bought, twice_kept
 from orders.models import UNDECIDED, Deal, lines_read_once
+from orders.po_numbers import others_standing
 from orders.policy_facts import deal_facts
 from orders.rooms import LEFT_AFTER, budget_after
 from orders.sent import purchase_sent, request_shown
@@ -36,7 +37,7 @@ from tasks_app.operations.pauses import request_let_go
 from tasks_app.people.setting_off import About, reach_register, set_off_register
 
 DEAL, DIFFERENT = "deal", "booked_differently"
-LATE, LATE_CHANGE = "late_completion", doubt.LATE_CHANGE
+LATE_CHANGE = doubt.LATE_CHANGE
 PO_NUMBER = "po_number"
 CHANGE_NOT_SHOWN = doubt.CHANGE_NOT_SHOWN
 FLIGHT = "flight_begun"
@@ -164,21 +165,12 @@ def ask_po_number(deal: Deal, purchase: Operation, earlier: Sequence[Operation])
 @lines_read_once
 def po_number_question(deal: Deal, purchase: Operation, earlier: Sequence[Operation]) -> Question:
     number = str(purchase.request.get("po_number"))
-    first = earlier[0].request.get("context", {}).get("deal") or earlier[0].reference if earlier else "none"
+    first = _deal_named(earlier[0]) or earlier[0].reference if earlier else "none"
     evidence = {
         **deal_evidence(deal),
         "sent": request_shown(purchase.request),
         "po_number": number,
-        "used_by": [
-            {
-                "operation": one.reference,
-                "deal": str(one.request.get("context", {}).get("deal", "")),
-                "status": one.status,
-                "asked_at": one.created_at,
-                "packages": as_text(one.request.get("packages")),
-            }
-            for one in earlier
-        ],
+        "used_by": _orders_shown(earlier),
     }
     return deal_question(
         deal,
@@ -188,6 +180,24 @@ def po_number_question(deal: Deal, purchase: Operation, earlier: Sequence[Operat
         policy="A purchase-order number used again for the same seller and account",
         amount=deal_amounts(deal).approved,
     )
+
+
+def _orders_shown(orders: Sequence[Operation]) -> list[dict[str, Any]]:
+    """Other purchases under a number, as evidence."""
+    return [
+        {
+            "operation": one.reference,
+            "deal": _deal_named(one),
+            "status": one.status,
+            "asked_at": one.created_at,
+            "packages": as_text(one.request.get("packages")),
+        }
+        for one in orders
+    ]
+
+
+def _deal_named(purchase: Operation) -> str:
+    return str(purchase.request.get("context", {}).get("deal", ""))
 
 
 def ask_booked_differently(deal: Deal) -> Approval:
@@ -298,8 +308,11 @@ def late_question(deal: Deal, operation: Operation) -> Question:
     gross = approved if told.gross is None else told.gross
     again = twice(deal, bought_by(operation))
     is_late = operation.overdue_at is not None or deal.status in OVER
+    besides = others_standing(deal, operation)
+    number = {"po_number": operation.request["po_number"], "used_by": _orders_shown(besides)}
     late = {
         **_twice(again),
+        **(number if besides else {}),
         "confirmed_gross": NOT_KNOWN if unknown else told.gross,
         **_not_counted(unknown),
         **({} if unknown else budget_after(deal, gross)),

@@ -17,6 +17,7 @@ from orders.po_numbers import orders_under
 from orders.questions import LATE
 from orders.services import deal_book
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.presenters import effects_of
 from tasks_app.approvals.services import approval_decide
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.dispatch import claim_one
@@ -208,6 +209,76 @@ def test_a_given_up_order_that_a_later_deal_keeps_stands(api: APIClient) -> None
 
     transition(Deal.objects.get(follows=deal), "cancelled", actor="system", reason="The seller cancelled it.")
     assert ask(api, body).json()["operation_id"] != str(operation.pk)
+
+
+def undecided(_deal: Deal) -> None:
+    assert Approval.objects.get(kind=LATE).status == "open"
+
+
+def refused_late(_deal: Deal) -> None:
+    late.decide(LATE, "reject")
+    assert late.cancellation().status == "requested"
+
+
+def not_cancelled(deal: Deal) -> None:
+    """Its seller says that it does not cancel it: people are asked again what becomes of it."""
+    refused_late(deal)
+    late.ended(late.cancellation(), "failed")
+    assert Approval.objects.filter(kind=LATE).latest("id").status == "open"
+
+
+@pytest.mark.parametrize("stands", [undecided, refused_late, not_cancelled])
+def test_a_number_under_which_something_runs_that_nobody_keeps_is_asked_about(
+    api: APIClient, stands: Any
+) -> None:
+    """It was bought after it had been given up: bought again, it would be at the seller twice."""
+    body = purchase(po_number="PO-4711")
+    deal, operation = placed(api, body)
+    late.give_up(operation)
+    late.say(operation, "completed", late.bought(deal))
+    stands(deal)
+
+    told = ask(api, body)
+
+    assert told.status_code == 202, told.content
+    assert told.json()["operation_id"] != str(operation.pk), "it came to nothing here: it is no answer"
+    asked = Approval.objects.get(kind="po_number", status="open")
+    assert [one["deal"] for one in asked.evidence["used_by"]] == [deal.reference]
+    assert not Approval.objects.filter(kind="deal", status="open").exists()
+
+
+def test_a_number_is_free_once_what_came_late_is_cancelled(api: APIClient) -> None:
+    body = purchase(po_number="PO-4711")
+    deal, operation = placed(api, body)
+    late.give_up(operation)
+    late.say(operation, "completed", late.bought(deal))
+    refused_late(deal)
+    gone = {"media_buy_id": late.BUY, "media_buy_status": "canceled"}
+    late.ended(late.cancellation(), "completed", gone)
+
+    assert ask(api, body).status_code == 202
+
+    assert [kind for kind, status in questions() if status == "open"] == ["deal"]
+
+
+def test_who_decides_on_what_came_late_sees_what_was_bought_under_its_number_since(api: APIClient) -> None:
+    body = purchase(po_number="PO-4711")
+    deal, operation = placed(api, body)
+    late.give_up(operation)
+    anew, bought = placed(api, body)
+    late.say(bought, "completed", late.bought(anew, "nrl-2"))
+    assert late.fresh(anew).status == "booked"
+
+    late.say(operation, "completed", late.bought(deal))
+
+    asked = Approval.objects.get(kind=LATE)
+    assert (asked.evidence["po_number"], [one["deal"] for one in asked.evidence["used_by"]]) == (
+        "PO-4711",
+        [anew.reference],
+    )
+    assert f"order PO-4711 was used for {anew.reference} as well" in effects_of(asked)["approve"]
+    late.decide(LATE, "approve")
+    assert Deal.objects.get(follows=deal).status == "booked", "people may want both"
 
 
 @pytest.mark.parametrize("ending", [given_up, refused])

@@ -28,7 +28,7 @@ from tasks_app.commands.gates import Gate
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.desk.explain import Explanation, explain
 from tasks_app.jobs import recipes
-from tasks_app.jobs.actions import WaitForApprovals, WaitForOperation, WaitUntil
+from tasks_app.jobs.actions import WaitForAccount, WaitForApprovals, WaitForOperation, WaitUntil
 from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.models import Job, JobStatus, StepStatus
 from tasks_app.jobs.recipes import Recipe, recipe_named
@@ -43,7 +43,7 @@ from tasks_app.sellers.models import Account
 from tasks_app.sellers.services import account_change
 from tests.approvals.deciding import decides
 from tests.campaigns.briefs import NOW, brief
-from tests.factories import make_account, make_advertiser, make_seller, make_user
+from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.operations.making import observed
 from tests.orders import late as buying
 from tests.orders.live import booked
@@ -472,6 +472,23 @@ def test_where_the_seller_does_not_cancel_it_waits_for_people() -> None:
     buying.ended(buying.cancellation(), "failed")
     assert isinstance(finishing(campaign), WaitForApprovals)
     assert status(campaign) == CampaignStatus.EXECUTING_BOOKINGS
+
+
+def test_where_an_account_is_not_active_it_waits_for_that_however_long() -> None:
+    """An approved deal that is booked by itself, as one in the place of a lost one: that is no time of the
+    campaign's own, after which it would fail and call the deal off."""
+    campaign, _good, late = executing()
+    transition(late, DealStatus.CANCELLED, actor="system", reason="Lost")
+    anew = make_deal(seller=make_seller("Slow"))
+    approve_deal(anew)
+    Deal.objects.filter(pk=anew.pk).update(campaign_id=campaign.pk)
+    Account.objects.filter(pk=anew.account_id).update(status="payment_required")
+
+    waits = finishing(campaign)
+
+    assert waits == WaitForAccount(account_id=anew.account_id)
+    Account.objects.filter(pk=anew.account_id).update(status="active")
+    assert isinstance(finishing(campaign), WaitUntil), "its own booking goes on"
 
 
 def test_an_open_deal_that_hangs_on_nothing_known_is_looked_at_again() -> None:

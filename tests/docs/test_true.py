@@ -140,6 +140,12 @@ def test_every_setting_that_is_read_is_documented_and_no_other() -> None:
     assert sorted(documented - read) == []
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_settings_that_a_document_names_are_read(document: Path) -> None:
+    named = set(_SETTING.findall(document.read_text())) - _NOT_OPERATORS
+    assert sorted(named - set(_SETTING.findall(source()))) == []
+
+
 def test_make_targets_that_a_document_names_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {

@@ -55,6 +55,24 @@ def test_what_was_decided_is_not_withdrawn(buyer: User) -> None:
     assert state(deal) == before
 
 
+def test_what_was_imported_without_an_account_can_be_cancelled(buyer: User) -> None:
+    """As a former system left it: the media buy's name says which it is."""
+    deal = booked()
+    Deal.objects.filter(pk=deal.pk).update(account=None)
+    asked = deal_cancel_ask(deal_id=deal.pk, user=buyer, reason="the client withdrew")
+    approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve", comment="So.")
+    operation = Operation.objects.get(task_type="update_media_buy")
+    assert claim_one(operation_id=operation.pk) is not None
+    assert "account" not in operation.request
+    gone = {"media_buy_id": deal.media_buy_id, "media_buy_status": "canceled"}
+    observed(
+        operation_id=operation.pk, seen=Seen(kind="answer", status="completed", payload=gone), channel="reply"
+    )
+    publish(operation_id=operation.pk)
+    deal.refresh_from_db()
+    assert deal.status == DealStatus.CANCELLED
+
+
 @pytest.mark.parametrize("role", _ROLES_WITHOUT)
 def test_who_has_no_right_calls_nothing_off(role: str) -> None:
     held = booked()
