@@ -6,7 +6,7 @@ Nobody decides on their own request, twice, without the right, or after what was
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Literal
 
@@ -255,6 +255,13 @@ def approval_void(
     tell_closed(approval)
 
 
+def approval_ask_again(*, approval: Approval, reason: str, ask: Callable[[], object]) -> None:
+    """Withdraw an open question that is not the one to be asked any more; `ask` puts that in its place."""
+    transition(approval, ApprovalStatus.VOIDED, actor=SYSTEM, reason=reason)
+    ask()
+    tell_closed(approval)
+
+
 def approval_ended_by(approval: Approval) -> str:
     """The actor's key of whoever ended it."""
     return approval_ends(approval).values_list("actor", flat=True).get()
@@ -364,12 +371,11 @@ def _close(approval: Approval, outcome: Outcome) -> None:
 
 
 def _void_and_ask_again(approval: Approval, fate: Fate) -> DecisionRefusedError:
-    transition(approval, ApprovalStatus.VOIDED, actor=SYSTEM, reason="What was shown has changed")
+    reason = "What was shown has changed"
     if fate == Fate.MOOT:
-        tell_closed(approval)
+        approval_void(approval=approval, reason=reason)
         return DecisionRefusedError("changed", "What it was about is gone.")
-    kind_of(approval).reopen(approval)
-    tell_closed(approval)
+    approval_ask_again(approval=approval, reason=reason, ask=lambda: kind_of(approval).reopen(approval))
     return DecisionRefusedError("changed", "What you were shown has changed: it was asked anew.")
 
 

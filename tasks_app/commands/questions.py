@@ -2,8 +2,8 @@
 two people, on a page of its own.
 
 To go on passes the gates that are named, for one attempt. Who asked for the command, or for what it is about
-where the system commands, does not decide. A gate that opens by itself withdraws the question
-(`gates_ask_again`).
+where the system commands, does not decide. A gate that opens by itself withdraws the question, and where the
+kill switch is turned it is asked anew, of one person or of two (`gates_ask_again`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from tasks_app import clock
 from tasks_app.approvals.kinds import EffectRefusedNowError, Kind, Outcome, kind_register, on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import Question
-from tasks_app.approvals.services import approval_ended_by, approval_open, approval_void
+from tasks_app.approvals.services import (
+    approval_ask_again,
+    approval_ended_by,
+    approval_open,
+    approval_void,
+)
 from tasks_app.approvals.subjects import questions_withdraw
 from tasks_app.commands.adapters import adapter_of
 from tasks_app.commands.decisions import Code, decided
@@ -40,6 +45,7 @@ _AT_ONCE = 100
 _WORK = work_on("gates_opened", "command")
 _OPEN_AGAIN = "The gate is open again"
 _ENDED = "What asked for it has ended"
+_LET_GO, _TURNED_ON = "The kill switch was let go; another gate is closed", "The kill switch was turned on"
 
 
 OrderWords = Callable[[Command, Question], Question]
@@ -93,8 +99,13 @@ def gate_ask(command: Command, closed: Mapping[str, str]) -> Approval:
     return approval_open(question=question, requested_by=asker_of("command", command.pk))
 
 
+def _kind(gates: Collection[str]) -> str:
+    """Of which kind the question at these gates is."""
+    return STOPPED if GATE in gates else KIND
+
+
 def _question(command: Command, gates: list[str], why: str) -> Question:
-    stopped = GATE in gates
+    kind = _kind(gates)
     labels = ", ".join(gate_label(name) for name in gates)
     seller = command.seller.name if command.seller else ""
     what = command.kind.replace("_", " ")
@@ -109,15 +120,15 @@ def _question(command: Command, gates: list[str], why: str) -> Question:
         **{name: str(value) for name, value in command.result.items()},
     }
     question = Question(
-        kind=STOPPED if stopped else KIND,
+        kind=kind,
         team=command.team,
         title=f"{labels}: {what} {seller}".strip(),
         subject_type="command",
         subject_id=command.pk,
         subject_version=command.gate_round,
         evidence=evidence,
-        policy=f"{labels}, {'two approvers' if stopped else 'one approver'}",
-        quorum=2 if stopped else 1,
+        policy=f"{labels}, {'two approvers' if kind == STOPPED else 'one approver'}",
+        quorum=2 if kind == STOPPED else 1,
     )
     for said in _words:
         question = said(command, question)
@@ -195,10 +206,22 @@ def _ask_again(command_id: uuid.UUID) -> bool:
         return False
     command.asked_at = clock.now()
     command.save(update_fields=["asked_at"])
-    if gates_closed(command, repeated=command.repeated) or not _goes_on(command):
+    closed = gates_closed(command, repeated=command.repeated)
+    if approval is not None and closed and _kind(closed) != approval.kind:
+        _ask_of_others(command, approval, closed)
+    if closed or not _goes_on(command):
         return False
     _withdraw_question(approval, _OPEN_AGAIN)
     return True
+
+
+def _ask_of_others(command: Command, approval: Approval, closed: Mapping[str, str]) -> None:
+    """The kill switch was turned while another gate is closed: to pass takes other people than were asked,
+    and what they read of it is not so any more."""
+    command.gate_round += 1
+    command.save(update_fields=["gate_round"])
+    reason = _LET_GO if approval.kind == STOPPED else _TURNED_ON
+    approval_ask_again(approval=approval, reason=reason, ask=lambda: gate_ask(command, closed))
 
 
 def _goes_on(command: Command) -> bool:

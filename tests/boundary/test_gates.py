@@ -9,7 +9,10 @@ import pytest
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.presenters import effects_of
+from tasks_app.approvals.selectors import approvals_waiting_for
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
+from tasks_app.commands.gates import SELLER
 from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gates_ask_again
 from tasks_app.commands.services import CommandRefusedError
@@ -211,6 +214,44 @@ class TestKillSwitch:
             approval_decide(approval_id=asked().pk, user=approver, verdict="approve")
 
 
+class TestTurnedMeanwhile:
+    """The kill switch is turned while another gate is closed: to pass takes two people, or one again."""
+
+    def test_let_go_one_is_asked_in_the_queue_and_what_two_said_goes_with_their_question(self) -> None:
+        operation = tried(not_sent())
+        Seller.objects.update(active=False)
+        stopped()
+        claim_sends(limit=5)
+        first = asked()
+        assert (first.kind, sorted(first.evidence["gates"])) == ("kill_switch", ["kill_switch", SELLER])
+        approval_decide(approval_id=first.pk, user=make_user("Approver"), verdict="approve")
+        stopped(on=False)
+        for _ in range(2):
+            assert gates_ask_again() == 0
+        question = asked()
+        assert (question.kind, question.quorum, question.evidence["gates"]) == ("risk_gate", 1, [SELLER])
+        assert "kill switch" not in f"{question.title} {effects_of(question)['nothing']}".lower()
+        assert question in approvals_waiting_for(make_user("Approver"))
+        assert Approval.objects.get(pk=first.pk).status == "voided"
+        assert Command.objects.get().refused_at is None, "it waits as before"
+        answered("approve")
+        assert [call.operation_id for call in claim_sends(limit=5)] == [operation.pk]
+
+    def test_turned_on_two_are_asked(self) -> None:
+        operation = tried(not_sent())
+        Seller.objects.update(active=False)
+        claim_sends(limit=5)
+        assert asked().kind == "risk_gate"
+        stopped()
+        for _ in range(2):
+            assert gates_ask_again() == 0
+        question = asked()
+        assert (question.kind, question.quorum) == ("kill_switch", 2)
+        assert sorted(question.evidence["gates"]) == ["kill_switch", SELLER]
+        answered("approve")
+        assert [call.operation_id for call in claim_sends(limit=5)] == [operation.pk]
+
+
 class TestStep:
     """A step whose command is at a gate waits for people, and goes on as they decide."""
 
@@ -268,6 +309,24 @@ class TestStep:
         with clock.injected(lambda: operation.send_at):
             sent = claim_sends(limit=5)
         assert [call.operation_id for call in sent] == [operation.pk], "a person said so"
+
+    def test_it_waits_for_the_question_that_is_asked_in_the_place_of_another(
+        self, act: Callable[[int], Job]
+    ) -> None:
+        job = act(1)
+        Seller.objects.update(active=False)
+        stopped()
+        self.again(job)
+        first = asked()
+        stopped(on=False)
+        gates_ask_again()
+        self.again(job)
+        question = asked()
+        assert (first.kind, question.kind) == ("kill_switch", "risk_gate")
+        assert steps_of(job)["a"].waiting_for["ids"] == [str(question.pk)]
+        answered("approve")
+        self.again(job)
+        assert steps_of(job)["a"].waiting_for["id"] == str(Operation.objects.get().pk)
 
     def test_a_refusal_fails_the_step(self, act: Callable[[int], Job]) -> None:
         stopped()
