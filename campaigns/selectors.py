@@ -44,7 +44,6 @@ _HEAVY = (
     "seller__token",
     "seller__webhook_secret",
     "seller__capabilities",
-    "seller__tools",
 )
 
 

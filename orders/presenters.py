@@ -26,6 +26,7 @@ from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.presenters import operation_next
+from tasks_app.operations.selectors import is_held
 
 S = DealStatus
 _OWN_GLYPHS = {S.FAILED: "failed", S.CANCELLED: "stopped", S.EXPIRED: "stopped"}
@@ -272,7 +273,7 @@ def operation_note(operation: Operation) -> str:
         return f"asks you since {text.moment_short(operation.status_since)}{asked}"
     following = operation_next(operation)
     said = f"{lowered(following.what)} {following.when}".strip()
-    if operation.deadline_at and operation.status != O.TIMED_OUT:
+    if operation.deadline_at and operation.status != O.TIMED_OUT and not is_held(operation):
         said += f", overdue {text.moment_short(operation.deadline_at)}"
     return said
 

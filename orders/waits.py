@@ -134,12 +134,13 @@ def operation_wait(
     if operation.status == O.INPUT_REQUIRED:
         words = f"{'You answer' if who.has_perm(STEER_OPERATION) else 'Ad Ops answers'} {seller}"
         whom, beside = "Ad Ops", f"“{operation.message}”" if operation.message else ""
-        otherwise = "It becomes overdue, and an approver is asked"
-    elif operation.status in (O.AUTH_REQUIRED, O.TIMED_OUT):
-        words, whom = f"{seller}: {lowered(following.what)}", "Ad Ops"
-    elif following.glyph == "person":
+        then = "an approver is asked" if operation.is_mutation else "is given up"
+        otherwise = f"It becomes overdue, and {then}"
+    elif following.stopped or is_held(operation):
         words = f"{operation.task_type} to {seller}: {lowered(following.what)}"
         whom = "who may let the kill switch go" if following.stopped else "an approver"
+    elif operation.status in (O.AUTH_REQUIRED, O.TIMED_OUT):
+        words, whom = f"{seller}: {lowered(following.what)}", "Ad Ops"
     else:
         beside = "; ".join(
             part for part in (_usual(estimate), f"{lowered(following.what)} {following.when}".strip()) if part

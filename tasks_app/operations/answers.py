@@ -40,6 +40,7 @@ from tasks_app.operations.pauses import (
 )
 from tasks_app.operations.questions import operation_question
 from tasks_app.operations.resend import resend_is_safe
+from tasks_app.operations.services import send_with_time, time_anew
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
 from tasks_app.operations.sweep import chore_register
 from tasks_app.people.actors import actor_key
@@ -323,12 +324,12 @@ def _paused_at(operation: Operation) -> datetime:
 
 def _go_on(operation: Operation, *, actor: str) -> None:
     """Let what waits for credentials go on, where it is what people approved; else they are asked, as about
-    any answer."""
+    any answer. The time until now was not the seller's."""
     current = continuation_current(operation)
     if current is not None and current.answered_at is None and current.expires_at > clock.now():
         _freeze(current, operation, actor=actor, text="", changes={})
         _let_go(operation, current, actor)
     elif operation.task_id:
-        Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now())
+        Operation.objects.filter(pk=operation.pk).update(next_poll_at=clock.now(), **time_anew(operation))
     elif resend_is_safe(operation):
-        Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+        send_with_time(operation, at=clock.now())

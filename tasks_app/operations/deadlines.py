@@ -17,6 +17,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
 from tasks_app import clock
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.commands.kill_switch import on_turned, stops
 from tasks_app.commands.models import Command, KillSwitch
 from tasks_app.lifecycle.transitions import transition_many
@@ -65,12 +66,12 @@ def mark_overdue(*, limit: int) -> int:
     """Move what is past its deadline to `timed_out`, in one statement; answers how many moved.
 
     A mutation whose call has no answer is overdue only once the seller was asked for it (`looked_up_at`);
-    a call that is out at this moment may still answer. The seller waits for an answer of ours that the kill
-    switch stops: that is not overdue.
+    a call that is out at this moment may still answer. What we hold is not late: an answer of ours that the
+    kill switch stops, for which the seller waits; what its seller turned away and is to be sent once more.
     """
     now = clock.now()
     asked = Q(task_type__in=READS) | Q(looked_up_at__isnull=False)
-    pending = Q(status__in=PENDING) & ~(_stopped() & Q(Continuation.held()))
+    pending = Q(status__in=PENDING) & ~(_stopped() & Q(Continuation.held())) & ~held_by_us()
     due = _due(pending | (Q(status=S.CALLING_ADCP) & _idle() & asked), limit)
     return _move(
         due,
@@ -84,9 +85,9 @@ def mark_overdue(*, limit: int) -> int:
 
 def mark_for_lookup(*, limit: int) -> int:
     """Make a look-up due of every mutation past its deadline whose call has no answer; answers how many. One
-    that reached nobody and waits at a gate is not late, as what was never sent is not."""
+    that reached nobody and that we hold is not late, as what was never sent is not."""
     unknown = Q(status=S.CALLING_ADCP, looked_up_at__isnull=True, next_poll_at__isnull=True) & _idle()
-    due = _due(unknown & ~Q(task_type__in=READS) & ~(_waits_at_gate() & cannot_have_acted()), limit)
+    due = _due(unknown & ~Q(task_type__in=READS) & ~held_by_us(), limit)
     changes = {"next_poll_at": clock.now(), "send_at": None}
 
     def mark(ids: Sequence[uuid.UUID]) -> list[int]:
@@ -150,12 +151,12 @@ def _whole_time(rows: QuerySet[Operation]) -> int:
 
 def _waits_for_us() -> Q:
     calls = Q(status__in=(S.REQUESTED, S.CALLING_ADCP), send_at__isnull=False)
-    return calls | (Q(status__in=PENDING) & Q(Continuation.held()))
+    again = Q(status__in=PENDING, task_id="", send_at__isnull=False)
+    return calls | again | (Q(status__in=PENDING) & Q(Continuation.held()))
 
 
 def _in_hand() -> Q:
-    in_hand = Q(status__in=PENDING) | Q(status=S.CALLING_ADCP, send_at__isnull=True)
-    return in_hand & ~Q(Continuation.held()) & Q(deadline_at__isnull=False)
+    return Q(status__in=(S.CALLING_ADCP, *PENDING), deadline_at__isnull=False) & ~_waits_for_us()
 
 
 def _let_go(turn: KillSwitch) -> None:
@@ -171,10 +172,22 @@ def _stopped() -> Q:
     return Q(team__in=now.teams) & ~Q(task_type__in=READS)
 
 
-def _waits_at_gate() -> Q:
-    """What its gates took off the way: it is sent, with its whole time, when they open."""
+def held_by_us() -> Q:
+    """What was tried and certainly had no effect, the seller has no task of, and the kill switch, a gate or a
+    question to people keeps from being sent again: it goes, with its whole time, when they let it. What may
+    have been done there does not go unnoticed."""
+    tried = Q(status__in=(S.CALLING_ADCP, *PENDING), task_id="")
+    stopped = Q(send_at__isnull=False) & _stopped()
+    return tried & (stopped | _taken_off_the_way()) & cannot_have_acted()
+
+
+def _taken_off_the_way() -> Q:
+    """What its gates, or what was looked at last, took off the way while people are asked."""
     waiting = Command.objects.filter(waiting_since__isnull=False, refused_at__isnull=True)
-    return Q(send_at__isnull=True) & Q(Exists(waiting.filter(key=OuterRef("purpose"))))
+    about = {"subject_type": OuterRef("subject_type"), "subject_id": OuterRef("subject_id")}
+    asked = Approval.objects.filter(status=ApprovalStatus.OPEN, **about)
+    off = Q(send_at__isnull=True, next_poll_at__isnull=True)
+    return off & (Q(Exists(waiting.filter(key=OuterRef("purpose")))) | Q(Exists(asked)))
 
 
 def tell_overdue(*, limit: int) -> int:

@@ -28,8 +28,9 @@ from tasks_app.desk.explain import (
 )
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.corrections import anew_words, correction_refusal, sellers_words
+from tasks_app.operations.deadlines import held_by_us
+from tasks_app.operations.lookup import asked_with
 from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.resend import may_have_acted
 from tasks_app.operations.selectors import (
     commands_at_gate,
     conflicts_of,
@@ -53,25 +54,30 @@ _ENDED = {
 }
 
 _REFUSED = (S.FAILED, S.CANCELED, S.REJECTED)
+_HAD_NO_EFFECT = {S.CALLING_ADCP: "was not reached", S.AUTH_REQUIRED: "wants credentials first"}
+_OVERDUE = "it is overdue and people decide whether to wait on"
+_GIVEN_UP = "it is given up; nobody is asked"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """An operation's facts. `held`: it leaves only when people or a gate let it; `unreached`: so once it was
-    tried in vain; `stopped`: who stopped what is sent, when and why; `steers`: what who steers it may do now;
-    `given_up`: settled while overdue; `question`: the open approval about it, what it was for or its
-    contradiction; `conflict`: the open contradiction's reference; `said`: why its seller refused it, in
-    sentences of its own; `correctable`: it may be corrected and asked for anew; `renews`: who gives its
-    seller new credentials, where it wants them."""
+    """An operation's facts. `held`: it leaves only when people or a gate let it; `kept`: it was tried, had no
+    effect and is kept from being sent again, so that it is not late; `stopped`: who stopped what is sent,
+    when and why; `steers`: what who steers it may do now; `given_up`: settled while overdue; `question`: the
+    open approval about it, what it was for or its contradiction; `conflict`: the open contradiction's
+    reference; `said`: why its seller refused it, in sentences of its own; `correctable`: it may be corrected
+    and asked for anew; `renews`: who gives its seller new credentials, where it wants them; `told_by`: the
+    tool by which its seller is asked for it, empty where it has none."""
 
     status: str
     task: str = "its task"
+    is_read: bool = False
     seller: str = "The seller"
     deadline_at: datetime | None = None
     next_poll_at: datetime | None = None
     send_at: datetime | None = None
     held: bool = False
-    unreached: bool = False
+    kept: bool = False
     stopped: str = ""
     steers: tuple[str, ...] = ()
     given_up: bool = False
@@ -81,6 +87,7 @@ class Seen:
     said: str = ""
     correctable: bool = False
     renews: tuple[Mover, ...] = ()
+    told_by: str = ""
 
 
 def operation_answers(seen: Seen) -> Answers:
@@ -140,9 +147,10 @@ def _stopped(seen: Seen, said: str, at_deadline: str) -> Answers:
 
 
 def _calling(seen: Seen) -> Answers:
-    at_deadline = _deadline(seen, "the seller is asked whether it knows it, and people decide")
-    if seen.held:
-        return _calling_held(seen, at_deadline)
+    effect = _GIVEN_UP if seen.is_read else "the seller is asked whether it knows it, and people decide"
+    at_deadline = _deadline(seen, effect)
+    if seen.held or seen.kept:
+        return _tried_and_held(seen, at_deadline)
     if seen.send_at is None and seen.next_poll_at is not None:
         return Answers(
             waiting=f"It left once: {seen.seller} is asked whether it has {seen.task}, "
@@ -162,20 +170,23 @@ def _calling(seen: Seen) -> Answers:
     )
 
 
-def _calling_held(seen: Seen, at_deadline: str) -> Answers:
-    """It left once and may not leave again: a gate is closed, or the kill switch is on."""
+def _tried_and_held(seen: Seen, at_deadline: str) -> Answers:
+    """It left once and may not leave again: a gate is closed, the kill switch is on, or people are asked."""
     said = f"It left once, and {seen.seller} may have {seen.task}; it is not sent again."
-    if seen.unreached:
-        said = f"{seen.seller} was not reached; {seen.task} is not sent again yet."
+    if seen.kept:
+        why = _HAD_NO_EFFECT.get(S(seen.status), "has not taken it so far")
+        said = f"{seen.seller} {why}; {seen.task} is not sent again yet."
         at_deadline, seen = "Its deadline does not end it meanwhile.", replace(seen, deadline_at=None)
     if seen.stopped:
-        return _stopped(seen, said, at_deadline)
+        stopped = _stopped(seen, said, at_deadline)
+        return replace(stopped, movers=(*stopped.movers, *seen.renews))
     asked = question_answers(seen.question) if seen.question else None
     return Answers(
         waiting=f"{said} {asked.waiting}" if asked else said,
         movers=(
             *(asked.movers if asked else ()),
-            *(() if seen.unreached else (Mover(who=seen.seller, does="may still answer"),)),
+            *seen.renews,
+            *(() if seen.kept else (Mover(who=seen.seller, does="may still answer"),)),
             *_steers(seen),
         ),
         otherwise=f"{asked.otherwise} {at_deadline}" if asked else at_deadline,
@@ -184,12 +195,18 @@ def _calling_held(seen: Seen, at_deadline: str) -> Answers:
 
 
 def _with_seller(seen: Seen) -> Answers:
+    overdue = "it is overdue: nothing is undone, and people decide whether to wait on"
+    at_deadline = _deadline(seen, _GIVEN_UP if seen.is_read else overdue)
+    if seen.held or seen.kept:
+        return _tried_and_held(seen, at_deadline)
     verb = "works on" if seen.status == S.WORKING else "has queued"
-    polled = f"; it is asked again {_when(seen.next_poll_at)}" if seen.next_poll_at else ""
+    asked = bool(seen.next_poll_at and seen.told_by)
+    polled = f"; it is asked again {_when(seen.next_poll_at)}" if asked else ""
+    how = ", by webhook or when it is asked" if seen.told_by else ": it has no tool that tells of its tasks"
     return Answers(
         waiting=f"{seen.seller} {verb} {seen.task}{polled}.",
-        movers=(Mover(who=seen.seller, does="answers, by webhook or when it is asked"), *_steers(seen)),
-        otherwise=_deadline(seen, "it is overdue: nothing is undone, and people decide whether to wait on"),
+        movers=(Mover(who=seen.seller, does=f"answers{how}"), *_steers(seen)),
+        otherwise=at_deadline,
         deadline=seen.deadline_at,
     )
 
@@ -204,21 +221,31 @@ def _input(seen: Seen) -> Answers:
             Mover(right=STEER_OPERATION, does="answer the seller, or say that it goes on"),
             Mover(who=seen.seller, does="may go on by itself"),
         ),
-        otherwise=_deadline(seen, "it is overdue and people decide whether to wait on"),
+        otherwise=_deadline(seen, _GIVEN_UP if seen.is_read else _OVERDUE),
         deadline=seen.deadline_at,
     )
 
 
 def _auth(seen: Seen) -> Answers:
+    at_deadline = _deadline(seen, _OVERDUE)
+    if seen.held or seen.kept or seen.stopped:
+        return _tried_and_held(seen, at_deadline)
+    again = f"sends it again {_when(seen.send_at)}, in case they were put right"
     return Answers(
         waiting=f"{seen.seller} wants credentials before it goes on with {seen.task}.",
-        movers=(*seen.renews, Mover(who=seen.seller, does="may go on by itself")),
-        otherwise=_deadline(seen, "it is overdue and people decide whether to wait on"),
+        movers=(
+            *seen.renews,
+            *((Mover(who=_WORKER, does=again),) if seen.send_at else ()),
+            Mover(who=seen.seller, does="may go on by itself"),
+        ),
+        otherwise=at_deadline,
         deadline=seen.deadline_at,
     )
 
 
 def _overdue(seen: Seen) -> Answers:
+    if seen.is_read:
+        return _overdue_read(seen)
     if seen.given_up:
         return Answers(
             waiting="Nothing: it is overdue and was given up. The seller may still act.",
@@ -227,10 +254,23 @@ def _overdue(seen: Seen) -> Answers:
         )
     if seen.question:
         return question_answers(seen.question)
+    looked_at = ", is looked at now and then," if seen.told_by else ""
     return Answers(
         waiting=f"{seen.seller} has not answered {seen.task} by its deadline; people will be asked.",
         movers=(Mover(who=seen.seller, does="may still answer"), *_steers(seen)),
-        otherwise="It stays overdue, is looked at now and then, and people are asked.",
+        otherwise=f"It stays overdue{looked_at} and people are asked.",
+        deadline=seen.deadline_at,
+    )
+
+
+def _overdue_read(seen: Seen) -> Answers:
+    """Nothing hangs on a read but what asked for it: nobody decides about it."""
+    if seen.given_up:
+        return Answers(waiting="Nothing: it is overdue and was given up.", otherwise=NOBODY)
+    return Answers(
+        waiting=f"{seen.seller} has not answered {seen.task} by its deadline; it is given up next.",
+        movers=(Mover(who=_WORKER, does="gives it up"), *_steers(seen)),
+        otherwise="It stays overdue until then.",
         deadline=seen.deadline_at,
     )
 
@@ -295,18 +335,20 @@ def register() -> None:
 
 def _operation(operation: Operation) -> Answers:
     unsettled = operation.settled_at is None
+    kept = Operation.objects.filter(held_by_us(), pk=operation.pk).exists()
     conflict = None if unsettled else conflicts_open([operation]).get(operation.pk)
     return operation_answers(
         Seen(
             status=operation.status,
             task=operation.task_type,
+            is_read=not operation.is_mutation,
             seller=operation.seller.name,
             deadline_at=operation.deadline_at,
             next_poll_at=operation.next_poll_at,
             send_at=operation.send_at,
             held=is_held(operation),
-            unreached=_is_unreached(operation),
-            stopped=stops_shown().words(operation.team_id) if would_be_sent(operation) else "",
+            kept=kept,
+            stopped=stops_shown().words(operation.team_id) if kept or would_be_sent(operation) else "",
             steers=_acts(operation) if unsettled else (),
             given_up=not unsettled,
             message=operation.message,
@@ -315,14 +357,9 @@ def _operation(operation: Operation) -> Answers:
             said=_said(operation) if operation.status in _REFUSED else "",
             correctable=not correction_refusal(operation),
             renews=credentials_movers(operation.seller) if operation.status == S.AUTH_REQUIRED else (),
+            told_by=asked_with(operation),
         )
     )
-
-
-def _is_unreached(operation: Operation) -> bool:
-    """Whether it was tried, reached nobody and waits at a gate: it is not late (`deadlines.py`)."""
-    tried = operation.status == S.CALLING_ADCP and is_held(operation)
-    return tried and bool(commands_at_gate([operation])) and not may_have_acted(operation)
 
 
 def _said(operation: Operation) -> str:
@@ -335,9 +372,10 @@ def _asked_about(operation: Operation, conflict: Conflict | None) -> list[tuple[
     if conflict is not None:
         return [("conflict", conflict.pk)]
     own: list[tuple[str, uuid.UUID | None]] = [("operation", operation.pk)]
-    if operation.is_mutation and operation.status in (S.REQUESTED, S.CALLING_ADCP):
+    unsettled = operation.settled_at is None
+    if operation.is_mutation and unsettled and not operation.task_id:
         own += [("command", pk) for pk in commands_at_gate([operation]).values()]
-    if operation.settled_at is None or operation.overdue_at is not None:
+    if unsettled or operation.overdue_at is not None:
         own.append((operation.subject_type, operation.subject_id))
     return own
 

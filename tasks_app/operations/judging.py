@@ -15,7 +15,7 @@ from tasks_app import clock
 from tasks_app.adcp.errors import TOOL_ERROR
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import doubted, partial, policy
-from tasks_app.operations.lookup import LOOKED_UP, after_lookup, is_fruitless, look_up_at
+from tasks_app.operations.lookup import after_another, after_lookup, is_fruitless, looks_on
 from tasks_app.operations.matching import identities, mismatch, task_changed, unusable_task
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -78,7 +78,8 @@ def judge(operation: Operation, seen: Seen, channel: str, digest: str) -> Verdic
 
 def _not_ours(operation: Operation, seen: Seen, channel: str, why: str) -> Verdict:
     """Told of something else: kept, and this operation is looked at as before. The answer to a call that
-    names no task of ours is a person's: nobody will answer that call again."""
+    names no task of ours is a person's: nobody will answer that call again. A look for it was made all the
+    same, and another follows in its time, if any."""
     if task_changed(operation, seen) and is_told_anew(operation, channel):
         return Verdict(outcome=_Outcome.STALE, note=TOLD_ANEW)
     changes: dict[str, Any] = {}
@@ -86,6 +87,8 @@ def _not_ours(operation: Operation, seen: Seen, channel: str, why: str) -> Verdi
         changes = _keep_looking(operation, seen)
     elif channel == Channel.REPLY and operation.status not in SETTLED:
         changes = _to_a_person(why)
+    elif channel == Channel.RECONCILE and operation.status not in SETTLED:
+        changes = after_another(operation, why)
     return Verdict(outcome=_Outcome.CONFLICT, note=why[:_MAX_MESSAGE], changes=changes)
 
 
@@ -269,7 +272,7 @@ def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None
     if status not in (*PENDING, S.TIMED_OUT):
         return {}
     if not (operation.task_id or seen.task_id):
-        return {"next_poll_at": look_up_at(operation, status)} if status in LOOKED_UP else {}
+        return looks_on(operation, status)
     if status == S.TIMED_OUT and policy.given_up_for_good(operation):
         return {"next_poll_at": None}
     due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=_retry_after(seen))

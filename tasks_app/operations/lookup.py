@@ -8,12 +8,13 @@ decides. Source: AdCP L1/security "Idempotency".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.answers import read_bought
@@ -42,11 +43,13 @@ _MOST_MESSAGE = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup:
-    """What to search for at one seller, without the database."""
+    """What to search for at one seller, without the database. `task_id`: where it is known, and the seller
+    has no tool to tell of it; `others`: tasks of further operations for the same subject."""
 
     operation_id: str
     subject_id: str
-    task_id: str  # where it is known, and the seller has no tool to tell of it
+    task_id: str
+    others: frozenset[str]
     task_type: str
     since: str
     account: dict[str, Any] | None
@@ -61,6 +64,17 @@ def can_be_searched(seller: Seller) -> bool:
     return task_list_tool(seller.tools) is not None or seller.offers(_BUYS)
 
 
+def asked_with(operation: Operation) -> str:
+    """The tool by which the seller is asked now and then how it stands, or for what it has of it; empty where
+    it has none."""
+    seller = operation.seller
+    if operation.task_id:
+        return seller.task_tool or ""
+    if operation.status == S.TIMED_OUT:
+        return ""
+    return task_list_tool(seller.tools) or (_BUYS if _lists_buys(operation) else "")
+
+
 def lookup_of(operation: Operation) -> Lookup:
     """The search for one operation that was sent."""
     seller = operation.seller
@@ -69,6 +83,7 @@ def lookup_of(operation: Operation) -> Lookup:
         operation_id=str(operation.pk),
         subject_id=str(operation.subject_id or ""),
         task_id=operation.task_id,
+        others=_tasks_of_others(operation),
         task_type=operation.task_type,
         since=sent.isoformat(timespec="seconds").replace("+00:00", "Z"),
         account=operation.account.reference if operation.account else None,
@@ -79,6 +94,16 @@ def lookup_of(operation: Operation) -> Lookup:
     )
 
 
+def _tasks_of_others(operation: Operation) -> frozenset[str]:
+    """The tasks that the seller gave to what else was asked of it for the same subject."""
+    if operation.subject_id is None or operation.task_id:
+        return frozenset()
+    beside = Operation.objects.filter(
+        seller=operation.seller_id, subject_type=operation.subject_type, subject_id=operation.subject_id
+    )
+    return frozenset(beside.exclude(task_id="").values_list("task_id", flat=True))
+
+
 def _lists_buys(operation: Operation) -> bool:
     """Only a purchase makes a media buy that carries our context."""
     return operation.task_type == "create_media_buy" and operation.seller.offers(_BUYS)
@@ -86,7 +111,7 @@ def _lists_buys(operation: Operation) -> bool:
 
 async def look_up(lookup: Lookup) -> Seen:
     """What the seller shows of the call: its task, its media buy, or an answer with raw_status NOT_FOUND, or
-    SEVERAL where more than one media buy may be what was bought.
+    SEVERAL where more than one task, or media buy, may be what it came to.
 
     Of kind `no_answer` where the seller cannot be asked; nothing it does raises.
     """
@@ -102,11 +127,18 @@ async def _task(lookup: Lookup) -> Seen | None:
     if lookup.list_tool is None:
         return None
     wanted = {"filters": {"task_type": lookup.task_type, "created_after": lookup.since}}
+    likely: TaskItem | None = None
+    names: set[str] = set()
     async for entries in lookup.line.rows(lookup.list_tool, _scoped(lookup, wanted), listed="tasks"):
         for item in (task_item(entry, task_type=lookup.task_type) for entry in entries):
-            if item is not None and _is_its_task(lookup, item):
+            if item is not None and _is_named(lookup, item):
                 return await _status(lookup, item)
-    return None
+            if item is not None and _may_be_its(lookup, item):
+                likely = item
+                names.add(item.task_id)
+    if len(names) > 1:
+        return _several("task", names)
+    return await _status(lookup, likely) if likely is not None else None
 
 
 async def _status(lookup: Lookup, item: TaskItem) -> Seen:
@@ -137,12 +169,15 @@ def _the_one(ours: Mapping[str | None, Seen]) -> Seen | None:
     came to nothing proves nothing beside one that lives. Of several that live people say which it is."""
     live = [name for name, seen in ours.items() if not _has_ended(seen)]
     if len(live) > 1:
-        names = ", ".join(sorted(name or "one without a name" for name in live))
-        why = f"The seller shows more than one media buy with our ids: {names}."
-        return Seen(kind="answer", status="unknown", raw_status=SEVERAL, message=why)
+        return _several("media buy", [name or "one without a name" for name in live])
     # Of those that are over, one that was bought before one that never was.
     ranked = sorted(live or ours, key=lambda name: (ours[name].status == "rejected", name or ""))
     return ours[ranked[0]] if ranked else None
+
+
+def _several(what: str, names: Collection[str]) -> Seen:
+    why = f"The seller shows more than one {what} with our ids: {', '.join(sorted(names))}."
+    return Seen(kind="answer", status="unknown", raw_status=SEVERAL, message=why[:_MOST_MESSAGE])
 
 
 def _has_ended(seen: Seen) -> bool:
@@ -153,8 +188,18 @@ def _scoped(lookup: Lookup, arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "account": lookup.account} if lookup.account else arguments
 
 
-def _is_its_task(lookup: Lookup, item: TaskItem) -> bool:
-    return item.task_id == lookup.task_id if lookup.task_id else _is_ours(lookup, item.context)
+def _is_named(lookup: Lookup, item: TaskItem) -> bool:
+    """Whether a task is certainly the one that is looked for: by its own id, or the operation's."""
+    if lookup.task_id:
+        return item.task_id == lookup.task_id
+    return str((item.context or {}).get("operation_id")) == lookup.operation_id
+
+
+def _may_be_its(lookup: Lookup, item: TaskItem) -> bool:
+    """Whether a task with the subject's id may be the one that is looked for: one subject has several calls,
+    of several kinds."""
+    is_free = not lookup.task_id and item.task_id not in lookup.others
+    return is_free and item.task_type in (None, lookup.task_type) and _is_ours(lookup, item.context)
 
 
 def _is_ours(lookup: Lookup, context: object) -> bool:
@@ -186,7 +231,7 @@ def look_up_at(operation: Operation, status: str) -> datetime:
     now = clock.now()
     wait = policy.poll_interval(
         status=status,
-        polls=_lookups(operation, answered=True),
+        polls=_looks(operation).count(),
         age_s=(now - (operation.sent_at or now)).total_seconds(),
         webhook=False,
         retry_after_s=None,
@@ -202,8 +247,7 @@ def after_lookup(operation: Operation, seen: Seen) -> tuple[str, dict[str, Any]]
     if operation.status == S.TIMED_OUT:
         return "nothing was found", {"next_poll_at": None}
     if operation.status in LOOKED_UP:
-        note = "the seller has it, and does not show it yet"
-        return note, {"next_poll_at": look_up_at(operation, operation.status)}
+        return "the seller has it, and does not show it yet", looks_on(operation, operation.status)
     if seen.kind != "answer":
         return _unanswered(operation, seen)
     if resend_is_safe(operation) and not _lookups(operation, answered=True):
@@ -214,6 +258,22 @@ def after_lookup(operation: Operation, seen: Seen) -> tuple[str, dict[str, Any]]
     refused = refusal_of(operation)
     said = f" It is not sent again: {refused}" if refused else ""
     return _to_a_person(f"The outcome is unknown, and {_shown(operation)}: ask it before buying again.{said}")
+
+
+def looks_on(operation: Operation, status: str) -> dict[str, Any]:
+    """The next look for what the seller named no task for, about to be in `status`: none where it is overdue,
+    for people are asked; where it was not looked for, none because of this."""
+    if status not in LOOKED_UP and operation.next_poll_at is None:
+        return {}
+    return {"next_poll_at": None if status == S.TIMED_OUT else look_up_at(operation, status)}
+
+
+def after_another(operation: Operation, why: str) -> dict[str, Any]:
+    """The columns to write after a look-up that came upon what cannot be this operation's: the seller was
+    asked, and is asked again where it said that it has it; else a person is."""
+    if operation.status in (*LOOKED_UP, S.TIMED_OUT):
+        return looks_on(operation, operation.status)
+    return _to_a_person(f"What the seller shows with our ids cannot be it: {why}")[1]
 
 
 def _shown(operation: Operation) -> str:
@@ -249,5 +309,9 @@ def _next(**columns: Any) -> dict[str, Any]:
 
 def _lookups(operation: Operation, *, answered: bool) -> int:
     """How many look-ups were made before and found nothing."""
-    made = Observation.objects.filter(operation=operation, channel=Channel.RECONCILE)
+    made = _looks(operation)
     return made.filter(raw_status=NOT_FOUND).count() if answered else made.exclude(kind="answer").count()
+
+
+def _looks(operation: Operation) -> QuerySet[Observation]:
+    return Observation.objects.filter(operation=operation, channel=Channel.RECONCILE)

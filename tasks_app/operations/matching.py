@@ -57,7 +57,15 @@ def unusable_task(operation: Operation, seen: Seen) -> str:
     if len(seen.task_id) > MAX_IDENTITY:
         return f"the seller's task_id has {len(seen.task_id)} characters"
     holder = Operation.objects.filter(seller=operation.seller, task_id=seen.task_id).first()
-    return f"the seller's task_id {seen.task_id} is that of {holder.reference} already" if holder else ""
+    if holder is None:
+        return ""
+    return f"the seller's task_id {seen.task_id} is that of {_named_to(operation, holder)} already"
+
+
+def _named_to(operation: Operation, other: Operation) -> str:
+    """How `other` is named to those who see `operation`: another team's, or another client's, is not."""
+    own = (other.team_id, other.advertiser_id) == (operation.team_id, operation.advertiser_id)
+    return other.reference if own else "another operation"
 
 
 def identities(operation: Operation, seen: Seen) -> dict[str, Any]:

@@ -19,12 +19,13 @@ from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to
 from tasks_app.operations import policy
 from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.lookup import asked_with
 from tasks_app.operations.models import Channel, Observation, Operation, OperationStatus
 from tasks_app.operations.overdue import KIND as OVERDUE
 from tasks_app.operations.overdue import more_time_words, new_deadline
 from tasks_app.operations.selectors import is_held, would_be_sent
 from tasks_app.operations.steered import STEERED
-from tasks_app.operations.steering import resend_refusal, settle_refusal
+from tasks_app.operations.steering import poll_refusal, resend_refusal, settle_refusal
 from tasks_app.sellers.explain import CREDENTIALS_AWAITED
 
 S = OperationStatus
@@ -87,7 +88,7 @@ def operation_row(
         last=observation_words(last) if last else "nothing yet",
         question=question,
         link=link_to(Operation, operation.pk),
-        may_poll=may_steer and operation.next_poll_at is not None and not operation.settled_at,
+        may_poll=may_steer and not operation.settled_at and not poll_refusal(operation),
         may_answer=may_steer and pausing,
         conflict=conflict,
     )
@@ -214,7 +215,7 @@ def identities(operation: Operation) -> list[tuple[str, str]]:
 def overdue_choices(operation: Operation, question: Approval | None) -> list[Item]:
     """What can be done about an overdue operation, and what each does."""
     choices = []
-    if operation.next_poll_at is not None:
+    if not poll_refusal(operation):
         choices.append(
             Item(
                 glyph="running",
@@ -281,9 +282,8 @@ def pretty(value: Any) -> str:
 def _settled(operation: Operation) -> Next:
     when = text.moment_short(operation.settled_at)
     if operation.status == S.TIMED_OUT:
-        return Next(
-            what="Given up", when=when, otherwise="A late answer comes back to a person", glyph="stopped"
-        )
+        late = "A late answer comes back to a person" if operation.is_mutation else ""
+        return Next(what="Given up", when=when, otherwise=late, glyph="stopped")
     return Next(
         what=f"Settled by {operation.settled_by or 'us'}", when=when, glyph=face(operation.status).glyph
     )
@@ -291,18 +291,15 @@ def _settled(operation: Operation) -> Next:
 
 def _overdue(operation: Operation, question: Approval | None) -> Next:
     since = f"since {text.moment_short(operation.overdue_at or operation.status_since)}"
-    if question is None:
-        return Next(what="Overdue", when=since, otherwise="It is looked at now and then", glyph="overdue")
-    return Next(
-        what="Waits for a person",
-        when=since,
-        glyph="overdue",
-        otherwise="It stays overdue and is looked at now and then",
-    )
+    if not operation.is_mutation:
+        return Next(what="Overdue", when=since, otherwise="It is given up next", glyph="overdue")
+    looked_at = " and is looked at now and then" if asked_with(operation) else ""
+    what = "Overdue" if question is None else "Waits for a person"
+    return Next(what=what, when=since, glyph="overdue", otherwise=f"It stays overdue{looked_at}")
 
 
 def _held(operation: Operation) -> Next:
-    sent = operation.status == S.CALLING_ADCP
+    sent = operation.status != S.REQUESTED
     return Next(
         what="Waits for a decision",
         when=f"since {text.moment_short(operation.created_at)}" if not sent else "it may have left once",
@@ -324,11 +321,14 @@ def _sending(operation: Operation) -> Next:
 
 
 def _with_seller(operation: Operation) -> Next:
-    hooked = operation.seller.uses_webhooks and operation.is_mutation
-    what = "Webhook, or poll" if hooked else "Poll get_task_status"
-    return Next(
-        what=what, when=_in(operation.next_poll_at), otherwise=_overdue_when(operation), glyph="seller"
-    )
+    hooked = operation.seller.uses_webhooks and operation.is_mutation and bool(operation.task_id)
+    tool = asked_with(operation)
+    if not tool:
+        what, when = "Webhook" if hooked else "Word from the seller", "whenever it comes"
+    else:
+        asks = f"Poll {tool}" if operation.task_id else f"Look for it with {tool}"
+        what, when = "Webhook, or poll" if hooked else asks, _in(operation.next_poll_at)
+    return Next(what=what, when=when, otherwise=_overdue_when(operation), glyph="seller")
 
 
 def _overdue_when(operation: Operation) -> str:

@@ -269,8 +269,10 @@ def _unknown_here(
     elsewhere = names_another(whose, owners[0]) if owners and not own else ""
     named = _named_by(item, nameless)
     if named is not None and named.account is not None and _is_not_of(named, named.account, whose):
-        # What echoes our context is whoever's it says that it is: it is no answer of ours.
-        elsewhere = f"it echoes {named.reference}, but {names_another(whose, named.account)}"
+        # What echoes our context is whoever's it says that it is: it is no answer of ours. All who steer read
+        # of it, those of other teams too.
+        echoed = named.reference if named.team_id is None else "an operation of ours"
+        elsewhere = f"it echoes {echoed}, but {names_another(whose, named.account)}"
         named, own = None, []
     likely = named or next((o for o in nameless if _may_be_its(o, item, owners, whose)), None)
     told = {

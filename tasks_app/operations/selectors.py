@@ -15,6 +15,7 @@ from tasks_app.ids import first_id_at
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import OPEN, Observation, Operation, OperationStatus
+from tasks_app.operations.resend import is_unsent
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.people.scope import visible
@@ -32,7 +33,7 @@ def operations_of(viewer: User) -> QuerySet[Operation]:
     return (
         visible(Operation.objects.all(), viewer)
         .select_related("seller")
-        .defer(*_HEAVY, "seller__token", "seller__webhook_secret", "seller__capabilities", "seller__tools")
+        .defer(*_HEAVY, "seller__token", "seller__webhook_secret", "seller__capabilities")
     )
 
 
@@ -55,15 +56,21 @@ def commands_at_gate(operations: Iterable[Operation]) -> dict[str, uuid.UUID]:
 
 def is_held(operation: Operation) -> bool:
     """Whether it leaves, at first or once more, only when people or a gate let it: neither due to be sent nor
-    to be asked for at its seller."""
-    if operation.status == S.CALLING_ADCP:
-        return operation.is_mutation and operation.send_at is None and operation.next_poll_at is None
-    return operation.status == S.REQUESTED and operation.send_at is None
+    to be asked for at its seller. One that paused on A2A waits to be answered; one that people wait on for is
+    held where its gate is closed."""
+    if operation.status == S.REQUESTED:
+        return operation.send_at is None
+    due = operation.send_at is not None or operation.next_poll_at is not None
+    if due or not operation.is_mutation or operation.task_id or operation.a2a_task_id:
+        return False
+    waited_on = operation.status == S.SUBMITTED and bool(commands_at_gate([operation]))
+    return waited_on or is_unsent(operation)
 
 
 def would_be_sent(operation: Operation) -> bool:
     """Whether it changes something and has yet to leave, or to leave again, but for what is in its way."""
-    return operation.is_mutation and (operation.status == S.REQUESTED or is_held(operation))
+    again = operation.status == S.AUTH_REQUIRED and is_unsent(operation) and operation.send_at is not None
+    return operation.is_mutation and (operation.status == S.REQUESTED or again or is_held(operation))
 
 
 def open_counts(viewer: User) -> dict[str, int]:

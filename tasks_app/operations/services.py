@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Value
 from django.db.models.functions import Greatest
@@ -61,13 +62,16 @@ def operation_withdraw(
 
 
 def send_with_time(operation: Operation, *, at: datetime, message: str | None = None) -> None:
-    """Have it sent at `at`, with at least its type's whole time from now on: what passed until now is not the
+    """Have it sent at `at`, with its time anew."""
+    said = {} if message is None else {"message": message}
+    Operation.objects.filter(pk=operation.pk).update(send_at=at, **time_anew(operation), **said)
+
+
+def time_anew(operation: Operation) -> dict[str, Any]:
+    """The column that gives it at least its type's whole time from now on: what passed until now is not the
     seller's."""
     until = clock.now() + policy.deadline(operation.task_type, operation.seller)
-    said = {} if message is None else {"message": message}
-    Operation.objects.filter(pk=operation.pk).update(
-        send_at=at, deadline_at=Greatest("deadline_at", Value(until)), **said
-    )
+    return {"deadline_at": Greatest("deadline_at", Value(until))}
 
 
 def not_sent_again(operation: Operation, reason: str) -> None:

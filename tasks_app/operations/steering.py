@@ -206,6 +206,8 @@ def poll_refusal(operation: Operation) -> str:
         return f"{operation.reference} is not waiting at the seller: there is nothing to poll."
     if operation.settled_at is not None and operation.next_poll_at is None:
         return f"{operation.reference} was given up."
+    if operation.seller.task_tool is None:
+        return f"{operation.seller.name} has no tool that tells of a task."
     return ""
 
 

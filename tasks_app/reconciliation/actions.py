@@ -15,6 +15,7 @@ from tasks_app import clock
 from tasks_app.operations.comparison import Verdict
 from tasks_app.operations.models import Operation
 from tasks_app.operations.services import operation_poll_now
+from tasks_app.operations.steering import poll_refusal
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
@@ -145,15 +146,15 @@ def register() -> None:
 
 
 def _has_task(finding: ReconciliationFinding) -> bool:
-    return finding.subject_type == "operation" and finding.verdict in (
-        Verdict.MISSING,
-        Verdict.BEHIND,
-        Verdict.UNCLEAR,
-    )
+    polled = finding.verdict in (Verdict.MISSING, Verdict.BEHIND, Verdict.UNCLEAR)
+    return polled and finding.subject_type == "operation" and finding.seller.task_tool is not None
 
 
 def _poll(finding: ReconciliationFinding, _chosen: Chosen) -> Done:
-    operation = Operation.objects.only("id", "reference", "next_poll_at").get(pk=subject_of(finding))
+    operation = Operation.objects.select_related("seller").get(pk=subject_of(finding))
+    refused = poll_refusal(operation)
+    if refused:
+        raise ActionRefusedError(refused)
     if operation.next_poll_at is None:
         raise ActionRefusedError(f"{operation.reference} is not waiting at the seller any more.")
     operation_poll_now(operation_id=operation.pk)

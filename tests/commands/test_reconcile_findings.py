@@ -316,6 +316,19 @@ def test_it_may_stay_so_until_something_changes(faulty: FaultySeller, seller: Se
     assert ReconciliationFinding.objects.filter(resolved_at__isnull=True).count() == 1
 
 
+def test_a_seller_that_tells_of_no_task_is_not_asked_for_one(
+    faulty: FaultySeller, seller: Seller, operator: User
+) -> None:
+    pending(seller, "gone")
+    lists(faulty)
+    call("reconcile")
+    Seller.objects.update(tools=["get_products", "list_tasks"], status_tool="")
+    finding = ReconciliationFinding.objects.get()
+    assert {action.name for action in actions_for(finding)} == {"take", "seen"}
+    with pytest.raises(ActionRefusedError, match="does not help"):
+        act(finding, operator, "poll")
+
+
 def test_what_a_person_does_while_a_run_writes_is_not_lost(
     faulty: FaultySeller, seller: Seller, operator: User
 ) -> None:

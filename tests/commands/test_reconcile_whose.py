@@ -11,6 +11,7 @@ from orders.adopt import AdoptionRefusedError, media_buy_adopt
 from orders.models import Deal
 from orders.reconcile import _told
 from tasks_app.approvals.models import Approval
+from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.reconciliation.actions import ActionRefusedError
 from tasks_app.reconciliation.models import ReconciliationFinding
@@ -90,6 +91,19 @@ def test_a_task_that_echoes_our_operation_and_names_anothers_is_bound_to_nothing
     assert "the seller's record names" in finding.note
     out.refresh_from_db()
     assert out.task_id == ""
+
+
+def test_who_reads_of_a_task_of_nobodys_is_not_told_which_operation_of_another_team_it_echoes(
+    faulty: FaultySeller, seller: Seller, known: Account
+) -> None:
+    out = sent(seller)
+    Operation.objects.filter(pk=out.pk).update(team=known.advertiser.team)
+    echoed = {"context": {"operation_id": str(out.pk)}, **OTHERS["another account"]}
+    lists(faulty, {**task("echoed", task_type="create_media_buy"), **echoed})
+    call("reconcile")
+    finding = ReconciliationFinding.objects.get(theirs="echoed")
+    assert (finding.team_id, out.reference in finding.note) == (None, False)
+    assert "it echoes an operation of ours" in finding.note
 
 
 def test_a_task_of_the_accounts_own_is_given_to_it(

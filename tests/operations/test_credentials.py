@@ -13,7 +13,7 @@ from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.operations import answers
+from tasks_app.operations import answers, policy
 from tasks_app.operations.answers import credentials_use_again
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.dispatch import claim_one
@@ -26,6 +26,7 @@ from tasks_app.sellers.services import SellerChange, seller_change
 from tasks_app.sellers.trust import credentials_tell, row_change
 from tasks_app.troubles.models import RowTrouble
 from tests.adcp.raw_server import serve
+from tests.clocks import Clock
 from tests.factories import make_seller, make_user
 from tests.operations.making import answer as told
 from tests.operations.making import ask, fresh, see, stand
@@ -76,6 +77,21 @@ def test_new_credentials_send_a_refused_call_again_at_once(ops: User) -> None:
     assert later is not None
     assert due is not None
     assert due <= clock.now() < later
+
+
+@pytest.mark.parametrize("way", ["sent again", "looked at"])
+def test_what_goes_on_with_new_credentials_has_its_whole_time(still: Clock, ops: User, way: str) -> None:
+    """What passed until they came was not the seller's, as where they answer a pause."""
+    if way == "looked at":
+        operation = stand(S.AUTH_REQUIRED, next_poll_at=clock.now() + timedelta(days=9))
+    else:
+        operation = ask()
+        claim_one(operation_id=operation.pk)
+        see(operation, told("auth-required"))
+    still.now = fresh(operation).deadline_at - timedelta(minutes=5)
+    _renew(operation, ops)
+    now = fresh(operation)
+    assert now.deadline_at == still.now + policy.deadline(now.task_type, now.seller)
 
 
 @pytest.mark.parametrize("paused_there", [False, True], ids=["looked at", "answered"])

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
+from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approvals_expire_due
 from tasks_app.commands.questions import gates_ask_again
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import policy
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.ordering import order_run
+from tasks_app.operations.overdue import wait_on
 from tasks_app.operations.pulse import OUTAGE, pulse_beat
 from tasks_app.operations.resend import cannot_have_acted, may_have_acted
+from tasks_app.sellers.models import Seller
 from tasks_app.troubles.models import RowTrouble
 from tests.boundary.conftest import answered, purchase, stopped
 from tests.factories import make_seller, make_team
-from tests.operations.making import ask, fresh, not_sent, see, silent, stand
+from tests.operations.making import answer, ask, fresh, not_sent, see, silent, stand
 from tests.troubles.poisoning import heal, poison
 
 pytestmark = pytest.mark.django_db
@@ -169,3 +174,65 @@ def test_what_reached_nobody_and_is_stopped_is_not_late(reached: Seen) -> None:
         assert (now.status, now.send_at is not None) == (S.CALLING_ADCP, True)
         assert now.deadline_at == later + policy.deadline(now.task_type, now.seller)
         assert claim_one(operation_id=operation.pk) is not None
+
+
+# --- what was tried and is to be sent again, in each status in which we may hold it ------------------
+
+
+def tried() -> dict[str, Operation]:
+    """Purchases that certainly had no effect and are due to be sent again, by status: one that reached
+    nobody, one that was turned away for its credentials, and such a one that people wait on for."""
+    seller = make_seller(slots=9)
+    called, refused, waited = (order_run(order=purchase(seller=seller), actor="system") for _ in range(3))
+    assert len(claim_sends(limit=9)) == 3
+    see(called, not_sent())
+    for operation in (refused, waited):
+        see(operation, answer("auth-required"))
+    overdue = {"overdue_at": clock.now(), "overdue_told_at": clock.now(), "send_at": None}
+    transition(fresh(waited), S.TIMED_OUT, actor="system", changes=overdue)
+    wait_on(fresh(waited), actor="system", reason="They said soon", send_again=True)
+    Operation.objects.update(send_at=clock.now())
+    return {S.CALLING_ADCP: called, S.AUTH_REQUIRED: refused, S.SUBMITTED: waited}
+
+
+def is_off(off: bool = True) -> None:
+    Seller.objects.update(active=not off)
+
+
+@pytest.mark.parametrize(
+    ("holds", "claimed"),
+    [(stopped, False), (stopped, True), (is_off, True)],
+    ids=["stopped before its turn", "stopped at its turn", "at another gate"],
+)
+def test_what_is_to_be_sent_again_is_not_late_while_we_hold_it(holds: Any, claimed: bool) -> None:
+    operations = tried()
+    holds(True)
+    if claimed:
+        assert claim_sends(limit=9) == []
+    later = max(fresh(one).deadline_at for one in operations.values()) + DAY
+    with at(later):
+        time_out_due(limit=10)
+        assert {status: fresh(one).status for status, one in operations.items()} == {s: s for s in operations}
+        assert not Approval.objects.filter(kind="overdue", status="open").exists()
+        holds(False)
+        gates_ask_again()
+        time_out_due(limit=10)
+        for status, operation in operations.items():
+            now = fresh(operation)
+            assert (now.status, now.send_at is not None) == (status, True)
+            assert now.deadline_at == later + policy.deadline(now.task_type, now.seller)
+        assert len(claim_sends(limit=9)) == len(operations)
+
+
+def test_what_may_have_been_done_before_it_was_turned_away_does_not_go_unnoticed() -> None:
+    (operation,) = queued(1)
+    claim_sends(limit=1)
+    see(operation, silent())
+    Operation.objects.update(send_at=clock.now())
+    claim_sends(limit=1)
+    see(operation, answer("auth-required"))
+    stopped()
+    with at(fresh(operation).deadline_at + DAY):
+        time_out_due(limit=10)
+    assert fresh(operation).status == S.TIMED_OUT
+    assert Approval.objects.filter(kind="overdue", status="open").exists()

@@ -29,7 +29,7 @@ from tasks_app.operations.steering import (
 )
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
-from tests.factories import make_team, make_user
+from tests.factories import make_seller, make_team, make_user
 from tests.operations.making import BOUGHT, TASK, answer, ask, failed, fresh, see, stand
 
 pytestmark = pytest.mark.django_db
@@ -120,6 +120,14 @@ def test_poll_now_makes_it_due_and_keeps_who_asked(status: str, ops: User) -> No
     assert [call.operation_id for call in claim_polls(limit=5, out=Counter())] == [operation.pk]
     kept = operation.observations.get(kind="steered")
     assert (kept.channel, kept.raw_status, kept.body["by"]) == ("human", "poll now", f"human:{ops.pk}")
+
+
+def test_a_seller_that_tells_of_no_task_is_not_polled(ops: User) -> None:
+    seller = make_seller(tools=["get_products", "create_media_buy"])
+    operation = stand(S.SUBMITTED, seller=seller, next_poll_at=clock.now())
+    with pytest.raises(SteeringRefusedError, match="Norrland Digital has no tool that tells of a task"):
+        operation_poll(operation_id=operation.pk, user=ops)
+    assert claim_polls(limit=5, out=Counter()) == []
 
 
 def test_the_same_is_sent_again_under_the_same_key(ops: User) -> None:

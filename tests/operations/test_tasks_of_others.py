@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tasks_app.operations.comparison import Finding, Verdict
+from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.reconcile import tasks_reconcile
 from tasks_app.people.models import Team
@@ -14,7 +16,7 @@ from tasks_app.sellers.models import Account, Seller
 from tests.adcp.raw_server import serve
 from tests.adcp.scripted_seller import mcp_result, rpc, seller
 from tests.factories import make_account, make_advertiser, make_seller, make_team
-from tests.operations.making import stand
+from tests.operations.making import answer, see, stand
 
 pytestmark = pytest.mark.django_db
 THEIRS = {"task_id": "task-of-b", "task_type": "create_media_buy", "status": "working"}
@@ -65,3 +67,17 @@ def test_a_task_of_another_teams_account_is_that_teams(has_account: bool) -> Non
 def test_a_task_of_its_own_account_may_be_its(listed_for: tuple[str, ...], has_account: bool) -> None:
     finding, ours, _others = found(*listed_for, has_account=has_account)
     assert (finding.verdict, finding.team_id) == (Verdict.UNANSWERED, ours.pk)
+
+
+@pytest.mark.parametrize("whose", ["our own", "another team's", "another client's"])
+def test_an_answer_with_a_task_that_another_has_names_that_to_those_who_see_it_alone(whose: str) -> None:
+    team = make_team("Another house") if whose == "another team's" else make_team()
+    holder = stand(S.SUBMITTED, team=team)
+    if whose == "another client's":
+        Operation.objects.filter(pk=holder.pk).update(advertiser=make_advertiser("Northwind"))
+    operation = stand(S.CALLING_ADCP, seller=holder.seller)
+    kept = see(operation, answer("submitted", task_id=holder.task_id))
+    conflict = Conflict.objects.get(operation=operation)
+    told = " ".join([kept.note, conflict.note, Operation.objects.get(pk=operation.pk).message])
+    assert (holder.reference in told) == (whose == "our own"), told
+    assert f"is that of {'another operation' if whose != 'our own' else holder.reference} already" in told

@@ -3,27 +3,34 @@ worker, and those who steer it, on every ground it may stand on."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import transaction
+from django.db.models import Q
 
 from orders.services import deal_book
+from orders.waits import operation_wait
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.desk.explain import Explanation, explain
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.deadlines import time_out_due
-from tasks_app.operations.dispatch import claim_sends
-from tasks_app.operations.models import Operation
+from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
+from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.overdue import wait_on
 from tasks_app.operations.presenters import operation_next
 from tasks_app.operations.resend import may_have_acted
 from tasks_app.operations.steering import SteeringRefusedError, operation_poll, operation_stop
 from tasks_app.people.roles import ROLES, STEER_OPERATION
-from tests.factories import approve_deal, make_deal, make_user
-from tests.operations.making import fresh, leased_until, stand
+from tasks_app.sellers.models import Seller
+from tests.factories import approve_deal, make_deal, make_seller, make_user
+from tests.operations.making import answer, fresh, leased_until, see, stand
 from tests.orders.asking import asked
 
 pytestmark = pytest.mark.django_db
@@ -47,12 +54,48 @@ def _at_gate(what: str) -> Operation:
     return Operation.objects.get(task_type="create_media_buy")
 
 
+def _turned_away(*, stopped: bool = False, gate: bool = False) -> Operation:
+    """A purchase whose seller wants other credentials; due to be sent again, or taken off the way since."""
+    operation = _unsent()
+    assert claim_one(operation_id=operation.pk) is not None
+    see(operation, answer("auth-required"))
+    if stopped:
+        kill_switch_set(on=True, reason="A drill", actor="system")
+    if gate:
+        Seller.objects.update(active=False)
+        Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+        assert claim_sends(limit=10) == []
+    return operation
+
+
+def _waited_on_at_a_gate() -> Operation:
+    """Turned away until it was overdue; people wait on, and a gate has closed since."""
+    operation = fresh(_turned_away())
+    overdue = {"overdue_at": clock.now(), "overdue_told_at": clock.now(), "send_at": None}
+    transition(operation, S.TIMED_OUT, actor="system", changes=overdue)
+    wait_on(fresh(operation), actor="system", reason="They said soon", send_again=True)
+    Seller.objects.update(active=False)
+    assert claim_sends(limit=10) == []
+    return operation
+
+
+def _told_of_by(*tools: str, **columns: Any) -> Operation:
+    """With a seller that lists these tools beside those of buying."""
+    seller = make_seller(tools=["get_products", "create_media_buy", *tools])
+    return stand(S.SUBMITTED, seller=seller, next_poll_at=clock.now() + timedelta(minutes=1), **columns)
+
+
 def _gate_then_stopped() -> Operation:
     operation = _at_gate("a purchase at a gate")
     kill_switch_set(on=True, reason="A drill", actor="system")
     return operation
 
 
+def _overdue_untold() -> Operation:
+    return stand(S.TIMED_OUT, seller=make_seller(tools=["get_products", "create_media_buy"]))
+
+
+_ASKED = re.compile("people decide|is asked$")
 _GROUNDS: dict[str, Callable[[], Operation]] = {
     "to be sent": _unsent,
     "to be sent, stopped": _stopped,
@@ -62,6 +105,21 @@ _GROUNDS: dict[str, Callable[[], Operation]] = {
     "its call is lost": lambda: stand(S.CALLING_ADCP, send_at=clock.now()),
     "it is looked up": lambda: stand(S.CALLING_ADCP, send_at=None, next_poll_at=clock.now()),
     "its call is out": lambda: stand(S.CALLING_ADCP, out_until=clock.now() + timedelta(hours=1)),
+    "turned away": _turned_away,
+    "turned away, stopped": lambda: _turned_away(stopped=True),
+    "at a gate, turned away": lambda: _turned_away(gate=True),
+    "at a gate, turned away, stopped": lambda: _turned_away(stopped=True, gate=True),
+    "at a gate, waited on": _waited_on_at_a_gate,
+    "its seller tells of no task": _told_of_by,
+    "its seller has a tool of another name": lambda: _told_of_by("get_task"),
+    "its task has no name": lambda: _told_of_by("list_tasks", task_id=""),
+    "its task has no name and cannot be looked for": lambda: _told_of_by(task_id=""),
+    "overdue, its seller tells of no task": _overdue_untold,
+    "a read whose call is lost": lambda: stand(S.CALLING_ADCP, "get_products", send_at=clock.now()),
+    **{
+        f"a read that is {status}": lambda s=status: stand(s, "get_products")  # type: ignore[misc]
+        for status in (S.SUBMITTED, S.WORKING, S.INPUT_REQUIRED, S.TIMED_OUT)
+    },
     **{
         status: lambda s=status: stand(s)  # type: ignore[misc]
         for status in (S.SUBMITTED, S.WORKING, S.INPUT_REQUIRED, S.AUTH_REQUIRED, S.TIMED_OUT, S.COMPLETED)
@@ -109,8 +167,43 @@ def test_what_is_said_of_its_deadline_happens(ground: str) -> None:
         operation.status == S.CALLING_ADCP and (looked_up or "out" in ground)
     ), told
     assert ("it is overdue" in told) == (
-        after.status == S.TIMED_OUT and operation.status not in (S.TIMED_OUT, S.CALLING_ADCP)
+        operation.is_mutation
+        and after.status == S.TIMED_OUT
+        and operation.status not in (S.TIMED_OUT, S.CALLING_ADCP)
     ), told
+
+
+@pytest.mark.parametrize("ground", _GROUNDS)
+def test_people_are_said_to_be_asked_past_its_deadline_where_they_are(ground: str) -> None:
+    operation = fresh(_GROUNDS[ground]())
+    told, page = _told(operation), operation_next(operation)
+    waits = operation_wait(operation, make_user("Administrator")).otherwise
+    Operation.objects.filter(pk=operation.pk).update(deadline_at=clock.now())
+    time_out_due(limit=10)
+    after = fresh(operation)
+    gives_up = after.status == S.TIMED_OUT and after.settled_at is not None
+    said = [f"{told.waiting_for} {told.otherwise}"]
+    if operation.status in (*PENDING, S.TIMED_OUT):
+        said += [page.otherwise, waits]
+    assert {"given up" in one for one in said} == {gives_up}, said
+    if operation.status in PENDING:
+        asked = Approval.objects.filter(kind="overdue", status="open").exists()
+        assert {bool(_ASKED.search(one)) for one in said} == {asked}, said
+
+
+@pytest.mark.parametrize("ground", _GROUNDS)
+def test_it_is_said_to_be_asked_for_with_the_tool_that_is_called(ground: str) -> None:
+    operation = fresh(_GROUNDS[ground]())
+    told, page = _told(operation), operation_next(operation)
+    looked = Q(next_poll_at__isnull=False) | Q(status__in=(S.SUBMITTED, S.WORKING))
+    Operation.objects.filter(looked, pk=operation.pk).update(next_poll_at=clock.now())
+    calls = claim_polls(limit=10)
+    tools = {call.lookup.list_tool if call.lookup else call.tool for call in calls} - {None}
+    assert ("asked again" in told.waiting_for) <= bool(tools), told.waiting_for
+    named = re.search(r"^(?:Poll|Look for it with) (\w+)", page.what)
+    assert {named[1]} == tools if named else "poll" not in page.what.lower(), page.what
+    looked_at = "looked at now and then" in f"{told.otherwise} {page.otherwise}"
+    assert looked_at <= (operation.seller.task_tool is not None)
 
 
 @pytest.mark.parametrize("ground", _GROUNDS)

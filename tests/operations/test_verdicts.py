@@ -112,13 +112,17 @@ def test_what_tells_of_another_is_a_conflict_and_it_is_still_looked_at(status: s
     assert told.changes == looks
 
 
-@pytest.mark.parametrize("channel", ["reply", *LATER])
+@pytest.mark.parametrize("channel", ["reply", "reconcile", *LATER])
 def test_an_answer_to_the_call_about_something_else_is_a_persons(channel: str) -> None:
+    """And so is what a look-up comes upon; news that nobody asked for is waited on."""
     told = verdict(stands(S.CALLING_ADCP, task_id=""), answer("working", task_type="sync_x"), channel)
 
     assert told.outcome == "conflict"
-    asked = {"send_at": None, "deadline_at": NOW, "message": "tells of sync_x, not create_media_buy"}
-    assert told.changes == (asked if channel == "reply" else {})
+    why = "tells of sync_x, not create_media_buy"
+    asked = {"send_at": None, "deadline_at": NOW, "message": why}
+    shown = f"What the seller shows with our ids cannot be it: {why}"
+    found = {**asked, "next_poll_at": None, "looked_up_at": NOW, "message": shown}
+    assert told.changes == {"reply": asked, "reconcile": found}.get(channel, {})
 
 
 def test_nothing_is_about_what_was_not_sent() -> None:

@@ -383,6 +383,26 @@ def test_what_may_have_been_bought_is_looked_up_and_then_asked_about() -> None:
     assert not Approval.objects.filter(kind=FLIGHT).exists()
 
 
+def test_what_was_turned_away_is_not_late_while_people_are_asked_for_new_dates() -> None:
+    deal = make_deal()
+    approve_deal(deal)
+    operation = deal_book(deal=deal)
+    claim_one(operation_id=operation.pk)
+    observed(operation_id=operation.pk, seen=Seen(kind="answer", status="auth-required"), channel="reply")
+    give_back(operation.pk)
+    with at(deal.start_at):
+        Operation.objects.update(send_at=clock.now(), deadline_at=clock.now())
+        assert sent() == []
+        assert Approval.objects.filter(kind=FLIGHT, status="open").exists()
+        time_out_due(limit=5)
+        operation.refresh_from_db()
+        assert operation.status == "auth_required"
+        decide(FLIGHT, "reject")
+        sent()
+    assert fresh(deal).status == "cancelled"
+    assert not Approval.objects.filter(status="open").exists()
+
+
 def moved(**dates: timedelta) -> tuple[Deal, Operation]:
     """A booked deal, and a change of its dates that an integrator asks for."""
     deal = booked()
