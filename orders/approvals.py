@@ -71,6 +71,7 @@ def register() -> None:
             sends=frozenset({"approve"}),
             sends_unless=lambda evidence: bool(evidence.get(TWICE)),
             spends=True,
+            wished=True,
         )
     )
     kind_register(
@@ -86,6 +87,7 @@ def register() -> None:
                 "reject": "Cancels the deal and frees its budget.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },
+            wished=True,
         )
     )
     kind_register(
@@ -106,6 +108,10 @@ def register() -> None:
             sends_unless=is_nameless,
             spends=True,
             outlives_job=True,
+            decided={
+                "approved": "what the seller booked is accepted",
+                "rejected": "what the seller booked is not accepted",
+            },
         )
     )
 

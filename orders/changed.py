@@ -100,6 +100,7 @@ def register() -> None:
                 "again.",
             },
             outlives_job=True,
+            decided={"approved": "the change is taken as done", "rejected": "what stood before is kept"},
         )
     )
 

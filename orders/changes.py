@@ -109,6 +109,7 @@ def register() -> None:
             sends_unless=lambda evidence: "passed" in evidence,  # others are asked about first
             spends=True,
             outlives_job=True,
+            wished=True,
         )
     )
     on_closed(_closed)

@@ -58,6 +58,7 @@ def register() -> None:
             sends_unless=is_nameless,
             spends=True,
             outlives_job=True,
+            decided={"approved": "the media buy is kept", "rejected": "the media buy is not kept"},
         )
     )
     kind_register(
@@ -75,6 +76,7 @@ def register() -> None:
                 "nothing": "The media buy is changed at the seller and not here. It is asked about again.",
             },
             outlives_job=True,
+            decided={"approved": "the change is taken", "rejected": "what was approved before is kept"},
         )
     )
 

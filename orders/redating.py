@@ -75,6 +75,11 @@ def register() -> None:
                 "reject": "Calls the deal off and frees its budget.",
                 "nothing": "It is not bought. What nobody has approved expires; else it is asked again.",
             },
+            decided={
+                "approved": "the new dates are taken, and approved again before anything is bought",
+                "rejected": "the deal is called off",
+                "expired": "the deal expires",
+            },
         )
     )
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from tasks_app import clock
 from tasks_app.approvals.counting import given_on
+from tasks_app.approvals.delegation import delegations_in_force
 from tasks_app.approvals.lapsing import nothing_words, waits_on
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.approvals.presenters import glyph_of, label_of
-from tasks_app.approvals.selectors import may_decide
+from tasks_app.approvals.records import Delegation
+from tasks_app.approvals.selectors import may_decide, obstacle
 from tasks_app.commands.kill_switch import Stops, stops_shown
 from tasks_app.desk import text
 from tasks_app.desk.items import lowered
@@ -105,15 +107,21 @@ def _asked_line(approval: Approval, decisions: Collection[Decision], names: Mapp
     )
 
 
-def question_wait(approval: Approval, who: User, decisions: Collection[Decision] = ()) -> Waiting:
-    """A question that waits for people."""
+def question_wait(
+    approval: Approval,
+    who: User,
+    decisions: Collection[Decision] = (),
+    held: Collection[Delegation] | None = None,
+) -> Waiting:
+    """A question that waits for people. `held`: the delegations by which `who` stands in for others, read
+    where not given."""
     late = approval.due_at <= clock.now()
     left = approval.quorum - given_on(approval) if approval.quorum > 1 else 1
     many = f"{left} of the approvers" if approval.quorum > 1 else "an approver"
     amount = text.amount(approval.amount, approval.currency) if approval.amount else ""
     return Waiting(
         glyph="overdue" if late else glyph_of(approval),
-        text=f"{_decider(approval, who, decisions)}: {approval.title}",
+        text=f"{_decider(approval, who, decisions, held)}: {approval.title}",
         link=link_to(Approval, approval.pk),
         whom=f"{many} of {approval.team}" if approval.team else many,
         since=f"since {text.moment_short(approval.created_at)}",
@@ -172,7 +180,8 @@ def waits_of(
     that people are asked about, or that leaves when they have decided, is told by the question."""
     asked = sorted((a for a in approvals if a.status == ApprovalStatus.OPEN), key=lambda a: a.due_at)
     about = {approval.subject_id for approval in asked}
-    found = [question_wait(approval, who, decisions.get(approval.pk, ())) for approval in asked]
+    held = list(delegations_in_force(delegate=who)) if asked and may_decide(who) else []
+    found = [question_wait(approval, who, decisions.get(approval.pk, ()), held) for approval in asked]
     unsettled = [operation for operation in operations if operation.settled_at is None]
     stopped = stops_shown() if unsettled else None
     found += [
@@ -183,15 +192,21 @@ def waits_of(
     return sorted(found, key=lambda one: (not one.late, not one.for_person))
 
 
-def _decider(approval: Approval, who: User, decisions: Collection[Decision]) -> str:
+def _decider(
+    approval: Approval, who: User, decisions: Collection[Decision], held: Collection[Delegation] | None
+) -> str:
+    """Who decides, said to `who`: they do where nothing is in their way."""
     key = actor_key(who)
+    if approval.due_at <= clock.now():
+        return "Its deadline has passed"
     if not may_decide(who):
         return "An approver decides"
-    if approval.requested_by == key:
-        return "Somebody else decides, you asked for it"
+    if key in approval.asked_by:
+        did = "asked for it" if approval.requested_by == key else "set it off"
+        return f"Somebody else decides, you {did}"
     if any(decision.actor == key for decision in decisions):
         return "Another approver decides, you have"
-    return "You decide"
+    return "Somebody else decides" if obstacle(approval, who, decisions, held) else "You decide"
 
 
 def _then(otherwise: str) -> str:

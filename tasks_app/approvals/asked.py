@@ -1,5 +1,7 @@
 """Who asked for something hears what became of it: decided, expired, withdrawn, failed, done, and why.
 
+Of what the system asks about that, they hear what was asked, and what an answer decided.
+
 A subscriber of the bus, so told after the commit, at least once delivered and, by the event's own name as the
 key, once told. Machines read it from the API; nobody is told of what they did themselves.
 """
@@ -7,9 +9,10 @@ key, once told. Machines read it from the API; nobody is told of what they did t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tasks_app.approvals.kinds import Kind, kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.selectors import approval_successor
 from tasks_app.events.bus import Event, subscribe
@@ -51,15 +54,20 @@ ENDS: dict[str, dict[str, str]] = {
     },
 }
 _GOOD = frozenset({"was approved", "is booked", "is completed"})
+_IN_TIME = "Nobody decided in time"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _End:
-    """An end in words: `what` came to it, by whom (empty: by nobody in particular), and why."""
+    """An end in words: `what` came to it, by whom (empty: by nobody in particular), and why. Of a question
+    that the system asked also how it ended, in a `word` and as is `said`; empty where it is what the person
+    asked for."""
 
     what: str
     by: str
     why: str
+    word: str = ""
+    said: str = ""
 
 
 def register() -> None:
@@ -78,13 +86,13 @@ def asked_tell(event: Event) -> None:
     if end is None:
         return
     became = ENDS[event.entity_type][entry.to_status]
-    word = became.removeprefix("was ").removeprefix("is ")
-    by = f" by {end.by}" if end.by else ""
+    word = end.word or became.removeprefix("was ").removeprefix("is ")
+    said = end.said or f"What you asked for {became}{_by_words(end.by)}."
     reason = f"Reason: {end.why}" if end.why else ""
     notify(
         kind=f"asked_{event.entity_type}",
         title=f"{word.capitalize()}: {end.what}",
-        body="\n".join(part for part in (f"What you asked for {became}{by}.", reason) if part),
+        body="\n".join(part for part in (said, reason) if part),
         level=_Level.INFO if became in _GOOD else _Level.WARNING,
         about=About(type=event.entity_type, id=event.entity_id),
         person=asker,
@@ -101,14 +109,51 @@ def _asker(event: Event) -> User | None:
 
 def _approval(entry: AuditEntry) -> _End | None:
     """A question's end, with the decider's words; asked anew at once it has not ended."""
-    asked = Approval.objects.get(pk=entry.entity_id)
-    if entry.to_status == ApprovalStatus.VOIDED and approval_successor(asked) is not None:
+    asked, to = Approval.objects.get(pk=entry.entity_id), entry.to_status
+    kind = _kind_of(asked)
+    wished = kind is not None and kind.wished
+    if _is_asked_again(asked, to, wished):
         return None
     said = asked.decisions.filter(actor=entry.actor).first()
     why = said.comment if said is not None else entry.reason
-    if entry.to_status == ApprovalStatus.EXPIRED:
-        why = "Nobody decided in time."
-    return _End(what=f"{asked.title} ({asked.reference})", by=_by(entry), why=why)
+    end = _End(what=f"{asked.title} ({asked.reference})", by=_by(entry), why=why)
+    if not wished:
+        return _of_the_systems(end, to, kind.decided.get(to, "") if kind else "")
+    return replace(end, why=f"{_IN_TIME}.") if to == ApprovalStatus.EXPIRED else end
+
+
+def _is_asked_again(asked: Approval, to: str, wished: bool) -> bool:
+    """Whether another took its place: one that was withdrawn, or that the system asked and nobody decided;
+    the next of those may have been decided by now."""
+    if to == ApprovalStatus.VOIDED:
+        return approval_successor(asked) is not None
+    if to != ApprovalStatus.EXPIRED or wished:
+        return False
+    later = Approval.objects.filter(
+        kind=asked.kind, subject_type=asked.subject_type, subject_id=asked.subject_id, pk__gt=asked.pk
+    )
+    return later.exists() or approval_successor(asked) is not None
+
+
+def _kind_of(asked: Approval) -> Kind | None:
+    """Its kind; None where nobody registered it."""
+    try:
+        return kind_of(asked)
+    except KeyError:
+        return None
+
+
+def _of_the_systems(end: _End, to: str, decided: str) -> _End:
+    """The end of a question that the system asked about what somebody asked for; `decided`: what that decides
+    about it, in words."""
+    if to == ApprovalStatus.VOIDED:
+        return replace(end, said="Nobody has to decide on this any more.")
+    follows = f": {decided}." if decided else "."
+    if to == ApprovalStatus.EXPIRED:
+        return replace(end, said=f"{_IN_TIME}{follows}", why="")
+    if not decided:
+        return replace(end, said=f"The question was {to}{_by_words(end.by)}.")
+    return replace(end, word="decided", said=f"It was decided{_by_words(end.by)}{follows}")
 
 
 def _deal(entry: AuditEntry) -> _End | None:
@@ -138,6 +183,10 @@ def _other(entry: AuditEntry) -> _End | None:
         return None
     what = ", ".join(dict.fromkeys(part for part in (named.reference, named.name, named.part_of) if part))
     return _End(what=what, by=_by(entry), why=entry.reason)
+
+
+def _by_words(by: str) -> str:
+    return f" by {by}" if by else ""
 
 
 def _by(entry: AuditEntry) -> str:

@@ -29,9 +29,14 @@ class _Person:
 
 
 def given(asked: Sequence[Approval]) -> dict[uuid.UUID, int]:
-    """How many approvals each question has that count; of one that has ended, all that were given. Two
-    queries where one of them waits for more than one person and has some, and one for decisions that were not
-    read yet."""
+    """How many approvals each question has that count, as `counted`."""
+    return {pk: len(found) for pk, found in counted(asked).items()}
+
+
+def counted(asked: Sequence[Approval]) -> dict[uuid.UUID, list[Decision]]:
+    """The approvals of each question that count, in their order; of one that has ended, all that were given.
+    Two queries where one of them waits for more than one person and has some, and one for decisions that were
+    not read yet."""
     prefetch_related_objects(asked, "decisions")
     approving = {one.pk: _approving(one) for one in asked}
     waiting = [one for one in asked if one.status == ApprovalStatus.OPEN and approving[one.pk]]
@@ -40,7 +45,7 @@ def given(asked: Sequence[Approval]) -> dict[uuid.UUID, int]:
     people = _people(keys) if keys else {}
     for one in waiting:
         approving[one.pk] = [told for told in approving[one.pk] if _counts(one, people.get(told.actor))]
-    return {pk: len(found) for pk, found in approving.items()}
+    return approving
 
 
 def given_on(approval: Approval) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal
@@ -61,6 +61,8 @@ class Kind:
     `spends`: approving it spends what it asks for (spending.py).
     `set_off`: it is about what people ask for or set off, at first or again (people/setting_off.py): who did
     decides no more than who asked this.
+    `wished`: its answer is the answer to what a person asked for. Any other is asked by the system about
+    that, and who asked for it is told the question and, by `decided`, what an answer decides about it.
     """
 
     name: str
@@ -79,6 +81,8 @@ class Kind:
     outlives_job: bool = False
     spends: bool = False
     set_off: bool = True
+    wished: bool = False
+    decided: Mapping[str, str] = field(default_factory=dict)
 
 
 class Fate(StrEnum):

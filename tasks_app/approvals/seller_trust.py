@@ -61,6 +61,7 @@ def register() -> None:
             },
             outlives_job=True,
             set_off=False,
+            wished=True,
         )
     )
 

@@ -11,10 +11,10 @@ from decimal import Decimal
 from typing import Literal
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery
 
 from tasks_app import clock
-from tasks_app.approvals.counting import given_on
+from tasks_app.approvals.counting import counted, given, given_on
 from tasks_app.approvals.delegation import own_words, why_not, why_not_in_place_of
 from tasks_app.approvals.kinds import (
     EffectRefusedNowError,
@@ -42,6 +42,7 @@ from tasks_app.troubles.rows import each_row, held_back
 from tasks_app.troubles.works import work_on
 
 _EXPIRY = work_on("approval_expiry", "approval")
+_COUNT = work_on("approvals_counted", "approval")
 
 Code = Literal[
     "not_found",
@@ -245,6 +246,39 @@ def approvals_expire_due(*, limit: int = 100) -> int:
     return each_row(_EXPIRY, due.values_list("pk", flat=True)[:limit], _expire)
 
 
+def approvals_count_again(*, limit: int = 100) -> int:
+    """Approve what has enough approvals that count by now, though too few when the last was given: who gave
+    one may decide again, or more roles may. Looks at open questions alone that have as many as they need,
+    counting or not. Answers how many."""
+    asked = _with_enough()
+    count = given(asked)
+    enough = [one.pk for one in asked if count[one.pk] >= one.quorum]
+    return each_row(_COUNT, enough[:limit], _count_again)
+
+
+def _with_enough() -> list[Approval]:
+    approving = Decision.objects.filter(approval=OuterRef("pk"), verdict=Decision.Verdict.APPROVE).order_by()
+    many = approving.values("approval").annotate(many=Count("pk")).values("many")
+    asked = Approval.objects.filter(status=ApprovalStatus.OPEN, quorum__gt=1, due_at__gt=clock.now())
+    rows = asked.exclude(pk__in=held_back(_COUNT)).annotate(many=Subquery(many))
+    return list(rows.filter(many__gte=F("quorum")).defer("evidence").order_by("due_at", "pk"))
+
+
+@transaction.atomic
+def _count_again(approval_id: uuid.UUID) -> bool:
+    asked = Approval.objects.filter(pk=approval_id, status=ApprovalStatus.OPEN, due_at__gt=clock.now())
+    approval = asked.select_for_update(skip_locked=True, no_key=True).first()
+    approving = counted([approval])[approval.pk] if approval else []
+    if approval is None or len(approving) < approval.quorum:
+        return False
+    fate = fate_of(approval)
+    if fate == Fate.STANDS:
+        _end_by(approval, approving[-1])
+    else:
+        _void_and_ask_again(approval, fate)
+    return fate == Fate.STANDS
+
+
 def approval_void(
     *, approval: Approval, reason: str, actor: Who = SYSTEM, rights: Sequence[str] = ()
 ) -> None:
@@ -348,18 +382,30 @@ def _decide(approval: Approval, user: User, verdict: str, comment: str, principa
         on_behalf_of_name=stood_for.name if stood_for else "",
     )
     approving = given_on(approval)
-    told = {"decision": str(decision.pk), "verdict": verdict, "evidence_digest": approval.evidence_digest}
-    if stood_for:
-        told["on_behalf_of"] = stood_for.key
     if verdict == Decision.Verdict.APPROVE and approving < approval.quorum:
         why = comment or f"Approved, {approving} of {approval.quorum}"
-        note(approval, actor=actor, reason=why, metadata=told)
+        note(approval, actor=actor, reason=why, metadata=_told(decision))
         return
-    answer: Literal["approved", "rejected"] = (
-        "approved" if verdict == Decision.Verdict.APPROVE else "rejected"
-    )
-    transition(approval, answer, actor=actor, reason=comment, metadata=told)
-    _close(approval, Outcome(answer=answer, actor=actor.key, comment=comment))
+    _end_by(approval, decision)
+
+
+def _end_by(approval: Approval, decision: Decision) -> None:
+    """The question ends by this word on it."""
+    is_yes = decision.verdict == Decision.Verdict.APPROVE
+    answer: Literal["approved", "rejected"] = "approved" if is_yes else "rejected"
+    by, why = decision.actor, decision.comment
+    transition(approval, answer, actor=by, reason=why, metadata=_told(decision))
+    _close(approval, Outcome(answer=answer, actor=by, comment=why))
+
+
+def _told(decision: Decision) -> dict[str, str]:
+    """A decision as an entry of its question's trail tells of it."""
+    told = {
+        "decision": str(decision.pk),
+        "verdict": decision.verdict,
+        "evidence_digest": decision.evidence_digest,
+    }
+    return {**told, "on_behalf_of": decision.on_behalf_of} if decision.on_behalf_of else told
 
 
 def _close(approval: Approval, outcome: Outcome) -> None:

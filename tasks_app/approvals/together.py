@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
-from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.models import Prefetch
 
 from tasks_app import clock
@@ -24,9 +24,11 @@ from tasks_app.lifecycle.refusals import refusal_of
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
+from tasks_app.troubles.rows import connection_lost
 
 log = structlog.get_logger(__name__)
 MOST = 200  # in one batch
+_BUSY = "Somebody else was at it at this moment; nothing of it was recorded: decide again."
 _UNKNOWN = "The database refused it; nothing of it was recorded."
 _FAILED = "It failed here; nothing of it was recorded."
 _TRANSITION = "transition"  # the code of what a lifecycle refused
@@ -163,16 +165,19 @@ def decided_alone(
             found = _asked(approval_id, digest, user, verdict, comment, principal)
             connection.check_constraints()
             return found
-    except (OperationalError, InterfaceError):
-        raise
-    except DatabaseError as error:
-        known = refusal_of(error)
+    except Exception as error:  # whatever a kind's effect raises: the next one is decided all the same
+        if connection_lost():
+            raise
+        known = refusal_of(error) if isinstance(error, DatabaseError) else None
         if known is None:
-            log.exception("decision_refused_by_database", approval=str(approval_id))
-        return known or DecisionRefusedError("impossible", _UNKNOWN)
-    except Exception:  # whatever a kind's effect raises: the next one is decided all the same
-        log.exception("decision_failed", approval=str(approval_id))
-        return DecisionRefusedError("impossible", _FAILED)
+            log.exception("decision_not_recorded", approval=str(approval_id))
+        return known or DecisionRefusedError("impossible", _why(error))
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OperationalError):  # a lock that was waited for too long, or a deadlock
+        return _BUSY
+    return _UNKNOWN if isinstance(error, DatabaseError) else _FAILED
 
 
 def _asked(

@@ -69,6 +69,7 @@ def register() -> None:
             "followed to its end.",
             "nothing": "It waits, and is asked about again. It goes on by itself when the gate opens.",
         },
+        decided={"approved": "it goes on all the same, this once", "rejected": "nothing more of it is sent"},
     )
     kind_register(gate)
     stopped = {

@@ -8,7 +8,7 @@ from tasks_app.approvals.intents import intents_decide
 from tasks_app.approvals.kinds import on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.policy_escalation import approvals_escalate
-from tasks_app.approvals.services import approvals_expire_due
+from tasks_app.approvals.services import approvals_count_again, approvals_expire_due
 from tasks_app.approvals.subjects import questions_look_again
 from tasks_app.approvals.telling import approvals_remind, approvals_tell
 from tasks_app.events.retention import events_prune
@@ -36,6 +36,7 @@ def register() -> None:
     on_account_changed(_account_changed)
     set_off_register(job_starters)
     chore_register("decided_together", intents_decide)
+    chore_register("approvals_counted", approvals_count_again)
     chore_register("expired_approvals", approvals_expire_due)
     chore_register("approvals_escalated", approvals_escalate)
     chore_register("approvals_told", approvals_tell)

@@ -81,6 +81,7 @@ def register() -> None:
             sends=frozenset({"approve"}),
             spends=True,
             outlives_job=True,
+            wished=True,
         )
     )
 

@@ -86,6 +86,7 @@ def register() -> None:
                 "nothing": "What was first stands, and it is asked about again.",
             },
             outlives_job=True,
+            decided={"approved": "what was first stands", "rejected": "what came second is taken"},
         )
     )
 

@@ -50,6 +50,7 @@ def register() -> None:
                 "nothing": "It stays overdue, is looked at now and then, and is asked about again.",
             },
             outlives_job=True,
+            decided={"approved": "it is waited for longer", "rejected": "nobody waits for it any more"},
         )
     )
 

@@ -72,6 +72,7 @@ def register() -> None:
                 "nothing": "Nothing is recorded. Waiting never approves.",
             },
             outlives_job=True,
+            wished=True,
         )
     )
 

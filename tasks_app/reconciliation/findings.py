@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models import Q
 
 from tasks_app import clock
@@ -21,6 +21,7 @@ from tasks_app.people.models import Team
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Account, Seller
+from tasks_app.troubles.rows import connection_lost
 
 log = structlog.get_logger(__name__)
 R = ReconciliationFinding.Resolution
@@ -66,9 +67,9 @@ def id_digest(theirs: str) -> str:
 def _settled(reader: Reader, seller: Seller, finding: Finding) -> Settled | None:
     try:
         return reader.settle(seller, finding)
-    except (OperationalError, InterfaceError):
-        raise
     except Exception:  # one finding's trouble stops no other: it is a person's then
+        if connection_lost():
+            raise
         log.exception("finding_not_settled", seller=seller.slug, verdict=finding.verdict)
         return None
 

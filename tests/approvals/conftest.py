@@ -49,6 +49,7 @@ class Desk:
                 asks=as_asked,
                 reopen=lambda approval: self.ask(),
                 spends=True,
+                wished=True,
                 effects={},
             )
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import DatabaseError, OperationalError, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
 from tasks_app import ids
 from tasks_app.approvals.models import Approval, Decision
@@ -64,7 +65,10 @@ def test_a_batch_is_of_so_many_and_says_a_verdict(desk: Desk, count: int, verdic
     assert not DecisionBatch.objects.exists()
 
 
-def test_what_was_not_reached_is_said(committed_db: Database, desk: Desk) -> None:
+def test_what_was_not_reached_is_said(
+    committed_db: Database, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks_app.approvals.together.connection_lost", lambda: True)
     user = make_user("Approver")
     approvals = [desk.ask(subject_id=ids.new_id()) for _ in range(3)]
 
@@ -79,6 +83,43 @@ def test_what_was_not_reached_is_said(committed_db: Database, desk: Desk) -> Non
     report = report_of(DecisionBatch.objects.get(), user)
     assert [one.code for one in report] == ["", "not_reached", "not_reached"]
     assert Decision.objects.get().approval == approvals[0]
+
+
+def test_one_that_somebody_else_holds_too_long_is_refused_and_the_others_are_decided(
+    committed_db: Database, desk: Desk
+) -> None:
+    user = make_user("Approver")
+    held, free = desk.ask(subject_id=ids.new_id()), desk.ask(subject_id=ids.new_id())
+    with psycopg.connect(committed_db.urls.app) as other, connection.cursor() as cursor:
+        other.execute("select from tasks_app_approval where id = %s for no key update", [held.pk])
+        cursor.execute("set lock_timeout = '200ms'")
+        batch = batch_decide(shown=shown(held, free), user=user, verdict="approve")
+        cursor.execute("reset lock_timeout")
+
+    refused, recorded = report_of(batch, user)
+    assert (refused.approval_id, refused.code) == (held.pk, "impossible")
+    assert "decide again" in refused.message
+    assert (recorded.approval_id, recorded.code, recorded.left) == (free.pk, "", "approved")
+    again = batch_decide(shown=shown(held), user=user, verdict="approve")
+    assert [one.code for one in report_of(again, user)] == [""]
+
+
+@db
+def test_a_victim_of_a_deadlock_is_refused_and_the_others_are_decided(desk: Desk) -> None:
+    user = make_user("Approver")
+    first, second = desk.ask(subject_id=ids.new_id()), desk.ask(subject_id=ids.new_id())
+    effects = iter([_deadlock, lambda: None])
+    desk.effect = lambda: next(effects)()
+
+    done = report_of(batch_decide(shown=shown(first, second), user=user, verdict="approve"), user)
+
+    assert [one.code for one in done] == ["impossible", ""]
+    assert Decision.objects.get().approval == second
+
+
+def _deadlock() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("do $$ begin raise exception 'deadlock' using errcode = 'deadlock_detected'; end $$")
 
 
 @db

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
 
+from orders.models import Deal
 from orders.questions import ask_deal
 from tasks_app.approvals.counting import given, given_on
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.policy_models import ApprovalPolicy
 from tasks_app.approvals.presenters import still_needed
-from tasks_app.approvals.services import approval_decide
+from tasks_app.approvals.services import approval_decide, approval_ended_by, approvals_count_again
+from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Membership, User
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.models import Account, Seller
 from tests.factories import make_advertiser, make_deal, make_user
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +95,80 @@ def test_who_may_decide_again_counts_again(asked: Approval) -> None:
     back.groups.clear()
     back.groups.add(Group.objects.get(name="Approver"))
     assert approve(asked, make_user("Approver")).status == ApprovalStatus.APPROVED
+
+
+def _active(user: User, _asked: Approval) -> None:
+    User.objects.filter(pk=user.pk).update(is_active=True)
+
+
+def _with_the_right(user: User, _asked: Approval) -> None:
+    user.groups.add(Group.objects.get(name="Approver"))
+
+
+def _with_the_team(user: User, asked: Approval) -> None:
+    Membership.objects.create(user=user, team=asked.team)
+
+
+def _with_every_advertiser(user: User, _asked: Approval) -> None:
+    Membership.objects.filter(user=user).update(every_advertiser=True)
+
+
+def _of_any_role(_user: User, asked: Approval) -> None:
+    Approval.objects.filter(pk=asked.pk).update(roles=["Administrator", "Approver"])
+
+
+BACK: dict[str, Callable[[User, Approval], None]] = {
+    "deactivated": _active,
+    "without the right": _with_the_right,
+    "without the team": _with_the_team,
+    "without the advertiser": _with_every_advertiser,
+    "without the role": _of_any_role,
+}
+
+
+def test_every_way_back_is_tried() -> None:
+    """Who set something off has done so for good."""
+    assert BACK.keys() == LOST.keys() - {"who set it off since"}
+
+
+@pytest.mark.parametrize("how", BACK)
+def test_what_has_enough_approvals_again_is_approved_by_the_last_of_them(asked: Approval, how: str) -> None:
+    back, last = make_user("Approver"), make_user("Administrator")
+    approve(asked, back)
+    LOST[how](back, asked)
+    assert approve(asked, last).status == ApprovalStatus.OPEN
+    assert approvals_count_again() == 0, "too few count"
+    BACK[how](back, asked)
+
+    assert approvals_count_again() == 1
+
+    ended = Approval.objects.get(pk=asked.pk)
+    assert ended.status == ApprovalStatus.APPROVED
+    assert approval_ended_by(ended) == actor_key(last)
+    assert Deal.objects.get().status == "accepted"
+    assert verify_entity("approval", asked.pk).ok
+    assert approvals_count_again() == 0
+
+
+def test_what_changed_since_it_was_approved_is_asked_anew(asked: Approval) -> None:
+    back = make_user("Approver")
+    approve(asked, back)
+    back.groups.clear()
+    approve(asked, make_user("Administrator"))
+    back.groups.add(Group.objects.get(name="Approver"))
+    Account.objects.update(payment_terms="prepay")
+
+    assert approvals_count_again() == 0
+
+    assert Approval.objects.get(pk=asked.pk).status == ApprovalStatus.VOIDED
+    assert Approval.objects.get(status="open").replaces == asked
+    assert Deal.objects.get().status == "quoted"
+
+
+def test_what_waits_for_approvals_costs_one_query(asked: Approval, django_assert_num_queries: Any) -> None:
+    approve(asked, make_user("Approver"))
+    with django_assert_num_queries(1):
+        assert approvals_count_again() == 0
 
 
 def test_a_superusers_approval_counts(asked: Approval) -> None:

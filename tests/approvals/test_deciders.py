@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from orders.models import Deal
 from orders.questions import ask_deal
+from orders.waits import question_wait, waits_of
 from tasks_app import clock
 from tasks_app.approvals import explain as explained
 from tasks_app.approvals.deciders import deciders
@@ -19,12 +20,14 @@ from tasks_app.approvals.selectors import obstacle
 from tasks_app.approvals.services import approval_decide
 from tasks_app.desk.explain import explain_entity
 from tasks_app.management import people as commands
+from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 from tests.factories import make_advertiser, make_deal, make_seller, make_team, make_user
 from tests.people.test_scope import limit
 
 pytestmark = pytest.mark.django_db
+PAST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -102,6 +105,31 @@ def test_named_are_those_who_can(
     who = explain_entity("approval", asked, everybody[0]).who[0]
     assert set(who.people) == set(sorted(names, key=list(map(str, everybody)).index)[:3])
     assert all(role in who.who for role in roles)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{}, {"roles": ["Administrator"]}, {"due_at": PAST}],
+    ids=["open", "of a role", "past its time"],
+)
+def test_who_is_told_that_they_decide_has_nothing_in_their_way(
+    asked: Approval, everybody: list[User], columns: dict[str, Any]
+) -> None:
+    """On the pages of campaigns and deals, for each reason to be able to decide and not to be."""
+    able = next(one for one in everybody if one.username == "able")
+    Approval.objects.filter(pk=asked.pk).update(**columns, set_off_by=[actor_key(able)])
+    asked = Approval.objects.get(pk=asked.pk)
+    decisions = list(asked.decisions.all())
+    for person in (User.objects.get(pk=one.pk) for one in everybody):
+        said = question_wait(asked, person, decisions).text
+        (on_page,) = waits_of(
+            approvals=[asked], operations=[], who=person, estimates={}, decisions={asked.pk: decisions}
+        )
+        assert said == on_page.text
+        assert said.startswith("You decide") == (not obstacle(asked, person, decisions)), (person, said)
+    assert question_wait(asked, able, decisions).text.startswith(
+        "Its deadline has passed: " if columns.get("due_at") else "Somebody else decides"
+    )
 
 
 def test_many_are_two_queries_and_each_has_its_own(asked: Approval, django_assert_num_queries: Any) -> None:

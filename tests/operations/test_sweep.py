@@ -246,6 +246,7 @@ def test_what_is_due_by_itself_is_looked_after() -> None:
             "events_handed",
         ),
         *(
+            "approvals_counted",
             "expired_approvals",
             "approvals_escalated",
             "approvals_told",

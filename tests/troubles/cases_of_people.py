@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 
 from orders.models import Deal
 from orders.questions import ask_deal
@@ -13,7 +14,12 @@ from tasks_app import clock, ids
 from tasks_app.approvals.intents import batch_intend
 from tasks_app.approvals.models import Approval, QuestionReview
 from tasks_app.approvals.policy_escalation import approvals_escalate
-from tasks_app.approvals.services import approval_void, approvals_expire_due
+from tasks_app.approvals.services import (
+    approval_decide,
+    approval_void,
+    approvals_count_again,
+    approvals_expire_due,
+)
 from tasks_app.approvals.subjects import questions_look_again
 from tasks_app.approvals.telling import approvals_remind, approvals_tell
 from tasks_app.commands.questions import gates_ask_again
@@ -75,6 +81,20 @@ def expiry(**_: Any) -> Case:
     poison("tasks_app_approval", bad.pk)
     approvals_expire_due()
     return bad.pk, lambda: Approval.objects.get(pk=well.pk).status == "expired"
+
+
+def counted(**_: Any) -> Case:
+    """Two that have approvals enough since one who gave them may decide again."""
+    bad, well = questions(quorum=2)
+    back, other = make_user("Approver"), make_user("Approver")
+    for user in (back, other):
+        for one in (bad, well):
+            approval_decide(approval_id=one.pk, user=user, verdict="approve")
+        back.groups.clear()
+    back.groups.add(Group.objects.get(name="Approver"))
+    poison("tasks_app_approval", bad.pk)
+    approvals_count_again()
+    return bad.pk, lambda: Approval.objects.get(pk=well.pk).status == "approved"
 
 
 def escalation(**_: Any) -> Case:
@@ -196,6 +216,7 @@ OF_PEOPLE: list[Tried] = [
     ("gates_opened", "tasks_app.commands.questions", gates),
     ("conflicts_asked", "tasks_app.operations.conflicts", contradictions),
     ("approval_expiry", "tasks_app.approvals.services", expiry),
+    ("approvals_counted", "tasks_app.approvals.services", counted),
     ("approval_escalation", "tasks_app.approvals.policy_escalation", escalation),
     ("questions_reviewed", "tasks_app.approvals.subjects", passed_over),
     ("approval_told_at", "tasks_app.approvals.telling", told),

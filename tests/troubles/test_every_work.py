@@ -74,8 +74,9 @@ NAMED = {
 # Kinds of rows that nobody asks an explanation of: whose decisions they were sees what became of them; a
 # delivery has a page, and stays on it.
 UNEXPLAINED = {"decision_batch", "webhook_delivery"}
-# They hand a row's trouble on to where it is put back.
+# They hand a row's trouble on to where it is put back, or tell it as that row's own refusal.
 _BESIDE = {
+    *("tasks_app.approvals.together", "tasks_app.reconciliation.findings"),
     *("tasks_app.apps", "tasks_app.jobs.hand", "tasks_app.operations.sweep"),
     *("tasks_app.troubles.admin", "tasks_app.troubles.rows"),
 }
