@@ -11,11 +11,15 @@ PAGE = "campaign"
 # Whatever writes a row, and whichever columns, gives it another xmin or ctid. What a job does is an event.
 _SIGNS = """
 select c.id, md5(concat_ws(
-         ' ', c.xmin, c.ctid, d.rows, o.rows, a.rows, g.rows, f.rows, j.id, j.xmin, j.ctid, e.id))
+         ' ', c.xmin, c.ctid, d.rows, u.rows, o.rows, a.rows, g.rows, f.rows, j.id, j.xmin, j.ctid, e.id))
   from campaigns_campaign c
  cross join lateral (
-   select array_agg(id) as ids, string_agg(xmin || ':' || ctid, ' ' order by id) as rows
+   select array_agg(id) as ids, array_agg(account_id) as accounts,
+          string_agg(xmin || ':' || ctid, ' ' order by id) as rows
      from orders_deal where campaign_id = c.id) d
+ cross join lateral (
+   select string_agg(xmin || ':' || ctid, ' ' order by id) as rows
+     from tasks_app_account where id = any(d.accounts)) u
  cross join lateral (
    select array_agg(id) as ids, string_agg(xmin || ':' || ctid, ' ' order by id) as rows
      from tasks_app_operation where subject_type = 'deal' and subject_id = any(d.ids)) o
@@ -49,6 +53,6 @@ def register() -> None:
 
 
 def campaign_signs(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """Campaign to a text that differs wherever it, its job, its deals, their operations or what people are
-    asked about them was written; one query."""
+    """Campaign to a text that differs wherever it, its job, its deals, their accounts, their operations or
+    what people are asked about them was written; one query."""
     return signs_by(_SIGNS, ids)

@@ -4,7 +4,6 @@ meant."""
 from __future__ import annotations
 
 import math
-import os
 import secrets
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -12,6 +11,8 @@ from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+
+from tasks_app.kept_files import file_made_once
 
 env = environ.Env()
 _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
@@ -77,30 +78,11 @@ def kept_secret(path: Path) -> str:
     """A random secret kept in a file (0600), made whole on first use: of processes that race all read the
     same. Raises ImproperlyConfigured for a file without one."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _made(path, secrets.token_urlsafe(48))
+        file_made_once(path, secrets.token_urlsafe(48).encode())
     kept = path.read_text().strip()
     if not kept:
         raise ImproperlyConfigured(f"{path} is empty: put the secret back, or delete the file for a new one")
     return kept
-
-
-def _made(path: Path, secret: str) -> None:
-    """Written beside it and linked to its name, so that nobody ever reads a part; who comes second changes
-    nothing."""
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    with open(draft, "x", opener=_private) as file:
-        file.write(secret)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _number(name: str, default: float) -> float:

@@ -10,9 +10,11 @@ from tasks_app.desk.live import page_register, signs_by
 PAGE = "deal"
 # Whatever writes a row, and whichever columns, gives it another xmin or ctid.
 _SIGNS = """
-select d.id, md5(concat_ws(' ', d.xmin, d.ctid, m.xmin, m.ctid, o.rows, a.rows, g.rows, f.rows))
+select d.id, md5(concat_ws(
+         ' ', d.xmin, d.ctid, m.xmin, m.ctid, u.xmin, u.ctid, o.rows, a.rows, g.rows, f.rows))
   from orders_deal d
   left join orders_dealmirror m on m.deal_id = d.id
+  left join tasks_app_account u on u.id = d.account_id
  cross join lateral (
    select array_agg(id) as ids, string_agg(xmin || ':' || ctid, ' ' order by id) as rows
      from tasks_app_operation where subject_type = 'deal' and subject_id = d.id) o
@@ -40,6 +42,6 @@ def register() -> None:
 
 
 def deal_signs(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """Deal to a text that differs wherever the deal, its mirror, its operations or what people are asked
-    about them was written; one query."""
+    """Deal to a text that differs wherever the deal, its mirror, its account, its operations or what people
+    are asked about them was written; one query."""
     return signs_by(_SIGNS, ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from pathlib import Path
 
@@ -10,6 +9,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from django.conf import settings
+
+from tasks_app.kept_files import file_made_once
 
 
 class KeyFileError(Exception):
@@ -33,33 +34,20 @@ def fingerprint(key: Ed25519PublicKey) -> str:
 def private_key(path: Path) -> Ed25519PrivateKey:
     """The key in `path`, made there on first use (0600); its public half is put beside it where it lacks.
     Raises KeyFileError, OSError."""
-    try:
-        key = _read_private(path)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        key = _made(path)
+    if not path.exists():
+        file_made_once(path, _new())
+    key = _read_private(path)
     if not public_path(path).exists():
-        public_path(path).write_bytes(
-            key.public_key().public_bytes(
-                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-            )
-        )
+        file_made_once(public_path(path), _public_pem(key), mode=0o644)
     return key
 
 
-def _made(path: Path) -> Ed25519PrivateKey:
-    key = Ed25519PrivateKey.generate()
-    try:
-        with open(path, "xb", opener=_private) as file:
-            file.write(
-                key.private_bytes(
-                    serialization.Encoding.PEM,
-                    serialization.PrivateFormat.PKCS8,
-                    serialization.NoEncryption(),
-                )
-            )
-    except FileExistsError:  # another process was faster
-        return _read_private(path)
+def signing_key(path: Path) -> Ed25519PrivateKey:
+    """The private key of whose signatures the public half beside it is to tell. Raises KeyFileError, also
+    where another's lies there, OSError."""
+    key = private_key(path)
+    if public_key(public_path(path)) != key.public_key():
+        raise KeyFileError(f"{public_path(path)} is not the public half of {path}")
     return key
 
 
@@ -87,5 +75,13 @@ def _read_private(path: Path) -> Ed25519PrivateKey:
     return key
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _new() -> bytes:
+    return Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _public_pem(key: Ed25519PrivateKey) -> bytes:
+    return key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -45,11 +46,20 @@ def factor_state(user: User) -> str:
     return ENROL if factor_wanted(user) else NONE
 
 
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A secret for an app, to be shown in the session that it was made for, and the otpauth:// address of its
+    QR code."""
+
+    secret: str = field(repr=False)
+    uri: str = field(repr=False)
+
+
 @transaction.atomic
-def factor_begin(*, user: User, session_key: str | None) -> str:
-    """A new secret for an app, as the otpauth:// address of its QR code; in force once a code of it was seen
-    in the same session. Another session is shown another one: who signed in there may be somebody else.
-    Raises FactorRefusedError where one is in force."""
+def factor_begin(*, user: User, session_key: str | None) -> Begun:
+    """A new secret for an app; in force once a code of it was seen in the same session. Another session is
+    shown another one: who signed in there may be somebody else. Raises FactorRefusedError where one is in
+    force."""
     here = key_digest(session_key)
     factor, _ = SecondFactor.objects.select_for_update(no_key=True).get_or_create(
         user=user, defaults={"secret": pyotp.random_base32(), "begun_in": here}
@@ -59,7 +69,8 @@ def factor_begin(*, user: User, session_key: str | None) -> str:
     if factor.begun_in != here:
         factor.secret, factor.begun_in = pyotp.random_base32(), here
         factor.save(update_fields=["secret", "begun_in"])
-    return pyotp.TOTP(factor.secret).provisioning_uri(name=user.username, issuer_name="Flightdeck")
+    uri = pyotp.TOTP(factor.secret).provisioning_uri(name=user.username, issuer_name="Flightdeck")
+    return Begun(secret=factor.secret, uri=uri)
 
 
 def factor_confirm(*, user: User, code: str, session_key: str | None, address: str | None) -> list[str]:

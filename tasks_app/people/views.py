@@ -110,7 +110,7 @@ def second_factor_new(request: HttpRequest) -> HttpResponse:
             request.session[STATE], request.session[_ONCE] = DONE, codes
             return HttpResponseRedirect(reverse("account"))
     try:
-        uri = factor_begin(user=user, session_key=request.session.session_key)
+        begun = factor_begin(user=user, session_key=request.session.session_key)
     except FactorRefusedError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("account"))
@@ -119,8 +119,8 @@ def second_factor_new(request: HttpRequest) -> HttpResponse:
         "desk/second_factor_new.html",
         title="Set up your second factor",
         problem=problem,
-        qr=segno.make(uri, error="m").svg_data_uri(scale=5, border=2, dark="#14191f", light="#ffffff"),
-        secret=_spaced(SecondFactor.objects.values_list("secret", flat=True).get(user=user)),
+        qr=segno.make(begun.uri, error="m").svg_data_uri(scale=5, border=2, dark="#14191f", light="#ffffff"),
+        secret=_spaced(begun.secret),
         next=_next(request),
     )
 

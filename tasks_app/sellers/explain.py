@@ -40,7 +40,10 @@ from tasks_app.sellers.trust import (
 A = Account.Status
 _CHANGE_ACCOUNT = "tasks_app.change_account"
 _ACCOUNTS = {
-    A.ACTIVE: ("Nothing: bookings may be made on it.", "It stays active until somebody closes it."),
+    A.ACTIVE: (
+        "Nothing: bookings may be made on it.",
+        "It stays active until its seller says otherwise, or somebody here does.",
+    ),
     A.PENDING: ("It waits for the seller to approve it.", "No booking is made on it until then."),
     A.PAYMENT_REQUIRED: (
         "It waits for what the seller wants to be paid.",

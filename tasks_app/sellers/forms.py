@@ -104,7 +104,10 @@ class SellerForm(DrawnForm):
         required=False, label="Forget the token", help_text="Nothing is sent to it as us from now on"
     )
     forget_secret_headers = forms.BooleanField(
-        required=False, label="Forget the secret headers", help_text="None is sent from now on"
+        required=False,
+        label="Forget the secret headers",
+        help_text="None is sent from now on; of a seller in use whose token stays, once a second person "
+        "approves it",
     )
     risk_accepted = forms.BooleanField(
         required=False,

@@ -412,6 +412,10 @@ def seller_options(seller: Seller) -> dict[str, str]:
         "headers of its own": "; ".join(given) or "none",
         "private address": "allowed" if seller.allow_private else "not allowed",
         "calls at a time": str(seller.slots),
-        "status tool": seller.status_tool or f"{seller.task_tool}, as it lists",
+        "status tool": seller.status_tool or _listed(seller.task_tool),
         "account in reads": str(seller.get_account_in_reads_display()),
     }
+
+
+def _listed(tool: str | None) -> str:
+    return f"{tool}, as it lists" if tool else "none listed"

@@ -170,7 +170,7 @@ def in_use(row: Row) -> bool:
 
 def needs_second(row: Row, name: str, value: Any) -> bool:
     """Whether a person's change of that column to that value waits for a second one, as things stand."""
-    return in_use(row) and not _takes(row, name, value)
+    return in_use(row) and not _takes(row, name, {name: value})
 
 
 def trust_deciding(change: TrustChange) -> tuple[Mover, ...]:
@@ -342,12 +342,17 @@ def _held(row: Row, wanted: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name in trusted_of(row)
-        if name in wanted and (name in with_it or not _takes(row, name, wanted[name]))
+        if name in wanted and (name in with_it or not _takes(row, name, wanted))
     ]
 
 
-def _takes(row: Row, name: str, value: Any) -> bool:
-    """Whether a new value only takes trust away; what a person switched off is let go by two."""
+def _takes(row: Row, name: str, wanted: Mapping[str, Any]) -> bool:
+    """Whether a new value, of all that are wanted, only takes trust away; what a person switched off is let
+    go by two. Whose account a seller takes us for may hang on a secret header: while our token stays, one
+    that goes may make another's of what is sent."""
+    value = wanted[name]
+    if name == "secret_headers" and isinstance(row, Seller) and wanted.get("token", row.token):
+        return False
     if name == "status" and isinstance(row, Account) and row.switched_off_by and value not in SWITCHED_OFF:
         return False
     if name == "active" and isinstance(row, Seller) and value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tasks_app.lifecycle import anchor_keys
 from tasks_app.lifecycle.anchor import Anchor, AnchorError, anchor_open, anchor_proof, anchor_write
 from tasks_app.lifecycle.anchor_keys import KeyFileError, private_key, public_key, public_path
 from tasks_app.lifecycle.chain import Head
@@ -159,6 +161,31 @@ def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
     path.chmod(0o640)
     with pytest.raises(KeyFileError, match="read by others"):
         private_key(path)
+
+
+def test_processes_that_race_for_the_first_key_read_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "key.pem"
+    with ThreadPoolExecutor(8) as pool:
+        read = set(pool.map(lambda _: private_key(path).private_bytes_raw(), range(32)))
+    assert len(read) == 1
+    assert public_key(public_path(path)) == private_key(path).public_key()
+    assert {one.name for one in path.parent.iterdir()} == {"key.pem", "key.pem.pub"}
+
+
+def test_a_key_that_was_not_made_whole_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "key.pem"
+
+    def cut_off(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(anchor_keys.serialization, "NoEncryption", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            private_key(path)
+    assert not list(tmp_path.iterdir())
+    assert private_key(path).public_key() == public_key(public_path(path))
 
 
 def test_what_is_no_key_is_refused_without_being_told(tmp_path: Path) -> None:

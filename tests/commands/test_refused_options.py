@@ -13,7 +13,7 @@ from knox.models import AuthToken
 
 from tasks_app.commands.kill_switch import stops
 from tasks_app.lifecycle.anchor_keys import private_key, public_key, public_path
-from tests.factories import make_seller, make_team, make_user
+from tests.factories import make_deal, make_seller, make_team, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -44,6 +44,23 @@ def test_a_refused_proof_writes_no_anchor(tmp_path: Path) -> None:
         call_command("audit_anchor", "--proof", f"deal:{uuid.uuid4()}", stdout=StringIO())
     assert error.value.returncode == 2
     assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("public", ["another's", "nonsense"])
+def test_a_proof_that_the_public_key_does_not_bear_out_writes_no_anchor(tmp_path: Path, public: str) -> None:
+    deal, path = make_deal(), tmp_path / "key.pem"
+    private_key(path)
+    wrong = public_path(path)
+    if public == "nonsense":
+        wrong.write_text("nonsense")
+    else:
+        private_key(tmp_path / "another")
+        public_path(tmp_path / "another").replace(wrong)
+    kept = override_settings(VAR_DIR=tmp_path / "var", ANCHOR_KEY=path)
+    with kept, pytest.raises(CommandError, match="public") as error:
+        call_command("audit_anchor", "--proof", f"deal:{deal.pk}", stdout=StringIO())
+    assert error.value.returncode == 2
+    assert not list((tmp_path / "var").rglob("*"))
 
 
 def test_a_lost_public_half_comes_back(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from tasks_app import clock
 from tasks_app.people.models import User
 from tasks_app.people.second_factor import (
     FactorRefusedError,
+    factor_begin,
     factor_check,
+    factor_forget_begun,
     factor_remove,
     recovery_codes_left,
 )
@@ -162,6 +164,33 @@ class TestSecondFactor:
         answer = thief.post(FACTOR_NEW, {"code": code})
         assert answer.status_code == 200, "nobody confirms what another session was shown"
         assert not SecondFactor.objects.filter(user=maya, confirmed_at__isnull=False).exists()
+
+    @pytest.mark.parametrize("meanwhile", ["another session begins", "what was begun is forgotten"])
+    def test_the_page_shows_the_secret_that_its_own_session_was_given(
+        self,
+        person: Person,
+        sign_in: SignIn,
+        settings: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        meanwhile: str,
+    ) -> None:
+        settings.SECOND_FACTOR_ROLES = ["Approver"]
+        maya = person("Approver")
+        given: list[str] = []
+
+        def begin(**named: Any) -> Any:
+            begun = factor_begin(**named)
+            given.append(SecondFactor.objects.get(user=maya).secret)
+            if meanwhile == "another session begins":
+                factor_begin(user=maya, session_key="another")
+            else:
+                factor_forget_begun(user=maya)
+            return begun
+
+        monkeypatch.setattr("tasks_app.people.views.factor_begin", begin)
+        page = sign_in(maya).get(FACTOR_NEW)
+        assert page.status_code == 200
+        assert given[-1] in page.content.decode().replace(" ", "")
 
     def test_signing_in_again_in_the_same_browser_begins_anew(
         self, person: Person, sign_in: SignIn, settings: Any

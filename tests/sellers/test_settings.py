@@ -18,6 +18,7 @@ from tasks_app.adcp.types import Seen
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.headers import headers_parse, secret_headers_parse
 from tasks_app.sellers.models import Seller
+from tasks_app.sellers.services import seller_options
 from tests.adcp.raw_server import RawServer, Request, serve
 from tests.adcp.scripted_seller import a2a_result, endpoint, mcp_result, rpc, seller
 from tests.factories import make_seller, make_user
@@ -125,6 +126,19 @@ def test_reads_name_the_account_where_they_should(tool: str, setting: str, named
         call_of(kept, server, "mcp", tool, {"account": {"account_id": "a-1"}, "task_id": "t-1"})
         (call,) = [r.json["params"] for r in server.requests if r.rpc_method == "tools/call"]
     assert ("account" in call["arguments"]) == named
+
+
+def test_a_status_tool_is_said_as_it_is_known() -> None:
+    listing, named, without = (
+        make_seller("Lists", tools=["get_task_status"]),
+        make_seller("Named", status_tool="task_state"),
+        make_seller("Without", tools=["get_products"]),
+    )
+    assert [seller_options(one)["status tool"] for one in (listing, named, without)] == [
+        "get_task_status, as it lists",
+        "task_state",
+        "none listed",
+    ]
 
 
 def test_a_purchase_names_its_account_always() -> None:

@@ -389,7 +389,6 @@ def test_the_first_setup_needs_nobody_else_and_is_recorded(ops: User) -> None:
 _OFF = {
     "active": False,
     "token": None,
-    "secret_headers": None,
     "webhook_mode": "none",
     "jwks_url": "",
     "allow_private": False,
@@ -410,9 +409,45 @@ def test_one_person_always_revokes_and_approvers_are_told(name: str, seller: Sel
 
 
 def test_every_column_that_can_be_revoked_is_tried_above() -> None:
-    """The others only become others: what we are asked for by, a name, whose account a header decides."""
+    """The others only become others: what we are asked for by, a name, whose account a header decides, be it
+    a secret one."""
+    others = {"name", "url", "protocol", "auth_scheme", "headers", "secret_headers"}
     revocable = {name for name, value in _OFF.items() if trust.SELLER_TRUST[name].takes(value)}
-    assert revocable == trust.SELLER_TRUST.keys() - {"name", "url", "protocol", "auth_scheme", "headers"}
+    assert revocable == trust.SELLER_TRUST.keys() - others
+
+
+@pytest.mark.parametrize(("token", "values", "waits"), [
+    ("t-1", {}, True),
+    ("t-1", {"token": "t-2"}, True),
+    ("t-1", {"token": None}, False),
+    (None, {}, False),
+    (None, {"token": "t-2"}, True),
+])  # fmt: skip
+def test_secret_headers_go_at_once_only_where_no_token_stays(
+    seller: Seller, ops: User, token: str | None, values: dict[str, Any], waits: bool
+) -> None:
+    """With the token alone the next purchase would go to whatever account the seller takes it for."""
+    Seller.objects.filter(pk=seller.pk).update(secret_headers=OTHER["secret_headers"], token=token)
+    seller.refresh_from_db()
+    assert trust.needs_second(seller, "secret_headers", None) == bool(token)
+    made = change(seller, ops, secret_headers=None, **values)
+    assert (made.waiting is not None) == waits
+    assert stored(seller, "secret_headers") == (OTHER["secret_headers"] if waits else None)
+    assert stored(seller, "token") == (token if waits else None)
+    if waits:
+        approve()
+        assert stored(seller, "secret_headers") is None
+
+
+def test_the_form_asks_before_it_forgets_secret_headers(seller: Seller, ops: User) -> None:
+    Seller.objects.filter(pk=seller.pk).update(secret_headers=OTHER["secret_headers"])
+    by_form(seller, ops, {"forget_secret_headers": "on"})
+    assert stored(seller, "secret_headers") == OTHER["secret_headers"]
+    approve()
+    assert stored(seller, "secret_headers") is None
+    Seller.objects.filter(pk=seller.pk).update(secret_headers=OTHER["secret_headers"])
+    by_form(seller, ops, {"forget_secret_headers": "on", "forget_token": "on"})
+    assert (stored(seller, "secret_headers"), stored(seller, "token")) == (None, None)
 
 
 def test_one_person_switches_off_and_an_account_is_closed(account: Account, ops: User) -> None:

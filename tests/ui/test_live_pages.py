@@ -21,6 +21,7 @@ from tasks_app.commands.questions import gate_ask
 from tasks_app.desk.live import HEADER, Followed, sign_of
 from tasks_app.jobs.feed import PageWatcher
 from tasks_app.operations.models import Operation
+from tasks_app.sellers.models import Account
 from tests.ui.pages import ClientOf, page_of, stranger
 from tests.ui.seed import Agency
 
@@ -58,7 +59,11 @@ def _gate(agency: Agency) -> None:
     gate_ask(command, {"ceiling": "it would come to more than its budget"})
 
 
-@pytest.mark.parametrize("happens", [_answer, _flag, _decide, _gate])
+def _suspend(agency: Agency) -> None:
+    Account.objects.filter(deal=agency.deals["lindqvist-norrland"].pk).update(status="suspended")
+
+
+@pytest.mark.parametrize("happens", [_answer, _flag, _decide, _gate, _suspend])
 def test_whatever_is_written_of_it_changes_the_sign(
     agency: Agency, happens: Callable[[Agency], None]
 ) -> None:

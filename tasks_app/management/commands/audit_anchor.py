@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.management.base import CommandParser
 
 from tasks_app import clock
 from tasks_app.lifecycle.anchor import AnchorError, Statement, anchor_open, anchor_proof, anchor_write
-from tasks_app.lifecycle.anchor_keys import KeyFileError, key_path, private_key, public_key, public_path
+from tasks_app.lifecycle.anchor_keys import (
+    KeyFileError,
+    key_path,
+    private_key,
+    public_key,
+    public_path,
+    signing_key,
+)
 from tasks_app.lifecycle.chain import Head
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import Found, verify_trail
@@ -56,7 +64,7 @@ class Command(DeskCommand):
         key = Path(options["key"] or key_path())
         try:
             if not options["proof"]:
-                self._tell(*_sign(options["out"], key))
+                self._tell(*_sign(options["out"], private_key(key)))
                 return
             kind, entity_id = entity_named(options["proof"])
             if entity_id is None:
@@ -65,7 +73,8 @@ class Command(DeskCommand):
                 refuse(
                     f"There is no proof: nothing is recorded of {options['proof']}, and nothing was signed."
                 )
-            path = Path(options["of"]) if options["of"] else _sign(options["out"], key)[0]
+            # The key that tells of it is read before anything is signed.
+            path = Path(options["of"]) if options["of"] else _sign(options["out"], signing_key(key))[0]
             anchor = anchor_open(path, key=public_key(public_path(key)))
             told = anchor_proof(anchor, entity_type=kind, entity_id=entity_id)
             self.answer(told, [json.dumps(told)])
@@ -92,11 +101,11 @@ class Command(DeskCommand):
         )
 
 
-def _sign(out: str, key: Path) -> tuple[Path, Statement]:
+def _sign(out: str, key: Ed25519PrivateKey) -> tuple[Path, Statement]:
     path = Path(out) if out else settings.VAR_DIR / "anchors" / f"{clock.now():%Y%m%dT%H%M%S.%fZ}.jsonl"
     if not out:
         path.parent.mkdir(parents=True, exist_ok=True)
-    return path, anchor_write(_heads(), path=path, key=private_key(key))
+    return path, anchor_write(_heads(), path=path, key=key)
 
 
 def _has_trail(kind: str, entity_id: UUID) -> bool:
