@@ -190,7 +190,7 @@ def _orders_shown(orders: Sequence[Operation]) -> list[dict[str, Any]]:
             "deal": _deal_named(one),
             "status": one.status,
             "asked_at": one.created_at,
-            "packages": as_text(one.request.get("packages")),
+            "packages": as_text(request_let_go(one).get("packages")),
         }
         for one in orders
     ]
