@@ -36,7 +36,7 @@ def test_list_and_pages_render_for_every_role_with_few_queries(
 ) -> None:
     client = client_of(role)
     for address in (list_of(Campaign), *(page_of(one) for one in agency.campaigns.values())):
-        with django_assert_max_num_queries(25):
+        with django_assert_max_num_queries(26):
             answer = client.get(address)
         assert answer.status_code == 200, address
         assert not _INLINE.findall(answer.content.decode()), address
