@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import structlog
 from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
-from django.db import close_old_connections, connection, transaction
+from django.db import DatabaseError, close_old_connections, connection, transaction
 from django.db.models import QuerySet
 
 from orders.changed import change_look_again
@@ -302,7 +303,14 @@ def _put_back(due: _Due, error: Exception) -> None:
     if connection_lost():
         raise error
     put_back(_WORK, due.deal_id, error)
-    DealMirror.objects.filter(pk=due.deal_id).update(lease_until=None)
+    _release([due.deal_id])
+
+
+def _release(deals: Collection[uuid.UUID]) -> None:
+    """Let go of what was put back, as far as its row can be written at all: while one of a seller's is held,
+    nobody asks for the others."""
+    with suppress(DatabaseError), transaction.atomic():
+        DealMirror.objects.filter(pk__in=deals, lease_until__isnull=False).update(lease_until=None)
 
 
 def _write_all(told: list[_Told], seller: str) -> None:
@@ -316,7 +324,8 @@ def _write_all(told: list[_Told], seller: str) -> None:
             change_look_again(deal_id=deal_id, buy=one.buy, asked_at=one.asked_at)
         return 1
 
-    each_row(_WORK, by_deal, write, commits=True)
+    if each_row(_WORK, by_deal, write, commits=True) < len(by_deal):
+        _release(by_deal)
 
 
 def _write(told: _Told) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -313,6 +314,29 @@ def mirrored(**_: Any) -> Case:
     return deals[0].pk, lambda: DealMirror.objects.get(pk=deals[1].pk).failures
 
 
+def followed(monkeypatch: pytest.MonkeyPatch, **_: Any) -> Case:
+    """Two of a seller's: what it says of the first cannot be followed, and holds up nothing."""
+    bad, _other = live()
+    beside = booked(bad.seller, media_buy_id="mb-beside")
+    DealMirror.objects.update(lease_until=clock.now() + timedelta(minutes=1))
+    real = mirror.deal_follow
+
+    def follow(*, deal_id: uuid.UUID, **said: Any) -> None:
+        if deal_id == bad.pk:
+            raise ValueError("nobody can follow this")
+        real(deal_id=deal_id, **said)
+
+    monkeypatch.setattr(mirror, "deal_follow", follow)
+    told = []
+    for one in (bad, beside):
+        buy = {"status": "active", "revision": 9, "media_buy_id": one.media_buy_id}
+        due = mirror._Due(deal_id=one.pk, media_buy_id=one.media_buy_id)
+        told.append(mirror._Told(due=due, asked_at=clock.now(), buy=buy))
+    mirror._write_all(told, "x")
+    held = DealMirror.objects.filter(deal__in=[bad, beside]).exclude(lease_until=None)
+    return bad.pk, lambda: Deal.objects.get(pk=beside.pk).revision == 9 and not held.exists()
+
+
 def asked_and_read(monkeypatch: pytest.MonkeyPatch, **_: Any) -> Case:
     """Two of a seller's and one of another's: the first one's record cannot be read."""
     bad, well = live()
@@ -418,6 +442,7 @@ OF_SELLERS: list[Tried] = [
     ("deliveries_forgotten", "tasks_app.webhooks.retention", contradictions_forgotten),
     ("mirrors_read", "orders.mirror", mirrors),
     ("mirrors_read", "orders.mirror", mirrored),
+    ("mirrors_read", "orders.mirror", followed),
     ("mirrors_read", "orders.mirror", asked_and_read),
     ("mirrors_read", "orders.mirror", no_line),
     ("tasks_reconciled", "tasks_app.reconciliation.runs", reconciled_and_read),
