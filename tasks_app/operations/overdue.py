@@ -47,7 +47,7 @@ def register() -> None:
                 "approve": "Keep waiting: a new deadline of the same length is set, "
                 "in the seller's business hours where they are known.",
                 "reject": "Stop waiting. The seller may still act; a late answer comes back to a person.",
-                "nothing": "It stays overdue, is looked at now and then, and is asked about again.",
+                "nothing": "It stays overdue, and is asked about again.",
             },
             outlives_job=True,
             decided={"approved": "it is waited for longer", "rejected": "nobody waits for it any more"},

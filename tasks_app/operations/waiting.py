@@ -58,7 +58,7 @@ _WORDS: dict[str, _Words] = {
         glyph="overdue",
         answers=(
             ("Stop", "Somebody else decides whether to give it up; the seller may still act."),
-            ("Nothing", "It stays overdue and is looked at now and then."),
+            ("Nothing", "It stays overdue."),
         ),
     ),
 }

@@ -15,15 +15,18 @@ from django.db.models import Q
 from orders.services import deal_book
 from orders.waits import operation_wait
 from tasks_app import clock
+from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.waiting import waiting_for
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.desk.explain import Explanation, explain
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
+from tasks_app.operations.lookup import asked_with
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.overdue import wait_on
+from tasks_app.operations.overdue import overdue_ask, wait_on
 from tasks_app.operations.presenters import operation_next
 from tasks_app.operations.resend import may_have_acted
 from tasks_app.operations.steering import SteeringRefusedError, operation_poll, operation_stop
@@ -32,6 +35,7 @@ from tasks_app.sellers.models import Seller
 from tests.factories import approve_deal, make_deal, make_seller, make_user
 from tests.operations.making import answer, fresh, leased_until, see, stand
 from tests.orders.asking import asked
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 
@@ -143,9 +147,7 @@ def _told(operation: Operation) -> Explanation:
     return explain(operation.reference, make_user("Administrator"))
 
 
-@pytest.mark.parametrize("ground", _GROUNDS)
-def test_what_those_who_steer_it_are_said_to_do_they_can_and_nothing_else(ground: str) -> None:
-    operation = fresh(_GROUNDS[ground]())
+def those_who_steer_it_can_what_is_said_and_nothing_else(operation: Operation) -> None:
     user = make_user(next(role for role, rights in ROLES.items() if STEER_OPERATION in rights))
     said = " ".join(one.does for one in _told(operation).who)
     polls = _tried(lambda: operation_poll(operation_id=operation.pk, user=user))
@@ -154,9 +156,7 @@ def test_what_those_who_steer_it_are_said_to_do_they_can_and_nothing_else(ground
         assert ("ask the seller now" in said, "stop waiting" in said) == (polls, stops)
 
 
-@pytest.mark.parametrize("ground", _GROUNDS)
-def test_what_is_said_of_its_deadline_happens(ground: str) -> None:
-    operation = fresh(_GROUNDS[ground]())
+def what_is_said_of_its_deadline_happens(operation: Operation) -> None:
     told = _told(operation).otherwise
     Operation.objects.filter(pk=operation.pk).update(deadline_at=clock.now())
     time_out_due(limit=10)
@@ -164,7 +164,7 @@ def test_what_is_said_of_its_deadline_happens(ground: str) -> None:
     assert ("it fails" in told) == (after.status == "failed"), told
     looked_up = after.next_poll_at is not None and operation.next_poll_at is None
     assert ("the seller is asked whether it knows it" in told) == (
-        operation.status == S.CALLING_ADCP and (looked_up or "out" in ground)
+        operation.status == S.CALLING_ADCP and (looked_up or bool(leased_until(operation)))
     ), told
     assert ("it is overdue" in told) == (
         operation.is_mutation
@@ -173,9 +173,7 @@ def test_what_is_said_of_its_deadline_happens(ground: str) -> None:
     ), told
 
 
-@pytest.mark.parametrize("ground", _GROUNDS)
-def test_people_are_said_to_be_asked_past_its_deadline_where_they_are(ground: str) -> None:
-    operation = fresh(_GROUNDS[ground]())
+def people_are_said_to_be_asked_past_its_deadline_where_they_are(operation: Operation) -> None:
     told, page = _told(operation), operation_next(operation)
     waits = operation_wait(operation, make_user("Administrator")).otherwise
     Operation.objects.filter(pk=operation.pk).update(deadline_at=clock.now())
@@ -191,9 +189,7 @@ def test_people_are_said_to_be_asked_past_its_deadline_where_they_are(ground: st
         assert {bool(_ASKED.search(one)) for one in said} == {asked}, said
 
 
-@pytest.mark.parametrize("ground", _GROUNDS)
-def test_it_is_said_to_be_asked_for_with_the_tool_that_is_called(ground: str) -> None:
-    operation = fresh(_GROUNDS[ground]())
+def it_is_said_to_be_asked_for_with_the_tool_that_is_called(operation: Operation) -> None:
     told, page = _told(operation), operation_next(operation)
     looked = Q(next_poll_at__isnull=False) | Q(status__in=(S.SUBMITTED, S.WORKING))
     Operation.objects.filter(looked, pk=operation.pk).update(next_poll_at=clock.now())
@@ -202,13 +198,15 @@ def test_it_is_said_to_be_asked_for_with_the_tool_that_is_called(ground: str) ->
     assert ("asked again" in told.waiting_for) <= bool(tools), told.waiting_for
     named = re.search(r"^(?:Poll|Look for it with) (\w+)", page.what)
     assert {named[1]} == tools if named else "poll" not in page.what.lower(), page.what
-    looked_at = "looked at now and then" in f"{told.otherwise} {page.otherwise}"
-    assert looked_at <= (operation.seller.task_tool is not None)
+    listed = [words for one in waiting_for(make_user("Administrator")) for words in one.answers]
+    if operation.status == S.TIMED_OUT:
+        overdue_ask(operation)
+    asked_too = [kind_of(one).effects for one in Approval.objects.filter(status="open")]
+    said = f"{told.otherwise} {page.otherwise} {listed} {asked_too}"
+    assert ("looked at now and then" in said) <= bool(asked_with(operation)), said
 
 
-@pytest.mark.parametrize("ground", _GROUNDS)
-def test_it_is_said_to_be_sent_by_itself_where_it_is(ground: str) -> None:
-    operation = fresh(_GROUNDS[ground]())
+def it_is_said_to_be_sent_by_itself_where_it_is(operation: Operation) -> None:
     does = " ".join(one.does for one in _told(operation).who if one.who == "A worker")
     page = operation_next(operation)
     Operation.objects.filter(pk=operation.pk, send_at__isnull=False).update(send_at=clock.now())
@@ -218,6 +216,23 @@ def test_it_is_said_to_be_sent_by_itself_where_it_is(ground: str) -> None:
     assert (page.what == "Waits for a decision") <= (not sent)
     assert (page.what in ("The call is out", "Is sent at once")) <= (sent or before is not None), page
     assert page.stopped <= (not sent)
+
+
+_SAID = (
+    those_who_steer_it_can_what_is_said_and_nothing_else,
+    what_is_said_of_its_deadline_happens,
+    people_are_said_to_be_asked_past_its_deadline_where_they_are,
+    it_is_said_to_be_asked_for_with_the_tool_that_is_called,
+    it_is_said_to_be_sent_by_itself_where_it_is,
+)
+
+
+@pytest.mark.parametrize("ground", _GROUNDS)
+def test_what_is_said_of_it_is_so(ground: str) -> None:
+    operation = _GROUNDS[ground]()
+    for is_so in _SAID:
+        with undone():
+            is_so(fresh(operation))
 
 
 @pytest.mark.parametrize("ground", ["at a gate after one try", "at a gate after one try, stopped"])
