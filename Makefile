@@ -15,7 +15,7 @@ APT := flock -w 600 /var/lib/dpkg /bin/sh -c 'apt="apt-get -qq -o DPkg::Lock::Ti
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test setup-browser test-browser test-endurance test-redis redis-server mutants lint types settings check bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
+.PHONY: help setup demo demo-reset run test setup-browser test-browser test-endurance test-redis redis-server mutants lint types settings check rules bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -76,7 +76,11 @@ lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import wh
 types: $(VENV)/.setup-dev ## type checks
 	@$(BIN)/mypy $(TYPED)
 
-check: lint types settings ## lint, types, forgotten migrations, settings fit for production
+check: lint types settings rules ## lint, types, forgotten migrations, settings fit for production, rules
+
+# What somebody adds has to be entered in some of them: that is known in a minute, and not at the end of all tests.
+rules: $(VENV)/.setup-dev ## the tests that read the code and the documents; ARGS="-k name"
+	@$(BIN)/python -m pytest -m rule $(ARGS)$(NOTED)
 
 settings: $(VENV)/.setup-dev ## forgotten migrations, settings fit for production
 	@$(RUN) exec -- $(BIN)/python manage.py makemigrations --check --dry-run

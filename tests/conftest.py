@@ -31,6 +31,7 @@ pytest_plugins = [
     "tests.interrupted",
     "tests.leftovers",
     "tests.outcomes",
+    "tests.reading",
 ]
 
 # How long an example takes tells of the machine: none has a deadline, and slow drawing is no failure.
