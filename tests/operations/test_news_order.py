@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
 import pytest
-from django.db import transaction
 
 from tasks_app import clock
 from tasks_app.adcp.types import TERMINAL_STATUSES, Seen
@@ -32,6 +30,7 @@ from tests.operations.making import (
     silent,
     unknown,
 )
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -106,14 +105,6 @@ MADE_AGAIN: dict[str, Callable[[], Seen]] = {"silent": silent, "garbled": garble
 
 def moved(status: str, later: str) -> str:
     return later.replace("-", "_") if later != "unknown" else status
-
-
-@contextmanager
-def undone() -> Iterator[None]:
-    """What happens inside leaves nothing behind, so that one operation serves many cases."""
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
 
 
 @pytest.fixture

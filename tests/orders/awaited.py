@@ -87,6 +87,7 @@ def name(deal: Deal) -> tuple[Values, Values]:
 
 
 Kind = Callable[[Deal], tuple[Values, Values]]
+Way = Callable[[Deal, Values], None]
 COMPARED: list[Kind] = [
     *(budget, package_start, package_end, targeting, start, end, by_the_whole, by_total),
 ]
@@ -114,7 +115,7 @@ def by_anothers_webhook(deal: Deal, told: Values) -> None:
     _by_another(deal, told, "webhook")
 
 
-WAYS = [by_the_mirror, by_anothers_answer, by_anothers_webhook]
+WAYS: list[Way] = [by_the_mirror, by_anothers_answer, by_anothers_webhook]
 
 
 def asked() -> list[tuple[str, list[tuple[str, str]]]]:
@@ -126,12 +127,17 @@ def asked() -> list[tuple[str, list[tuple[str, str]]]]:
     ]
 
 
-def shown(kind: Kind, way: Callable[[Deal, Values], None] = by_the_mirror) -> tuple[Deal, Operation, Values]:
-    """A change on its way, and what its seller shows of it already."""
+def on_its_way(kind: Kind) -> tuple[Deal, Operation, Values]:
+    """A change with its seller, and what that may show of it."""
     deal = two()
     change, told = kind(deal)
-    operation = wanted(deal, **change)
-    way(fresh(deal), told)
+    return deal, wanted(deal, **change), told
+
+
+def shown(kind: Kind) -> tuple[Deal, Operation, Values]:
+    """A change on its way, and what its seller shows of it already."""
+    deal, operation, told = on_its_way(kind)
+    by_the_mirror(fresh(deal), told)
     return fresh(deal), operation, told
 
 

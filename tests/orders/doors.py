@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
-
-from django.db import transaction
 
 from orders.ask import Ask
 from orders.changes import change_ask
@@ -56,13 +52,6 @@ def record(deal: Deal, status: str, told: tuple[int | None, int | None], since: 
         **({} if revision is None else {"revision": revision}),
         **({} if minutes is None else {"status_as_of": (since + timedelta(minutes=minutes)).isoformat()}),
     }
-
-
-@contextmanager
-def undone() -> Iterator[None]:
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
 
 
 def wanted(deal: Deal, *, task: str = "t-1", **change: Any) -> Operation:

@@ -3,8 +3,6 @@ about; one as soon as that change comes to nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from orders.amounts import deal_amounts
@@ -20,13 +18,14 @@ from tests.orders.awaited import (
     TARGETED,
     WAYS,
     Kind,
-    Values,
+    Way,
     asked,
     budget,
     by_the_mirror,
     by_total,
     fails,
     of_a_package,
+    on_its_way,
     pause,
     shown,
     two,
@@ -34,40 +33,41 @@ from tests.orders.awaited import (
 from tests.orders.doors import wanted
 from tests.orders.late import cancellation, decide, ended, fresh, say
 from tests.orders.live import packages, says
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_change_on_its_way_asks_for_is_no_departure(
-    kind: Kind, way: Callable[[Deal, Values], None]
-) -> None:
-    deal, operation, told = shown(kind, way)
-    assert (asked(), deal.differs, deal.differences) == ([], False, [])
-    answer = {"media_buy_id": "mb-1", "media_buy_status": "pending_start", "revision": 3, **told}
-    say(operation, "completed", {**answer, "affected_packages": told["packages"]}, task_id="t-1")
-    assert (asked(), fresh(deal).differs) == ([], False)
-    says(fresh(deal), "paused" if kind is pause else "pending_start", revision=4, **told)
-    assert (asked(), fresh(deal).differs) == ([], False)
+def test_what_a_change_on_its_way_asks_for_is_no_departure(kind: Kind) -> None:
+    deal, operation, told = on_its_way(kind)
+    for way in WAYS:
+        with undone():
+            way(fresh(deal), told)
+            nothing_departs(deal, way)
+            answer = {"media_buy_id": "mb-1", "media_buy_status": "pending_start", "revision": 3, **told}
+            say(operation, "completed", {**answer, "affected_packages": told["packages"]}, task_id="t-1")
+            nothing_departs(deal, way)
+            says(fresh(deal), "paused" if kind is pause else "pending_start", revision=4, **told)
+            nothing_departs(deal, way)
 
 
-@pytest.mark.parametrize("ends", ENDS)
-@pytest.mark.parametrize("kind", COMPARED)
-def test_it_departs_once_the_change_comes_to_nothing(kind: Kind, ends: Callable[[Operation], None]) -> None:
-    deal, operation, _ = shown(kind)
-    ends(operation)
-    about = [differences for kind_asked, differences in asked() if kind_asked == DIFFERENT]
-    assert len(about) == 1
-    assert about[0] == [(one["field"], one["confirmed"]) for one in fresh(deal).differences]
-    assert fresh(deal).differs
+def nothing_departs(deal: Deal, way: Way) -> None:
+    now = fresh(deal)
+    assert (asked(), now.differs, now.differences) == ([], False, []), way.__name__
 
 
 @pytest.mark.parametrize("kind", COMPARED)
-def test_a_later_record_that_says_less_changes_nothing(kind: Kind) -> None:
+def test_it_departs_once_the_change_comes_to_nothing(kind: Kind) -> None:
     deal, operation, _ = shown(kind)
+    for ends in ENDS:
+        with undone():
+            ends(operation)
+            about = [differences for kind_asked, differences in asked() if kind_asked == DIFFERENT]
+            differences = [(one["field"], one["confirmed"]) for one in fresh(deal).differences]
+            assert (about, fresh(deal).differs) == ([differences], True), ends.__name__
     says(deal, "pending_start", revision=3)
-    assert asked() == []
+    assert asked() == [], "a later record that says less changes nothing"
     fails(operation)
     assert [kind_asked for kind_asked, _ in asked()] == [DIFFERENT]
 

@@ -28,9 +28,11 @@ from tests.orders.doors import wanted
 from tests.orders.late import decide, ended, fresh, ignored, overdue, say
 from tests.orders.live import booked, first_line, packages
 from tests.orders.test_one_door_of_changes import by_its_answer, by_its_read_back, by_the_mirror, doubts
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 Values = dict[str, Any]
+Comes = Callable[[Operation, Values], None]
 D = Decimal
 SILENT = {"media_buy_id": "mb-1"}
 
@@ -129,24 +131,22 @@ def done(change: Operation, record: Values) -> None:
     publish(operation_id=change.pk)
 
 
-def the_second_ended(field: str, way: str) -> tuple[Deal, Operation, Callable[[Operation, Values], None]]:
-    """The older of two changes stands as `way` has it and the newer is done; with what comes of the older."""
-    deal = two()
-    stand, comes = WAYS[way]
-    first = wanted(deal, **named(deal, field, newer=False))
-    stand(first)
-    second = wanted(fresh(deal), task="t-2", **named(deal, field, newer=True))
-    done(second, shown(deal, field, newer=True, revision=2))
-    return deal, first, comes
-
-
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("field", FIELDS)
-def test_the_first_ends_first(field: str, way: str) -> None:
+def test_whichever_ends_first_the_newer_counts(field: str) -> None:
     deal = two()
-    stand, comes = WAYS[way]
-    first = wanted(deal, **named(deal, field, newer=False))
-    stand(first)
+    for stand, comes in WAYS.values():
+        with undone():
+            first = wanted(deal, **named(deal, field, newer=False))
+            stand(first)
+            with undone():
+                the_first_ends_first(deal, first, field, comes)
+            the_second_ends(deal, field)
+            with undone():
+                then_the_first_is_done(deal, first, field, comes)
+            then_nothing_is_left_of_it(deal, first, field, comes)
+
+
+def the_first_ends_first(deal: Deal, first: Operation, field: str, comes: Comes) -> None:
     comes(first, shown(deal, field, newer=False, revision=2))
     assert (asked(), changes_in_doubt(fresh(deal))) == ([], [])
 
@@ -158,14 +158,16 @@ def test_the_first_ends_first(field: str, way: str) -> None:
     assert deal_amounts(fresh(deal)).confirmed == approved(deal)["gross"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("field", FIELDS)
-def test_the_second_ends_first(field: str, way: str) -> None:
-    """And the seller does the first after it: that departs from what people said last."""
-    deal, first, comes = the_second_ended(field, way)
-    said = approved(deal)
-    assert said["gross"] == (D(58_000) if field == "budget" else D(60_000))
+def the_second_ends(deal: Deal, field: str) -> None:
+    second = wanted(fresh(deal), task="t-2", **named(deal, field, newer=True))
+    done(second, shown(deal, field, newer=True, revision=2))
+    assert approved(deal)["gross"] == (D(58_000) if field == "budget" else D(60_000))
     assert asked() == [], "nothing is left of the first"
+
+
+def then_the_first_is_done(deal: Deal, first: Operation, field: str, comes: Comes) -> None:
+    """By the seller, after the second: that departs from what people said last."""
+    said = approved(deal)
 
     comes(first, shown(deal, field, newer=False, revision=3))
 
@@ -176,10 +178,8 @@ def test_the_second_ends_first(field: str, way: str) -> None:
     assert changes_in_doubt(fresh(deal)) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("field", FIELDS)
-def test_what_shows_the_second_shows_nothing_of_the_first(field: str, way: str) -> None:
-    deal, first, comes = the_second_ended(field, way)
+def then_nothing_is_left_of_it(deal: Deal, first: Operation, field: str, comes: Comes) -> None:
+    """What shows the second shows nothing of the first."""
     said = approved(deal)
 
     comes(first, shown(deal, field, newer=True, revision=3))

@@ -34,6 +34,7 @@ from tests.orders.asking import ASKED, asked
 from tests.orders.late import adopted, say
 from tests.orders.live import packages, says
 from tests.orders.test_lifetimes import deal_of, operation_of
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 STAYS, ANEW, NOBODY = "it stays", "it is asked anew", "nobody is needed"
@@ -264,13 +265,17 @@ def _refusal(question: Approval, verdict: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
-    ("what", "act", "comes_to"), HAPPENS, ids=[f"{what}: {act.__name__}" for what, act, _ in HAPPENS]
-)
-def test_each_change_has_one_outcome(what: str, act: Act, comes_to: str) -> None:
-    first = asked(what, make_user("Administrator"))
-    act(first)
-    assert came_to(first) == comes_to
+@pytest.mark.parametrize("what", ASKED)
+def test_each_change_has_one_outcome(what: str) -> None:
+    asked_once = asked(what, make_user("Administrator"))
+    expected, found = {}, {}
+    for act, comes_to in [(act, comes_to) for one, act, comes_to in HAPPENS if one == what]:
+        expected[act.__name__] = comes_to
+        with undone():
+            first = Approval.objects.get(pk=asked_once.pk)
+            act(first)
+            found[act.__name__] = came_to(first)
+    assert found == expected
 
 
 def test_every_kind_changes_and_changes_hands() -> None:

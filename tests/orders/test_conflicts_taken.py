@@ -20,9 +20,10 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import choice_words, take_refusal
 from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Operation
-from tests.orders.doors import undone, wanted
+from tests.orders.doors import wanted
 from tests.orders.late import decide, fresh
 from tests.orders.live import booked, first_line, packages, says, standing
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 

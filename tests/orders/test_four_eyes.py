@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ from tests.jobs.conftest import Bench
 from tests.operations.making import stand
 from tests.orders.asking import ASKED, adopt, asked, booked, purchased, wanted
 from tests.orders.late import BUY, bought, decide, give_up, overdue, say
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 
@@ -173,19 +175,25 @@ def test_every_kind_is_tried() -> None:
     assert {kind for kind, _ in ASKED.values()} == kind_names().keys()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@contextmanager
+def asked_anew(first: Approval, what: str, way: str) -> Iterator[Approval | None]:
+    """What is open of its kind once it was asked for in that way, until all is as before."""
+    with undone(), pytest.MonkeyPatch.context() as patch:
+        WAYS[way](Approval.objects.get(pk=first.pk), patch)
+        again = Approval.objects.filter(kind=first.kind, status="open").first()
+        assert (again is None) == ((what, way) in ENDS), way
+        yield again
+
+
 @pytest.mark.parametrize("what", ASKED)
-def test_who_asked_does_not_decide(what: str, way: str, asker: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_asked_does_not_decide(what: str, asker: User) -> None:
     first = asked(what, asker)
-
-    WAYS[way](first, monkeypatch)
-
-    again = Approval.objects.filter(kind=first.kind, status="open").first()
-    assert (again is None) == ((what, way) in ENDS)
-    if again is not None:
-        assert (again.pk == first.pk) == (way == "once")
-        not_theirs(again, asker)
-        assert obstacle(again, make_user("Approver"), []) == "", "somebody else still can"
+    for way in WAYS:
+        with asked_anew(first, what, way) as again:
+            if again is not None:
+                assert (again.pk == first.pk) == (way == "once"), way
+                not_theirs(again, asker)
+                assert obstacle(again, make_user("Approver"), []) == "", "somebody else still can"
 
 
 def open_of(kind: str) -> Approval:
@@ -449,19 +457,17 @@ def test_who_retries_a_job_decides_on_nothing_open_that_it_asks_for(
     assert entry.reason == f"Set off again: {job.reference} is retried: The seller is back."
 
 
-@pytest.mark.parametrize("way", [name for name in WAYS if name != "once"])
 @pytest.mark.parametrize("what", [name for name, (kind, _) in ASKED.items() if kind in SET_OFF])
 def test_who_retried_while_it_was_open_does_not_decide_however_it_is_asked_again(
-    what: str, way: str, asker: User, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    what: str, asker: User, bench: Bench
 ) -> None:
     first = asked(what, asker)
     colleague = make_user("Administrator")
     job_retry(job_id=expired_job(bench, first).pk, actor=colleague, reason="The seller is back.")
-    WAYS[way](Approval.objects.get(pk=first.pk), monkeypatch)
-    again = Approval.objects.filter(kind=first.kind, status="open").first()
-    assert (again is None) == ((what, way) in ENDS)
-    if again is not None:
-        _not_set_off(again, colleague)
+    for way in [one for one in WAYS if one != "once"]:
+        with asked_anew(first, what, way) as again:
+            if again is not None:
+                _not_set_off(again, colleague)
 
 
 def test_the_page_names_who_set_it_off_beside_who_asked(bench: Bench) -> None:

@@ -21,9 +21,10 @@ from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.models import Seller
 from tests.factories import make_seller
 from tests.operations.making import observed
-from tests.orders.doors import TOLD, change_ended_without_a_result, is_newer, record, undone, wanted
+from tests.orders.doors import TOLD, change_ended_without_a_result, is_newer, record, wanted
 from tests.orders.late import BUY, booking, bought, decide, ended, fresh, say
 from tests.orders.live import booked, first_line, packages, says
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 

@@ -33,11 +33,11 @@ from tests.orders.doors import (
     end_without_a_result,
     is_newer,
     record,
-    undone,
     wanted,
 )
 from tests.orders.late import decide, fresh, say
 from tests.orders.live import before, booked, first_line, packages, says
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 Record = dict[str, Any]
