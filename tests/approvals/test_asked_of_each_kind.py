@@ -4,7 +4,6 @@ asked for" is said of what they asked for alone, and a question that is asked ag
 from __future__ import annotations
 
 import pytest
-from django.db import transaction
 
 from tasks_app import clock
 from tasks_app.approvals.kinds import kind_names, kind_of
@@ -15,6 +14,7 @@ from tests.approvals.test_asked import hand_over, told
 from tests.factories import make_user
 from tests.orders.asking import ASKED, asked, purchased
 from tests.orders.late import overdue
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 WISHED = {"deal", "deal_change", "po_number", "settle_by_hand", "seller_trust", "answer"}
@@ -43,15 +43,19 @@ def heard(question: Approval, asker: User) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("what", ASKED)
-def test_each_answer_is_told_as_what_it_is(what: str) -> None:
+def test_each_end_is_told_as_what_it_is(what: str) -> None:
     asker = make_user("Administrator", name="asker")
     question = asked(what, asker)
+    each_answer_is_told_as_what_it_is(question, asker)
+    what_nobody_decides_or_needs_to_is_told_once_it_has_ended(question, asker)
+
+
+def each_answer_is_told_as_what_it_is(question: Approval, asker: User) -> None:
     kind, named = kind_of(question), f"{question.title} ({question.reference})"
     for verdict, status in (("approve", "approved"), ("reject", "rejected")):
-        with transaction.atomic():
+        with undone():
             by = decided(question, verdict)
             ((title, body),) = heard(question, asker)
-            transaction.set_rollback(True)
         if kind.wished:
             assert (title, body) == (
                 f"{status.capitalize()}: {named}",
@@ -64,16 +68,12 @@ def test_each_answer_is_told_as_what_it_is(what: str) -> None:
             )
 
 
-@pytest.mark.parametrize("what", ASKED)
-def test_what_nobody_decides_or_needs_to_is_told_once_it_has_ended(what: str) -> None:
-    asker = make_user("Administrator", name="asker")
-    question = asked(what, asker)
+def what_nobody_decides_or_needs_to_is_told_once_it_has_ended(question: Approval, asker: User) -> None:
     wished, named = kind_of(question).wished, f"{question.title} ({question.reference})"
-    with transaction.atomic():
+    with undone():
         with clock.injected(lambda: question.due_at):
             approvals_expire_due()
         again, said = open_like(question), heard(question, asker)
-        transaction.set_rollback(True)
     assert len(said) == (0 if again else 1), "asked again it has not ended"
     for title, body in said:
         assert title == f"Expired: {named}"

@@ -84,6 +84,15 @@ def test_only_what_is_spent_is_counted_wherever_money_is_told(what: str) -> None
     assert bulk.sums_words(presenters.spent_by([row])) == (words(spent) if spent is not None else "")
     told = ApprovalSerializer(question).data
     assert (told["spends"], told["frees"]) == (f"{spent:.4f}" if spent is not None else None, None)
+    if question.kind != STOPPED:
+        the_calendar_shows_as_spent_only_what_is(question, spent)
+
+
+def the_calendar_shows_as_spent_only_what_is(question: Approval, spent: Decimal | None) -> None:
+    wanted = Wanted(since=question.created_at, until=question.due_at + timedelta(days=1), kind="approval")
+    found = calendar_of(make_user("Approver"), wanted).entries
+    (entry,) = [one for one in found if one.uid == f"approval-{question.pk}"]
+    assert (entry.stake.spends, entry.stake.frees) == (spent, None)
 
 
 def test_a_cancellation_spends_nothing_and_says_what_it_frees() -> None:
@@ -123,15 +132,6 @@ def test_the_calendars_feed_says_what_a_cancellation_frees() -> None:
     told = calendar_bytes(calendar_of(approver, wanted)).decode()
     assert f"Frees: USD {text.amount(GROSS, 'USD')}".replace(",", "\\,") in told.replace("\r\n ", "")
     assert "At stake" not in told
-
-
-@pytest.mark.parametrize("what", [what for what, (kind, _) in ASKED.items() if kind != STOPPED])
-def test_the_calendar_shows_as_spent_only_what_is(what: str) -> None:
-    question = asked(what, make_user("Ad Ops"))
-    wanted = Wanted(since=question.created_at, until=question.due_at + timedelta(days=1), kind="approval")
-    found = calendar_of(make_user("Approver"), wanted).entries
-    (entry,) = [one for one in found if one.uid == f"approval-{question.pk}"]
-    assert (entry.stake.spends, entry.stake.frees) == (SPENT[what], None)
 
 
 @pytest.mark.parametrize("verdict", ["approve", "reject"])

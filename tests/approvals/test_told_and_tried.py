@@ -39,6 +39,7 @@ from tests.factories import make_deal, make_seller, make_user
 from tests.orders.asking import ASKED, asked, deals_lapse
 from tests.orders.late import fresh
 from tests.orders.live import booked
+from tests.support import undone
 from tests.ui.pages import page_of, read
 
 pytestmark = pytest.mark.django_db
@@ -110,19 +111,27 @@ def test_a_question_that_waited_on_says_what_its_next_deadline_does() -> None:
 
 
 @pytest.mark.parametrize("what", ASKED)
-def test_those_who_are_named_decide_and_nobody_else_does(what: str) -> None:
-    asker = make_user("Administrator", name="asker")
+def test_what_is_said_of_each_question_is_so(what: str) -> None:
+    question = asked(what, make_user("Administrator", name="asker"))
+    for is_so in (
+        those_who_are_named_decide_and_nobody_else_does,
+        an_expired_one_says_nothing_of_what_was_bought,
+        where_two_decide_everything_that_names_it_says_so,
+    ):
+        with undone():
+            is_so(Approval.objects.get(pk=question.pk))
+
+
+def those_who_are_named_decide_and_nobody_else_does(question: Approval) -> None:
+    asker = User.objects.get(username="asker")
     people = [asker, *(make_user(role, name=f"a-{role}") for role in ("Approver", "Ad Ops", "Buyer"))]
     people.append(make_user("Administrator", name="another"))
-    question = asked(what, asker)
     told = explain(question.reference, asker)
     named = {name for one in told.who for name in one.people}
     assert {str(one) for one in people if decides(question, one)} == named & {str(one) for one in people}
 
 
-@pytest.mark.parametrize("what", ASKED)
-def test_an_expired_question_says_nothing_of_what_was_bought(what: str) -> None:
-    question = asked(what, make_user("Administrator"))
+def an_expired_one_says_nothing_of_what_was_bought(question: Approval) -> None:
     with clock.injected(lambda: question.due_at):
         approvals_expire_due()
     question.refresh_from_db()
@@ -130,6 +139,24 @@ def test_an_expired_question_says_nothing_of_what_was_bought(what: str) -> None:
     page = _page(question)
     assert "Expired: nobody decided in time, and that never approves" in page
     assert "nothing was bought" not in page
+
+
+def where_two_decide_everything_that_names_it_says_so(question: Approval) -> None:
+    Approval.objects.filter(pk=question.pk).update(quorum=2)
+    question.refresh_from_db()
+    viewer, needed = make_user("Administrator"), still_needed(question)
+    assert needed == "a second approver is still needed"
+    assert needed in effects_now(question)["approve"]
+    assert needed in explain(question.reference, viewer).who_words
+    told = _speak_of(question, viewer)
+    for one in told:
+        assert f"decide on {question.reference}; {needed}" in one.who_words, one.entity
+    approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve", comment="So.")
+    after = _speak_of(question, viewer)
+    assert {one.id for one in after} == {one.id for one in told}
+    for one in [*after, explain(question.reference, viewer)]:
+        assert needed not in one.who_words
+        assert (question.reference not in one.waiting_for) or "(1 of 2 are in)" in one.waiting_for
 
 
 def _withdrawn(deal: Deal) -> None:
@@ -173,26 +200,6 @@ def _speak_of(question: Approval, viewer: User) -> list[Explanation]:
     return [one for one in told if any(question.reference in who.does for who in one.who)]
 
 
-@pytest.mark.parametrize("what", ASKED)
-def test_where_two_decide_everything_that_names_the_question_says_so(what: str) -> None:
-    question = asked(what, make_user("Administrator", name="asker"))
-    Approval.objects.filter(pk=question.pk).update(quorum=2)
-    question.refresh_from_db()
-    viewer, needed = make_user("Administrator"), still_needed(question)
-    assert needed == "a second approver is still needed"
-    assert needed in effects_now(question)["approve"]
-    assert needed in explain(question.reference, viewer).who_words
-    told = _speak_of(question, viewer)
-    for one in told:
-        assert f"decide on {question.reference}; {needed}" in one.who_words, one.entity
-    approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve", comment="So.")
-    after = _speak_of(question, viewer)
-    assert {one.id for one in after} == {one.id for one in told}
-    for one in [*after, explain(question.reference, viewer)]:
-        assert needed not in one.who_words
-        assert (question.reference not in one.waiting_for) or "(1 of 2 are in)" in one.waiting_for
-
-
 # ---- what approving a deal is said to do, by how its account stands at the seller
 
 
@@ -213,18 +220,13 @@ _BOOKINGS: dict[str, Callable[[], Approval]] = {
     "first": lambda: _asked_about("a deal"),
     "again": lambda: _asked_about("a deal that is not what was approved"),
 }
-_ACCOUNTS: dict[str, tuple[Callable[[], Approval], str]] = {
-    **{f"{ask}, {is_now}": (_BOOKINGS[ask], is_now) for ask in _BOOKINGS for is_now in Account.Status.values},
-    "no account": (lambda: ask_deal(make_deal(account=False)), ""),
-    "its currency": (lambda: _asked_under("USD"), "active"),
-    **{
-        f"another currency, {is_now}": (lambda: _asked_under("SEK"), is_now)
-        for is_now in Account.Status.values
-    },
-    **{
-        f"another currency for good, {is_now}": (lambda: _asked_under("SEK", for_good=True), is_now)
-        for is_now in Account.Status.values
-    },
+# Who asks, and how the account may stand by then.
+_ACCOUNTS: dict[str, tuple[Callable[[], Approval], list[str]]] = {
+    **{ask: (_BOOKINGS[ask], Account.Status.values) for ask in _BOOKINGS},
+    "no account": (lambda: ask_deal(make_deal(account=False)), [""]),
+    "its currency": (lambda: _asked_under("USD"), ["active"]),
+    "another currency": (lambda: _asked_under("SEK"), Account.Status.values),
+    "another currency for good": (lambda: _asked_under("SEK", for_good=True), Account.Status.values),
 }
 
 
@@ -269,12 +271,17 @@ def _told(question: Approval) -> str:
 
 @pytest.mark.parametrize("account", _ACCOUNTS)
 def test_what_approving_is_said_to_do_under_its_account_happens(account: str) -> None:
-    ask, is_now = _ACCOUNTS[account]
+    ask, each = _ACCOUNTS[account]
     question = ask()
-    Account.objects.update(status=is_now)
+    for is_now in each:
+        with undone():
+            Account.objects.update(status=is_now)
+            _what_is_said_happens(Approval.objects.get(pk=question.pk), is_now, fits="another" not in account)
+
+
+def _what_is_said_happens(question: Approval, is_now: str, *, fits: bool) -> None:
     told, said = _told(question), effects_now(question)["approve"]
-    assert told == _approved_and_then(question)
-    fits = "another currency" not in account
+    assert told == _approved_and_then(question), is_now
     assert (told == "sent", told == "sent once active") == (
         fits and is_now == "active",
         fits and is_now in AWAITED,
@@ -286,11 +293,16 @@ def test_what_approving_is_said_to_do_under_its_account_happens(account: str) ->
 _CHANGES = ("a change", "a change that is not what was approved")
 
 
-@pytest.mark.parametrize("is_now", Account.Status.values)
 @pytest.mark.parametrize("what", _CHANGES)
-def test_what_approving_a_change_is_said_to_do_under_its_account_happens(what: str, is_now: str) -> None:
+def test_what_approving_a_change_is_said_to_do_under_its_account_happens(what: str) -> None:
     question = _asked_about(what)
-    Account.objects.update(status=is_now)
+    for is_now in Account.Status.values:
+        with undone():
+            Account.objects.update(status=is_now)
+            _what_is_said_of_a_change_happens(Approval.objects.get(pk=question.pk))
+
+
+def _what_is_said_of_a_change_happens(question: Approval) -> None:
     said = effects_now(question)["approve"]
     approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
     left = _left("update_media_buy")

@@ -33,7 +33,7 @@ from tests.database import Database
 from tests.factories import make_seller, make_user
 from tests.operations.sweeping import shop, sweep, tools
 from tests.orders.live import booked, packages
-from tests.support import until
+from tests.support import undone, until
 
 in_a_transaction = pytest.mark.django_db
 Record = dict[str, Any]
@@ -187,59 +187,65 @@ def swept() -> None:
     until(lambda: sweep() and not Operation.objects.filter(published_at__isnull=True).exists())
 
 
-def acting(records: dict[str, Record], *, answer: str, reads: str) -> Any:
-    """A seller that answers the change by one of the records, and get_media_buys after it by another."""
+def acting(records: dict[str, Record], says: dict[str, str]) -> Any:
+    """A seller that answers the change by one of the records (`answer`), and get_media_buys after it by
+    another (`reads`)."""
 
     def update(_asked: Record) -> Record:
-        told = dict(records[answer])
+        told = dict(records[says["answer"]])
         affected = {"affected_packages": told.pop("packages")} if "packages" in told else {}
         return {"status": "completed", "adcp_version": "3.2", **told, **affected}
 
     def read(_asked: Record) -> Record:
-        return {"status": "completed", "media_buys": [records[reads]], "pagination": {"has_more": False}}
+        told = records[says["reads"]]
+        return {"status": "completed", "media_buys": [told], "pagination": {"has_more": False}}
 
     return shop(update_media_buy=update, get_media_buys=read)
 
 
-# Of whose answers and read backs every form is tried; of the others what makes a difference to each.
+# Of whose answers and read backs every form is tried; of the others what makes a difference to each. A form:
+# the record that its answer tells, and the one of get_media_buys; whether that is asked for.
 IN_EVERY_FORM = ("cancel", "pause", "budget", "targeting", "name")
 NOT_SHOWN = [("before", "before"), ("silent", "before"), ("another's", "before"), ("another's", "another's")]
 SHOWN = [("shown", False), ("silent", True), ("before", True), ("another's", True)]
 
 
-def _in_forms(forms: list[tuple[str, Any]], few: int) -> list[tuple[str, str, Any]]:
-    return [(name, *form) for name in KINDS for form in forms[: None if name in IN_EVERY_FORM else few]]
-
-
 @in_a_transaction
-@pytest.mark.parametrize(("name", "answer", "reads"), _in_forms(NOT_SHOWN, 1))
-def test_what_nothing_shows_is_a_persons_and_changes_nothing(name: str, answer: str, reads: str) -> None:
-    kind, records = KINDS[name], {}
-    with serve(acting(records, answer=answer, reads=reads)) as server:
-        deal = changed(server, kind, records)
+@pytest.mark.parametrize("name", KINDS)
+def test_it_counts_where_its_seller_shows_it_and_is_a_persons_where_nothing_does(name: str) -> None:
+    records: dict[str, Record] = {}
+    says: dict[str, str] = {}
+    with serve(acting(records, says)) as server:
+        deal = changed(server, KINDS[name], records)
         was = state(deal)
-        swept()
+        for answer, reads in NOT_SHOWN if name in IN_EVERY_FORM else NOT_SHOWN[:1]:
+            says.update(answer=answer, reads=reads)
+            with undone():
+                assert called_since(server) == ["update_media_buy", "get_media_buys"], (answer, reads)
+                it_is_a_persons_and_changes_nothing(deal, was)
+        for answer, read in SHOWN if name in IN_EVERY_FORM else SHOWN[:2]:
+            says.update(answer=answer, reads="shown")
+            with undone():
+                assert ("get_media_buys" in called_since(server)) == read, answer
+                assert not Approval.objects.filter(status="open").exists(), answer
+                counted(deal, name)
 
-        (asked,) = doubts()
-        assert (state(deal), tools(server)) == (was, ["update_media_buy", "get_media_buys"])
-        assert asked.evidence["operation_id"] == str(the_change().pk)
-        assert "asked for" in asked.evidence["not_shown_in_words"]
-        assert DealMirror.objects.get(pk=deal.pk).due_at is not None, "the mirror goes on"
-        with pytest.raises(DecisionRefusedError, match="somebody else"):
-            decide(CHANGE_NOT_SHOWN, "approve", User.objects.get(username="asker"))
+
+def called_since(server: RawServer) -> list[str]:
+    """What is called until everything that was asked for has an end."""
+    before = len(tools(server))
+    swept()
+    return tools(server)[before:]
 
 
-@in_a_transaction
-@pytest.mark.parametrize(("name", "answer", "read"), _in_forms(SHOWN, 2))
-def test_it_counts_when_the_answer_or_a_read_back_shows_it(name: str, answer: str, read: bool) -> None:
-    kind, records = KINDS[name], {}
-    with serve(acting(records, answer=answer, reads="shown")) as server:
-        deal = changed(server, kind, records)
-        swept()
-
-        assert ("get_media_buys" in tools(server)) == read
-        assert not Approval.objects.filter(status="open").exists()
-        counted(deal, name)
+def it_is_a_persons_and_changes_nothing(deal: Deal, was: Record) -> None:
+    (asked,) = doubts()
+    assert state(deal) == was
+    assert asked.evidence["operation_id"] == str(the_change().pk)
+    assert "asked for" in asked.evidence["not_shown_in_words"]
+    assert DealMirror.objects.get(pk=deal.pk).due_at is not None, "the mirror goes on"
+    with pytest.raises(DecisionRefusedError, match="somebody else"):
+        decide(CHANGE_NOT_SHOWN, "approve", User.objects.get(username="asker"))
 
 
 def counted(deal: Deal, name: str) -> None:
@@ -270,7 +276,7 @@ def counted(deal: Deal, name: str) -> None:
 @pytest.mark.parametrize("verdict", ["approve", "reject"])
 def test_a_person_has_the_last_word(name: str, verdict: str) -> None:
     kind, records = KINDS[name], {}
-    with serve(acting(records, answer="before", reads="before")) as server:
+    with serve(acting(records, {"answer": "before", "reads": "before"})) as server:
         deal = changed(server, kind, records)
         swept()
         was = state(deal)
@@ -434,7 +440,7 @@ def test_each_of_two_changes_in_a_row_that_nothing_shows_is_a_persons(
     first: str, second: str, verdict: str
 ) -> None:
     kind, records = KINDS[first], {}
-    with serve(acting(records, answer="silent", reads="before")) as server:
+    with serve(acting(records, {"answer": "silent", "reads": "before"})) as server:
         deal = changed(server, kind, records)
         swept()
         (asked,) = doubts()

@@ -19,6 +19,7 @@ from tasks_app.sellers.models import Account, Seller
 from tests.factories import approve_deal, make_deal
 from tests.orders.late import BUY, adopted, booking, bought, cancellation, decide, fresh, give_up, say
 from tests.orders.live import says
+from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 
@@ -62,21 +63,20 @@ def cancellations() -> Iterator[str]:
 # ---- a late purchase
 
 
-@pytest.mark.parametrize("lost", [True, False])
 @pytest.mark.parametrize("status", DealStatus.values)
-def test_a_late_purchase_is_nobodys_only_where_a_deal_that_is_not_over_holds_it(
-    status: str, lost: bool
-) -> None:
+def test_a_late_purchase_is_nobodys_only_where_a_deal_that_is_not_over_holds_it(status: str) -> None:
     deal, operation = booking()
     other = holder(fresh(deal).seller, status)
-    if lost:
-        give_up(operation)
-    else:
-        Operation.objects.filter(pk=operation.pk).update(overdue_at=operation.created_at)
-    say(operation, "completed", bought(deal))
-    assert open_kinds(deal) == ([LATE] if status in OVER else [])
-    assert fresh(deal).status == ("booking" if status in OVER and not lost else "failed")
-    assert holder_of(deal, BUY) == (None if status in OVER else other)
+    for lost in (True, False):
+        with undone():
+            if lost:
+                give_up(operation)
+            else:
+                Operation.objects.filter(pk=operation.pk).update(overdue_at=operation.created_at)
+            say(operation, "completed", bought(deal))
+            assert open_kinds(deal) == ([LATE] if status in OVER else [])
+            assert fresh(deal).status == ("booking" if status in OVER and not lost else "failed")
+            assert holder_of(deal, BUY) == (None if status in OVER else other)
 
 
 @pytest.mark.parametrize("status", OVER)
