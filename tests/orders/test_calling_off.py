@@ -3,7 +3,7 @@ with the seller. Wherever the purchase stands, and however it is called off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -134,8 +134,8 @@ def of_a_campaign() -> Deal:
     return make_deal(campaign_id=campaign.pk, follows=lost, seller=lost.seller, account=lost.account)
 
 
-def each_called_off(stands: str) -> Iterator[tuple[str, Deal]]:
-    """(how, the deal) each way of calling it off where its purchase stands there."""
+def each_called_off(stands: str, is_so: Callable[[Deal, str], None]) -> None:
+    """Try it of the deal once it was called off, each way, where its purchase stood there."""
     by_its_campaign = "its campaign is called off"
     for ground, ways in ((make_deal, WAYS.keys() - {by_its_campaign}), (of_a_campaign, {by_its_campaign})):
         with undone():
@@ -149,7 +149,7 @@ def each_called_off(stands: str) -> Iterator[tuple[str, Deal]]:
                         WAYS[way](fresh(deal))
                         publish_due(limit=10)
                         drain()
-                        yield way, fresh(deal)
+                        is_so(fresh(deal), way)
 
 
 def leaves() -> list[str]:
@@ -163,25 +163,27 @@ def leaves() -> list[str]:
         return [call.tool for call in claim_sends(limit=10) if call.tool == "create_media_buy"]
 
 
-@pytest.mark.parametrize("stands", [name for name, (_, unsent) in STANDS.items() if unsent])
-def test_what_had_no_effect_is_never_bought(stands: str) -> None:
-    for way, deal in each_called_off(stands):
-        assert deal.status == "cancelled", way
-        assert leaves() == [], way
-        assert not Operation.objects.filter(task_type="create_media_buy", settled_at=None).exists(), way
-        assert not Approval.objects.filter(status="open", subject_type="command").exists(), way
-        assert not Approval.objects.filter(status="open", subject_id=deal.pk).exists(), way
-        if way != "its step is skipped":  # that reason is the step's
-            assert "Called off" in AuditEntry.objects.filter(entity_id=deal.pk).latest("seq").reason
+def it_is_never_bought(deal: Deal, way: str) -> None:
+    assert deal.status == "cancelled", way
+    assert leaves() == [], way
+    assert not Operation.objects.filter(task_type="create_media_buy", settled_at=None).exists(), way
+    assert not Approval.objects.filter(status="open", subject_type="command").exists(), way
+    assert not Approval.objects.filter(status="open", subject_id=deal.pk).exists(), way
+    if way != "its step is skipped":  # that reason is the step's
+        assert "Called off" in AuditEntry.objects.filter(entity_id=deal.pk).latest("seq").reason
 
 
-@pytest.mark.parametrize("stands", [name for name, (_, unsent) in STANDS.items() if not unsent])
-def test_what_may_have_had_one_is_followed(stands: str) -> None:
-    for way, deal in each_called_off(stands):
-        operation = purchase()
-        assert (deal.status, operation.settled_at) == ("booking", None), way
-        is_out = CallLease.objects.filter(pk=operation.pk).exists()
-        assert is_out or operation.send_at or operation.next_poll_at, "it is followed to its end"
+def it_is_followed_to_its_end(deal: Deal, way: str) -> None:
+    operation = purchase()
+    assert (deal.status, operation.settled_at) == ("booking", None), way
+    is_out = CallLease.objects.filter(pk=operation.pk).exists()
+    assert is_out or operation.send_at or operation.next_poll_at, way
+
+
+@pytest.mark.parametrize("stands", STANDS)
+def test_what_had_no_effect_is_never_bought_and_what_may_have_had_one_is_followed(stands: str) -> None:
+    _, unsent = STANDS[stands]
+    each_called_off(stands, it_is_never_bought if unsent else it_is_followed_to_its_end)
 
 
 def test_a_booking_whose_purchase_people_skip_ends_well_and_buys_nothing() -> None:
