@@ -212,7 +212,7 @@ def complete(run: Run) -> Result:
         return WaitForOperation(operation_id=out.pk)
     account = account_out(campaign)
     if account is not None:
-        return WaitForAccount(account_id=account)
+        return WaitForAccount(account_id=account, look_again=_LOOK_AGAIN)
     if not campaign_finish(campaign=campaign):
         return WaitUntil(moment=clock.now() + _LOOK_AGAIN)
     return Done(outputs={"status": campaign.status, "outcome": fates(campaign)})

@@ -11,7 +11,7 @@ import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
@@ -79,9 +79,10 @@ class WaitUntil:
 @dataclass(frozen=True, kw_only=True)
 class WaitForAccount:
     """The step sleeps until the seller has decided about an account that is not active; then the action
-    runs again."""
+    runs again. `look_again`: also after so long, for what wants the account may end before that."""
 
     account_id: uuid.UUID
+    look_again: timedelta | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,11 +52,12 @@ def wake(lanes: Iterable[str] = (Lane.RECIPES,), *, with_commit: bool = False) -
 
 
 def resume(*, waiting_for: dict[str, Any]) -> int:
-    """Wake the steps that wait for exactly this, in the caller's commit. Answers how many."""
+    """Wake the steps that wait for exactly this, in the caller's commit; those that would wake by themselves
+    later, too. Answers how many."""
     asleep = Step.objects.filter(
+        Q(ready_at__isnull=True) | Q(ready_at__gt=clock.now()),
         status__in=(StepStatus.AWAITING_TOOL, StepStatus.AWAITING_USER),
         waiting_for__contains=waiting_for,
-        ready_at__isnull=True,
     )
     found = asleep.order_by("id").select_for_update(no_key=True).values_list("pk", "lane")
     return steps_wake(dict(found))

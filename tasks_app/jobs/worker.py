@@ -233,6 +233,7 @@ def _wait_for_account(step: Step, wait: WaitForAccount) -> None:
             "of": account.advertiser.name,
         },
         over=account.status not in AWAITED,
+        ready_in=wait.look_again,
     )
 
 

@@ -3,6 +3,7 @@ ends only when nothing of it is open."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,7 @@ from tasks_app.desk.explain import Explanation, explain
 from tasks_app.jobs import recipes
 from tasks_app.jobs.actions import WaitForAccount, WaitForApprovals, WaitForOperation, WaitUntil
 from tasks_app.jobs.endings import job_cancel
-from tasks_app.jobs.models import Job, JobStatus, StepStatus
+from tasks_app.jobs.models import Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.recipes import Recipe, recipe_named
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
@@ -39,6 +40,7 @@ from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
 from tasks_app.people.models import User
+from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account
 from tasks_app.sellers.services import account_change
 from tests.approvals.deciding import decides
@@ -486,9 +488,52 @@ def test_where_an_account_is_not_active_it_waits_for_that_however_long() -> None
 
     waits = finishing(campaign)
 
-    assert waits == WaitForAccount(account_id=anew.account_id)
+    assert isinstance(waits, WaitForAccount)
+    assert waits.account_id == anew.account_id
     Account.objects.filter(pk=anew.account_id).update(status="active")
     assert isinstance(finishing(campaign), WaitUntil), "its own booking goes on"
+
+
+def waiting_for_an_account() -> tuple[Campaign, Deal, Step]:
+    """A campaign with a booked deal, and an approved one, booked by itself, whose account is not active; with
+    the step that would end it."""
+    campaign = put_forward()
+    first, second = (deal_of(campaign, channel) for channel in CHANNELS)
+    decide(first)
+    booked_by_its_seller(first)
+    anew = make_deal(seller=make_seller("Slow"))
+    Account.objects.filter(pk=anew.account_id).update(status="pending_approval")
+    approve_deal(anew)
+    Deal.objects.filter(pk=anew.pk).update(campaign_id=campaign.pk)
+    decide(second, "reject")
+    drain()
+    step = Step.objects.get(job__subject_id=campaign.pk, key="complete")
+    assert step.waiting_for is not None
+    assert step.waiting_for["type"] == "account"
+    return campaign, anew, step
+
+
+def test_a_campaign_that_waits_for_the_account_of_a_deal_that_is_called_off_ends() -> None:
+    """Its account may never be active: nobody needs it any more."""
+    campaign, anew, _ = waiting_for_an_account()
+    booking = Job.objects.get(recipe="book_deal", subject_id=anew.pk)
+    job_cancel(job_id=booking.pk, actor=make_user("Ad Ops"), reason="it takes too long")
+    later = clock.now() + timedelta(minutes=16)
+    with clock.injected(lambda: later):
+        drain()
+
+    assert Deal.objects.get(pk=anew.pk).status == DealStatus.CANCELLED
+    assert status(campaign) == CampaignStatus.COMPLETED
+
+
+def test_what_would_look_again_by_itself_goes_on_as_soon_as_the_account_is_active() -> None:
+    _, anew, step = waiting_for_an_account()
+    account = Account.objects.select_related("advertiser", "seller").get(pk=anew.account_id)
+    told = {"status": "active", **account.reference}
+    account_record(advertiser=account.advertiser, seller=account.seller, answer=told)
+    step.refresh_from_db()
+    assert step.ready_at is not None
+    assert step.ready_at <= clock.now()
 
 
 def test_an_open_deal_that_hangs_on_nothing_known_is_looked_at_again() -> None:
