@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from orders.models import Deal
 from tasks_app.adcp.account_keys import account_key
-from tasks_app.sellers.accounts import AWAITED, ENDED, account_standing, currency_problem
+from tasks_app.sellers.accounts import AWAITED, ENDED, account_standing, currency_problem, natural_key
 from tasks_app.sellers.models import Account
 
 
@@ -29,6 +30,12 @@ def account_stands(account: Account, off_by: str = "") -> UnderAccount:
     if account.status in ENDED:
         return UnderAccount(refused=account_standing(account, off_by), unless="the account is active")
     return UnderAccount()
+
+
+def account_named(deal: Deal) -> dict[str, Any]:
+    """How a deal's account is named to its seller, as AdCP wants it of every purchase and change; that of one
+    imported without any by brand and operator (core/account-ref)."""
+    return deal.account.reference if deal.account is not None else natural_key(deal.advertiser)
 
 
 def deal_account(deal: Deal, off_by: str = "") -> UnderAccount:

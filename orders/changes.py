@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from orders.accounts import account_named
 from orders.amounts import amount_after, deal_amounts
 from orders.ask import (
     Ask,
@@ -128,8 +129,7 @@ def change_ask(ask: Ask) -> Operation:
     sent = wire.model_dump(mode="json", exclude_none=True, exclude={"idempotency_key"})
     if no_room := room_problem(deal, **change_comes_to(deal, sent)):
         refuse("arguments.packages", no_room)
-    if account is not None:
-        sent["account"] = account.reference
+    sent["account"] = account_named(deal)
     if deal.revision:
         sent.setdefault("revision", deal.revision)
     sent["context"] = {**sent.get("context", {}), "deal_id": str(deal.pk), "deal": deal.reference}
@@ -148,8 +148,8 @@ def change_ask(ask: Ask) -> Operation:
 
 
 def _account(ask: Ask, deal: Deal, *, cancels: bool) -> Account | None:
-    """The account the media buy was booked with. One that was imported without any is cancelled as its own
-    name says which it is."""
+    """The account the media buy was booked with; one that was imported without any can be cancelled all the
+    same."""
     if deal.account is None and cancels and not names_account(ask):
         return None
     account = account_of(ask, advertisers=[deal.advertiser])

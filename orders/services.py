@@ -9,9 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 
+from orders.accounts import account_named
 from orders.flights import deal_passed
 from orders.models import Deal, DealLine, DealStatus
 from tasks_app import clock, ids
@@ -300,9 +300,4 @@ def _package(line: DealLine) -> requests.PackageRequest:
 
 
 def _account(deal: Deal) -> requests.Account:
-    if deal.account is None:
-        return requests.Account(
-            brand=requests.Brand(domain=deal.advertiser.brand_domain),
-            operator=settings.ORGANISATION_DOMAIN,
-        )
-    return requests.Account.model_validate(deal.account.reference)
+    return requests.Account.model_validate(account_named(deal))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.conf import settings
 
 from orders.acts import ActRefusedError, deal_cancel_ask, deal_read_again, deal_withdraw
 from orders.changes import CHANGE
@@ -56,14 +57,18 @@ def test_what_was_decided_is_not_withdrawn(buyer: User) -> None:
 
 
 def test_what_was_imported_without_an_account_can_be_cancelled(buyer: User) -> None:
-    """As a former system left it: the media buy's name says which it is."""
+    """As a former system left it. AdCP wants the account of every change: by brand and operator."""
     deal = booked()
     Deal.objects.filter(pk=deal.pk).update(account=None)
     asked = deal_cancel_ask(deal_id=deal.pk, user=buyer, reason="the client withdrew")
     approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve", comment="So.")
     operation = Operation.objects.get(task_type="update_media_buy")
     assert claim_one(operation_id=operation.pk) is not None
-    assert "account" not in operation.request
+    domain = deal.advertiser.brand_domain
+    assert operation.request["account"] == {
+        "brand": {"domain": domain},
+        "operator": settings.ORGANISATION_DOMAIN,
+    }
     gone = {"media_buy_id": deal.media_buy_id, "media_buy_status": "canceled"}
     observed(
         operation_id=operation.pk, seen=Seen(kind="answer", status="completed", payload=gone), channel="reply"
