@@ -19,6 +19,7 @@ from typing import Any, get_args
 from asgiref.sync import async_to_sync
 from django.db.models import Q
 
+from orders.matching import is_cancelled, packages_of
 from orders.models import LIVE, Deal, DealLine, DealStatus
 from orders.questions import late_asked
 from orders.seller_state import deal_follow
@@ -26,7 +27,8 @@ from tasks_app import clock
 from tasks_app.adcp.account_keys import account_stated
 from tasks_app.adcp.requests import MediaBuyStatus
 from tasks_app.adcp.types import BUY_GONE
-from tasks_app.adcp.values import identity_of
+from tasks_app.adcp.values import identity_of, parse_time
+from tasks_app.money import amount_of
 from tasks_app.operations.comparison import (
     Finding,
     Reader,
@@ -370,12 +372,31 @@ def _status(buy: Buy) -> str:
 
 
 def _told(buy: Buy) -> Buy:
-    """The seller's record, to adopt it from; without its packages where it is beyond all measure."""
+    """The seller's record, to adopt it from; where it is beyond all measure without its packages, of whose
+    flights and budgets the whole's are made where it states none."""
     if len(json.dumps(buy, default=str)) <= _MOST_KEPT_BYTES:
         return buy
-    names = ("media_buy_id", "status", "media_buy_status", "revision", "currency", "total_budget")
+    names = ("media_buy_id", "status", "media_buy_status", "revision", "currency")
+    names += ("total_budget", "start_time", "end_time")
     kept = {name: buy[name] for name in names if isinstance(buy.get(name), str | int | float)}
-    return {**kept, "account": account_stated(buy)}
+    return {**_by_packages(buy), **kept, "account": account_stated(buy)}
+
+
+def _by_packages(buy: Buy) -> Buy:
+    """A media buy's flight and budget by its packages, as far as these state them."""
+    packages = [one for one in packages_of(buy) if not is_cancelled(one)]
+    starts = [at for one in packages if (at := parse_time(one.get("start_time")))]
+    ends = [at for one in packages if (at := parse_time(one.get("end_time")))]
+    budgets = [
+        amount_of(one.get("budget")) if one.get("currency") in (None, buy.get("currency")) else None
+        for one in packages
+    ]
+    stated = [budget for budget in budgets if budget is not None]
+    return {
+        **({"start_time": min(starts).isoformat()} if starts else {}),
+        **({"end_time": max(ends).isoformat()} if ends else {}),
+        **({"total_budget": f"{sum(stated):f}"} if stated and len(stated) == len(budgets) else {}),
+    }
 
 
 def _deals_named(buys: dict[str, Buy]) -> dict[str, tuple[uuid.UUID, Deal | None]]:

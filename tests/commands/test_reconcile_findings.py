@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -69,6 +70,20 @@ def act(finding: ReconciliationFinding, user: User, action: str, reason: str = "
 
 def adopted(account: Account, user: User, **changed: Any) -> Deal:
     return media_buy_adopt(account=account, told={**EXTERNAL, **changed}, user=user, reason="Ours now")
+
+
+@pytest.mark.parametrize("whole", [{"total_budget": 2500, **FLIGHT}, {}], ids=["stated", "by its packages"])
+def test_one_too_large_to_be_kept_is_adopted_by_its_total(
+    faulty: FaultySeller, seller: Seller, account: Account, operator: User, whole: dict[str, Any]
+) -> None:
+    package = {"product_id": "olv", "budget": 10, "name": "x" * 300, **FLIGHT}
+    packages = [{**package, "package_id": f"p{number}"} for number in range(250)]
+    told(faulty, {**EXTERNAL, "media_buy_id": "mb-large", "packages": packages, **whole})
+    assert call("reconcile").code == 0
+    act(ReconciliationFinding.objects.get(verdict="external"), operator, "adopt", "Bought by phone")
+    deal = Deal.objects.get(media_buy_id="mb-large")
+    assert [line.budget for line in deal.lines.all()] == [Decimal(2500)]
+    assert (deal.start_at, deal.end_at) == tuple(map(datetime.fromisoformat, FLIGHT.values()))
 
 
 def test_bought_with_our_ids_and_unknown_here_is_told_once_and_waits_by_name(
