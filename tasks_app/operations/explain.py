@@ -29,7 +29,7 @@ from tasks_app.desk.explain import (
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.corrections import anew_words, correction_refusal, sellers_words
 from tasks_app.operations.deadlines import held_by_us
-from tasks_app.operations.lookup import asked_with
+from tasks_app.operations.lookup import asked_with, is_told_by_webhook
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.selectors import (
     commands_at_gate,
@@ -54,7 +54,6 @@ _ENDED = {
 }
 
 _REFUSED = (S.FAILED, S.CANCELED, S.REJECTED)
-_HAD_NO_EFFECT = {S.CALLING_ADCP: "was not reached", S.AUTH_REQUIRED: "wants credentials first"}
 _OVERDUE = "it is overdue and people decide whether to wait on"
 _GIVEN_UP = "it is given up; nobody is asked"
 
@@ -67,7 +66,7 @@ class Seen:
     open approval about it, what it was for or its contradiction; `conflict`: the open contradiction's
     reference; `said`: why its seller refused it, in sentences of its own; `correctable`: it may be corrected
     and asked for anew; `renews`: who gives its seller new credentials, where it wants them; `told_by`: the
-    tool by which its seller is asked for it, empty where it has none."""
+    tool by which its seller is asked for it, empty where it has none; `hooked`: it tells by webhook."""
 
     status: str
     task: str = "its task"
@@ -88,6 +87,7 @@ class Seen:
     correctable: bool = False
     renews: tuple[Mover, ...] = ()
     told_by: str = ""
+    hooked: bool = False
 
 
 def operation_answers(seen: Seen) -> Answers:
@@ -174,7 +174,7 @@ def _tried_and_held(seen: Seen, at_deadline: str) -> Answers:
     """It left once and may not leave again: a gate is closed, the kill switch is on, or people are asked."""
     said = f"It left once, and {seen.seller} may have {seen.task}; it is not sent again."
     if seen.kept:
-        why = _HAD_NO_EFFECT.get(S(seen.status), "has not taken it so far")
+        why = "wants credentials first" if seen.status == S.AUTH_REQUIRED else "has not taken it so far"
         said = f"{seen.seller} {why}; {seen.task} is not sent again yet."
         at_deadline, seen = "Its deadline does not end it meanwhile.", replace(seen, deadline_at=None)
     if seen.stopped:
@@ -202,13 +202,17 @@ def _with_seller(seen: Seen) -> Answers:
     verb = "works on" if seen.status == S.WORKING else "has queued"
     asked = bool(seen.next_poll_at and seen.told_by)
     polled = f"; it is asked again {_when(seen.next_poll_at)}" if asked else ""
-    how = ", by webhook or when it is asked" if seen.told_by else ": it has no tool that tells of its tasks"
     return Answers(
         waiting=f"{seen.seller} {verb} {seen.task}{polled}.",
-        movers=(Mover(who=seen.seller, does=f"answers{how}"), *_steers(seen)),
+        movers=(Mover(who=seen.seller, does=f"answers{_how(seen)}"), *_steers(seen)),
         otherwise=at_deadline,
         deadline=seen.deadline_at,
     )
+
+
+def _how(seen: Seen) -> str:
+    ways = [*(["by webhook"] if seen.hooked else []), *(["when it is asked"] if seen.told_by else [])]
+    return f", {' or '.join(ways)}" if ways else ": it has no tool that tells of its tasks"
 
 
 def _input(seen: Seen) -> Answers:
@@ -227,7 +231,7 @@ def _input(seen: Seen) -> Answers:
 
 
 def _auth(seen: Seen) -> Answers:
-    at_deadline = _deadline(seen, _OVERDUE)
+    at_deadline = _deadline(seen, _GIVEN_UP if seen.is_read else _OVERDUE)
     if seen.held or seen.kept or seen.stopped:
         return _tried_and_held(seen, at_deadline)
     again = f"sends it again {_when(seen.send_at)}, in case they were put right"
@@ -358,6 +362,7 @@ def _operation(operation: Operation) -> Answers:
             correctable=not correction_refusal(operation),
             renews=credentials_movers(operation.seller) if operation.status == S.AUTH_REQUIRED else (),
             told_by=asked_with(operation),
+            hooked=is_told_by_webhook(operation),
         )
     )
 

@@ -87,9 +87,15 @@ def _not_ours(operation: Operation, seen: Seen, channel: str, why: str) -> Verdi
         changes = _keep_looking(operation, seen)
     elif channel == Channel.REPLY and operation.status not in SETTLED:
         changes = _to_a_person(why)
-    elif channel == Channel.RECONCILE and operation.status not in SETTLED:
+    elif channel == Channel.RECONCILE and operation.status not in SETTLED and _is_looked_for(operation):
         changes = after_another(operation, why)
     return Verdict(outcome=_Outcome.CONFLICT, note=why[:_MAX_MESSAGE], changes=changes)
+
+
+def _is_looked_for(operation: Operation) -> bool:
+    """Whether a look for it is due, or under way: what a comparison comes upon beside a call that is out, or
+    planned, ends nothing."""
+    return operation.next_poll_at is not None and operation.next_poll_at <= clock.now()
 
 
 def _reply(operation: Operation, seen: Seen) -> Verdict:

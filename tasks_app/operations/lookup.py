@@ -75,6 +75,11 @@ def asked_with(operation: Operation) -> str:
     return task_list_tool(seller.tools) or (_BUYS if _lists_buys(operation) else "")
 
 
+def is_told_by_webhook(operation: Operation) -> bool:
+    """Whether its seller tells by webhook how its task stands: of a read nobody asked it to."""
+    return operation.seller.uses_webhooks and operation.is_mutation and bool(operation.task_id)
+
+
 def lookup_of(operation: Operation) -> Lookup:
     """The search for one operation that was sent."""
     seller = operation.seller

@@ -19,7 +19,7 @@ from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to
 from tasks_app.operations import policy
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.lookup import asked_with
+from tasks_app.operations.lookup import asked_with, is_told_by_webhook
 from tasks_app.operations.models import Channel, Observation, Operation, OperationStatus
 from tasks_app.operations.overdue import KIND as OVERDUE
 from tasks_app.operations.overdue import more_time_words, new_deadline
@@ -321,7 +321,7 @@ def _sending(operation: Operation) -> Next:
 
 
 def _with_seller(operation: Operation) -> Next:
-    hooked = operation.seller.uses_webhooks and operation.is_mutation and bool(operation.task_id)
+    hooked = is_told_by_webhook(operation)
     tool = asked_with(operation)
     if not tool:
         what, when = "Webhook" if hooked else "Word from the seller", "whenever it comes"

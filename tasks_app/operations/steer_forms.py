@@ -17,6 +17,7 @@ from tasks_app.operations.corrections import (
     sellers_words,
 )
 from tasks_app.operations.letters import about_question, about_silence
+from tasks_app.operations.lookup import asked_with
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import more_time_words
@@ -49,6 +50,7 @@ def steering_data(operation: Operation, viewer: User) -> dict[str, Any]:
         "pause": pause,
         "answerable": bool(pause is not None and pause.answered_at is None and operation.status in PENDING),
         "unanswerable": waits and pause is None,
+        "looked_at_with": asked_with(operation),
         "renews": credentials_words(operation.seller) if operation.status == S.AUTH_REQUIRED else "",
         "letter": about_question(operation) if asks else about_silence(operation),
         "more_time": more_time_words(operation),

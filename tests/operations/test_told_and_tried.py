@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.db.models import Q
+from django.test import Client
 
 from orders.services import deal_book
 from orders.waits import operation_wait
@@ -23,7 +24,7 @@ from tasks_app.desk.explain import Explanation, explain
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
-from tasks_app.operations.lookup import asked_with
+from tasks_app.operations.lookup import asked_with, is_told_by_webhook
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import overdue_ask, wait_on
@@ -36,8 +37,10 @@ from tests.factories import approve_deal, make_deal, make_seller, make_user
 from tests.operations.making import answer, fresh, leased_until, see, stand
 from tests.orders.asking import asked
 from tests.support import undone
+from tests.ui.pages import page_of, read
 
 pytestmark = pytest.mark.django_db
+_BACKEND = "tasks_app.people.holders.RoleBackend"
 
 
 def _unsent() -> Operation:
@@ -89,6 +92,12 @@ def _told_of_by(*tools: str, **columns: Any) -> Operation:
     return stand(S.SUBMITTED, seller=seller, next_poll_at=clock.now() + timedelta(minutes=1), **columns)
 
 
+def _told_by_webhook(*tools: str) -> Operation:
+    operation = _told_of_by(*tools)
+    Seller.objects.update(webhook_mode=Seller.WebhookMode.HMAC)
+    return operation
+
+
 def _gate_then_stopped() -> Operation:
     operation = _at_gate("a purchase at a gate")
     kill_switch_set(on=True, reason="A drill", actor="system")
@@ -116,13 +125,15 @@ _GROUNDS: dict[str, Callable[[], Operation]] = {
     "at a gate, waited on": _waited_on_at_a_gate,
     "its seller tells of no task": _told_of_by,
     "its seller has a tool of another name": lambda: _told_of_by("get_task"),
+    "its seller tells by webhook": lambda: _told_by_webhook("get_task_status"),
+    "its seller tells by webhook alone": _told_by_webhook,
     "its task has no name": lambda: _told_of_by("list_tasks", task_id=""),
     "its task has no name and cannot be looked for": lambda: _told_of_by(task_id=""),
     "overdue, its seller tells of no task": _overdue_untold,
     "a read whose call is lost": lambda: stand(S.CALLING_ADCP, "get_products", send_at=clock.now()),
     **{
         f"a read that is {status}": lambda s=status: stand(s, "get_products")  # type: ignore[misc]
-        for status in (S.SUBMITTED, S.WORKING, S.INPUT_REQUIRED, S.TIMED_OUT)
+        for status in (S.SUBMITTED, S.WORKING, S.INPUT_REQUIRED, S.AUTH_REQUIRED, S.TIMED_OUT)
     },
     **{
         status: lambda s=status: stand(s)  # type: ignore[misc]
@@ -197,7 +208,11 @@ def it_is_said_to_be_asked_for_with_the_tool_that_is_called(operation: Operation
     tools = {call.lookup.list_tool if call.lookup else call.tool for call in calls} - {None}
     assert ("asked again" in told.waiting_for) <= bool(tools), told.waiting_for
     named = re.search(r"^(?:Poll|Look for it with) (\w+)", page.what)
-    assert {named[1]} == tools if named else "poll" not in page.what.lower(), page.what
+    hooked = is_told_by_webhook(operation)
+    assert {named[1]} == tools if named else ("poll" in page.what.lower()) == (hooked and bool(tools)), page
+    answers = " ".join(one.does for one in told.who)
+    if operation.status in (S.SUBMITTED, S.WORKING):
+        assert ("by webhook" in answers, "when it is asked" in answers) == (hooked, bool(tools)), answers
     listed = [words for one in waiting_for(make_user("Administrator")) for words in one.answers]
     if operation.status == S.TIMED_OUT:
         overdue_ask(operation)
@@ -218,12 +233,22 @@ def it_is_said_to_be_sent_by_itself_where_it_is(operation: Operation) -> None:
     assert page.stopped <= (not sent)
 
 
+def what_its_page_says_of_waiting_is_what_happens_next(operation: Operation) -> None:
+    if operation.status in (S.INPUT_REQUIRED, S.AUTH_REQUIRED):
+        client = Client()
+        client.force_login(make_user("Administrator", is_staff=True), backend=_BACKEND)
+        page, then = read(client, page_of(operation)), operation_next(operation).otherwise
+        assert f"Wait {' '.join(then.split())}." in page
+        assert ("looked at meanwhile" in page) == bool(asked_with(operation))
+
+
 _SAID = (
     those_who_steer_it_can_what_is_said_and_nothing_else,
     what_is_said_of_its_deadline_happens,
     people_are_said_to_be_asked_past_its_deadline_where_they_are,
     it_is_said_to_be_asked_for_with_the_tool_that_is_called,
     it_is_said_to_be_sent_by_itself_where_it_is,
+    what_its_page_says_of_waiting_is_what_happens_next,
 )
 
 
@@ -239,11 +264,11 @@ def test_what_is_said_of_it_is_so(ground: str) -> None:
 def test_what_may_have_reached_its_seller_is_said_so(ground: str) -> None:
     operation = fresh(_GROUNDS[ground]())
     told = _told(operation).waiting_for
-    assert (may_have_acted(operation), "was not reached" in told) == (False, True), told
+    assert (may_have_acted(operation), "has not taken it so far" in told) == (False, True), told
     Operation.objects.filter(pk=operation.pk).update(attempts=2)  # one of them without a word
     operation = fresh(operation)
     told = _told(operation).waiting_for
-    assert (may_have_acted(operation), "was not reached" in told) == (True, False), told
+    assert (may_have_acted(operation), "has not taken it so far" in told) == (True, False), told
 
 
 @pytest.mark.parametrize("ground", [one for one in _GROUNDS if one.startswith("at a gate")])
