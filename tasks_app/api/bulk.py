@@ -98,7 +98,11 @@ class BulkViewSet(ViewSet):
 
 
 def _found(wanted: dict[str, Any], user: User) -> Found:
-    """What the list's own filter finds, hidden jobs never."""
+    """What the list's own filter finds, hidden jobs never. Raises ValidationError for what that cannot read:
+    it would leave it out, and find everything."""
     said = {name: str(value) for name, value in wanted.items()}
-    rows = JobFilter(said, queryset=jobs_of(user).exclude(status=JobStatus.DELETED)).qs
-    return Found(rows=rows, said=said)
+    chosen = JobFilter(said, queryset=jobs_of(user).exclude(status=JobStatus.DELETED))
+    if not chosen.is_valid():
+        unread = {name: list(why) for name, why in chosen.errors.items()}
+        raise serializers.ValidationError({"filter": unread})
+    return Found(rows=chosen.qs, said=said)

@@ -75,6 +75,8 @@ def test_by_filter_and_safe_to_send_twice(opened: Open, jobs: list[Job]) -> None
         ({"action": "cancel", "ids": [str(uuid.uuid4())], "filter": {"status": "QUEUED"}}, "ids"),
         ({"action": "cancel", "filter": {"status": "queued"}}, "filter"),
         ({"action": "cancel", "filter": {"recipee": "x"}}, "filter"),
+        ({"action": "cancel", "filter": {"older_than_h": "nan"}}, "filter"),
+        ({"action": "cancel", "filter": {"older_than_h": "inf"}}, "filter"),
         ({"action": "cancel", "filter": {"recipe": "x"}, "reason": " "}, "reason"),
         ({"action": "cancel", "filter": {"recipe": "x"}, "dry": True}, "dry"),
     ],
