@@ -6,7 +6,7 @@ import select
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 
 def connection_checked(alias: str = DEFAULT_DB_ALIAS) -> None:
@@ -25,8 +25,9 @@ def connection_checked(alias: str = DEFAULT_DB_ALIAS) -> None:
 
 
 def is_held_by_another(error: BaseException) -> bool:
-    """Whether a statement, or a commit, gave up waiting for a row that another transaction holds."""
-    return isinstance(error.__cause__, LockNotAvailable)
+    """Whether a statement, or a commit, gave up waiting for a row that another transaction holds, or was
+    ended because that one waited for ours as well."""
+    return isinstance(error.__cause__, (LockNotAvailable, DeadlockDetected))
 
 
 def _has_come_in(descriptor: int) -> bool:

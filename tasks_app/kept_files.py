@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +15,10 @@ def file_made_once(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     nothing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    with open(draft, "xb", opener=partial(os.open, mode=mode)) as file:
-        file.write(content)
     try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
+        with open(draft, "xb", opener=partial(os.open, mode=mode)) as file:
+            file.write(content)
+        with suppress(FileExistsError):
+            os.link(draft, path)
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
-from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Prefetch
 
 from tasks_app import clock
@@ -18,6 +18,7 @@ from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.records import DecisionBatch, DecisionBatchItem
 from tasks_app.approvals.selectors import UNREAD, asked_now
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.database_connection import is_held_by_another
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.presenters import refusal_words
 from tasks_app.lifecycle.refusals import refusal_of
@@ -175,7 +176,7 @@ def decided_alone(
 
 
 def _why(error: Exception) -> str:
-    if isinstance(error, OperationalError):  # a lock that was waited for too long, or a deadlock
+    if is_held_by_another(error):
         return _BUSY
     return _UNKNOWN if isinstance(error, DatabaseError) else _FAILED
 

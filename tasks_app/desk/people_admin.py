@@ -12,6 +12,7 @@ from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django import forms
 from django.apps import apps
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
@@ -187,7 +188,7 @@ class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own optio
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         """A password that an administrator sets ends what was signed in by the old one, and, unless told
         otherwise, what opens without a password."""
-        before = User.objects.filter(pk=id).first()
+        before = self.get_object(request, unquote(id))
         answer = super().user_change_password(request, id, form_url)
         if isinstance(answer, TemplateResponse) and before is not None:
             data = cast(dict[str, Any], answer.context_data)

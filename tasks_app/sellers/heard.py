@@ -72,6 +72,9 @@ def seller_reread(*, asked: Seller, capabilities: Capabilities) -> Reread | None
     if (seller.url, seller.protocol) != (asked.url, asked.protocol):
         return None
     heard = heard_columns(capabilities)
+    # What calls taught, and people made forgotten, while it was asked stays so.
+    learnt, forgotten = set(seller.quirks) - {*asked.quirks}, {*asked.quirks} - {*seller.quirks}
+    heard["quirks"] = sorted(({*heard["quirks"]} | learnt) - forgotten)
     words = _otherwise(seller, heard)
     known = {*asked.quirks, *seller.quirks}
     taught = {quirk for quirk in known if tool_of(quirk) not in ("", CAPABILITIES_TOOL)}

@@ -105,21 +105,26 @@ def test_one_that_somebody_else_holds_too_long_is_refused_and_the_others_are_dec
 
 
 @db
-def test_a_victim_of_a_deadlock_is_refused_and_the_others_are_decided(desk: Desk) -> None:
+@pytest.mark.parametrize(("error", "again"), [("deadlock_detected", True), ("disk_full", False)])
+def test_one_that_the_database_fails_is_refused_and_the_others_are_decided(
+    desk: Desk, error: str, again: bool
+) -> None:
+    """To decide again helps where somebody else was at it, and nowhere else."""
     user = make_user("Approver")
     first, second = desk.ask(subject_id=ids.new_id()), desk.ask(subject_id=ids.new_id())
-    effects = iter([_deadlock, lambda: None])
+    effects = iter([lambda: _failing(error), lambda: None])
     desk.effect = lambda: next(effects)()
 
     done = report_of(batch_decide(shown=shown(first, second), user=user, verdict="approve"), user)
 
     assert [one.code for one in done] == ["impossible", ""]
+    assert ("decide again" in done[0].message) == again
     assert Decision.objects.get().approval == second
 
 
-def _deadlock() -> None:
+def _failing(error: str) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("do $$ begin raise exception 'deadlock' using errcode = 'deadlock_detected'; end $$")
+        cursor.execute(f"do $$ begin raise exception 'it failed' using errcode = '{error}'; end $$")
 
 
 @db

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,17 @@ def test_processes_that_race_at_the_first_start_read_the_same_secret(tmp_path: P
     assert read == {path.read_text()}
     assert path.stat().st_mode & 0o077 == 0
     assert [one.name for one in path.parent.iterdir()] == ["secret_key"]
+
+
+def test_where_there_is_no_room_no_part_of_a_secret_is_left(tmp_path: Path) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limit[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            environment.kept_secret(tmp_path / "secret_key")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

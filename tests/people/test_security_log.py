@@ -165,6 +165,13 @@ def test_a_password_is_recorded_with_who_set_it(person: Person, sign_in: SignIn)
     assert new not in str(entry.detail)
 
 
+@pytest.mark.parametrize("whose", ["abc", "0", "00000000-0000-0000-0000-000000000000"])
+def test_nobody_has_no_page_to_set_their_password(person: Person, sign_in: SignIn, whose: str) -> None:
+    address = f"/admin/tasks_app/user/{whose}/password/"
+    assert sign_in(person("Administrator")).get(address).status_code == 404
+    assert sign_in(person("Approver")).get(address).status_code in (403, 404)
+
+
 def test_exports_and_tokens_are_recorded(person: Person, sign_in: SignIn) -> None:
     ruth, deal = person("Auditor"), make_deal()
     answer = sign_in(ruth).get(f"/admin/audit/deal/{deal.pk}/trail.csv")
