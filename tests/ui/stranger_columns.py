@@ -1,7 +1,8 @@
 """Which columns hold what sellers say, and putting hostile values into every one of them.
 
-A new column of a model that sellers' words reach joins by itself, and a new model has to be named here: what
-is ours is said, everything else is theirs.
+A new column of a model that sellers' words reach joins by itself (of a seller and an account by what
+`sellers/trust.py` says of it), and a new model has to be named here: what is ours is said, everything else is
+theirs.
 """
 
 from __future__ import annotations
@@ -78,16 +79,54 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
         *("due_at", "lease_until", "failures", "asked_at", "read_at"),
         *("shown_late", "shown", "last_words", "older_reads", "older_asked_at"),
     },
-    Approval: all_columns(Approval) - {"title", "evidence", "hold_until"},
-    QuestionReview: all_columns(QuestionReview) - {"reason"},
-    Notification: all_columns(Notification) - {"title", "body"},
-    Job: all_columns(Job) - {"error", "outputs"},
-    Step: all_columns(Step) - {"error", "outputs"},
-    WorkflowEvent: all_columns(WorkflowEvent) - {"payload"},
-    AuditEntry: all_columns(AuditEntry) - {"reason", "metadata", "changes"},
-    EventDelivery: all_columns(EventDelivery) - {"error"},
-    RowTrouble: all_columns(RowTrouble) - {"error"},
-    Campaign: all_columns(Campaign) - {"outcome"},
+    Approval: {
+        *("version", "status_since", "created_at", "reference", "kind", "subject_type", "subject_version"),
+        *("requested_by", "set_off_by", "policy", "policies", "quorum", "roles", "amount", "currency"),
+        *(
+            "evidence_digest",
+            "due_at",
+            "told_at",
+            "reminded_at",
+            "escalate_at",
+            "escalate_to",
+            "escalated_at",
+        ),
+        *("on_expiry", "claimed_by", "claimed_until"),
+    },
+    QuestionReview: set(),
+    Notification: {"at", "kind", "subject_type", "right", "roles", "not_for", "nor_for", "key"},
+    Job: {
+        *("version", "status_since", "created_at", "reference", "recipe", "recipe_version", "recipe_digest"),
+        *("plan", "inputs", "requested_by", "request_id", "subject_type", "priority", "expires_at"),
+        *("active_steps", "ended_at"),
+    },
+    Step: {
+        *(
+            "version",
+            "status_since",
+            "created_at",
+            "key",
+            "spec",
+            "item_index",
+            "item",
+            "incoming",
+            "priority",
+        ),
+        *("ready_at", "attempts", "failures", "lease_until", "waiting_for", "started_at", "ended_at"),
+    },
+    WorkflowEvent: {"type", "source", "correlation", "idempotency_key", "at"},
+    AuditEntry: {
+        *("entity_type", "seq", "from_status", "to_status", "at", "actor", "trace_id", "format_version"),
+    },
+    EventDelivery: {
+        *("subscriber", "position", "entity_type", "attempts", "due_at", "gave_up_at", "retried_by"),
+        "created_at",
+    },
+    RowTrouble: {"work", "times", "first_at", "at", "again_at"},
+    Campaign: {
+        *("version", "status_since", "created_at", "reference", "name", "requested_by", "brief", "problems"),
+        *("budget", "currency", "start_at", "end_at", "zone"),
+    },
 }
 # What no seller's word reaches.
 MODELS_OF_OURS = {
