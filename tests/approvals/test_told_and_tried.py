@@ -110,9 +110,15 @@ def test_a_question_that_waited_on_says_what_its_next_deadline_does() -> None:
     assert fresh(deal).status == "expired"
 
 
+_OTHERS = {"Approver": "a-Approver", "Ad Ops": "a-Ad Ops", "Buyer": "a-Buyer", "Administrator": "another"}
+
+
 @pytest.mark.parametrize("what", ASKED)
 def test_what_is_said_of_each_question_is_so(what: str) -> None:
-    question = asked(what, make_user("Administrator", name="asker"))
+    asker = make_user("Administrator", name="asker")
+    for role, name in _OTHERS.items():
+        make_user(role, name=name)
+    question = asked(what, asker)
     for is_so in (
         those_who_are_named_decide_and_nobody_else_does,
         an_expired_one_says_nothing_of_what_was_bought,
@@ -123,10 +129,8 @@ def test_what_is_said_of_each_question_is_so(what: str) -> None:
 
 
 def those_who_are_named_decide_and_nobody_else_does(question: Approval) -> None:
-    asker = User.objects.get(username="asker")
-    people = [asker, *(make_user(role, name=f"a-{role}") for role in ("Approver", "Ad Ops", "Buyer"))]
-    people.append(make_user("Administrator", name="another"))
-    told = explain(question.reference, asker)
+    people = list(User.objects.filter(username__in=["asker", *_OTHERS.values()]))
+    told = explain(question.reference, User.objects.get(username="asker"))
     named = {name for one in told.who for name in one.people}
     assert {str(one) for one in people if decides(question, one)} == named & {str(one) for one in people}
 

@@ -64,6 +64,14 @@ def test_no_look_up_is_due_again_at_once(found: str) -> None:
         assert due is None or due > clock.now(), (status, due)
 
 
+def test_what_a_comparison_comes_upon_beside_a_call_that_is_out_ends_nothing() -> None:
+    operation = stand(S.CALLING_ADCP, send_at=clock.now())
+    before = fresh(operation)
+    see(operation, FOUND["a task that cannot be kept"], "reconcile")
+    after = fresh(operation)
+    assert (after.send_at, after.deadline_at) == (before.send_at, before.deadline_at)
+
+
 def test_a_call_for_which_the_seller_shows_something_else_is_put_to_people() -> None:
     """However it is decided that the seller contradicts itself: nothing else would end the wait."""
     operation = looked_for(S.CALLING_ADCP)
@@ -81,6 +89,7 @@ def test_what_the_seller_has_is_looked_for_until_it_is_overdue(still: Clock, set
     operation = looked_for(S.SUBMITTED, seller=seller)
     waits = []
     for _ in range(4):
+        Operation.objects.filter(pk=operation.pk).update(next_poll_at=still.now)
         see(operation, FOUND["of another kind"], "reconcile")
         waits.append((fresh(operation).next_poll_at - still.now).total_seconds())
     assert waits[0] == waits[1] < waits[2] == waits[3], "ever more seldom, as it would be polled"

@@ -39,7 +39,7 @@ def test_what_is_learnt_or_forgotten_of_it_while_it_is_asked_stays_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of the same release; the calls go out with what was known before."""
-    asked = make_seller(quirks=[FORGOTTEN])
+    asked = make_seller(quirks=[FORGOTTEN], tools=["get_media_buys", "list_tasks"])
 
     def meanwhile() -> None:
         seller_learn(seller_id=asked.pk, learned=[LEARNT])
