@@ -87,7 +87,11 @@ def register() -> None:
                 "reject": "Cancels the deal and frees its budget.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },
-            wished=True,
+            decided={
+                "approved": "the number may be used; the deal itself is put to people",
+                "rejected": "the deal is called off",
+                "expired": "the deal expires",
+            },
         )
     )
     kind_register(

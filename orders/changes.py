@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -111,6 +112,7 @@ def register() -> None:
             spends=True,
             outlives_job=True,
             wished=True,
+            decided_for=_decided_for,
         )
     )
     on_closed(_closed)
@@ -294,6 +296,11 @@ def _effects_for(approval: Approval) -> dict[str, str]:
     if "cancellation" not in approval.evidence:
         return {}
     return {"approve": cancellation_words(approval.evidence)}
+
+
+def _decided_for(evidence: Mapping[str, Any]) -> dict[str, str]:
+    """That a change whose dates have passed is not approved yet by who takes the new ones."""
+    return {"approved": "it is asked for again, with new dates"} if "passed" in evidence else {}
 
 
 def _decided(approval: Approval, outcome: Outcome) -> None:

@@ -6,8 +6,11 @@ Giving up fails the deal for good; what is kept afterwards is a new deal that fo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from django.db.models import Q
 
 from orders.booking import deal_adopt, deal_confirm
 from orders.changed import change_compare, change_prove
@@ -16,23 +19,25 @@ from orders.changes_left import is_nothing, wanted_of
 from orders.changes_taken import change_refused
 from orders.doubt import cancels, change_left
 from orders.evidence import deal_evidence
-from orders.following import bought_by, twice, twice_words
+from orders.following import TWICE, bought_by, twice, twice_words
 from orders.lifetimes import late_ask, late_idle
 from orders.models import LIVE, Deal, DealStatus
 from orders.nameless import is_nameless, nameless_refused, nameless_words
 from orders.questions import LATE, LATE_CHANGE, late_question
 from orders.rooms import BEYOND
 from orders.services import deal_cancel_at_seller, deal_locked, purchase_of
-from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
+from tasks_app.approvals.kinds import Effect, Kind, Outcome, kind_register, on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import DecisionRefusedError, approval_open
+from tasks_app.desk.items import joined
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.publish import on_settled
 from tasks_app.operations.questions import operation_question
 from tasks_app.operations.services import OperationRefusedError
 
+_NAMED = 3  # other orders named in one sentence
 _KEEPS = "Keeps the media buy the seller made; where its deal was given up, as a new deal that follows it"
 
 
@@ -54,6 +59,7 @@ def register() -> None:
                 "nothing": "It exists at the seller and is not ours. It is asked about again.",
             },
             effects_for=_words,
+            effects_now=_keeping,
             sends=frozenset({"reject"}),
             sends_unless=is_nameless,
             spends=True,
@@ -82,17 +88,53 @@ def register() -> None:
 
 
 def _words(approval: Approval) -> dict[str, str]:
-    beside = [one for one in (approval.evidence.get(BEYOND), _under_one_number(approval.evidence)) if one]
-    kept = {"approve": f"{_KEEPS}: {'; '.join(beside)}."} if beside else {}
+    beyond = approval.evidence.get(BEYOND)
+    kept = {"approve": f"{_KEEPS}: {beyond}."} if beyond else {}
     return {**kept, **twice_words(approval), **nameless_words(approval)}
 
 
-def _under_one_number(evidence: Mapping[str, Any]) -> str:
-    """That the purchase order was used for another purchase, too; empty where it was not."""
-    used = [one["deal"] or one["operation"] for one in evidence.get("used_by", [])]
-    return (
-        f"purchase order {evidence['po_number'][:60]} was used for {', '.join(used)} as well" if used else ""
-    )
+def _keeping(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effect]]:
+    """What keeping each of these late purchases does beside what else stands under its purchase-order number
+    now; one query for all of them."""
+    beside = [one for one in asked if one.evidence.get("used_by") and not one.evidence.get(TWICE)]
+    named = {order["operation"] for one in beside for order in one.evidence["used_by"]}
+    orders = Operation.objects.filter(reference__in=named) if named else Operation.objects.none()
+    sent = dict(orders.exclude(_never_sent()).values_list("reference", "sent_at"))
+    found = {}
+    for one in beside:
+        said = [part for part in (one.evidence.get(BEYOND), *_under_one_number(one.evidence, sent)) if part]
+        if said:
+            found[one.pk] = {"approve": Effect(words=f"{_KEEPS}: {'; '.join(said)}.", sends=False)}
+    return found
+
+
+def _never_sent() -> Q:
+    """What came to nothing before anything of it left."""
+    return Q(sent_at__isnull=True, settled_at__isnull=False)
+
+
+def _under_one_number(evidence: Mapping[str, Any], sent: Mapping[str, object]) -> Iterator[str]:
+    """That the purchase order was used for other purchases too, or is asked for; nothing of one that came to
+    nothing unsent. `sent`: when each was, by its reference."""
+    number = evidence["po_number"][:60]
+    orders = [
+        (one["deal"] or one["operation"], sent[one["operation"]])
+        for one in evidence["used_by"]
+        if one["operation"] in sent
+    ]
+    used = [name for name, at in orders if at is not None]
+    wanted = [name for name, at in orders if at is None]
+    if used:
+        yield f"purchase order {number} was used for {_few(used)} as well"
+    if wanted:
+        are = "is" if len(wanted) == 1 else "are"
+        yield f"{_few(wanted)} {are} asked for under purchase order {number} as well"
+
+
+def _few(names: list[str]) -> str:
+    """DEAL-1, DEAL-2, DEAL-3 and 297 more."""
+    more = len(names) - _NAMED
+    return joined([*names[:_NAMED], f"{more:,} more"] if more > 0 else names)
 
 
 def change_ask(operation: Operation) -> Approval:
@@ -187,7 +229,7 @@ def _refused(deal: Deal, operation: Operation, approval: Approval, outcome: Outc
 
 def _purchase_again(approval: Approval) -> Question:
     deal = deal_locked(approval.subject_id)
-    return late_question(deal, purchase_of(deal))
+    return late_question(deal, purchase_of(deal), shown=approval.evidence.get("used_by", ()))
 
 
 def _reopen(approval: Approval) -> None:

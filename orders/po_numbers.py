@@ -2,8 +2,8 @@
 
 The very same order asked for again is answered with the first one; another one is a person's to allow, since
 one purchase order may cover many orders. Orders that came to nothing, or whose deal was given up or cancelled
-since, do not count, unless a later deal holds what they bought, or it came late and may still be at the
-seller. Source: document 000 ("Idempotency").
+since, do not count, unless a later deal holds what they bought, or it may still be at the seller
+(`left_there.py`). Source: document 000 ("Idempotency").
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Exists, OuterRef
-
-from orders.following import LATE
+from orders.following import keepers_of
+from orders.left_there import left_there
 from orders.models import Deal, DealStatus
-from tasks_app.adcp.types import BUY_GONE
 from tasks_app.alike import alike_digest
-from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.sellers.models import Account
 
@@ -42,19 +39,17 @@ def orders_under(*, account: Account, po_number: str) -> list[Operation]:
 def _standing(account: Account, po_number: str) -> list[Operation]:
     known = Operation.objects.filter(account=account, po_alike=alike_digest(po_number))
     found = list(known.select_related("seller", "account").order_by("id"))
-    over, held = _over(_deals(found)), _held(_deals(found))
-    gone = over - _left_there(over)
-    return [
-        one
-        for one in found
-        if (one.subject_id in held if one.status in _NOTHING else one.subject_id not in gone)
-    ]
+    over = _over(_deals(found))
+    ended = {one.pk for one in found if one.status in _NOTHING or one.subject_id in over}
+    deals = _deals([one for one in found if one.pk in ended])
+    there = _held(deals) | left_there(account, deals)
+    return [one for one in found if one.pk not in ended or one.subject_id in there]
 
 
 def the_same_order(operations: Sequence[Operation], sent: Mapping[str, Any]) -> Operation | None:
     """The purchase among `operations` whose request is `sent`, apart from what is ours; None: another, or one
-    that cannot be the answer: it came to nothing by its seller's word, and yet a deal holds what it bought,
-    or its deal is over, and yet it may be at the seller."""
+    that cannot be the answer: it came to nothing by its seller's word, or its deal is over, and yet a deal
+    holds what it bought, or it may be at the seller."""
     wanted, over = _essence(sent), _over(_deals(operations))
     alive = (one for one in operations if one.status not in _NOTHING and one.subject_id not in over)
     return next((one for one in alive if _essence(one.request) == wanted), None)
@@ -90,27 +85,10 @@ def _over(deals: Collection[uuid.UUID]) -> set[uuid.UUID]:
     return ended - {followers[pk] for pk in kept}
 
 
-def _left_there(over: Collection[uuid.UUID]) -> set[uuid.UUID]:
-    """Those of `over` whose purchase came late and may be at the seller still: people have not said what
-    becomes of it, or they refused it and its seller is not known to have cancelled it."""
-    if not over:
-        return set()
-    about = Approval.objects.filter(kind=LATE, subject_type="deal", subject_id__in=over)
-    asked = about.order_by("subject_id", "-id").distinct("subject_id").values_list("subject_id", "status")
-    last = dict(asked)
-    refused = [pk for pk, status in last.items() if status == ApprovalStatus.REJECTED]
-    there = Deal.objects.filter(pk__in=refused).exclude(media_buy_status__in=BUY_GONE)
-    undecided = {pk for pk, status in last.items() if status == ApprovalStatus.OPEN}
-    return {*undecided, *there.values_list("pk", flat=True)}
-
-
 def _held(deals: Collection[uuid.UUID]) -> set[uuid.UUID]:
-    """Those of `deals` whose media buy a later deal holds, one that bought nothing itself."""
-    own = Operation.objects.filter(
-        task_type="create_media_buy", subject_type="deal", subject_id=OuterRef("pk")
-    )
-    followers = Deal.objects.filter(~Exists(own), follows__in=deals).exclude(status__in=_OVER)
-    return {pk for pk in followers.values_list("follows_id", flat=True) if pk is not None}
+    """Those of `deals` whose media buy a later deal holds."""
+    keepers = keepers_of(deals).exclude(status__in=_OVER)
+    return {pk for pk in keepers.values_list("follows_id", flat=True) if pk is not None}
 
 
 def _essence(request: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from orders.amounts import deal_amounts
 from orders.departures import departures_told, uncounted
 from orders.evidence import as_text, deal_evidence
 from orders.flights import Flight, deal_passed, new_flight, new_start
-from orders.following import LATE, OVER, TWICE, bought_by, twice, twice_bought, twice_kept
+from orders.following import DIFFERENT, LATE, OVER, TWICE, bought_by, twice, twice_bought, twice_kept
 from orders.models import UNDECIDED, Deal, lines_read_once
 from orders.po_numbers import others_standing
 from orders.policy_facts import deal_facts
@@ -36,7 +36,7 @@ from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.pauses import request_let_go
 from tasks_app.people.setting_off import About, reach_register, set_off_register
 
-DEAL, DIFFERENT = "deal", "booked_differently"
+DEAL = "deal"
 LATE_CHANGE = doubt.LATE_CHANGE
 PO_NUMBER = "po_number"
 CHANGE_NOT_SHOWN = doubt.CHANGE_NOT_SHOWN
@@ -165,35 +165,46 @@ def ask_po_number(deal: Deal, purchase: Operation, earlier: Sequence[Operation])
 @lines_read_once
 def po_number_question(deal: Deal, purchase: Operation, earlier: Sequence[Operation]) -> Question:
     number = str(purchase.request.get("po_number"))
-    first = _deal_named(earlier[0]) or earlier[0].reference if earlier else "none"
     evidence = {
         **deal_evidence(deal),
         "sent": request_shown(purchase.request),
         "po_number": number,
-        "used_by": _orders_shown(earlier),
+        "used_by": [{**_order_named(one), **_order_shown(one)} for one in earlier],
     }
     return deal_question(
         deal,
         kind=PO_NUMBER,
-        title=f"Purchase order {number[:60]} was used by {first}: use it for {deal.reference} too?",
+        title=_number_asked(number[:60], deal, earlier),
         evidence=evidence,
         policy="A purchase-order number used again for the same seller and account",
         amount=deal_amounts(deal).approved,
     )
 
 
-def _orders_shown(orders: Sequence[Operation]) -> list[dict[str, Any]]:
-    """Other purchases under a number, as evidence."""
-    return [
-        {
-            "operation": one.reference,
-            "deal": _deal_named(one),
-            "status": one.status,
-            "asked_at": one.created_at,
-            "packages": as_text(request_let_go(one).get("packages")),
-        }
-        for one in orders
-    ]
+def _number_asked(number: str, deal: Deal, earlier: Sequence[Operation]) -> str:
+    if not earlier:  # what it was asked about beside has come to nothing
+        return f"Use purchase order {number} for {deal.reference}?"
+    first = _deal_named(earlier[0]) or earlier[0].reference
+    return f"Purchase order {number} is on {first} already: use it for {deal.reference} too?"
+
+
+def _order_named(purchase: Operation) -> dict[str, Any]:
+    """Another purchase under a number, as evidence: not how it stands, which goes on by itself while people
+    read."""
+    return {"operation": purchase.reference, "deal": _deal_named(purchase)}
+
+
+def _order_shown(purchase: Operation) -> dict[str, Any]:
+    """What it buys, to be told from what is asked for."""
+    packages = request_let_go(purchase).get("packages")
+    return {"asked_at": purchase.created_at, "packages": as_text(packages)}
+
+
+def _orders_beside(besides: Sequence[Operation], shown: Sequence[Any]) -> list[Any]:
+    """The other purchases under a late one's number. One more is another question; that some of those that
+    were `shown` have come to nothing since is none."""
+    now = [_order_named(one) for one in besides]
+    return now if any(one not in shown for one in now) else list(shown)
 
 
 def _deal_named(purchase: Operation) -> str:
@@ -301,18 +312,19 @@ def late_asked(deal: Deal) -> Approval | None:
     return open_ones.filter(subject_type="deal", subject_id=deal.pk).first()
 
 
-def late_question(deal: Deal, operation: Operation) -> Question:
-    """What to do with a late purchase, as it would be asked now."""
+def late_question(deal: Deal, operation: Operation, shown: Sequence[Any] = ()) -> Question:
+    """What to do with a late purchase, as it would be asked now. `shown`: the other purchases under its
+    number that people were shown."""
     told, approved = departures_told(deal, operation.result or {}), deal_amounts(deal).approved
     unknown = uncounted([*told.found, *deal.accepted])
     gross = approved if told.gross is None else told.gross
     again = twice(deal, bought_by(operation))
     is_late = operation.overdue_at is not None or deal.status in OVER
-    besides = others_standing(deal, operation)
-    number = {"po_number": operation.request["po_number"], "used_by": _orders_shown(besides)}
+    besides = _orders_beside(others_standing(deal, operation), shown)
+    number = {"po_number": operation.request["po_number"], "used_by": besides} if besides else {}
     late = {
         **_twice(again),
-        **(number if besides else {}),
+        **number,
         "confirmed_gross": NOT_KNOWN if unknown else told.gross,
         **_not_counted(unknown),
         **({} if unknown else budget_after(deal, gross)),

@@ -8,11 +8,11 @@ key, once told. Machines read it from the API; nobody is told of what they did t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tasks_app.approvals.kinds import Kind, kind_of
+from tasks_app.approvals.kinds import decided_by, kind_of
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.selectors import approval_successor
 from tasks_app.events.bus import Event, subscribe
@@ -110,24 +110,22 @@ def _asker(event: Event) -> User | None:
 def _approval(entry: AuditEntry) -> _End | None:
     """A question's end, with the decider's words; asked anew at once it has not ended."""
     asked, to = Approval.objects.get(pk=entry.entity_id), entry.to_status
-    kind = _kind_of(asked)
-    wished = kind is not None and kind.wished
+    wished, decided = _of_its_kind(asked)
     if _is_asked_again(asked, to, wished):
         return None
     said = asked.decisions.filter(actor=entry.actor).first()
     why = said.comment if said is not None else entry.reason
     end = _End(what=f"{asked.title} ({asked.reference})", by=_by(entry), why=why)
-    if not wished:
-        return _of_the_systems(end, to, kind.decided.get(to, "") if kind else "")
+    if not wished or to in decided:
+        return _of_the_systems(end, to, decided.get(to, ""))
     return replace(end, why=f"{_IN_TIME}.") if to == ApprovalStatus.EXPIRED else end
 
 
 def _is_asked_again(asked: Approval, to: str, wished: bool) -> bool:
-    """Whether another took its place: one that was withdrawn, or that the system asked and nobody decided;
-    the next of those may have been decided by now."""
-    if to == ApprovalStatus.VOIDED:
-        return approval_successor(asked) is not None
-    if to != ApprovalStatus.EXPIRED or wished:
+    """Whether another took its place, of one that was withdrawn, or that the system asked and nobody decided;
+    that may have been decided by now."""
+    is_over = to == ApprovalStatus.VOIDED or (to == ApprovalStatus.EXPIRED and not wished)
+    if not is_over:
         return False
     later = Approval.objects.filter(
         kind=asked.kind, subject_type=asked.subject_type, subject_id=asked.subject_id, pk__gt=asked.pk
@@ -135,12 +133,13 @@ def _is_asked_again(asked: Approval, to: str, wished: bool) -> bool:
     return later.exists() or approval_successor(asked) is not None
 
 
-def _kind_of(asked: Approval) -> Kind | None:
-    """Its kind; None where nobody registered it."""
+def _of_its_kind(asked: Approval) -> tuple[bool, Mapping[str, str]]:
+    """Whether it is what a person asked for, and what its answers decide where they are not the answer to
+    that; neither is known of a kind that nobody registered."""
     try:
-        return kind_of(asked)
+        return kind_of(asked).wished, decided_by(asked)
     except KeyError:
-        return None
+        return False, {}
 
 
 def _of_the_systems(end: _End, to: str, decided: str) -> _End:

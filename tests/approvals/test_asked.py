@@ -27,6 +27,7 @@ from tasks_app.operations.services import operation_withdraw
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tests.approvals.conftest import Desk
+from tests.approvals.test_in_part import approve, recommended
 from tests.factories import approve_deal, make_deal, make_team, make_user
 from tests.operations.making import stand
 from tests.orders.asking import booked
@@ -114,6 +115,25 @@ def test_a_withdrawal_is_told_unless_it_was_asked_anew(desk: Desk, asker: User) 
     approval_void(approval=second, reason="The seller answered: completed")
     hand_over(second.pk)
     assert [body.split("\n")[1] for _, body in told(asker)] == ["Reason: The seller answered: completed"]
+
+
+def test_what_was_asked_anew_is_no_withdrawal_though_that_is_decided_by_now(desk: Desk, asker: User) -> None:
+    first = desk.ask(requested_by=asker)
+    approval_void(approval=first, reason="What was shown has changed")
+    second = desk.ask(requested_by=asker)
+    decide(second, "reject", "Too dear")
+    for question in (first, second):
+        hand_over(question.pk)
+    assert [title.partition(":")[0] for title, _ in told(asker)] == ["Rejected"]
+
+
+def test_what_is_approved_in_part_is_told_as_approved_alone(asker: User) -> None:
+    first = recommended(requested_by=actor_key(asker))
+    approved = approve(first, make_user("Approver"), {1: "30000"}, comment="Half")
+    assert approved.replaces == first
+    for question in (first, approved):
+        hand_over(question.pk)
+    assert [title.partition(":")[0] for title, _ in told(asker)] == ["Approved"]
 
 
 def test_it_is_told_once_and_not_to_machines_nor_of_ones_own_doing(desk: Desk, asker: User) -> None:

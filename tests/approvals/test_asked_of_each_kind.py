@@ -3,21 +3,30 @@ asked for" is said of what they asked for alone, and a question that is asked ag
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from orders.ask import Ask
+from orders.changes import change_ask
 from tasks_app import clock
 from tasks_app.approvals.kinds import kind_names, kind_of
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import approval_decide, approval_void, approvals_expire_due
+from tasks_app.approvals.services import (
+    DecisionRefusedError,
+    approval_decide,
+    approval_void,
+    approvals_expire_due,
+)
 from tasks_app.people.models import User
 from tests.approvals.test_asked import hand_over, told
 from tests.factories import make_user
-from tests.orders.asking import ASKED, asked, purchased
-from tests.orders.late import overdue
+from tests.orders.asking import ASKED, asked, booked, purchased
+from tests.orders.late import BUY, overdue
 from tests.support import undone
 
 pytestmark = pytest.mark.django_db
-WISHED = {"deal", "deal_change", "po_number", "settle_by_hand", "seller_trust", "answer"}
+WISHED = {"deal", "deal_change", "settle_by_hand", "seller_trust", "answer"}
 _WHY = "As we said on the phone"
 
 
@@ -104,6 +113,48 @@ def test_a_buyer_whose_purchase_is_overdue_hears_what_people_decide_and_nothing_
             f"It was decided by {by}: it is waited for longer.\nReason: {_WHY}",
         ),
     ]
+
+
+def test_who_asked_for_a_purchase_hears_of_its_number_that_nothing_is_bought_yet() -> None:
+    asker = make_user("Administrator", name="asker")
+    question = asked("a number used again", asker)
+    with undone():
+        by = decided(question, "approve")
+        ((_, body),) = heard(question, asker)
+    says = f"It was decided by {by}: the number may be used; the deal itself is put to people."
+    assert body == f"{says}\nReason: {_WHY}"
+    with clock.injected(lambda: question.due_at):
+        approvals_expire_due()
+    ((_, body),) = heard(question, asker)
+    assert body == "Nobody decided in time: the deal expires."
+
+
+def test_who_asked_for_a_change_hears_of_new_dates_that_it_is_asked_for_again() -> None:
+    """The dates have passed: who takes new ones has approved nothing yet."""
+    asker = make_user("Administrator", name="asker")
+    deal, _ = booked(asker)
+    dates = {"start_time": deal.start_at - timedelta(days=3), "end_time": deal.start_at + timedelta(days=40)}
+    arguments = {"media_buy_id": BUY, **{name: moment.isoformat() for name, moment in dates.items()}}
+    change_ask(Ask(user=asker, task="update_media_buy", seller=deal.seller, arguments=arguments))
+    first = Approval.objects.get(kind="deal_change", status="open")
+    Approval.objects.filter(pk=first.pk).update(due_at=clock.now() + timedelta(days=90))
+    with clock.injected(lambda: deal.start_at - timedelta(days=3)):
+        with pytest.raises(DecisionRefusedError):
+            decided(first, "approve")
+        passed = Approval.objects.get(kind="deal_change", status="open")
+        with undone():
+            by = decided(passed, "reject")
+            ((_, body),) = heard(passed, asker)
+            assert body.startswith(f"What you asked for was rejected by {by}.")
+        by = decided(passed, "approve")
+        assert heard(first, asker) == []
+        ((title, body),) = heard(passed, asker)
+        assert title == f"Decided: {passed.title} ({passed.reference})"
+        assert body == f"It was decided by {by}: it is asked for again, with new dates.\nReason: {_WHY}"
+        again = Approval.objects.get(kind="deal_change", status="open")
+        by = decided(again, "approve")
+        ((_, body),) = heard(again, asker)
+        assert body.startswith(f"What you asked for was approved by {by}.")
 
 
 def test_every_kind_says_whose_question_it_is() -> None:
