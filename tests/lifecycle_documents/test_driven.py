@@ -40,8 +40,8 @@ DRIVERS: dict[str, dict[str, dict[tuple[str, ...], tuple[str, ...]]]] = {
     "approval": {
         "approvals/services.py:approval_void": {("open",): ("voided",)},
         "approvals/services.py:_amended": {("open",): ("voided",)},
-        "approvals/services.py:_decide": {("open",): ("approved", "rejected")},
-        "approvals/services.py:_void_and_ask_again": {("open",): ("voided",)},
+        "approvals/services.py:_end_by": {("open",): ("approved", "rejected")},
+        "approvals/services.py:approval_ask_again": {("open",): ("voided",)},
         "approvals/services.py:_expire": {("open",): ("expired",)},
     },
     "job": {
