@@ -376,8 +376,8 @@ def _told(buy: Buy) -> Buy:
     flights and budgets the whole's are made where it states none."""
     if len(json.dumps(buy, default=str)) <= _MOST_KEPT_BYTES:
         return buy
-    names = ("media_buy_id", "status", "media_buy_status", "revision", "currency")
-    names += ("total_budget", "start_time", "end_time")
+    names = ["media_buy_id", "status", "media_buy_status", "revision", "currency"]
+    names += ["total_budget", "start_time", "end_time"]
     kept = {name: buy[name] for name in names if isinstance(buy.get(name), str | int | float)}
     return {**_by_packages(buy), **kept, "account": account_stated(buy)}
 
