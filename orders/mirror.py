@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -52,6 +52,7 @@ _WORK = work_on("mirrors_read", "deal")
 _CLAIM_LOCK = 0xF117_D41B
 # Beyond its limit a claim is kept so long, so that what was heard in the last moment is still written.
 _MARGIN = timedelta(seconds=30)
+_NOT_TOLD = "The seller did not tell of it"
 Buy = Mapping[str, Any]
 
 
@@ -121,8 +122,7 @@ def mirror_read_now(*, deal: Deal) -> None:
 
 async def _pass() -> int:
     errands = await sync_to_async(_claim)()
-    await asyncio.gather(*(_run(errand) for errand in errands))
-    return sum(len(batch.due) for errand in errands for batch in errand.batches)
+    return sum(await asyncio.gather(*(_run(errand) for errand in errands)))
 
 
 def _claimable() -> QuerySet[DealMirror]:
@@ -178,15 +178,19 @@ def _errand(deals: Sequence[Deal]) -> _Errand:
     )
 
 
-async def _run(errand: _Errand) -> None:
-    """Ask one seller, batch by batch; what is heard is written before the next question."""
+async def _run(errand: _Errand) -> int:
+    """Ask one seller, batch by batch; what is heard is written before the next question. What there was no
+    time to ask about is let go, as due as it was. Answers how many were asked about."""
     until = time.monotonic() + settings.MIRROR_LIMIT_S
+    asked = 0
     for batch in errand.batches:
         for first in range(0, len(batch.due), _IDS_AT_ONCE):
-            await _read(errand, batch.account, batch.due[first : first + _IDS_AT_ONCE], until)
+            due = batch.due[first : first + _IDS_AT_ONCE]
+            asked += await _read(errand, batch.account, due, until)
+    return asked
 
 
-async def _read(errand: _Errand, account: dict[str, Any] | None, due: list[_Due], until: float) -> None:
+async def _read(errand: _Errand, account: dict[str, Any] | None, due: list[_Due], until: float) -> int:
     """Hear of them and write it. Where that raises, each is asked for by itself: one whose record cannot be
     handled is put back, and stops neither the others nor other sellers'."""
     try:
@@ -194,65 +198,56 @@ async def _read(errand: _Errand, account: dict[str, Any] | None, due: list[_Due]
     except Exception as error:  # whatever it was, everything else is read all the same
         if len(due) == 1:
             await sync_to_async(_put_back)(due[0], error)
-            return
+            return 1
         log.warning("not_read_together", seller=errand.seller, media_buys=len(due), error=str(error))
-        for one in due:
-            await _read(errand, account, [one], until)
-        return
-    await sync_to_async(_write_all)(told, errand.seller)
+        return sum([await _read(errand, account, [one], until) for one in due])
+    if told:
+        await sync_to_async(_write_all)(told, errand.seller)
+    not_asked = {one.deal_id for one in due} - {one.due.deal_id for one in told}
+    if not_asked:
+        await sync_to_async(_release)(not_asked)
+    return len(told)
 
 
 async def _heard(
     errand: _Errand, account: dict[str, Any] | None, due: list[_Due], until: float
 ) -> list[_Told]:
-    """What the seller says of each; `until` (monotonic seconds) everything must have been said."""
-    asked_at = clock.now()
+    """What the seller says of each that there is time to ask about; `until` (monotonic seconds) everything
+    must have been said."""
+    told = await _asked(errand, account, due, until)
+    final = await _finals(errand, account, told, until)
+    return [replace(one, final=final.get(one.due.media_buy_id)) for one in told]
+
+
+async def _asked(
+    errand: _Errand, account: dict[str, Any] | None, due: list[_Due], until: float
+) -> list[_Told]:
+    """The record of each, or why there is none. Where one unknown id spoils the question each half is asked
+    for by itself; what is not asked before the time is over is left out."""
+    left = until - time.monotonic()
+    if left <= 0:
+        return []
+    asked_at, wanted = clock.now(), [one.media_buy_id for one in due]
     try:
         if not errand.can_ask:
             raise UnreadableError("It cannot be asked what was booked")
-        buys, final = await within(max(until - time.monotonic(), 0), _buys_and_finals(errand, account, due))
+        buys = await within(left, _listed(errand.line, account, wanted), of=settings.MIRROR_LIMIT_S)
     except UnreadableError as error:
-        return [_Told(due=one, asked_at=asked_at, unread=str(error)) for one in due]
+        if error.unknown_there and len(due) > 1:
+            half = len(due) // 2
+            first = await _asked(errand, account, due[:half], until)
+            return first + await _asked(errand, account, due[half:], until)
+        why = _NOT_TOLD if error.unknown_there else str(error)
+        return [_Told(due=one, asked_at=asked_at, unread=why) for one in due]
     return [
         _Told(
             due=one,
             asked_at=asked_at,
             buy=buys.get(one.media_buy_id),
-            final=final.get(one.media_buy_id),
-            unread="" if one.media_buy_id in buys else "The seller did not tell of it",
+            unread="" if one.media_buy_id in buys else _NOT_TOLD,
         )
         for one in due
     ]
-
-
-async def _buys_and_finals(
-    errand: _Errand, account: dict[str, Any] | None, due: list[_Due]
-) -> tuple[dict[str, Buy], dict[str, bool]]:
-    buys = await _ask(errand.line, account, due)
-    ended = [id_ for id_, buy in buys.items() if mirror(buy).get("media_buy_status") == "completed"]
-    if not (ended and errand.tells_delivery):
-        return buys, {}
-    try:
-        return buys, await _finals(errand.line, account, ended)
-    except UnreadableError as error:
-        if not error.answered:
-            raise
-        return buys, {}  # its delivery figures are refused, not what was booked
-
-
-async def _ask(line: Line, account: dict[str, Any] | None, due: list[_Due]) -> dict[str, Buy]:
-    """The asked media buys by id. Where one unknown id spoils the question they are asked for one by one."""
-    try:
-        return await _listed(line, account, [one.media_buy_id for one in due])
-    except UnreadableError as error:
-        if not error.unknown_there:
-            raise
-    if len(due) == 1:
-        return {}
-    found: dict[str, Buy] = {}
-    for one in due:
-        found |= await _ask(line, account, [one])
-    return found
 
 
 async def _listed(line: Line, account: dict[str, Any] | None, wanted: list[str]) -> dict[str, Buy]:
@@ -275,7 +270,24 @@ def _freshness(buy: Buy) -> Freshness:
     return Freshness(revision=mirror(buy).get("revision"), stated_at=stated_at(buy), asked_at=None)
 
 
-async def _finals(line: Line, account: dict[str, Any] | None, wanted: list[str]) -> dict[str, bool]:
+async def _finals(
+    errand: _Errand, account: dict[str, Any] | None, told: list[_Told], until: float
+) -> dict[str, bool]:
+    """Of those that were told completed: whether their delivery figures are final. Nothing where the seller's
+    tool for that refuses or is out of order: what is booked is heard all the same. It has half of the time
+    that is left, so that one that hangs leaves some for the other media buys."""
+    ended = [one.due.media_buy_id for one in told if _is_completed(one.buy)]
+    if not (ended and errand.tells_delivery):
+        return {}
+    try:
+        half = max(until - time.monotonic(), 0) / 2
+        return await within(half, _finals_listed(errand.line, account, ended))
+    except UnreadableError as error:
+        log.warning("delivery_not_read", seller=errand.seller, media_buys=len(ended), error=str(error))
+        return {}
+
+
+async def _finals_listed(line: Line, account: dict[str, Any] | None, wanted: list[str]) -> dict[str, bool]:
     """Media buy to whether its delivery figures are final: its row says so, or every package in it."""
     arguments: dict[str, Any] = {"media_buy_ids": wanted}
     if account is not None:
@@ -287,6 +299,10 @@ async def _finals(line: Line, account: dict[str, Any] | None, wanted: list[str])
             if media_buy_id is not None and media_buy_id in wanted:
                 found[media_buy_id] = _row_is_final(row)
     return found
+
+
+def _is_completed(buy: Buy | None) -> bool:
+    return buy is not None and mirror(buy).get("media_buy_status") == "completed"
 
 
 def _row_is_final(row: Mapping[str, Any]) -> bool:
@@ -307,8 +323,8 @@ def _put_back(due: _Due, error: Exception) -> None:
 
 
 def _release(deals: Collection[uuid.UUID]) -> None:
-    """Let go of what was put back, as far as its row can be written at all: while one of a seller's is held,
-    nobody asks for the others."""
+    """Let go of what was put back or not asked about, as far as its row can be written at all: while one of
+    a seller's is held, nobody asks for the others."""
     with suppress(DatabaseError), transaction.atomic():
         DealMirror.objects.filter(pk__in=deals, lease_until__isnull=False).update(lease_until=None)
 

@@ -108,13 +108,14 @@ def line_to(seller: Seller) -> Line:
     return Line(seller=seller, endpoint=endpoint, secrets=tuple(seller.known_secrets))
 
 
-async def within(seconds: float, work: Awaitable[T]) -> T:
-    """What `work` answers. Raises UnreadableError when it takes longer."""
+async def within(seconds: float, work: Awaitable[T], *, of: float | None = None) -> T:
+    """What `work` answers. Raises UnreadableError when it takes longer. `of`: how long all answers of the
+    seller together may take, where `seconds` is what earlier ones left of that."""
     try:
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
-        raise UnreadableError(f"its answers took longer than {seconds:g} s") from None
+        raise UnreadableError(f"its answers took longer than {of or seconds:g} s") from None
 
 
 def accounts_by_reference(seller: Seller) -> dict[str, list[Account]]:

@@ -56,8 +56,8 @@ class ReadingLine(Line):
     async def ask(self, tool: str, arguments: Mapping[str, Any], *, task_type: str = "") -> Seen:
         """One call, when it is its turn; whatever comes back.
 
-        Raises UnreadableError: the seller is switched off, has no such tool, or is left alone because it does
-        not answer.
+        Raises UnreadableError: the seller is switched off, has no such tool, is left alone because it does
+        not answer, or its connection broke off.
         """
         async with self._turn() as turn:
             seen = await _renewing(turn, super().ask(tool, arguments, task_type=task_type))
@@ -118,12 +118,17 @@ def _is_next(turn: _Turn) -> bool:
 
 
 async def _renewing(turn: _Turn, call: Coroutine[Any, Any, Seen]) -> Seen:
-    """What the call answers. Its lease is short, so that a killed worker's slot soon returns."""
+    """What the call answers. Its lease is short, so that a killed worker's slot soon returns.
+
+    Raises UnreadableError: it was cancelled from within, as by a connection that breaks off.
+    """
     task = asyncio.ensure_future(call)
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=settings.OPERATION_LEASE_S / 3)
             await sync_to_async(leases_renew)([turn.lease])
+        if task.cancelled():  # by nobody here: whoever cancels the reading never comes this far
+            raise UnreadableError("its connection broke off")
         return task.result()
     finally:
         task.cancel()

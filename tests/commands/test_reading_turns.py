@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from orders.mirror import mirror_read_now, mirrors_refresh_due, mirrors_wake
 from orders.models import DealMirror
 from tasks_app import clock
-from tasks_app.adcp.types import Seen, WireError
+from tasks_app.adcp import client
+from tasks_app.adcp.types import Endpoint, Seen, WireError
 from tasks_app.operations.breaker import breaker_record
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.lease import CallLease
+from tasks_app.operations.reading import reading_line_to
+from tasks_app.people.actors import SYSTEM
+from tasks_app.reconciliation.runs import run_ask, run_perform
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.selectors import seller_breaker
 from tests.commands.reconciling import lists, pending, verdicts
 from tests.commands.running import call, started
 from tests.commands.test_reconcile_mirror import mirrorer, statuses, tells
 from tests.ending import line_of
+from tests.factories import make_seller
 from tests.faulty_seller import FaultySeller
 from tests.operations.making import ask, give_back
 from tests.orders.live import booked
-from tests.support import until
+from tests.support import PATIENCE_S, until
 
 
 @pytest.fixture(autouse=True)
@@ -128,3 +137,78 @@ def test_a_seller_switched_off_is_not_read(faulty: FaultySeller, seller: Seller)
 
     assert (mirrors_wake(), mirrors_refresh_due()) == (0, 0)
     assert faulty.requests("get_media_buys") == []
+
+
+BROKEN_OFF = "its connection broke off"
+
+
+def by_the_mirror(bad: Seller, _well: Seller) -> None:
+    assert mirrors_refresh_due() == 2
+    assert statuses() == {"mb-1": "booked", "mb-2": "delivering"}
+    kept = DealMirror.objects.get(deal__seller=bad)
+    assert (kept.unread, kept.failures, kept.lease_until) == (BROKEN_OFF, 1, None)
+
+
+def by_a_comparison(bad: Seller, well: Seller) -> None:
+    """Of each kind of thing: tasks and media buys."""
+    report = run_perform(run=run_ask(trigger="hand", actor=SYSTEM), limit_s=PATIENCE_S)
+    read = {one.seller.pk: [reading.unread for reading, _ in one.kinds.values()] for one in report.sellers}
+    assert read == {bad.pk: [BROKEN_OFF] * 2, well.pk: [""] * 2}
+    assert report.run.error == ""
+
+
+@pytest.mark.parametrize("read", [by_the_mirror, by_a_comparison], ids=lambda read: read.__name__)
+def test_a_call_cancelled_from_within_stops_no_other_seller(
+    faulty: FaultySeller,
+    seller: Seller,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    read: Callable[[Seller, Seller], None],
+) -> None:
+    """As by a connection that breaks off, while another seller is being asked."""
+    real = client.call
+    broken: list[str] = []
+
+    async def call(endpoint: Endpoint, tool: str, arguments: Any, **more: Any) -> Seen:
+        if endpoint.url == seller.url:
+            broken.append(tool)
+            raise asyncio.CancelledError
+        while not broken:
+            await asyncio.sleep(0.01)
+        return await real(endpoint, tool, arguments, **more)
+
+    with FaultySeller(tmp_path) as answering:
+        well = make_seller("Well", url=answering.url, token=answering.token)
+        for one, media_buy_id in ((seller, "mb-1"), (well, "mb-2")):
+            pending(one, f"task-{media_buy_id}")
+            mirror_read_now(deal=booked(one, media_buy_id=media_buy_id))
+        tells(answering, "active", "mb-2")
+        lists(answering)
+        monkeypatch.setattr(client, "call", call)
+        read(seller, well)
+
+    assert broken
+    assert not CallLease.objects.exists()
+
+
+def test_who_cancels_a_reading_is_obeyed_and_its_place_is_free(
+    seller: Seller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        out = asyncio.Event()
+
+        async def call(*_: Any, **__: Any) -> Seen:
+            out.set()
+            await asyncio.Event().wait()
+            raise AssertionError("nobody answers")
+
+        monkeypatch.setattr(client, "call", call)
+        asking = asyncio.create_task(line.ask("get_media_buys", {}))
+        await out.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    line = reading_line_to(seller)
+    async_to_sync(story)()
+    assert not CallLease.objects.exists()

@@ -343,13 +343,12 @@ def asked_and_read(monkeypatch: pytest.MonkeyPatch, **_: Any) -> Case:
     beside = booked(bad.seller, media_buy_id="mb-beside")
     DealMirror.objects.update(due_at=clock.now() - PAST)
 
-    async def heard(_errand: Any, _account: Any, due: list[Any]) -> tuple[dict[str, Any], dict[str, bool]]:
-        if bad.pk in [one.deal_id for one in due]:
+    async def listed(_line: Any, _account: Any, wanted: list[str]) -> dict[str, Any]:
+        if bad.media_buy_id in wanted:
             raise ValueError("nobody can read this")
-        told = {"status": "active", "revision": 9}
-        return {one.media_buy_id: {**told, "media_buy_id": one.media_buy_id} for one in due}, {}
+        return {one: {"status": "active", "revision": 9, "media_buy_id": one} for one in wanted}
 
-    monkeypatch.setattr(mirror, "_buys_and_finals", heard)
+    monkeypatch.setattr(mirror, "_listed", listed)
     monkeypatch.setattr(Seller, "offers", lambda _seller, _tool: True)
     assert async_to_sync(mirror._pass)() == 3
     read = Deal.objects.filter(pk__in=[well.pk, beside.pk], revision=9)

@@ -28,6 +28,7 @@ ALLOWED: dict[Place, str] = {
     ("orders.booking", "deal_adopt"): WHOLE,
     ("orders.confirmation", "lines_save"): WHOLE,
     ("orders.mirror", "_claim"): APART,
+    ("orders.mirror", "_release"): OURS,
     ("orders.not_shown", "read_anew"): BY_KEY,
     ("orders.seller_state", "_write"): WHOLE,
     ("orders.services", "deal_amended"): WHOLE,
