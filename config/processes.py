@@ -26,6 +26,7 @@ STEADY_S = 60.0  # up this long, a process counts as sound and its next restart 
 TICK_S = 0.1
 CLOCK_STEP_S = 5.0  # a corrected clock may move the reported boot time a little
 LONGEST_LINE = 64 * 1024
+OWN_NAME = "supervisor"  # before what the group itself says, where a process has its name
 PR_SET_PDEATHSIG = 1
 COLOURS = (36, 33, 32, 35, 34, 31)
 
@@ -65,12 +66,15 @@ class ProcessGroup:
     Use from one thread, as a context manager; leaving it stops every process. On Linux the kernel sends
     SIGTERM to the processes of a supervisor that was killed. ``state_file`` remembers them across a kill, so
     that the next group with the same file ends what is left before it starts anything; while a group lives, a
-    second one with that file is refused with ProcessError.
+    second one with that file is refused with ProcessError. Where it cannot be written (a full disk), `tick`
+    tries it again.
     """
 
     def __init__(self, *, state_file: Path | None = None, output: TextIO | None = None) -> None:
         self._members: dict[str, _Member] = {}
         self._state = _StateFile(state_file) if state_file else None
+        self._state_delay_s = FIRST_DELAY_S
+        self._state_due_at: float | None = None  # when it is written again (time.monotonic())
         self._printer = _Printer(output or sys.stdout)
 
     def __enter__(self) -> ProcessGroup:
@@ -121,6 +125,8 @@ class ProcessGroup:
         for member in self._members.values():
             if member.restart and member.exit_code is not None:
                 self._restart(member)
+        if self._state_due_at is not None and time.monotonic() >= self._state_due_at:
+            self._remember()
 
     def wait(self, until: Callable[[], bool] = lambda: False, *, timeout_s: float | None = None) -> bool:
         """Look after the processes until the condition holds (True) or the time is over (False).
@@ -204,8 +210,17 @@ class ProcessGroup:
             self._remember()
 
     def _remember(self) -> None:
-        if self._state:
+        if self._state is None:
+            return
+        try:
             self._state.write({member.name: member.process.pid for member in self._members.values()})
+        except OSError as error:  # no room for a moment: it is tried again, and ends nothing
+            delay_s = self._state_delay_s
+            self._printer.line(OWN_NAME, f"what runs cannot be noted: {error}; again in {delay_s:g} s")
+            self._state_due_at = time.monotonic() + delay_s
+            self._state_delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+        else:
+            self._state_due_at, self._state_delay_s = None, FIRST_DELAY_S
 
 
 class _Printer:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from honcho.environ import parse_procfile
@@ -96,7 +96,7 @@ def _look_after(group: ProcessGroup, home: Path) -> None:
     while not group.wait(timeout_s=pause):
         try:
             revived = postgres.revive(home)
-        except postgres.PostgresError as error:
+        except (postgres.PostgresError, OSError) as error:  # OSError: no room, no memory to fork
             pause = min(2 * pause, _LONGEST_LOOK_S)
             _say(f"the database had died and does not come back yet: {error}")
             continue
@@ -112,7 +112,8 @@ def execute(command: list[str], *, base_dir: Path = BASE_DIR) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"flightdeck: {text}", flush=True)
+    with suppress(OSError, ValueError):  # a log on a full disk, a closed terminal: neither ends the product
+        print(f"flightdeck: {text}", flush=True)
 
 
 def main(arguments: list[str] | None = None, *, base_dir: Path = BASE_DIR) -> int:

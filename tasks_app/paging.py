@@ -5,6 +5,8 @@ skipped. Newest first, the next page begins after the last key shown; in any oth
 from __future__ import annotations
 
 import json
+import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.admin import AdminSite, FieldListFilter
@@ -15,7 +17,7 @@ from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR
 from django.core.exceptions import ValidationError
 from django.core.paginator import EmptyPage, Paginator
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.functional import cached_property
 from unfold.paginator import InfinitePaginator
 from unfold.views import ChangeList
@@ -23,6 +25,7 @@ from unfold.views import ChangeList
 from tasks_app.storable import is_storable
 
 AFTER = "after"
+_BEFORE = "before"
 _OFFERED = "_lookups_offered"
 _MOST_PAGES = 100  # by number: what lies beyond is found by a filter or a search
 _EXACT_ROWS = 1000
@@ -122,6 +125,54 @@ class KeyedList(ChangeList):
         """The first page's query; empty there."""
         beyond = AFTER in self.params or self.page_num > 1
         return str(self.get_query_string(remove=[AFTER, PAGE_VAR])) if beyond else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OlderPage:
+    """One page of a list with a template of its own, newest first, as templates/desk/older.html is given it:
+    `older` and `newest` are the queries of the next page and of the first, empty where it is the one."""
+
+    rows: list[Any]
+    older: str
+    newest: str
+    listed: QuerySet[Any]
+
+    @property
+    def total(self) -> str:
+        """How many the whole list has, in words; asked only where this page does not tell it."""
+        if not (self.older or self.newest):
+            return str(len(self.rows))
+        return str(ListPaginator(self.listed, max(len(self.rows), 1)).total)
+
+
+def older_page(listed: QuerySet[Any], asked: QueryDict, *, size: int) -> OlderPage:
+    """The page of `listed`, in the order of its keys, newest first, that an address asks for: at most `size`
+    rows. A key that is none asks for the first."""
+    before = _key(asked.get(_BEFORE, ""))
+    found = list((listed.filter(pk__lt=before) if before else listed).order_by("-pk")[: size + 1])
+    rows = found[:size]
+    return OlderPage(
+        rows=rows,
+        older=_query(asked, str(rows[-1].pk)) if len(found) > size else "",
+        newest=_query(asked, "") if before else "",
+        listed=listed,
+    )
+
+
+def _key(given: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(given)
+    except ValueError:
+        return None
+
+
+def _query(asked: QueryDict, before: str) -> str:
+    """The address's query with another page."""
+    query = asked.copy()
+    query.pop(_BEFORE, None)
+    if before:
+        query[_BEFORE] = before
+    return f"?{query.urlencode()}"
 
 
 def lookups_offered(model_admin: Any, request: HttpRequest) -> frozenset[str]:

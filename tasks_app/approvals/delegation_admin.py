@@ -22,12 +22,13 @@ from tasks_app.approvals.delegation import (
 from tasks_app.approvals.records import Delegation
 from tasks_app.desk import text
 from tasks_app.desk.page import Page, viewer
+from tasks_app.paging import older_page
 from tasks_app.people.actors import actor_names
 from tasks_app.people.holders import users_with
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
 
-_SHOWN, _MANY = 100, 200
+_PAGE, _MANY = 100, 200
 
 
 @admin.register(Delegation)
@@ -49,12 +50,13 @@ class DelegationAdmin(Page):
 
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         user, now = viewer(request), clock.now()
-        shown = list(self.get_queryset(request)[:_SHOWN])
-        names = actor_names({one.made_by for one in shown})
+        page = older_page(self.get_queryset(request), request.GET, size=_PAGE)
+        names = actor_names({one.made_by for one in page.rows})
         today = days.today()
         return {
             "title": "Delegations",
-            "rows": [_row(one, now, names[one.made_by]) for one in shown],
+            "rows": [_row(one, now, names[one.made_by]) for one in page.rows],
+            "page": page,
             "people": _people(user),
             "administers": user.has_perm(ADMINISTERS),
             "me": user,

@@ -17,6 +17,7 @@ from tasks_app.notifications.models import Notification
 from tasks_app.notifications.presenters import notification_rows
 from tasks_app.notifications.selectors import notifications_of, notifications_unread, unread_latest
 from tasks_app.notifications.services import notifications_mark_read, user_mail_set
+from tasks_app.paging import older_page
 
 _VIEWS = {"unread": "Unread", "all": "All", "alarms": "Warnings and alarms"}
 _PAGE = 50
@@ -42,23 +43,19 @@ class NotificationAdmin(Page):
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         user = viewer(request)
         view = request.GET.get("view", "unread")
-        rows = self.get_queryset(request).order_by("-pk")
+        rows = self.get_queryset(request)
         if view == "alarms":
             rows = rows.exclude(level=Notification.Level.INFO)
         elif view != "all":
             rows = unread_latest(user)
-        before = _key(request.GET.get("before", ""))
-        page = list((rows.filter(pk__lt=before) if before else rows)[: _PAGE + 1])
-        shown = page[:_PAGE]
-        told = Notification.objects.filter(pk__in=[note.pk for note in shown])
+        page = older_page(rows, request.GET, size=_PAGE)
+        told = Notification.objects.filter(pk__in=[note.pk for note in page.rows])
         fresh = set(notifications_unread(told, user).values_list("pk", flat=True))
         return {
             "title": "Notifications",
-            "rows": notification_rows(shown, fresh),
+            "rows": notification_rows(page.rows, fresh),
+            "page": page,
             "nav": segments(request, _VIEWS),
-            "more": f"?view={view if view in _VIEWS else 'unread'}&before={shown[-1].pk}"
-            if len(page) > _PAGE
-            else "",
             "mailed": user.mail_notifications,
             "address": user.email,
             "sends_mail": settings.EMAIL_BACKEND != _DUMMY,

@@ -32,12 +32,13 @@ from tasks_app.operations.presenters import pretty
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.operations.steering import conflict_write
+from tasks_app.paging import older_page
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 
 _VIEWS = {"open": "Open", "resolved": "Resolved"}
-_SHOWN = 100
+_PAGE = 50
 _VERDICTS = {"keep": "approve", "take": "reject"}
 
 
@@ -124,14 +125,14 @@ class ConflictAdmin(Page):
         return ""
 
     def _rows(self, request: HttpRequest) -> dict[str, Any]:
-        view = _view(request)
-        conflicts = list(self._of_view(request)[:_SHOWN])
+        view, page = _view(request), older_page(self._of_view(request), request.GET, size=_PAGE)
         return {
             "title": "Conflicts",
             "nav": segments(request, _VIEWS),
             "view": view,
-            "count": f"{len(conflicts)} {view}",
-            "rows": _listed(conflicts),
+            "count": f"{page.total} {view}",
+            "rows": _listed(page.rows),
+            "page": page,
         }
 
     def _of_view(self, request: HttpRequest) -> QuerySet[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -120,6 +122,35 @@ def test_a_restart_that_cannot_be_made_is_tried_again_and_ends_nothing(
         assert group.wait(lambda: group.pid("web") != first, timeout_s=PATIENCE_S)
     assert len(refused) == 2
     assert out.getvalue().count("Cannot allocate memory; again in") == 2
+
+
+def test_a_disk_without_room_ends_nothing_and_what_runs_is_noted_once_there_is_some(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """At a start, a restart and the stop of all: each notes what runs."""
+    monkeypatch.setattr(processes, "FIRST_DELAY_S", 0.1)
+    write, state, room, out = Path.write_text, tmp_path / "run.json", [False], io.StringIO()
+
+    def written(self: Path, *args: Any, **named: Any) -> int:
+        if self.parent == tmp_path and not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, *args, **named)
+
+    def noted() -> list[int]:
+        return [one["pid"] for one in json.loads(state.read_text())["processes"]] if state.exists() else []
+
+    ends_once = f"if [ -e {tmp_path}/began ]; then exec sleep 600; fi; touch {tmp_path}/began"
+    monkeypatch.setattr(Path, "write_text", written)
+    with ProcessGroup(state_file=state, output=out) as group:
+        first = group.start("web", ["/bin/sh", "-c", ends_once], restart=True)
+        assert group.wait(lambda: group.pid("web") != first, timeout_s=PATIENCE_S)
+        said = out.getvalue().count("No space left on device; again in")
+        assert said >= 2
+        assert noted() == []
+        room[0] = True
+        assert group.wait(lambda: noted() == [group.pid("web")], timeout_s=PATIENCE_S)
+        room[0] = False
+    assert not state.exists()
 
 
 def test_restarts_become_rarer() -> None:

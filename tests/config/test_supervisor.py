@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import socket
@@ -9,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -141,8 +143,8 @@ def test_a_database_that_dies_is_started_again(supervised: Supervised, product: 
 def test_a_database_that_does_not_come_back_is_tried_again_ever_less_often(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A full disk ends; those who serve meanwhile answer that the database is away."""
-    comes: list[bool | Exception] = [postgres.PostgresError("no room")] * 8 + [True, False]
+    """What keeps it away ends; those who serve meanwhile answer that it is away."""
+    comes: list[bool | Exception] = [postgres.PostgresError("no answer")] * 8 + [True, False]
     pauses: list[float] = []
 
     class Group:
@@ -161,8 +163,55 @@ def test_a_database_that_does_not_come_back_is_tried_again_ever_less_often(
 
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60, 1, 1]
     said = capsys.readouterr().out
-    assert said.count("does not come back yet: no room") == 8
+    assert said.count("does not come back yet: no answer") == 8
     assert said.count("it runs again") == 1
+
+
+@pytest.mark.parametrize(
+    ("done_by", "number"), [("_write", errno.ENOSPC), ("start", errno.ENOMEM)], ids=["no room", "no memory"]
+)
+def test_a_database_that_cannot_be_revived_for_a_moment_ends_nothing(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    done_by: str,
+    number: int,
+) -> None:
+    """It died of a full disk, or for want of memory, and that lasts a moment longer."""
+    monkeypatch.setenv("DATABASE_URL", "")
+    real, refused = getattr(engine, done_by), []
+
+    def revives(*args: Any, **named: Any) -> Any:
+        if len(refused) < 2:
+            refused.append(number)
+            raise OSError(number, os.strerror(number))
+        return real(*args, **named)
+
+    monkeypatch.setattr(engine, done_by, revives)
+    pauses: list[float] = []
+
+    class Group:
+        def wait(self, *, timeout_s: float) -> bool:
+            pauses.append(timeout_s)
+            return len(pauses) > 3
+
+    supervisor._look_after(cast(ProcessGroup, Group()), project)
+
+    assert pauses == [1, 2, 4, 1]
+    said = capsys.readouterr().out
+    assert said.count(f"does not come back yet: [Errno {number}] {os.strerror(number)}") == 2
+    assert said.count("it runs again") == 1
+
+
+def test_what_cannot_be_said_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log on the full disk."""
+
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    supervisor._say("the database had died")
 
 
 def test_the_database_can_live_elsewhere(product: Path, empty_project: Path, port: int) -> None:

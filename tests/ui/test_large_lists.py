@@ -30,6 +30,7 @@ _BOUNDED = {"api kill-switch"}  # a row for each team
 _COUNTED = re.compile(r"count\(\*\)", re.IGNORECASE)
 _BOUND = re.compile(r"\blimit 1001\)", re.IGNORECASE)
 _TOTAL = re.compile(rf"^explain |{_BOUND.pattern}", re.IGNORECASE)  # asked where a page is full
+_LEADS_ON = re.compile(r">(Older|Next)</a>|\bmost urgent are shown\b")
 _SKIPPED = re.compile(r"\boffset\s+[1-9]", re.IGNORECASE)
 Asked = tuple[Any, list[str]]  # an answer, and the queries it took
 
@@ -131,6 +132,18 @@ def test_the_next_page_begins_after_a_key(seen: Lists) -> None:
             assert not [query for query in queries + more if _COUNTED.search(query)], name
     assert set(paged) >= {name for name in addresses if name.startswith("api ")} - _BOUNDED
     assert len(paged) > 18
+
+
+def test_a_page_of_our_own_that_shows_not_all_leads_on_or_says_so(seen: Lists) -> None:
+    """Lists with templates of their own, of which two hundred rows and more are there to be shown."""
+    cut = {
+        name: answer.content.decode()
+        for name, (answer, _) in seen.many.items()
+        if name.startswith("admin ") and ours(name) and "cl" not in answer.context
+        if (shown(answer) or 200) < 200
+    }
+    assert len(cut) > 4
+    assert [name for name, page in cut.items() if not _LEADS_ON.search(page)] == []
 
 
 def next_of(answer: Any, address: str) -> str | None:

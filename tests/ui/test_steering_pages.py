@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from datetime import timedelta
 from typing import Any
 
@@ -189,6 +191,41 @@ def test_every_role_reads_it_with_few_queries(
     for address in (INBOX, f"{INBOX}?view=resolved", page_of(contradicted), f"{INBOX}?view=x"):
         with django_assert_max_num_queries(30):
             assert client.get(address).status_code == 200
+
+
+def test_every_resolved_conflict_is_counted_and_reached(agency: Agency, client_of: ClientOf) -> None:
+    """Page by page, each once and the newest first, as the CSV tells them."""
+    operation, client = purchase(agency, "aldous-display"), client_of("Ad Ops")
+    said = {"channel": "poll", "status": "completed", "at": clock.now().isoformat(), "value": {}}
+    Conflict.objects.bulk_create(
+        Conflict(
+            reference=f"CFL-2026-9{number:05}",
+            operation=operation,
+            team=operation.team,
+            kind="terminal",
+            digest=str(number),
+            first=said,
+            second={**said, "status": "rejected"},
+            resolution="kept",
+            resolved_by="system",
+            resolved_at=clock.now(),
+        )
+        for number in range(120)
+    )
+    told = b"".join(client.get(f"{INBOX}export/?view=resolved").streaming_content)  # type: ignore[attr-defined]
+    _, *rows = csv.reader(io.StringIO(told.decode("utf-8-sig")))
+
+    reached, asked, pages = [], "?view=resolved", 0
+    while asked:
+        answer = client.get(f"{INBOX}{asked}")
+        assert answer.context["count"] == f"{len(rows)} resolved"
+        assert bool(pages) == (b">Newest</a>" in answer.content)
+        reached += [row.conflict.reference for row in answer.context["rows"]]
+        asked, pages = answer.context["page"].older, pages + 1
+
+    assert len(rows) == Conflict.objects.filter(resolved_at__isnull=False).count() >= 120
+    assert reached == [row[0] for row in rows]
+    assert client.get(f"{INBOX}?view=resolved&before=nonsense").context["count"] == f"{len(rows)} resolved"
 
 
 def test_a_conflict_is_decided_on_its_page(
