@@ -101,8 +101,7 @@ def test_a_delivery_tool_that_is_out_of_order_hides_no_media_buy(
     assert DealMirror.objects.get(pk=done.pk).final is None
 
 
-@pytest.mark.django_db
-@pytest.mark.usefixtures("minute")
+@pytest.mark.usefixtures("committed_db", "minute")
 def test_one_unknown_id_is_found_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     deals, slow = live(16), Slow(monkeypatch, takes_s=1, unknown="mb-11")
 
@@ -114,8 +113,7 @@ def test_one_unknown_id_is_found_by_halves(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(told.values()) == {("delivering", 0, "")}
 
 
-@pytest.mark.django_db
-@pytest.mark.usefixtures("minute")
+@pytest.mark.usefixtures("committed_db", "minute")
 def test_what_was_found_before_the_time_is_over_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight the last spoils the question. The seller hangs at the third quarter, and nobody asks about the
     fourth, which is as due as it was."""
@@ -134,8 +132,7 @@ def test_what_was_found_before_the_time_is_over_is_kept(monkeypatch: pytest.Monk
     assert DealMirror.objects.filter(due_at__lte=clock.now()).count() == 2
 
 
-@pytest.mark.django_db
-@pytest.mark.usefixtures("minute")
+@pytest.mark.usefixtures("committed_db", "minute")
 def test_who_was_not_asked_about_is_not_said_to_have_been_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """One question for each: the seller's time is over after the second, and the third is asked next."""
     monkeypatch.setattr(mirror, "_IDS_AT_ONCE", 1)
