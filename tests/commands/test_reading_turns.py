@@ -204,7 +204,7 @@ def test_who_cancels_a_reading_is_obeyed_and_its_place_is_free(
 
         monkeypatch.setattr(client, "call", call)
         asking = asyncio.create_task(line.ask("get_media_buys", {}))
-        await out.wait()
+        await asyncio.wait_for(out.wait(), PATIENCE_S)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
