@@ -167,14 +167,13 @@ def test_a_call_cancelled_from_within_stops_no_other_seller(
 ) -> None:
     """As by a connection that breaks off, while another seller is being asked."""
     real = client.call
-    broken: list[str] = []
+    broken = asyncio.Event()
 
     async def call(endpoint: Endpoint, tool: str, arguments: Any, **more: Any) -> Seen:
         if endpoint.url == seller.url:
-            broken.append(tool)
+            broken.set()
             raise asyncio.CancelledError
-        while not broken:
-            await asyncio.sleep(0.01)
+        await asyncio.wait_for(broken.wait(), PATIENCE_S)
         return await real(endpoint, tool, arguments, **more)
 
     with FaultySeller(tmp_path) as answering:
@@ -187,7 +186,7 @@ def test_a_call_cancelled_from_within_stops_no_other_seller(
         monkeypatch.setattr(client, "call", call)
         read(seller, well)
 
-    assert broken
+    assert broken.is_set()
     assert not CallLease.objects.exists()
 
 
@@ -199,7 +198,7 @@ def test_who_cancels_a_reading_is_obeyed_and_its_place_is_free(
 
         async def call(*_: Any, **__: Any) -> Seen:
             out.set()
-            await asyncio.Event().wait()
+            await asyncio.sleep(PATIENCE_S)
             raise AssertionError("nobody answers")
 
         monkeypatch.setattr(client, "call", call)
