@@ -394,6 +394,7 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "orders.doubt.record_of",
         "orders.doubt.unshown",
         "orders.not_shown.shown_by",
+        "orders.questions.late_question",
         "orders.seller_state.reason_of",
         "tasks_app.operations.bodies.body_of",
         "tasks_app.operations.breaker.breaker_record",
