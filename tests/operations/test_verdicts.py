@@ -115,7 +115,8 @@ def test_what_tells_of_another_is_a_conflict_and_it_is_still_looked_at(status: s
 @pytest.mark.parametrize("channel", ["reply", "reconcile", *LATER])
 def test_an_answer_to_the_call_about_something_else_is_a_persons(channel: str) -> None:
     """And so is what a look-up comes upon; news that nobody asked for is waited on."""
-    told = verdict(stands(S.CALLING_ADCP, task_id=""), answer("working", task_type="sync_x"), channel)
+    stood = stands(S.CALLING_ADCP, task_id="", next_poll_at=NOW)
+    told = verdict(stood, answer("working", task_type="sync_x"), channel)
 
     assert told.outcome == "conflict"
     why = "tells of sync_x, not create_media_buy"
@@ -123,6 +124,14 @@ def test_an_answer_to_the_call_about_something_else_is_a_persons(channel: str) -
     shown = f"What the seller shows with our ids cannot be it: {why}"
     found = {**asked, "next_poll_at": None, "looked_up_at": NOW, "message": shown}
     assert told.changes == {"reply": asked, "reconcile": found}.get(channel, {})
+
+
+@pytest.mark.parametrize("looked_at", [None, NOW + timedelta(seconds=1)])
+def test_a_comparison_beside_a_call_that_is_out_ends_nothing(looked_at: datetime | None) -> None:
+    stood = stands(S.CALLING_ADCP, task_id="", next_poll_at=looked_at)
+    told = verdict(stood, answer("working", task_type="sync_x"), "reconcile")
+
+    assert (told.outcome, told.changes) == ("conflict", {})
 
 
 def test_nothing_is_about_what_was_not_sent() -> None:
