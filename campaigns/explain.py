@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from campaigns.acts import campaign_retryable
 from campaigns.models import ENDED, Campaign, CampaignStatus
-from campaigns.outcome import CALL_OFF, sellers_left_out
+from campaigns.outcome import CALL_OFF, booked_and_open, sellers_left_out
 from campaigns.services import campaign_job
 from orders.accounts import UnderAccount, deal_account
 from orders.explain import deal_said
@@ -49,12 +49,12 @@ class Progress:
     """A campaign's facts. `asked`: how many questions about its deals, their purchases and their gates are
     open, `question` the most urgent; `undecided`: one of them is whether to buy at all; `together`: nothing
     is booked before all is decided. Of the deals that nobody is asked about, how many are `out` with their
-    sellers, how many are to be sent (`ready`) or put to people (`unasked`), wait for an account that is not
-    active (`accounts`; `accounts_off`: somebody here switched it off, and `lets_go`: who lets those go),
-    cannot be bought under theirs (`refused`), or are approved and `unsent` while they are `stopped` (by whom,
-    when and why; `passes`: who decides whether one of them passes, where people are asked). While sellers are
-    researched: how many were asked (`out`), and how many are not because opening an account there is `held`
-    at a gate.
+    sellers, how many are to be sent (`ready`) or put to people (`unasked`), are booked and being cancelled
+    (`leaving`), wait for an account that is not active (`accounts`; `accounts_off`: somebody here switched it
+    off, and `lets_go`: who lets those go), cannot be bought under theirs (`refused`), or are approved and
+    `unsent` while they are `stopped` (by whom, when and why; `passes`: who decides whether one of them
+    passes, where people are asked). While sellers are researched: how many were asked (`out`), and how many
+    are not because opening an account there is `held` at a gate.
     `job`: the open job that drives it, whose time is looked at `expires_at`; `retryable`: the failed one that
     may be retried; `said`: why it failed, with its sellers' words; `unheard`: those of sellers that offered
     nothing, or not all they have, while others did."""
@@ -67,6 +67,7 @@ class Progress:
     out: int = 0
     ready: int = 0
     unasked: int = 0
+    leaving: int = 0
     accounts: int = 0
     accounts_off: int = 0
     lets_go: tuple[Mover, ...] = ()
@@ -227,6 +228,9 @@ def _underway(progress: Progress, besides: str = "") -> Iterator[str]:
         yield f"{plural(progress.ready, 'deal')} {_are(progress.ready)} sent next."
     if progress.out:
         yield f"It waits for sellers to confirm {plural(progress.out, 'deal')}{besides}."
+        besides = " besides"
+    if progress.leaving:
+        yield f"It waits for the cancellation of {plural(progress.leaving, 'booked deal')}{besides}."
 
 
 def _others(progress: Progress) -> Iterator[Mover]:
@@ -240,7 +244,7 @@ def _others(progress: Progress) -> Iterator[Mover]:
         yield Mover(who="The sellers", does="make the account active")
     if progress.ready:
         yield Mover(who="A worker", does="sends what is approved")
-    if progress.out:
+    if progress.out or progress.leaving:
         yield Mover(who="The sellers", does="confirm or refuse")
 
 
@@ -368,7 +372,8 @@ def _waits(campaign: Campaign) -> dict[str, Any]:
     stopped = stops_shown().words(campaign.team_id)
     unsent = _unsent(deals.values())
     held = unsent if stopped else set()
-    found = questions_of(deals.keys())
+    booked = booked_and_open(campaign)
+    found = questions_of(deals.keys() | booked)
     passes = sorted((one for pk in held for one in found.get(pk, ())), key=lambda one: one.due_at)
     questions = {pk: about for pk, about in found.items() if pk not in held}
     asked = sorted((one for about in questions.values() for one in about), key=lambda one: one.due_at)
@@ -384,6 +389,7 @@ def _waits(campaign: Campaign) -> dict[str, Any]:
         "out": len(approved - unsent - questions.keys()),
         "ready": len(under) - len(accounts) - refused,
         "unasked": len(deals.keys() - approved - questions.keys()),
+        "leaving": len(booked - questions.keys()),
         "accounts": len(accounts),
         "accounts_off": len(off),
         "lets_go": tuple(dict.fromkeys(mover for account in off for mover in lets_go_movers(account))),

@@ -7,13 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
-from campaigns.models import Campaign
+from campaigns.models import ENDED, Campaign
 from campaigns.models import CampaignStatus as C
 from campaigns.services import campaign_brief
 from orders.accounts import deal_account
 from orders.calling_off import deals_call_off
-from orders.models import CONFIRMED, UNSETTLED, Deal, DealStatus
+from orders.doubt import cancels
+from orders.following import DIFFERENT
+from orders.models import CONFIRMED, LIVE, UNSETTLED, Deal, DealStatus
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.jobs.endings import JobRefusedError
@@ -33,18 +36,40 @@ CALL_OFF = (SUBMIT_CAMPAIGN, STEER_JOB)
 
 
 def open_questions(campaign: Campaign) -> tuple[uuid.UUID, ...]:
-    """Open approvals about deals that are neither booked nor lost."""
+    """Open approvals about deals that are neither booked nor lost, and whether what was booked will do."""
     hanging = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNSETTLED).values("pk")
-    asked = Approval.objects.filter(subject_type="deal", subject_id__in=hanging, status=ApprovalStatus.OPEN)
-    return tuple(asked.values_list("pk", flat=True))
+    asked = Approval.objects.filter(subject_type="deal", status=ApprovalStatus.OPEN)
+    found = asked.filter(subject_id__in=hanging) | _unaccepted(campaign)
+    return tuple(found.values_list("pk", flat=True))
 
 
 def operation_out(campaign: Campaign) -> Operation | None:
     """What has not ended about a deal that is neither booked nor lost: its cancellation, or a purchase that
-    was approved in the place of one that came to nothing."""
+    was approved in the place of one that came to nothing; and the cancellation of one that is booked."""
     hanging = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNSETTLED).values("pk")
     out = Operation.objects.filter(subject_type="deal", subject_id__in=hanging, published_at=None)
-    return out.order_by("pk").first()
+    return out.order_by("pk").first() or next(iter(_leaving(campaign)), None)
+
+
+def booked_and_open(campaign: Campaign) -> set[uuid.UUID]:
+    """The booked deals that may yet be none: people are asked whether what was booked will do, or the
+    cancellation is not over."""
+    asked = _unaccepted(campaign).values_list("subject_id", flat=True)
+    return {pk for pk in (*asked, *(one.subject_id for one in _leaving(campaign))) if pk is not None}
+
+
+def _unaccepted(campaign: Campaign) -> QuerySet[Approval]:
+    booked = Deal.objects.filter(campaign_id=campaign.pk, status__in=LIVE).values("pk")
+    asked = Approval.objects.filter(kind=DIFFERENT, subject_type="deal", status=ApprovalStatus.OPEN)
+    return asked.filter(subject_id__in=booked)
+
+
+def _leaving(campaign: Campaign) -> list[Operation]:
+    booked = Deal.objects.filter(campaign_id=campaign.pk, status__in=LIVE).values("pk")
+    changes = Operation.objects.filter(
+        subject_type="deal", subject_id__in=booked, task_type="update_media_buy", published_at=None
+    )
+    return [one for one in changes.order_by("pk") if cancels(one)]
 
 
 def account_out(campaign: Campaign) -> uuid.UUID | None:
@@ -69,10 +94,13 @@ def campaign_execute(*, accepted: Sequence[Deal]) -> None:
 @transaction.atomic
 def campaign_finish(*, campaign: Campaign) -> bool:
     """executing_bookings → completed or failed, telling how each deal ended; answers whether it is over. Not
-    while a deal is open: that one may yet be booked, or cost money. Harmless when repeated."""
+    while a deal is open, or may yet be cancelled: it may yet be booked, or cost money. Harmless when
+    repeated."""
     campaign.refresh_from_db()
     if campaign.status != C.EXECUTING_BOOKINGS:
         return True
+    if booked_and_open(campaign):
+        return False
     ended: dict[str, list[str]] = {"booked": [], "rejected": [], "failed": []}
     for deal in Deal.objects.filter(campaign_id=campaign.pk).order_by("id"):
         if deal.status in UNSETTLED:
@@ -134,15 +162,26 @@ def campaign_fail_unoffered(
 
 
 def campaign_job_ended(job: Job) -> None:
-    """A campaign whose job came to no good end has failed, for the job's reason; one that ended stays."""
-    if job.subject_id is None or job.status == JobStatus.COMPLETED:
+    """A campaign whose job came to no good end has failed, for the job's reason; one that ended stays. Raises
+    JobRefusedError where its last step is skipped while something is open: nothing else would end it."""
+    if job.subject_id is None:
         return
     campaign = Campaign.objects.select_for_update(no_key=True).get(pk=job.subject_id)
-    if C.FAILED in campaign.declared().targets(campaign.status):
+    if job.status == JobStatus.COMPLETED:
+        if job.steps.filter(skipped=True).exists():
+            _finish_skipped(campaign)
+    elif C.FAILED in campaign.declared().targets(campaign.status):
         why, actor = job.error or f"{job.reference} is {job.status.lower()}", job_ender(job)
         told = {"job": job.reference}
         transition(campaign, C.FAILED, actor=actor, reason=why[:500], metadata=told, rights=CALL_OFF)
         _call_off_unsent(campaign, why, actor)
+
+
+def _finish_skipped(campaign: Campaign) -> None:
+    """Steps were skipped: where the last one was, nothing else ends the campaign. Raises JobRefusedError."""
+    campaign_finish(campaign=campaign)
+    if campaign.status not in ENDED:
+        raise JobRefusedError(f"{campaign.reference} is open: this step ends it once nothing of it is.")
 
 
 def campaign_job_retried(old: Job, new: Job) -> None:

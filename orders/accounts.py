@@ -7,6 +7,7 @@ from typing import Any
 
 from orders.models import Deal
 from tasks_app.adcp.account_keys import account_key
+from tasks_app.days import zone_of
 from tasks_app.sellers.accounts import AWAITED, ENDED, account_standing, currency_problem, natural_key
 from tasks_app.sellers.models import Account
 
@@ -36,6 +37,11 @@ def account_named(deal: Deal) -> dict[str, Any]:
     """How a deal's account is named to its seller, as AdCP wants it of every purchase and change; that of one
     imported without any by brand and operator (core/account-ref)."""
     return deal.account.reference if deal.account is not None else natural_key(deal.advertiser)
+
+
+def account_zone(account: Account) -> str:
+    """The zone of what is bought under an account: its own where its seller names one that there is."""
+    return zone_of(str(account.reference.get("timezone") or "UTC")).key
 
 
 def deal_account(deal: Deal, off_by: str = "") -> UnderAccount:

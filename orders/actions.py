@@ -50,7 +50,7 @@ def book(run: Run) -> Result:
     awaited = _account_awaited(deal)
     if awaited is not None:
         return awaited
-    asked = flight_asked(deal)
+    asked = flight_asked(deal.pk)
     if asked is not None:
         return WaitForApprovals(approval_ids=(asked.pk,))
     if ended_by_flight(deal):

@@ -18,6 +18,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from orders.accepted import standing
+from orders.accounts import account_zone
 from orders.amounts import PACKAGE, TOTAL, UNAPPROVED
 from orders.confirmation import MAX_IDENTITY, mirror
 from orders.departures import departures
@@ -136,7 +137,7 @@ def _adopt(
         confirmed_gross=gross,
         start_at=min(line.start_at for line in lines),
         end_at=max(line.end_at for line in lines),
-        zone=in_place_of.zone if in_place_of else str(account.reference.get("timezone") or "UTC"),
+        zone=in_place_of.zone if in_place_of else account_zone(account),
         reasons={
             "adopted": reason,
             "lines": [],

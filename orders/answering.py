@@ -16,7 +16,7 @@ from orders.ask import AskRefusedError, arguments_read, refuse
 from orders.changes import CHANGE, change_check
 from orders.departures import counted
 from orders.doubt import changes_on_their_way
-from orders.evidence import deal_evidence
+from orders.evidence import MOVING, deal_evidence
 from orders.flights import change_passed, flight_after, request_passed
 from orders.models import Deal
 from orders.policy_facts import deal_facts
@@ -138,6 +138,7 @@ def _question(operation: Operation, request: Request, question: Question) -> Que
             deal_facts, deal, approved=approved_and_left(deal), flight=flight_after(deal, *changes)
         ),
         judged_as=frozenset({DEAL if operation.task_type == _PURCHASE else CHANGE}),
+        moving=question.moving | MOVING,
         due_at=_until(request) if operation.task_type == _PURCHASE else None,
     )
 

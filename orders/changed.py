@@ -33,6 +33,7 @@ from orders.doubt import (
     is_own,
     line_standing,
     shown,
+    shown_keep,
     shown_late,
     unshown,
 )
@@ -284,6 +285,7 @@ def _done(
     if not cancels(operation):
         if is_change(operation):
             change_take(deal, operation, missed)
+            shown_keep(deal, operation)
             if withdraw_decided(deal):
                 next_in_line(deal)
         return

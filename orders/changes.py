@@ -77,6 +77,7 @@ from tasks_app.sellers.accounts import account_standing
 from tasks_app.sellers.models import Account
 
 CHANGE = "deal_change"
+_UNCHANGEABLE = "The media buy cannot be changed any more"
 CHANGEABLE = (
     DealStatus.BOOKED,
     DealStatus.DELIVERING,
@@ -235,8 +236,11 @@ def change_put(deal: Deal, operation: Operation) -> Approval:
 
 
 def change_passed_put(deal: Deal, operation: Operation) -> None:
-    """Put to people a change that was taken off the way because its dates have passed. Where they are asked
-    about another one it is given up, and who asked for it is told."""
+    """Put to people a change that was taken off the way because its dates have passed. Where the deal is
+    over, or they are asked about another one, it is given up, and who asked for it is told."""
+    if deal.status not in CHANGEABLE:
+        _give_up(operation, _UNCHANGEABLE)
+        return
     asked = change_put(deal, operation)
     if asked.evidence["operation_id"] != str(operation.pk):
         _give_up(operation, f"Its dates have passed, and {asked.reference} waits: ask after that")
@@ -371,7 +375,7 @@ def change_ask_again(deal: Deal, operation: Operation, approved: Approval | None
     """Put a change to people (once more) that was about to leave, and is not what they approved. The caller
     holds the deal and the operation."""
     if deal.status not in CHANGEABLE:
-        _give_up(operation, "The media buy cannot be changed any more")
+        _give_up(operation, _UNCHANGEABLE)
         return
     if approved is None and not is_change(operation):
         # It follows from another decision, and that is asked about anew.

@@ -196,8 +196,8 @@ class _Known:
             return True
         if self.since is None:
             return False
-        is_late = str(row.pk) in self.shown_late
-        return _missed(self.deal, row, self.since, left, reading, is_shown_late=is_late) is not None
+        late = _Late(shown=str(row.pk) in self.shown_late, wanted=_is_wanted(self.late, row))
+        return _missed(self.deal, row, self.since, left, reading, late) is not None
 
 
 def _known(deal: Deal, rows: Collection[Operation]) -> _Known:
@@ -330,12 +330,27 @@ def missed_of(
     deal: Deal, operation: Operation, since: datetime, asked: Mapping[str, Any]
 ) -> list[Miss] | None:
     """What neither the answer to a change nor its read back shows, of one that people are to be asked about;
-    None where it counts, where the read back is awaited, and for what was not read back and had ended before
-    `since`. `asked`: what is left of it to decide. What was read back counted not by its answer: that showed
-    nothing, or was older than what is known."""
+    None where it counts, where the read back is awaited, for what was not read back and was told before
+    `since`, and for what came after its deadline unless people want it. `asked`: what is left of it to
+    decide. What was read back counted not by its answer: that showed nothing, or was older than what is
+    known."""
     reading = _read_backs([operation]).get(operation.purpose)
-    is_late = str(operation.pk) in _shown_late(deal)
-    return _missed(deal, operation, since, asked, reading, is_shown_late=is_late)
+    wanted = bool(operation.overdue_at) and _is_wanted(_asked_late([operation]), operation)
+    late = _Late(shown=str(operation.pk) in _shown_late(deal), wanted=wanted)
+    return _missed(deal, operation, since, asked, reading, late)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Late:
+    """Of one change: only news older than ours `shown` it; it came after its deadline, and people `wanted` it
+    all the same."""
+
+    shown: bool
+    wanted: bool
+
+
+def _is_wanted(late: Mapping[Any, str], operation: Operation) -> bool:
+    return late.get(operation.pk) == ApprovalStatus.APPROVED
 
 
 def _missed(
@@ -344,22 +359,21 @@ def _missed(
     since: datetime,
     asked: Mapping[str, Any],
     reading: Operation | None,
-    *,
-    is_shown_late: bool,
+    late: _Late,
 ) -> list[Miss] | None:
-    if not is_own(deal, operation) or (operation.overdue_at and not cancels(operation)):
-        return None
-    if is_nothing(asked):
+    is_unwanted = operation.overdue_at and not cancels(operation) and not late.wanted
+    if not is_own(deal, operation) or is_unwanted or is_nothing(asked):
         return None
     missed = misses(asked, answer_of(operation), deal, whole=False)
     if reading is None:
-        has_ended = operation.settled_at is not None and operation.settled_at >= since
+        told_at = operation.published_at
+        has_ended = late.wanted or (told_at is not None and told_at >= since)
     else:
         has_ended = reading.published_at is not None
         buy = buy_in(reading, operation)
         if buy is not None:
             missed = misses(asked, buy, deal, whole=True)
-    return missed if has_ended and (not is_done(missed) or is_shown_late) else None
+    return missed if has_ended and (not is_done(missed) or late.shown) else None
 
 
 def shown_late(deal: Deal, operation: Operation) -> None:
@@ -370,9 +384,9 @@ def shown_late(deal: Deal, operation: Operation) -> None:
     kept.save(update_fields=["shown_late"])
 
 
-def shown_besides(deal: Deal, operation: Operation) -> None:
-    """Keep that another record than its answer and its read back shows a change: it counts, and nobody is
-    asked about it. The caller holds the deal."""
+def shown_keep(deal: Deal, operation: Operation) -> None:
+    """Keep that a record shows a change: it counts, and nobody is asked about it, however its seller's
+    records look later. The caller holds the deal."""
     kept, _ = DealMirror.objects.get_or_create(deal=deal)
     kept.shown = sorted({*kept.shown, str(operation.pk)})
     kept.save(update_fields=["shown"])

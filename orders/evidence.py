@@ -16,6 +16,7 @@ from tasks_app.lifecycle.transitions import exact
 from tasks_app.money import decimal_of
 
 NO_FEE = "none"
+MOVING = frozenset({"account_status"})  # a booking waits for its account, while people read
 
 
 @lines_read_once
@@ -60,13 +61,13 @@ def held_there(line: DealLine) -> dict[str, Any]:
 @lines_read_once
 def cancellation_evidence(deal: Deal, request: Mapping[str, Any]) -> dict[str, Any]:
     """The requester's reason, and what cancelling the whole media buy (update_media_buy's arguments) comes
-    to, as JSON: the fee as its seller stated it with the offer (empty where it stated none), and what is
-    freed."""
+    to, as JSON: each fee as its seller stated it with the offer, in words, and until when (exclusive) there
+    is none, where that is ahead; and what is freed."""
     reason = str(request.get("cancellation_reason") or "")
-    fees = dict.fromkeys(fee for line in deal.lines.all() if (fee := _fee(deal, line)))
+    fees = [one for line in deal.lines.all() if (one := _fee(deal, line))]
     told = exact(
         {
-            "fee": "; ".join(fees),
+            "fees": [one for at, one in enumerate(fees) if one not in fees[:at]],
             "stated_at": deal.created_at,
             "frees": money.floor_to_unit(deal_amounts(deal).committed, deal.currency),
             "runs": deal.status != DealStatus.BOOKED,
@@ -79,11 +80,13 @@ def cancellation_evidence(deal: Deal, request: Mapping[str, Any]) -> dict[str, A
 def cancellation_words(evidence: Mapping[str, Any]) -> str:
     """Cancels the whole buy; fee as stated on Thu 12 Nov: none; frees USD 35,200. Reason: …"""
     told, currency = evidence["cancellation"], str(evidence["currency"])
-    day = text.day(parse_time(told["stated_at"]), str(evidence["zone"]))
-    fee = f"fee as stated on {day}: {told['fee']}" if told["fee"] else "fee: not stated by the seller"
+    zone, fees = str(evidence["zone"]), told["fees"]
+    day = text.day(parse_time(told["stated_at"]), zone)
+    stated = "; ".join(_fee_words(one, zone) for one in fees)
+    fee = f"fee as stated on {day}: {stated}" if fees else "fee: not stated by the seller"
     frees = decimal_of(told["frees"]) or Decimal(0)
     whole = 0 if frees == frees.to_integral_value() else None
-    due = {"what has run": told["runs"], "the fee": _is_due(told["fee"])}
+    due = {"what has run": told["runs"], "the fee": any(_is_due(one) for one in fees)}
     less = [part for part, is_due in due.items() if is_due]
     freed = f"{currency}{text.SPACE}{text.amount(frees, currency, whole)}"
     freed += f", less {' and '.join(less)}" if less else ""
@@ -92,18 +95,24 @@ def cancellation_words(evidence: Mapping[str, Any]) -> str:
     return f"Cancels the whole buy; {fee}; frees {freed}.{f' Reason: {ended}' if reason else ''}"
 
 
-def _fee(deal: Deal, line: DealLine) -> str:
-    """One package's fee, by whether notice is still given in time."""
+def _fee(deal: Deal, line: DealLine) -> dict[str, Any]:
+    """One package's fee, and until when there is none where notice is still given in time; empty where its
+    seller states none."""
     policy = line.terms.get("cancellation_policy") if isinstance(line.terms, dict) else None
     fee = terms.cancellation_fee(policy, deal.currency)
-    last = terms.last_free(policy, line.confirmed_start_at or line.start_at, deal.zone)
-    if last is None or last <= clock.now():
-        return fee
-    return f"{NO_FEE} until {text.moment(last, deal.zone)}, then {fee}"
+    free = terms.last_free(policy, line.confirmed_start_at or line.start_at, deal.zone)
+    is_free = free is not None and free > clock.now()
+    return {"fee": fee, "free_until": free if is_free else None} if fee else {}
 
 
-def _is_due(fee: str) -> bool:
-    return any(part and not part.startswith(NO_FEE) for part in fee.split("; "))
+def _fee_words(fee: Mapping[str, Any], zone: str) -> str:
+    """none until Tue 3 Nov, 00:00 Oslo, then 50 % of what has not run."""
+    free = parse_time(fee["free_until"])
+    return f"{NO_FEE} until {text.moment_there(free, zone)}, then {fee['fee']}" if free else str(fee["fee"])
+
+
+def _is_due(fee: Mapping[str, Any]) -> bool:
+    return not (fee["free_until"] or str(fee["fee"]).startswith(NO_FEE))
 
 
 def _line(deal: Deal, line: DealLine) -> dict[str, Any]:

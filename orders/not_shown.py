@@ -25,7 +25,7 @@ from orders.doubt import (
     line_standing,
     missed_of,
     shown,
-    shown_besides,
+    shown_keep,
     unshown,
 )
 from orders.effects import Miss
@@ -76,7 +76,7 @@ def _close(deal: Deal, operation: Operation) -> bool:
     """Nobody needs to be asked about it any more; whether somebody was."""
     asked = open_of(deal.pk).filter(evidence__operation_id=str(operation.pk)).first()
     if asked is None:
-        shown_besides(deal, operation)
+        shown_keep(deal, operation)
         return False
     approval_void(approval=asked, reason=f"{deal.seller} shows it now")
     return True

@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from orders.accounts import account_zone
 from orders.amounts import deal_amounts
 from orders.ask import (
     Ask,
@@ -134,7 +135,7 @@ def _deal(
             currency=currency,
             start_at=start,
             end_at=wire.end_time,
-            zone=lost.zone if lost else str(account.reference.get("timezone") or "UTC"),
+            zone=lost.zone if lost else account_zone(account),
             lines=[_line(package, offer, lost) for package, offer in zip(packages, known, strict=True)],
             terms={"hold_expires_at": min(holds).isoformat()} if holds else {},
             reasons={

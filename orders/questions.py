@@ -16,7 +16,7 @@ from orders import doubt
 from orders.accepted import decided_by, key_of
 from orders.amounts import deal_amounts
 from orders.departures import departures_told, uncounted
-from orders.evidence import as_text, deal_evidence
+from orders.evidence import MOVING, as_text, deal_evidence
 from orders.flights import Flight, deal_passed, new_flight, new_start
 from orders.following import DIFFERENT, LATE, OVER, TWICE, bought_by, twice, twice_bought, twice_kept
 from orders.models import UNDECIDED, Deal, lines_read_once
@@ -92,7 +92,7 @@ def deal_question(
         currency=deal.currency,
         advertiser_id=deal.advertiser_id,
         facts=partial(deal_facts, deal, approved=approved, flight=flight),
-        moving=frozenset({"account_status"}),  # a booking waits for its account
+        moving=MOVING,
     )
 
 

@@ -8,6 +8,10 @@ the new dates follows.
 
 from __future__ import annotations
 
+import uuid
+
+from django.db import transaction
+
 from orders.ask import Ask, AskConflictError, AskRefusedError
 from orders.changes import change_passed_put
 from orders.flights import (
@@ -112,9 +116,11 @@ def looked_at(leaving: Leaving) -> bool:
     return False
 
 
-def flight_asked(deal: Deal) -> Approval | None:
+@transaction.atomic
+def flight_asked(deal_id: uuid.UUID) -> Approval | None:
     """The open question about an approved deal's flight that has begun, put now where it was not; None while
     it is still ahead."""
+    deal = deal_locked(deal_id)
     if deal.status != DealStatus.ACCEPTED or not deal_passed(deal):
         return None
     return ask_flight(deal)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 MAX_DEPTH = 64
 MAX_BYTES = 10 * 2**20
+MAX_TYPED_BYTES = 64 * 2**10
 
 # What must never reach a log line from a hostile key name (AdCP L1/security 14b, the required minimum).
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -29,6 +30,12 @@ class MalformedBody(ValueError):  # noqa: N818 (what it is, not that it is one)
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+def parse_typed(text: str) -> dict[str, Any]:
+    """Read one JSON object that a person typed into a form, at most `MAX_TYPED_BYTES` of it; nothing is an
+    empty one. Raises MalformedBody and nothing else."""
+    return parse_object(text.strip().encode("utf-8", "surrogatepass") or b"{}", max_bytes=MAX_TYPED_BYTES)
 
 
 def parse_object(

@@ -262,14 +262,16 @@ def _standing(state: str | None) -> str:
 
 def unwrapped(data: Json) -> Json:
     """An answer whose result stands nested under `payload`, as the specification draws it, flat: what the
-    envelope says wins, and a media buy's status that it would cover goes to its own place."""
+    envelope says wins, and a media buy's status that it would cover goes to its own place. A task's record in
+    it says itself how the task stands: the envelope then tells of the call that asked for it."""
     nested = data.get("payload")
     outer = {key: value for key, value in data.items() if key != "payload" and value is not None}
     if not isinstance(nested, dict) or not outer.keys() <= _BESIDE:
         return data
-    state = nested.get("status")
-    buys = isinstance(state, str) and state in _LIKELY_A_BUYS and "status" in outer
-    told = {"media_buy_status": state} if buys else {}
+    state = text_of(nested.get("status"))
+    if state and text_of(nested.get("task_type")):
+        return {**nested, **outer, "status": state}
+    told = {"media_buy_status": state} if state in _LIKELY_A_BUYS and "status" in outer else {}
     return {**told, **nested, **outer}
 
 

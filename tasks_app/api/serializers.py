@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -214,6 +215,7 @@ class ApprovalDetailSerializer(ApprovalSerializer):
     """A question with what people are shown, what each answer does, and what was said so far."""
 
     effects = serializers.SerializerMethodField()
+    zone = serializers.SerializerMethodField()
     decisions = DecisionSerializer(many=True, read_only=True)
     notes = NoteSerializer(many=True, read_only=True)
     changes = serializers.SerializerMethodField()
@@ -228,6 +230,7 @@ class ApprovalDetailSerializer(ApprovalSerializer):
             "hold_until",
             "evidence",
             "effects",
+            "zone",
             "decisions",
             "notes",
             "changes",
@@ -242,6 +245,10 @@ class ApprovalDetailSerializer(ApprovalSerializer):
     @extend_schema_field(serializers.DictField(child=serializers.CharField()))
     def get_effects(self, approval: Approval) -> dict[str, str]:
         return {**effects_now(approval), "nothing": nothing_words(approval)}
+
+    def get_zone(self, _approval: Approval) -> str:
+        """The zone of times within the sentences that name none."""
+        return timezone.get_current_timezone_name()
 
 
 class AmountField(serializers.DecimalField):

@@ -1,6 +1,7 @@
 """Whose approval counts: that of who could still decide, at the moment in which it is counted.
 
-Who was deactivated, has lost the right, the role or the advertiser, or has set it off since, does not count.
+Who was deactivated, has lost the right, the role or the advertiser, or has set it off since, does not count;
+nor does who stood in for somebody who has set it off since.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def counted(asked: Sequence[Approval]) -> dict[uuid.UUID, list[Decision]]:
     keys = {decision.actor for one in waiting for decision in approving[one.pk]}
     people = _people(keys) if keys else {}
     for one in waiting:
-        approving[one.pk] = [told for told in approving[one.pk] if _counts(one, people.get(told.actor))]
+        found = (told for told in approving[one.pk] if told.on_behalf_of not in one.asked_by)
+        approving[one.pk] = [told for told in found if _counts(one, people.get(told.actor))]
     return approving
 
 

@@ -314,7 +314,7 @@ def _boundary(name: str, at: datetime, zone: str) -> str:
     """A flight's first or last day (the end is exclusive), with the hour where it is not midnight."""
     day = days.day_of(at, zone)
     if at != days.start_of(day, zone):
-        return text.moment(at, zone)
+        return text.moment_there(at, zone)
     return text.weekday(day if name == "start" else days.last_day(at, zone))
 
 

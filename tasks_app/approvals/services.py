@@ -30,6 +30,7 @@ from tasks_app.approvals.policy_applying import Base, named_versions, policies_a
 from tasks_app.approvals.policy_escalation import approval_keep_waiting
 from tasks_app.approvals.policy_roles import has_a_role, not_your_role
 from tasks_app.approvals.question import TITLE, Question, evidence_digest
+from tasks_app.approvals.selectors import approval_successor
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import Who, create, exact, moved_by, note, transition
@@ -422,7 +423,8 @@ def _void_and_ask_again(approval: Approval, fate: Fate) -> DecisionRefusedError:
         approval_void(approval=approval, reason=reason)
         return DecisionRefusedError("changed", "What it was about is gone.")
     approval_ask_again(approval=approval, reason=reason, ask=lambda: kind_of(approval).reopen(approval))
-    return DecisionRefusedError("changed", "What you were shown has changed: it was asked anew.")
+    again = "it was asked anew" if approval_successor(approval) else "nobody is asked about it any more"
+    return DecisionRefusedError("changed", f"What you were shown has changed: {again}.")
 
 
 @transaction.atomic

@@ -16,7 +16,8 @@ from django.db import connection
 
 from tasks_app import clock
 from tasks_app.commands.adapters import adapter_register
-from tasks_app.commands.kill_switch import on_turned, stops
+from tasks_app.commands.gates import gates_closed
+from tasks_app.commands.kill_switch import on_turned
 from tasks_app.commands.models import Command, KillSwitch, OutgoingMessage
 from tasks_app.commands.services import Wanted, command_run
 from tasks_app.events.bus import Event, subscribe, type_declare
@@ -134,10 +135,8 @@ def message_deliver(event: Event) -> None:
 
 
 def _is_stopped(command: Command) -> bool:
-    """Whether the switch was turned on since the message was given to the bus; one given while it was on was
-    passed by a person."""
-    turn = stops().turn(command.team_id)
-    return turn is not None and command.executed_at is not None and turn.at > command.executed_at
+    """Whether the switch stops it by a turn that nobody said to pass when it was given to the bus."""
+    return bool(gates_closed(command, repeated=False))
 
 
 def _let_go(turn: KillSwitch) -> None:

@@ -51,7 +51,7 @@ def steps_before(step: Step) -> QuerySet[Step]:
     if step.lineage is None:
         return Step.objects.none()
     chain = Q(pk=step.lineage) | Q(lineage=step.lineage)
-    return Step.objects.filter(chain, pk__lt=step.pk).order_by("-pk")
+    return Step.objects.filter(chain).exclude(pk=step.pk).order_by("-pk")
 
 
 def adopt(job: Job, step: Step, done: Step) -> None:

@@ -88,6 +88,20 @@ def nested_end(job: Job, *, actor: Who = SYSTEM, rights: Sequence[str] = ()) -> 
     return _end_below(below, job, f"{job.reference} was {job.status.lower()}", actor, rights)
 
 
+def nested_end_whole(job: Job) -> int:
+    """End whatever is open below a job that has ended, however many storeys down: what a crash has left.
+    Answers how many."""
+    ended, above = 0, [job.pk]
+    while above:
+        below = Job.objects.filter(parent_step__job__in=above)
+        left = Step.objects.filter(job__in=above, child_job__status__in=JOB_OPEN).select_related("job")
+        for step in left:
+            why = f"{step.job.reference} was {step.job.status.lower()}"
+            ended += children_end(step=step, reason=why)
+        above = list(below.values_list("pk", flat=True))
+    return ended
+
+
 def nested_end_due() -> int:
     """End nested jobs whose step has ended without them: it was cut short or skipped in a moment in which its
     worker died, or they were made."""

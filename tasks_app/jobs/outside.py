@@ -25,7 +25,7 @@ from tasks_app.jobs.outside_event import EventWait, OutsideEvent
 from tasks_app.jobs.wake import wake
 from tasks_app.lifecycle.transitions import Who, exact
 from tasks_app.operations.canonical import canonical_digest
-from tasks_app.people.actors import actor_key, actor_user
+from tasks_app.people.actors import actor_key, actor_user, is_login
 from tasks_app.people.models import Team
 from tasks_app.people.roles import DELIVER_EVENT
 from tasks_app.people.scope import covers, visible
@@ -318,7 +318,7 @@ def _wake_with(event: OutsideEvent, wait: EventWait) -> bool:
 
 def _sees(sender: str, job: Job) -> bool:
     user = actor_user(sender)
-    return user is None or covers(user, job)
+    return covers(user, job) if user is not None else not is_login(sender)
 
 
 def _asleep(step: Step) -> QuerySet[Step]:

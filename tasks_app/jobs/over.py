@@ -22,7 +22,7 @@ _ended: list[tuple[Callable[[Job], None], str]] = []
 
 def on_job_ended(listener: Callable[[Job], None], *, recipe: str = "") -> None:
     """Call `listener(job)` in the commit that ends a job of `recipe` (empty: any), however it ends; it writes
-    rows only."""
+    rows only. It may refuse, by JobRefusedError, an end that a person's act would bring."""
     if (listener, recipe) not in _ended:
         _ended.append((listener, recipe))
 

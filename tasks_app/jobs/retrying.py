@@ -19,7 +19,7 @@ from tasks_app import clock
 from tasks_app.approvals.subjects import questions_set_off
 from tasks_app.jobs import engine
 from tasks_app.jobs.adoption import NestedBefore, adopt
-from tasks_app.jobs.endings import JobRefusedError, may_steer, nested_end
+from tasks_app.jobs.endings import JobRefusedError, may_steer, nested_end_whole
 from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.models import StepStatus as S
 from tasks_app.jobs.planning import plan_steps, release_rest
@@ -107,7 +107,7 @@ def job_retry(*, job_id: uuid.UUID, actor: Who, reason: str, from_step: str = ""
     refused = _refusal(old, plan, actor, reason, from_step)
     if refused:
         raise JobRefusedError(refused)
-    nested_end(old)  # what a crash has left: nothing below it goes on beside its retry
+    nested_end_whole(old)  # what a crash has left: nothing below it goes on beside its retry
     new = _retry(old, actor, reason.strip(), anew=plan.from_step(from_step) if from_step else frozenset())
     for listener in _listeners:
         listener(old, new)

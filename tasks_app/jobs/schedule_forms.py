@@ -13,6 +13,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from tasks_app import days
+from tasks_app.adcp.strict_json import MalformedBody, parse_typed
 from tasks_app.desk.drawn import DrawnForm
 from tasks_app.jobs.cron import zone_read
 from tasks_app.jobs.recipes import recipes_startable
@@ -90,11 +91,11 @@ class ScheduleForm(DrawnForm):
         return cls(said, initial=initial, viewer=viewer)
 
     def clean_inputs(self) -> Any:
-        """As JSON."""
+        """As a JSON object."""
         try:
-            return json.loads(self.cleaned_data["inputs"] or "{}")
-        except ValueError as error:
-            raise forms.ValidationError(f"That is no JSON: {error}") from error
+            return parse_typed(self.cleaned_data["inputs"])
+        except MalformedBody as error:
+            raise forms.ValidationError(f"That is no JSON object: {error}") from error
 
     def draft(self) -> ScheduleDraft:
         """What a valid form says."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tasks_app.adcp.strict_json import MalformedBody, parse_object
+from tasks_app.adcp.strict_json import MalformedBody, parse_typed
 from tasks_app.jobs.endings import JobRefusedError, job_cancel, job_hide
 from tasks_app.jobs.looks import step_title
 from tasks_app.jobs.models import JOB_ENDED, Job, JobStatus, Step, StepStatus
@@ -24,7 +24,6 @@ from tasks_app.people.roles import STEER_JOB
 
 REASON_LENGTH = 400
 _STEPS_OFFERED = 200
-_MAX_JSON = 64 * 1024
 Form = Mapping[str, str]
 
 
@@ -106,9 +105,8 @@ def _retry(form: Form, job: Job, user: User) -> tuple[Job, str]:
 def _give(form: Form, job: Job, user: User) -> tuple[Job, str]:
     _sure(form)
     step = _step(form, job)
-    written = form.get("payload", "").strip() or "{}"
     try:
-        payload = parse_object(written.encode("utf-8", "surrogatepass"), max_bytes=_MAX_JSON)
+        payload = parse_typed(form.get("payload", ""))
     except MalformedBody as error:
         raise JobRefusedError(f"What it is given: {error.reason}. Write a JSON object.") from error
     step_input_give(step_id=step.pk, payload=dict(payload), actor=user, reason=form.get("reason", ""))

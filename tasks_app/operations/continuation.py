@@ -35,7 +35,7 @@ class Continuation(models.Model):
     descriptor = EncryptedTextField(editable=False)
     asked = models.TextField(blank=True)
     at = models.DateTimeField(default=timezone.now)
-    expires_at = models.DateTimeField()
+    expires_at = models.DateTimeField()  # until when it may be answered; an answer leaves when it may
     # The answer as it leaves, frozen like a request, and the same for people's eyes: {text, changes}.
     request_text = EncryptedTextField(null=True, editable=False)
     answer = models.JSONField(null=True)

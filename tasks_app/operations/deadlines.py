@@ -52,6 +52,13 @@ def on_overdue(listener: Callable[[Operation], None]) -> None:
         _listeners.append(listener)
 
 
+def overdue_tell(operation: Operation, *, but: Callable[[Operation], None] | None = None) -> None:
+    """An operation is overdue: tell the listeners, without the one (`but`) that was told already."""
+    for listener in _listeners:
+        if listener is not but:
+            listener(operation)
+
+
 def time_out_due(*, limit: int) -> int:
     """Do what the deadlines ask for, at most `limit` of each: fail what was never sent, have calls without an
     answer looked up, declare overdue what is, and tell. Answers how many were told of."""
@@ -231,8 +238,7 @@ def _tell(operation_id: uuid.UUID) -> bool:
     )
     if operation is None:
         return False
-    for listener in _listeners:
-        listener(operation)
+    overdue_tell(operation)
     now = clock.now()
     changes: dict[str, Any] = {"overdue_told_at": now}
     if operation.task_id and operation.is_mutation:

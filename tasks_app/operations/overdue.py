@@ -34,6 +34,7 @@ KIND = "overdue"
 def register() -> None:
     """Called when the application starts."""
     on_overdue(overdue_ask)
+    on_overdue(_review_answers)
     on_settled(_review_questions)
     kind_register(
         Kind(
@@ -129,6 +130,11 @@ def overdue_withdraw(operation: Operation, reason: str, actor: Who = SYSTEM) -> 
     questions_withdraw(
         "operation", operation.pk, kinds=(KIND,), reason=reason, actor=actor, rights=(STEER_OPERATION,)
     )
+
+
+def _review_answers(operation: Operation) -> None:
+    """It waits for no answer of ours any more: what people are asked about one needs nobody."""
+    questions_review("operation", [operation.pk], reason="It is overdue")
 
 
 def _review_questions(operation: Operation) -> None:

@@ -201,9 +201,6 @@ def resume_take(operation: Operation) -> Resume | None:
     if current is None or current.released_at is None or current.dispatched_at is not None:
         return None
     now = clock.now()
-    if current.expires_at <= now:
-        _stale(current, "it was not sent in time")
-        return None
     current.dispatched_at, current.deadline_at = now, operation.deadline_at
     current.save(update_fields=["dispatched_at", "deadline_at"])
     Operation.objects.filter(pk=operation.pk).update(send_at=None, **_fallback(operation))

@@ -26,6 +26,7 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import conflict_asked
 from tasks_app.operations.converge import observe
+from tasks_app.operations.deadlines import overdue_tell
 from tasks_app.operations.leases import operation_is_out
 from tasks_app.operations.models import PENDING, SETTLED, UNKNOWN_TYPE, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -136,6 +137,7 @@ def operation_stop(*, operation_id: uuid.UUID, user: User, reason: str) -> Opera
     )
     steered_note(operation, user, "stop waiting", reason)
     overdue_ask(operation, requested_by=user, why=reason)
+    overdue_tell(operation, but=overdue_ask)
     return operation
 
 

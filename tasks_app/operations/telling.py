@@ -20,6 +20,7 @@ from tasks_app.notifications.services import About, notifications_forget, notify
 from tasks_app.operations.estimates import estimate_of, estimate_words
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.overdue import KIND as OVERDUE
 from tasks_app.operations.sweep import chore_register
 from tasks_app.people.actors import actor_user
 from tasks_app.people.roles import STEER_OPERATION
@@ -156,7 +157,7 @@ def _locked_out(operation: Operation, since: datetime) -> Told:
 
 def _overdue(operation: Operation, since: datetime) -> Told:
     question = Approval.objects.filter(
-        subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
+        kind=OVERDUE, subject_type="operation", subject_id=operation.pk, status=ApprovalStatus.OPEN
     ).first()
     asked = f" ({question.reference})" if question else ""
     return Told(

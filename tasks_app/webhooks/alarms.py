@@ -30,7 +30,7 @@ def unverified_alarm(
         kind="webhook_mode_mismatch" if mismatch else "webhook_unverified",
         level=Notification.Level.ALARM,
         title=f"{seller.name} {what}",
-        body=f"{count} refused since {text.moment_kept(since)} (401 {code}). "
+        body=f"{count} refused since {text.moment_kept(since)}, among them with 401 {code}. "
         f"Registered: {seller.get_webhook_mode_display()}. "
         f"What was tried: {tried}. The seller or its registration is set up wrongly, or somebody stands in "
         f"between. On its page it may be set to something else: {instead}. What it is asked for is still "

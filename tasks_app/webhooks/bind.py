@@ -114,7 +114,7 @@ def twin_answer(delivery: WebhookDelivery, operation: Operation | None) -> Answe
     ).first()
     if first is None or (first.bound_until and first.bound_until <= clock.now()):
         if first is not None:
-            WebhookDelivery.objects.filter(pk=first.pk).update(bound_until=None, key=first.key[:KEY_CHARS])
+            _key_release(first)
         return None
     delivery.bound_until = None
     delivery.key = delivery.key[:KEY_CHARS]
@@ -125,6 +125,13 @@ def twin_answer(delivery: WebhookDelivery, operation: Operation | None) -> Answe
     delivery.verdict, delivery.body = Verdict.DUPLICATE, None
     delivery.save(force_insert=True)
     return Answer(status=200, word="duplicate")
+
+
+def _key_release(first: WebhookDelivery) -> None:
+    """Its time is over: the key is free. Its words go, but where people may still look, or they wait to be
+    applied."""
+    kept = {} if first.verdict in (Verdict.CONFLICT, Verdict.RECEIVED) else {"body": None}
+    WebhookDelivery.objects.filter(pk=first.pk).update(bound_until=None, key=first.key[:KEY_CHARS], **kept)
 
 
 def _contradict(first: WebhookDelivery, second: WebhookDelivery, operation: Operation | None) -> None:

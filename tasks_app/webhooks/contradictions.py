@@ -34,7 +34,7 @@ def key_conflict(*, operation: Operation | None, first: WebhookDelivery, second:
         "seller has room; further ones are counted. It is about no operation that we know. Of other keys "
         "that it uses so today nothing more is told; they are there too.",
         level="warning",
-        about=About(type="webhookdelivery", id=second.pk),
+        about=About(type="webhookdelivery", id=first.pk),
         right=STEER_OPERATION,
         key=f"delivery_key_conflict:{second.seller_id}:{day_of(clock.now(), 'UTC')}",
     )

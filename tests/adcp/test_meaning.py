@@ -794,3 +794,32 @@ def test_whose_a_task_is_stands_in_its_result_or_beside_it(entry: Body, account:
 
 def test_whose_a_media_buy_is_that_was_found() -> None:
     assert read_bought({**BUY, "account": {"account_id": 7}}).account == {"account_id": "7"}
+
+
+RECORDS: dict[str, Body] = {
+    "working": {},
+    "submitted": {},
+    "input-required": {"message": "Which?"},
+    "failed": {},
+    "rejected": {"message": "No"},
+    "canceled": {},
+    "completed": {"result": BUY},
+}
+
+
+@pytest.mark.parametrize("outside", [{"status": "completed"}, {"status": "failed"}, {}], ids=str)
+@pytest.mark.parametrize("status", RECORDS)
+def test_a_tasks_record_in_the_envelope_of_the_poll_says_itself_how_it_stands(
+    status: str, outside: Body
+) -> None:
+    record = {"task_id": "t", "task_type": CREATE, "status": status, **RECORDS[status]}
+    body = {**outside, "message": "Task status", "payload": record}
+    state = {"state": "TASK_STATE_COMPLETED"}
+    parts = [{"parts": [{"data": body}]}]
+    a2a = {"task": {"id": "a", "contextId": "c", "status": state, "artifacts": parts}}
+    for seen in (
+        seen_data(body, about="poll", task_type=CREATE),
+        seen_mcp({"structuredContent": body}, about="poll", task_type=CREATE),
+        seen_a2a(a2a, about="poll", task_type=CREATE),
+    ):
+        assert (seen.status, seen.task_id) == (status, "t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ from django.contrib.auth.models import Group
 
 from orders.models import Deal
 from orders.questions import ask_deal
+from tasks_app import clock
 from tasks_app.approvals.counting import given, given_on
+from tasks_app.approvals.delegation import delegation_create
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.policy_models import ApprovalPolicy
 from tasks_app.approvals.presenters import still_needed
 from tasks_app.approvals.services import approval_decide, approval_ended_by, approvals_count_again
+from tasks_app.approvals.subjects import questions_set_off
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Membership, User
@@ -87,6 +91,20 @@ def test_who_could_not_decide_any_more_has_not_approved(asked: Approval, how: st
     assert left.status == ApprovalStatus.OPEN
     assert still_needed(Approval.objects.get(pk=asked.pk), besides=0) == "a second approver is still needed"
     assert approve(asked, make_user("Administrator")).status == ApprovalStatus.APPROVED
+
+
+def test_what_was_said_in_the_place_of_who_set_it_off_since_does_not_count(asked: Approval) -> None:
+    away, delegate, now = make_user("Administrator"), make_user("Approver"), clock.now()
+    delegation_create(
+        user=away, delegator=away, delegate=delegate, starts_at=now, ends_at=now + timedelta(days=1)
+    )
+    approval_decide(approval_id=asked.pk, user=delegate, verdict="approve", comment="Go.", on_behalf_of=away)
+    assert given_on(Approval.objects.get(pk=asked.pk)) == 1
+
+    questions_set_off("deal", Deal.objects.get().pk, actor=away, why="retried")
+
+    assert given_on(Approval.objects.get(pk=asked.pk)) == 0
+    assert approve(asked, make_user("Approver")).status == ApprovalStatus.OPEN
 
 
 def test_who_may_decide_again_counts_again(asked: Approval) -> None:

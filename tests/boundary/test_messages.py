@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.commands.messages import Message, MessageRefusedError, message_send
 from tasks_app.commands.models import Command, OutgoingMessage
@@ -75,6 +77,29 @@ def test_what_people_let_pass_while_it_is_on_leaves(office: PostOffice) -> None:
         answered("approve")
     relay()
     assert office.recipients == ["desk@norrland.example"]
+
+
+def test_a_later_turn_of_its_teams_own_switch_holds_what_people_let_pass(office: PostOffice) -> None:
+    stopped()
+    send()
+    while Approval.objects.filter(kind="kill_switch", status="open").exists():
+        answered("approve")
+    stopped(team=make_team())
+    relay()
+    assert office.recipients == []
+    stopped(team=make_team(), on=False)
+    relay()
+    assert len(office.recipients) == 1
+
+
+def test_the_latest_turn_holds_it_whatever_the_hosts_clocks_say(office: PostOffice) -> None:
+    """It was commanded on a host whose clock is ahead."""
+    ahead = clock.now() + timedelta(seconds=5)
+    with clock.injected(lambda: ahead):
+        send()
+    stopped()
+    relay()
+    assert office.recipients == []
 
 
 @pytest.mark.django_db

@@ -18,7 +18,7 @@ from campaigns.outcome import campaign_finish
 from campaigns.presenters import brief_facts
 from campaigns.services import campaign_job, campaign_submit
 from orders.models import CONFIRMED, Deal, DealStatus
-from orders.questions import DEAL, LATE, ask_undecided
+from orders.questions import DEAL, DIFFERENT, LATE, ask_undecided
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus
@@ -30,9 +30,10 @@ from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.desk.explain import Explanation, explain
 from tasks_app.jobs import recipes
 from tasks_app.jobs.actions import WaitForAccount, WaitForApprovals, WaitForOperation, WaitUntil
-from tasks_app.jobs.endings import job_cancel
+from tasks_app.jobs.endings import JobRefusedError, job_cancel
 from tasks_app.jobs.models import Job, JobStatus, Step, StepStatus
 from tasks_app.jobs.recipes import Recipe, recipe_named
+from tasks_app.jobs.steering import step_skip
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
@@ -467,6 +468,73 @@ def test_a_campaign_waits_while_one_of_its_deals_is_being_cancelled() -> None:
     finishing(campaign)
     assert status(campaign) == CampaignStatus.COMPLETED
     assert campaign.outcome == {"booked": [good.reference], "rejected": [late.reference], "failed": []}
+
+
+def booked_otherwise() -> tuple[Campaign, Deal]:
+    """A campaign whose one deal was booked, but not as it was approved: people are asked."""
+    advertiser = make_advertiser("Lindqvist Coffee")
+    campaign = campaign_submit(user=make_user("Buyer"), raw=brief(brand_domain=advertiser.brand_domain))
+    for to in ("budget_allocated", "researching", "awaiting_approval", "executing_bookings"):
+        transition(campaign, to, actor="system")
+    deal, operation = buying.booking(make_seller("Late"))
+    Deal.objects.filter(pk=deal.pk).update(campaign_id=campaign.pk)
+    buying.say(operation, "completed", buying.bought(deal, budget=12_000.0))
+    return campaign, buying.fresh(deal)
+
+
+def test_a_campaign_waits_for_whether_what_was_booked_will_do() -> None:
+    campaign, deal = booked_otherwise()
+    asked = Approval.objects.get(kind=DIFFERENT)
+    assert finishing(campaign) == WaitForApprovals(approval_ids=(asked.pk,))
+    assert campaign_finish(campaign=campaign) is False
+    assert asked.title in campaign_answers(progress_of(campaign)).waiting
+
+    buying.decide(DIFFERENT, "approve")
+
+    finishing(campaign)
+    assert status(campaign) == CampaignStatus.COMPLETED
+    assert campaign.outcome == {"booked": [deal.reference], "rejected": [], "failed": []}
+
+
+def test_a_campaign_waits_for_the_cancellation_of_what_was_booked() -> None:
+    campaign, deal = booked_otherwise()
+    buying.decide(DIFFERENT, "reject")
+    assert finishing(campaign) == WaitForOperation(operation_id=buying.cancellation().pk)
+    assert campaign_finish(campaign=campaign) is False
+    assert campaign_answers(progress_of(campaign)).waiting == (
+        "It waits for the cancellation of 1 booked deal."
+    )
+
+    buying.ended(
+        buying.cancellation(), "completed", {"media_buy_id": buying.BUY, "media_buy_status": "canceled"}
+    )
+
+    finishing(campaign)
+    assert status(campaign) == CampaignStatus.FAILED
+    assert campaign.outcome == {"booked": [], "rejected": [deal.reference], "failed": []}
+
+
+def test_its_last_step_is_not_skipped_while_something_is_open() -> None:
+    """Nothing else would end the campaign."""
+    campaign = put_forward()
+    first, second = (deal_of(campaign, channel) for channel in CHANNELS)
+    decide(first)
+    decide(second, "reject")
+    assert claim_one(operation_id=purchase(first).pk) is not None, "it is with its seller"
+    job, ops = campaign_job(campaign), make_user("Ad Ops")
+    assert job is not None
+    steps = Step.objects.filter(job=job, status__in=("awaiting_tool", "awaiting_user"))
+    while (step := steps.exclude(key="complete").first()) is not None:
+        step_skip(step_id=step.pk, actor=ops, reason="Not waited for")
+        drain()
+    last = Step.objects.get(job=job, key="complete")
+
+    with pytest.raises(JobRefusedError, match=f"{campaign.reference} is open"):
+        step_skip(step_id=last.pk, actor=ops, reason="Not waited for")
+
+    assert status(campaign) == CampaignStatus.EXECUTING_BOOKINGS
+    job.refresh_from_db()
+    assert job.status == JobStatus.PROCESSING
 
 
 def test_where_the_seller_does_not_cancel_it_waits_for_people() -> None:

@@ -21,12 +21,14 @@ from campaigns.brief import brief_validate
 from campaigns.calendar import layout
 from campaigns.calendar.entries import Wanted, calendar_of
 from campaigns.calendar.ical import calendar_bytes
+from orders.acts import deal_cancel_ask
 from orders.cost_dates import cost_dates
-from orders.evidence import cancellation_evidence, deal_evidence
+from orders.evidence import cancellation_evidence, cancellation_words, deal_evidence
 from orders.models import Deal
 from orders.questions import ask_deal
 from tasks_app import clock, days
 from tasks_app.approvals.evidence import cancel_by, cancel_words
+from tasks_app.approvals.kinds import Fate, fate_of
 from tasks_app.approvals.rates import rate_problems
 from tasks_app.approvals.telling import approvals_tell
 from tasks_app.desk import text
@@ -301,7 +303,7 @@ def _evidence(start: datetime, interval: int, unit: str) -> dict[str, Any]:
     [
         (datetime(2027, 11, 1, tzinfo=UTC), 7, "days", "no fee until Tue 23 Nov"),
         (datetime(2027, 11, 30, tzinfo=UTC), 7, "days", "only with a fee since Wed 24 Nov"),
-        (datetime(2027, 11, 1, tzinfo=UTC), 12, "hours", "no fee until Tue 30 Nov, 12:00"),
+        (datetime(2027, 11, 1, tzinfo=UTC), 12, "hours", "no fee until Tue 30 Nov, 12:00 New York"),
         (datetime(2027, 10, 1, tzinfo=UTC), 30, "days", "no fee until Sun 31 Oct"),  # clocks go back
     ],
 )
@@ -329,10 +331,28 @@ def test_who_is_asked_to_cancel_reads_the_same_last_moment_as_the_deal(
     (shown,) = [one.at for one in cost_dates(deal, list(deal.lines.all()), ()) if one.kind == "cancel"]
     assert cancel_by(deal_evidence(deal)) == shown == last
 
-    with clock.injected(lambda: last + timedelta(hours=hours_later)):
-        fee = cancellation_evidence(deal, {})["cancellation"]["fee"]
-        assert fee.startswith(f"none until {text.moment(last, NEW_YORK)}") == is_free
-    assert fee.startswith("none") == is_free
+    with clock.injected(lambda: last + timedelta(hours=hours_later)), timezone.override("Asia/Tokyo"):
+        said = cancellation_words({**deal_evidence(deal), **cancellation_evidence(deal, {})})
+        assert (f": none until {text.moment_there(last, NEW_YORK)}, then" in said) == is_free
+    assert ("none" in said) == is_free
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("viewer", [NEW_YORK, "Asia/Tokyo"])
+def test_a_cancellation_asked_about_before_new_year_is_the_same_question_after_it(viewer: str) -> None:
+    """On New Year's Eve, too, when it is next year already for some of those who read it."""
+    policy = {
+        "notice_period": {"interval": 7, "unit": "days"},
+        "cancellation_fee": {"type": "percent_remaining", "rate": 0.25},
+    }
+    start = days.start_of(date(2028, 1, 20), NEW_YORK)
+    with clock.injected(lambda: datetime(2027, 12, 31, 20, tzinfo=UTC)), timezone.override(NEW_YORK):
+        line = make_line(terms={"cancellation_policy": policy})
+        deal = booked(line=line, start_at=start, end_at=start + timedelta(days=21), zone=NEW_YORK)
+        asked = deal_cancel_ask(deal_id=deal.pk, user=make_user("Buyer"), reason="So")
+    for now in (datetime(2027, 12, 31, 20, tzinfo=UTC), datetime(2028, 1, 2, 12, tzinfo=UTC)):
+        with clock.injected(lambda at=now: at), timezone.override(viewer):
+            assert fate_of(asked) == Fate.STANDS
 
 
 @pytest.mark.django_db

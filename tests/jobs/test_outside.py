@@ -23,6 +23,7 @@ from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.selectors import job_rows
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.people.models import User
 from tests.clocks import Clock
 from tests.database import Database
 from tests.endurance import rounds
@@ -172,6 +173,17 @@ def test_it_is_handed_only_to_jobs_that_its_sender_sees(waits: Bench, first: str
     assert ended(theirs)[0] == "PROCESSING"
     deliver(actor="system", key="k2")
     assert ended(theirs)[0] == "COMPLETED"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("role", ["Ad Ops", "Integration"])
+def test_a_sender_who_was_switched_off_is_not_everybody(waits: Bench, role: str) -> None:
+    mine, other = make_advertiser("Lindqvist Coffee"), make_advertiser("Northwind")
+    sender = limit(make_user(role), mine)
+    deliver(actor=sender)
+    User.objects.filter(pk=sender.pk).update(is_active=False)
+    theirs = waits.run(subject_type="advertiser", subject_id=other.pk)
+    assert ended(theirs)[0] == "PROCESSING"
 
 
 @pytest.mark.django_db

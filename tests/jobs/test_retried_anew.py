@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import uuid6
 
 from tasks_app import clock
 from tasks_app.jobs import endings
@@ -338,8 +339,9 @@ def test_an_attempt_that_was_overtaken_by_a_retry_orders_nothing(bench: Bench, s
     assert Operation.objects.count() == 1
 
 
-def test_a_nested_job_that_outlived_its_job_ends_before_the_retry(bench: Bench, shop: Shop) -> None:
-    """The process died between the job's end and that of the jobs nested in it, two storeys down."""
+@pytest.fixture
+def three_storeys(bench: Bench, shop: Shop) -> Job:
+    """A job with a nested one and one nested in that, whose purchase waits for its next try."""
     hiccups = [1]
 
     def buy(run: Run) -> Result:
@@ -352,13 +354,39 @@ def test_a_nested_job_that_outlived_its_job_ends_before_the_retry(bench: Bench, 
     bench.recipe({"id": "y", "action": "late_buy"}, name="lowest")
     bench.recipe({"id": "z", "recipe": "lowest"}, name="lower")
     bench.recipe({"id": "top", "recipe": "lower"}, name="whole")
-    job = bench.run("whole")
-    assert endings._cut_short(job.pk, JobStatus.EXPIRED, "system", "Not done in time") is not None
-    new = again(job)
-    below = Job.objects.filter(retry_of=None).exclude(pk=job.pk)
+    return bench.run("whole")
+
+
+@pytest.mark.parametrize("ended", [("whole",), ("whole", "lower")])
+def test_a_nested_job_that_outlived_its_job_ends_before_the_retry(
+    three_storeys: Job, ended: tuple[str, ...]
+) -> None:
+    """The process died between the job's end and that of the jobs nested in it, on whichever storey."""
+    for recipe in ended:
+        job = Job.objects.get(recipe=recipe)
+        assert endings._cut_short(job.pk, JobStatus.EXPIRED, "system", "Not done in time") is not None
+    new = again(three_storeys)
+    below = Job.objects.filter(retry_of=None).exclude(pk=three_storeys.pk)
     assert set(below.values_list("recipe", "status")) == {("lower", "EXPIRED"), ("lowest", "EXPIRED")}
     for _ in range(2):
         drain()
         Step.objects.filter(status="awaiting_tool", waiting_for__type="backoff").update(ready_at=clock.now())
     new.refresh_from_db()
     assert (new.status, Operation.objects.count()) == (JobStatus.COMPLETED, 1)
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_the_first_ran_on_a_host_that_is_ahead(
+    bench: Bench, shop: Shop, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows have keys of a minute from now; who retries is on another host."""
+
+    made = uuid6.uuid7
+    plan(bench, shape)
+    shop.breaks = 1
+    with monkeypatch.context() as patch:
+        patch.setattr(uuid6, "uuid7", lambda: uuid6.UUID(int=made().int + (60_000 << 80)))
+        first = bench.run()
+    assert Operation.objects.count() == 1
+    retried(first)
+    assert Operation.objects.count() == 1

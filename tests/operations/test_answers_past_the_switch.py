@@ -9,7 +9,9 @@ import pytest
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.commands.models import Command
+from tasks_app.commands.questions import gates_ask_again
 from tasks_app.operations.answers import operation_answer
+from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.execution import ANSWER
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -86,3 +88,22 @@ def test_a_turn_of_the_switch_that_nobody_read_holds_it() -> None:
         answered("approve")
         sweep()
         assert len(left(server)) == 1
+
+
+def test_what_was_given_in_time_leaves_however_long_it_was_held() -> None:
+    """A pause may be answered for a week; that the switch held the answer for longer is not the answer's."""
+    with serve(answering(paused(), done())) as server:
+        operation = paused_purchase(server)
+        say(operation, "Sweden.")
+        stopped()
+        release()
+        sweep()
+        assert left(server) == []
+        later = clock.now() + timedelta(days=8)
+        with clock.injected(lambda: later):
+            time_out_due(limit=10)
+            stopped(on=False)
+            gates_ask_again()
+            sweep()
+        assert len(left(server)) == 1
+        assert fresh(operation).status == S.COMPLETED

@@ -21,6 +21,7 @@ from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import operation_withdraw
+from tasks_app.operations.steering import operation_settle
 from tasks_app.operations.telling import operation_tell
 from tasks_app.people.actors import actor_key
 from tests.clocks import Clock
@@ -152,6 +153,21 @@ def test_overdue_names_the_question_to_people(time: Clock) -> None:
         "The seller may still act; a late answer is still taken.",
     ]
     assert note.level == "warning"
+
+
+def test_overdue_names_no_other_question_about_it(time: Clock) -> None:
+    operation = stand(S.SUBMITTED)
+    operation_settle(
+        operation_id=operation.pk,
+        user=make_user("Ad Ops"),
+        end="failed",
+        reason="Their letter says so.",
+        evidence="Letter of 12 November, page 2",
+    )
+    time.now += hours(24)
+    assert time_out_due(limit=10) == 1
+    question = Approval.objects.get(kind="overdue", status="open")
+    assert f"or to stop ({question.reference})" in lines(told(operation))[0]
 
 
 def test_approved_names_the_media_buy(time: Clock) -> None:

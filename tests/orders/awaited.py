@@ -10,8 +10,10 @@ from typing import Any
 from orders.models import Deal, DealLine
 from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
+from tasks_app.operations.steering import operation_stop
 from tasks_app.sellers.models import Seller
-from tests.factories import make_line
+from tests.factories import make_line, make_user
+from tests.operations.making import give_back
 from tests.orders.doors import wanted
 from tests.orders.late import fresh, give_up, overdue, say
 from tests.orders.live import booked, packages, says
@@ -153,4 +155,10 @@ def is_withdrawn(operation: Operation) -> None:
     say(operation, "canceled", task_id="t-1")
 
 
-ENDS = [fails, is_refused, is_withdrawn, overdue, give_up]
+def is_stopped(operation: Operation) -> None:
+    """A person waits no longer."""
+    give_back(operation.pk)
+    operation_stop(operation_id=operation.pk, user=make_user("Ad Ops"), reason="Too slow")
+
+
+ENDS = [fails, is_refused, is_withdrawn, overdue, is_stopped, give_up]

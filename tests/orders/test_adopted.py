@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from orders.adopt import media_buy_adopt
 from orders.amounts import deal_amounts
@@ -15,6 +16,7 @@ from orders.questions import DIFFERENT
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import PolicyRule
+from tasks_app.sellers.accounts_told import account_record
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.orders import asking
 from tests.orders.late import adopted, booking, decide, fresh, give_up
@@ -24,10 +26,10 @@ pytestmark = pytest.mark.django_db
 RULES = frozenset(PolicyRule)
 
 
-def adopt(**told: Any) -> Deal:
+def buy(**told: Any) -> dict[str, Any]:
     """One that runs for 5,000 of packages."""
     start = clock.now() + timedelta(days=3)
-    buy = {
+    return {
         "media_buy_id": "mb-t",
         "status": "active",
         "currency": "USD",
@@ -36,8 +38,22 @@ def adopt(**told: Any) -> Deal:
         "end_time": (start + timedelta(days=9)).isoformat(),
         **told,
     }
+
+
+def adopt(**told: Any) -> Deal:
     account = make_account(make_advertiser(), make_seller())
-    return media_buy_adopt(account=account, told=buy, user=make_user("Ad Ops"), reason="Their letter")
+    return media_buy_adopt(account=account, told=buy(**told), user=make_user("Ad Ops"), reason="Their letter")
+
+
+@pytest.mark.parametrize(
+    ("stated", "zone"), [("x" * 70, "UTC"), ("No/Where", "UTC"), ("Europe/Oslo", "Europe/Oslo"), (7, "UTC")]
+)
+def test_the_zone_of_its_days_is_its_accounts_where_there_is_such_a_one(stated: Any, zone: str) -> None:
+    advertiser, seller = make_advertiser(), make_seller(adcp_version="3.2")
+    told = {"brand": {"domain": advertiser.brand_domain}, "operator": settings.ORGANISATION_DOMAIN}
+    told |= {"status": "active", "timezone": stated}
+    account = account_record(advertiser=advertiser, seller=seller, answer=told)
+    assert media_buy_adopt(account=account, told=buy(), user=make_user("Ad Ops"), reason="So").zone == zone
 
 
 CANCELLED = {"package_id": "p2", "product_id": "q", "budget": 2000, "canceled": True}

@@ -64,7 +64,7 @@ def test_fee_and_money_are_told_as_stated(policy: Any, told: str) -> None:
     expected = told.format(
         fee=f"fee as stated on {text.day(deal.created_at, deal.zone)}",
         freed=FREED,
-        last=text.moment(days.before(deal.start_at, timedelta(days=7), deal.zone), deal.zone),
+        last=text.moment_there(days.before(deal.start_at, timedelta(days=7), deal.zone), deal.zone),
         s=SPACE,
     )
     assert said == f"Cancels the whole buy; {expected} Reason: The client moved the launch."

@@ -278,6 +278,21 @@ def test_each_change_has_one_outcome(what: str) -> None:
     assert found == expected
 
 
+@pytest.mark.parametrize("what", ASKED)
+def test_how_an_account_stands_goes_on_while_people_read(what: str) -> None:
+    """A booking waits for its account anyway: nobody reads or approves it anew for that."""
+    first = asked(what, make_user("Administrator"))
+    Account.objects.update(status="payment_required")
+    decided = approval_decide(
+        approval_id=first.pk,
+        user=make_user("Approver"),
+        verdict="reject",
+        comment="So.",
+        expected_digest=first.evidence_digest,
+    )
+    assert decided.status == "rejected"
+
+
 def test_every_kind_changes_and_changes_hands() -> None:
     matters = {what for what, act, _ in HAPPENS if act is not its_seller_is_called_otherwise}
     assert matters == set(ASKED)

@@ -62,7 +62,7 @@ from tests.factories import (
 )
 from tests.operations.making import give_back, not_sent, observed
 from tests.orders.late import answered, decide, fresh, paused
-from tests.orders.live import booked
+from tests.orders.live import booked, says
 from tests.support import undone
 
 pytestmark = pytest.mark.django_db
@@ -507,6 +507,19 @@ def test_a_change_whose_dates_have_passed_while_another_is_asked_about_is_given_
         assert asked.evidence["operation_id"] == str(second.pk)
         publish_due(limit=10)
         assert Approval.objects.get(status="open").pk == asked.pk
+
+
+@pytest.mark.parametrize("way", [name for name in CHANGES if name not in ("decision", "held by the switch")])
+def test_a_change_whose_dates_have_passed_of_a_deal_that_is_over_is_given_up(way: str) -> None:
+    deal, change = moved(start_time=timedelta(days=-3), end_time=timedelta(days=40))
+    CHANGES[way]()
+    says(fresh(deal), "canceled", revision=9)
+    assert fresh(deal).status == "cancelled"
+    with at(deal.start_at - timedelta(days=3)):
+        assert sent() == []
+        change.refresh_from_db()
+        assert change.settled_at is not None
+        assert not Approval.objects.filter(status="open").exists()
 
 
 def test_a_change_that_moves_no_date_is_sent_while_the_flight_runs() -> None:

@@ -27,7 +27,7 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.dispatch import claim_one
-from tasks_app.operations.models import Operation
+from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.publish import publish
 from tasks_app.operations.services import operation_withdraw
 from tasks_app.sellers.models import Seller
@@ -101,10 +101,18 @@ def its_seller_goes_off(_first: Approval) -> None:
     Seller.objects.update(active=False)
 
 
+def it_becomes_overdue(approval: Approval) -> None:
+    """Its operation, where that waits for its seller."""
+    operation = operation_of(approval)
+    if operation is not None and operation.status in PENDING:
+        overdue(operation)
+
+
 HAPPENS: dict[str, Callable[[Approval], None]] = {
     "it ends": its_subject_ends,
     "its job ends": its_job_ends,
     "its seller goes off": its_seller_goes_off,
+    "it becomes overdue": it_becomes_overdue,
 }
 # What stays a person's although its subject ended: a contradiction that was told, a late purchase that its
 # seller also calls failed now. Each way in which these can end is tried below.
@@ -119,6 +127,8 @@ def expected(what: str, kind: str, happening: str) -> str:
         return SOMEBODY if (what, happening) in STAYS else NOBODY
     if happening == "its job ends":
         return SOMEBODY if kind in OUTLIVE else NOBODY
+    if happening == "it becomes overdue":
+        return NOBODY if kind == "answer" else SOMEBODY
     return SOMEBODY
 
 

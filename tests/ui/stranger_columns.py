@@ -152,8 +152,25 @@ BUILT = {
         (Account, "reference"),
         (Seller, "quirks"),
         (Seller, "tools"),
+        (Account, "said"),
+        (Account, "refused_reference"),
         (DealMirror, "as_stated"),
+        (DealMirror, "awaited"),
     ),
+}
+_DEPARTS = {"line": 1, "product": "so", "field": "rate", "approved": "so", "confirmed": "so"}
+_OFFERED = {"seller": "so", "product": "", "why": "so"}
+_REFUSED = dict.fromkeys(("code", "message", "field", "suggestion"), "so")
+# What stands in these where no row has anything; a column of a seller's own shape takes any.
+_BUILT_AS: dict[tuple[type[models.Model], str], Any] = {
+    (Deal, "accepted"): [_DEPARTS],
+    (DealMirror, "awaited"): [_DEPARTS],
+    (DealMirror, "as_stated"): dict.fromkeys(("confirmed_at", "status_as_of", "revision"), "so"),
+    (Campaign, "outcome"): {"booked": ["so"], "left_out": [_OFFERED], "left_out_more": 1},
+    (ReconciliationRun, "counts"): {"differs": 1},
+    (Account, "said"): {"message": "so", "expires_at": "so", "currency": "so", "errors": [_REFUSED]},
+    (Account, "refused_reference"): {"account_id": "so"},
+    (Seller, "quirks"): ["so"],
 }
 _MOST = 3000
 
@@ -228,18 +245,36 @@ def theirs(model: type[models.Model]) -> list[models.Field[Any, Any]]:
     ]
 
 
-def poison(admin: psycopg.Connection, hostile: Hostile) -> None:
-    """Put hostile values into every column that a seller fills, of all rows."""
+def poison(admin: psycopg.Connection, hostile: Hostile) -> list[str]:
+    """Put hostile values into every column that a seller fills, of all rows; where no row has anything in a
+    column, the newest has from then on. Answers the columns of what there is no row of."""
     admin.execute("set session_replication_role = replica")
+    left: list[str] = []
     for model in COLUMNS_OF_OURS:
         fields = theirs(model)
         table, pk = sql.Identifier(model._meta.db_table), sql.Identifier(str(model._meta.pk.column))
         names = [sql.Identifier(str(field.column)) for field in fields]
         wanted = sql.SQL(", ").join([pk, *names])
-        for row, *before in admin.execute(sql.SQL("select {} from {}").format(wanted, table)).fetchall():
+        sets = sql.SQL(", ").join(sql.SQL("{} = %s").format(name) for name in names)
+        rows = admin.execute(sql.SQL("select {} from {} order by {}").format(wanted, table, pk)).fetchall()
+        if not rows:
+            left += [f"{model.__name__}.{field.name}" for field in fields]
+            continue
+        newest = rows.pop()
+        empty = {at for at in range(1, len(newest)) if not any(row[at] for row in (*rows, newest))}
+        rows.append(tuple(_filled(fields[at - 1]) if at in empty else one for at, one in enumerate(newest)))
+        for row, *before in rows:
             after = [_value(field, value, hostile, row) for field, value in zip(fields, before, strict=True)]
-            sets = sql.SQL(", ").join(sql.SQL("{} = %s").format(name) for name in names)
             admin.execute(sql.SQL("update {} set {} where {} = %s").format(table, sets, pk), [*after, row])
+    return left
+
+
+def _filled(field: models.Field[Any, Any]) -> Any:
+    """What a column holds before a hostile value takes its place."""
+    if not isinstance(field, models.JSONField):
+        return "so"
+    plain = ["so"] if field.default is list else {"so": "so"}
+    return _BUILT_AS.get((field.model, field.name), plain)
 
 
 def _value(field: models.Field[Any, Any], before: Any, hostile: Hostile, row: object) -> Any:

@@ -111,7 +111,7 @@ def test_every_page_has_the_card_with_few_queries(
         page = client.get(address).content.decode()
         link = reverse("explain_card", args=[kind, row.pk])
         assert f'hx-get="{link}"' in page, kind
-        with django_assert_max_num_queries(14):
+        with django_assert_max_num_queries(16):
             card = client.get(link, headers={"HX-Request": "true"}).content.decode()
         assert "<html" not in card
         assert all(words in card for words in _CARD), kind

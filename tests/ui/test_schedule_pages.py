@@ -78,8 +78,10 @@ def test_made_seen_run_paused_and_changed(client_of: ClientOf) -> None:
     ("fields", "why"),
     [
         ({"cron": "61 * * * *"}, "61"),
-        ({"inputs": "{"}, "That is no JSON"),
-        ({"inputs": "[]"}, "A JSON object"),
+        ({"inputs": "{"}, "That is no JSON object"),
+        ({"inputs": "[]"}, "That is no JSON object"),
+        ({"inputs": "[" * 5000}, "That is no JSON object"),
+        ({"inputs": '{"a": 1, "a": 2}'}, "That is no JSON object"),
         ({"inputs": "{}"}, "Stock take needs event as well."),
         ({"cron": ""}, "Say when"),
         ({"cron": "", "start_at": "2001-01-01T00:00"}, "That has passed"),

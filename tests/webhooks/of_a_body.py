@@ -180,6 +180,7 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (hygiene, "identified"): lambda body: hygiene.identified({"x_id": body, "x_ids": [body], "x": body}),
     (hygiene, "token_matches"): None,
     (strict_json, "parse_object"): lambda body: strict_json.parse_object(json.dumps({"x": body})),
+    (strict_json, "parse_typed"): None,  # the same, of less
     (strict_json, "sanitise_names"): lambda body: strict_json.sanitise_names([json.dumps(body)] * 2),
     (extraction, "mcp_data"): lambda body: extraction.mcp_data({**_mcp(body), "isError": False}),
     (extraction, "mcp_error"): lambda body: extraction.mcp_error(_mcp(body)),

@@ -142,7 +142,7 @@ def test_who_is_told_to_wait_is_counted_too(seller: Seller, settings: Any) -> No
     WebhookDelivery.objects.exclude(pk=kept.pk).delete()
     cache.clear()
     assert unverified_tell() == 1
-    assert "(401 webhook_signature_invalid)" in Notification.objects.get().body
+    assert "among them with 401 webhook_signature_invalid" in Notification.objects.get().body
 
 
 def test_who_names_its_task_alone_is_looked_at_closely_after_strangers(seller: Seller) -> None:
