@@ -12,11 +12,11 @@ from django.db.models import QuerySet
 
 from campaigns.acts import campaign_retryable
 from campaigns.models import ENDED, Campaign, CampaignStatus
-from campaigns.outcome import CALL_OFF, booked_and_open, sellers_left_out
+from campaigns.outcome import CALL_OFF, booked_and_open, runs_on_words, sellers_left_out
 from campaigns.services import campaign_job
 from orders.accounts import UnderAccount, deal_account
 from orders.explain import deal_said
-from orders.models import UNSETTLED, Deal, DealStatus
+from orders.models import CONFIRMED, UNSETTLED, Deal, DealStatus
 from orders.questions import DEAL
 from orders.selectors import questions_of
 from tasks_app.approvals.explain import Pending, question_answers, question_pending, questions_movers
@@ -55,6 +55,7 @@ class Progress:
     `unsent` while they are `stopped` (by whom, when and why; `passes`: who decides whether one of them
     passes, where people are asked). While sellers are researched: how many were asked (`out`), and how many
     are not because opening an account there is `held` at a gate.
+    `runs_on`: what goes on although it has failed, in words.
     `job`: the open job that drives it, whose time is looked at `expires_at`; `retryable`: the failed one that
     may be retried; `said`: why it failed, with its sellers' words; `unheard`: those of sellers that offered
     nothing, or not all they have, while others did."""
@@ -68,6 +69,7 @@ class Progress:
     ready: int = 0
     unasked: int = 0
     leaving: int = 0
+    runs_on: str = ""
     accounts: int = 0
     accounts_off: int = 0
     lets_go: tuple[Mover, ...] = ()
@@ -268,7 +270,7 @@ def _completed(_progress: Progress) -> Answers:
 def _failed(progress: Progress) -> Answers:
     retry = f"retry {progress.retryable}, from where it failed"
     return Answers(
-        waiting=f"Nothing: nothing came of it, or something of it was left open. {progress.said}".rstrip(),
+        waiting=f"Nothing: {progress.runs_on or 'nothing came of it'}. {progress.said}".rstrip(),
         movers=(*((Mover(right=STEER_JOB, does=retry),) if progress.retryable else ()), _anew()),
         otherwise=NOBODY,
     )
@@ -333,6 +335,7 @@ def progress_of(campaign: Campaign) -> Progress:
             status=campaign.status,
             retryable=retryable.reference if retryable else "",
             said=_said(campaign) if campaign.status == S.FAILED else "",
+            runs_on=_runs_on(campaign) if campaign.status == S.FAILED else "",
         )
     job = campaign_job(campaign)
     runs = job if job is not None and job.status in JOB_OPEN else None
@@ -398,6 +401,15 @@ def _waits(campaign: Campaign) -> dict[str, Any]:
         "stopped": stopped,
         "passes": questions_movers(passes),
     }
+
+
+def _runs_on(campaign: Campaign) -> str:
+    """What goes on although the campaign has failed, and how it is ended; empty where nothing does."""
+    statuses = Deal.objects.filter(campaign_id=campaign.pk).values_list("status", flat=True)
+    found = [status for status in statuses if status in (*CONFIRMED, *UNSETTLED)]
+    booked = sum(status in CONFIRMED for status in found)
+    words = runs_on_words(booked, len(found) - booked)
+    return f"of its deals {words}; each goes on without it, and is cancelled on its own page" if words else ""
 
 
 def _unsent(deals: Iterable[Deal]) -> set[uuid.UUID]:

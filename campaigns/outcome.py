@@ -102,10 +102,12 @@ def campaign_finish(*, campaign: Campaign) -> bool:
     if booked_and_open(campaign):
         return False
     ended: dict[str, list[str]] = {"booked": [], "rejected": [], "failed": []}
-    for deal in Deal.objects.filter(campaign_id=campaign.pk).order_by("id"):
+    deals = Deal.objects.filter(campaign_id=campaign.pk)
+    refused = _refused(deals)
+    for deal in deals.order_by("id"):
         if deal.status in UNSETTLED:
             return False
-        ended[_fate(deal.status)].append(deal.reference)
+        ended.setdefault(_fate(deal.status, refused=deal.pk in refused), []).append(deal.reference)
     to = C.COMPLETED if ended["booked"] else C.FAILED
     told = ", ".join(f"{len(deals)} {fate}" for fate, deals in ended.items() if deals)
     outcome = {**campaign.outcome, **ended}
@@ -116,6 +118,13 @@ def campaign_finish(*, campaign: Campaign) -> bool:
 def fates(campaign: Campaign) -> dict[str, list[str]]:
     """The references of its deals by how they ended; empty before."""
     return {fate: deals for fate, deals in campaign.outcome.items() if fate not in (LEFT_OUT, LEFT_OUT_MORE)}
+
+
+def runs_on_words(booked: int, out: int) -> str:
+    """Of a campaign that has failed, what goes on without it: deals that are booked, and those that are out
+    with their sellers; empty where nothing does."""
+    out_words = f"{out} may still be booked" if out else ""
+    return ", ".join(filter(None, (f"{booked} booked" if booked else "", out_words)))
 
 
 def campaign_put_forward(
@@ -252,7 +261,18 @@ def _call_off_unsent(campaign: Campaign, why: str, actor: str) -> None:
     deals_call_off(deals, reason=reason, actor=actor, rights=CALL_OFF, told=told)
 
 
-def _fate(status: str) -> str:
+def _refused(deals: QuerySet[Deal]) -> set[uuid.UUID]:
+    """Those that people were asked about and rejected, before anything was ordered."""
+    about = {"subject_type": "deal", "subject_id__in": deals.values("pk")}
+    asked = Approval.objects.filter(**about, status=ApprovalStatus.REJECTED)
+    ordered = Operation.objects.filter(**about, task_type="create_media_buy", sent_at__isnull=False)
+    return {*asked.values_list("subject_id", flat=True)} - {*ordered.values_list("subject_id", flat=True)}
+
+
+def _fate(status: str, *, refused: bool) -> str:
+    """How a deal ended, in a word: rejected by people, cancelled by them or its seller, expired, failed."""
     if status in CONFIRMED:
         return "booked"
-    return "rejected" if status in (DealStatus.CANCELLED, DealStatus.EXPIRED) else "failed"
+    if status == DealStatus.CANCELLED:
+        return "rejected" if refused else "cancelled"
+    return "expired" if status == DealStatus.EXPIRED else "failed"

@@ -114,9 +114,9 @@ def operation_lines(rows: CampaignRows) -> list[OperationLine]:
 
 def outcome_words(campaign: Campaign) -> list[Item]:
     """How its deals ended, once the campaign has."""
-    glyphs = {"booked": "done", "rejected": "stopped", "failed": "failed", "open": "seller"}
+    glyphs = {"booked": "done", "failed": "failed", "open": "seller"}
     return [
-        Item(glyph=glyphs.get(fate, "waiting"), text=f"{len(deals)} {fate}", note=", ".join(deals))
+        Item(glyph=glyphs.get(fate, "stopped"), text=f"{len(deals)} {fate}", note=", ".join(deals))
         for fate, deals in fates(campaign).items()
         if deals
     ]

@@ -10,18 +10,27 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 
+from django.db.models import Exists, OuterRef, Q
+
 from campaigns.track import Purchase, middle
 from orders.amounts import confirmed
 from orders.models import CONFIRMED, Deal, DealStatus
 from tasks_app.desk import text
 from tasks_app.desk.items import plural
+from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
 _LATEST = 200  # orders, purchases and contradictions looked at
 _UNBOUGHT = (DealStatus.QUOTED, DealStatus.NEGOTIATING, DealStatus.ACCEPTED)
-_LOST = (DealStatus.FAILED, DealStatus.CANCELLED)
+# What people rejected, withdrew or let expire was never ordered, and says nothing of its seller.
+_SENT = Exists(
+    Operation.objects.filter(
+        subject_type="deal", subject_id=OuterRef("pk"), task_type="create_media_buy", sent_at__isnull=False
+    )
+)
+_ORDERED = Q(status__in=CONFIRMED) | Q(confirmed_at__isnull=False) | _SENT
 
 
 def seller_history(
@@ -30,7 +39,7 @@ def seller_history(
     """(label, words) about the seller's latest orders, one deal left out; in two queries. `bought`: its
     latest purchases, oldest first."""
     rows = visible(Deal.objects.filter(seller=seller), viewer).exclude(pk=without)
-    rows = rows.exclude(status__in=_UNBOUGHT).annotate(stated=confirmed()).order_by("-pk")
+    rows = rows.exclude(status__in=_UNBOUGHT).filter(_ORDERED).annotate(stated=confirmed()).order_by("-pk")
     told = ("status", "differences", "accepted", "confirmed_at", "currency", "stated")
     before = list(rows.values_list(*told)[:_LATEST])
     if not before:
@@ -38,7 +47,8 @@ def seller_history(
     booked = [row for row in before if row[0] in CONFIRMED]
     differing = sum(bool(found or taken) for _, found, taken, *_ in booked)
     unstated = sum(row[-1] is None and not (row[1] or row[2]) for row in booked)
-    lost = sum(row[0] in _LOST for row in before)
+    failed = sum(row[0] == DealStatus.FAILED for row in before)
+    cancelled = sum(row[0] == DealStatus.CANCELLED for row in before)
     since = min((row[3] for row in before if row[3] is not None), default=None)
     well = len(booked) - differing - unstated
     as_approved = f"{well} of {len(booked)} booked" if booked else "none booked yet"
@@ -47,7 +57,8 @@ def seller_history(
         ("Booked as approved", as_approved + (f" since {text.day(since)}" if since else "")),
         ("Booked differently", str(differing) if differing else "none"),
         *([("Booked without amounts", str(unstated))] if unstated else []),
-        ("Failed or cancelled", str(lost) if lost else "none"),
+        ("Failed", str(failed) if failed else "none"),
+        *([("Cancelled after the order", str(cancelled))] if cancelled else []),
         ("Disputes", _disputes(viewer, seller)),
         ("Answered in time", _in_time(bought)),
         ("Time to confirm", _times([one.took for one in bought if one.took is not None])),

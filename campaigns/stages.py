@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from campaigns.models import CampaignStatus
-from campaigns.outcome import fates
+from campaigns.outcome import fates, runs_on_words
 from campaigns.selectors import CampaignRows
 from orders.models import CONFIRMED, UNSETTLED, DealStatus
 from orders.presenters import DealGroup
@@ -250,7 +250,8 @@ def _complete_stage(rows: CampaignRows) -> Stage:
     if campaign.status == S.COMPLETED:
         return Stage(title="Complete", glyph="done", line=told, note=ended)
     if campaign.status in (S.FAILED, S.VALIDATION_FAILED):
-        return Stage(title="Ended", glyph="failed", line=told or "nothing was bought", note=ended, tone="bad")
+        line = told or runs_on_words(rows.deals_in(*CONFIRMED), rows.deals_in(*UNSETTLED))
+        return Stage(title="Ended", glyph="failed", line=line or "nothing was bought", note=ended, tone="bad")
     waiting = rows.deals_in(*UNSETTLED)
     return Stage(
         title="Complete",

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from campaigns.models import CampaignStatus as C
 from campaigns.selectors import CampaignRows
-from orders.models import Deal
+from orders.models import CONFIRMED, Deal
 from orders.models import DealStatus as D
 from orders.presenters import departure_words
 from orders.questions import DEAL, DIFFERENT
@@ -98,9 +98,15 @@ def _campaign(entry: AuditEntry, rows: CampaignRows) -> Event | None:
     return Event(at=entry.at, glyph=glyph, said=lambda _, said=said: said, key=f"campaign:{entry.to_status}")  # type: ignore[misc]
 
 
+def _cancelled_words(entry: AuditEntry, who: str, them: str, told: str) -> str:
+    """How a deal came to be cancelled: rejected by people, called off, or after it was booked."""
+    if entry.from_status in CONFIRMED or not entry.actor.startswith("human:"):
+        return f"{them} was cancelled: {told}"
+    return f"{who} rejected {them}" if "approval" in entry.metadata else f"{who} called {them} off"
+
+
 def _deal(entry: AuditEntry, deal: Deal, rows: CampaignRows) -> Event | None:
     who = rows.names.get(entry.actor, entry.actor)
-    by_person = entry.actor.startswith("human:")
     seller = deal.seller.name
     told = entry.reason.removeprefix(f"{seller}: ")
     gross = rows.deals.gross.get(deal.pk)
@@ -108,19 +114,14 @@ def _deal(entry: AuditEntry, deal: Deal, rows: CampaignRows) -> Event | None:
     departs = departure_words(rows.deals.lines.get(deal.pk, []), deal, ordered)
     found: dict[str, tuple[str, Callable[[str], str]]] = {
         D.ACCEPTED: ("done", lambda them: f"{who} approved {them}"),
-        D.BOOKING: ("seller", lambda them: f"The purchase was sent to {them}"),
+        D.BOOKING: ("seller", lambda them: f"The purchase was let go to {them}"),
         D.BOOKED: (
             "differs" if departs else "done",
             lambda them: f"{them} booked the deal{f', {departs}' if departs else ''}",
         ),
         D.FAILED: ("failed", lambda them: f"{them} did not book: {told}"),
         D.EXPIRED: ("stopped", lambda them: f"Nobody decided on {them} in time"),
-        D.CANCELLED: (
-            "stopped",
-            (lambda them: f"{who} rejected {them}")
-            if by_person
-            else (lambda them: f"{them} was cancelled: {told}"),
-        ),
+        D.CANCELLED: ("stopped", lambda them: _cancelled_words(entry, who, them, told)),
         D.DELIVERING: ("running", lambda them: f"{them} delivers"),
         D.COMPLETED: ("done", lambda them: f"{them} delivered"),
     }
@@ -135,7 +136,7 @@ def _deal(entry: AuditEntry, deal: Deal, rows: CampaignRows) -> Event | None:
         about=(seller,),
         how=_channel(settled),
         key=f"deal:{entry.to_status}:{entry.actor if entry.to_status in _SHARED else deal.pk}",
-        quote=_comment(entry) if by_person else "",
+        quote=_comment(entry) if entry.actor.startswith("human:") else "",
     )
 
 

@@ -8,7 +8,13 @@ from typing import Any
 from orders.models import Deal
 from tasks_app.adcp.account_keys import account_key
 from tasks_app.days import zone_of
-from tasks_app.sellers.accounts import AWAITED, ENDED, account_standing, currency_problem, natural_key
+from tasks_app.sellers.accounts import (
+    AWAITED,
+    ENDED,
+    account_standing,
+    currency_problem,
+    natural_key,
+)
 from tasks_app.sellers.models import Account
 
 

@@ -46,6 +46,8 @@ DEALS_OWN = (
     # Whether it was used is asked before the purchase leaves, and later ones are compared with it.
     "po_number",
 )
+# Of what is no purchase: whose it is, which is decided where it is asked for, with the rights of who asks.
+WHOSE = ("account", "accounts", "brand", "media_buy_ids")
 
 
 def register() -> None:
@@ -63,11 +65,12 @@ def _deal_of(operation: Operation) -> Deal | None:
 
 def _problem(operation: Operation, request: Request) -> str:
     deal = _deal_of(operation)
-    if deal is None:
-        return ""
-    changed = [name for name in DEALS_OWN if request.get(name) != operation.request.get(name)]
+    fixed = WHOSE if deal is None else DEALS_OWN
+    changed = [name for name in fixed if request.get(name) != operation.request.get(name)]
     if changed:
         return f"{', '.join(changed)} cannot be answered: ask for that by itself."
+    if deal is None:
+        return ""
     why = _unreadable(deal, operation, request)
     if why:
         return why
@@ -107,7 +110,7 @@ def _purchase_check(deal: Deal, wire: requests.CreateMediaBuy) -> None:
     lines = [line_before(package, deal) for package in packages]
     heard = Operation.objects.filter(team=deal.team_id)
     known = [
-        None if line else offered(heard, deal.seller, package)
+        None if line else offered(heard, deal.seller, deal.advertiser, package)
         for package, line in zip(packages, lines, strict=True)
     ]
     currency = purchase_currency(wire, known, deal)

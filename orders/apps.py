@@ -31,6 +31,7 @@ class OrdersConfig(AppConfig):
             reconcile,
             redating,
             role_rights,
+            running_on,
             search,
         )
         from tasks_app.database_rights import rights_register
@@ -55,6 +56,7 @@ class OrdersConfig(AppConfig):
         corrected.register()
         redating.register()
         late.register()
+        running_on.register()
         lifetimes.register()
         live.register()
         conflicts.register()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orders.acts import can_be_cancelled, can_be_read, can_be_withdrawn, may_call_off, may_read
+from orders.evidence import unstated_words
 from orders.models import LIVE, Deal, DealLine
 from orders.models import DealStatus as S
 from orders.presenters import stated_terms
@@ -119,7 +120,9 @@ def _cost(deal: Deal, lines: Sequence[DealLine]) -> str:
 
 
 def _policy(deal: Deal, lines: Sequence[DealLine]) -> str:
-    stated = terms.once(
+    each = [
         terms.cancellation(stated_terms(line).get("cancellation_policy"), deal.currency) for line in lines
-    )
-    return "" if stated == text.DASH else stated
+    ]
+    silent = sum(words in ("", text.DASH) for words in each)
+    stated = terms.once(words for words in each if words != text.DASH)
+    return "" if stated == text.DASH else stated + unstated_words(silent, len(each))

@@ -62,15 +62,18 @@ def held_there(line: DealLine) -> dict[str, Any]:
 def cancellation_evidence(deal: Deal, request: Mapping[str, Any]) -> dict[str, Any]:
     """The requester's reason, and what cancelling the whole media buy (update_media_buy's arguments) comes
     to, as JSON: each fee as its seller stated it with the offer, in words, and until when (exclusive) there
-    is none, where that is ahead; and what is freed."""
+    is none, where that is ahead; of how many packages it stated none (`silent`); and what is freed."""
     reason = str(request.get("cancellation_reason") or "")
-    fees = [one for line in deal.lines.all() if (one := _fee(deal, line))]
+    lines = list(deal.lines.all())
+    fees = [one for line in lines if (one := _fee(deal, line))]
     told = exact(
         {
             "fees": [one for at, one in enumerate(fees) if one not in fees[:at]],
+            "silent": len(lines) - len(fees),
+            "packages": len(lines),
             "stated_at": deal.created_at,
             "frees": money.floor_to_unit(deal_amounts(deal).committed, deal.currency),
-            "runs": deal.status != DealStatus.BOOKED,
+            "runs": deal.status != DealStatus.BOOKED or deal.start_at <= clock.now(),
             "reason": reason,
         }
     )
@@ -80,9 +83,10 @@ def cancellation_evidence(deal: Deal, request: Mapping[str, Any]) -> dict[str, A
 def cancellation_words(evidence: Mapping[str, Any]) -> str:
     """Cancels the whole buy; fee as stated on Thu 12 Nov: none; frees USD 35,200. Reason: …"""
     told, currency = evidence["cancellation"], str(evidence["currency"])
-    zone, fees = str(evidence["zone"]), told["fees"]
+    zone, fees = str(evidence["zone"]), _fees_told(told)
     day = text.day(parse_time(told["stated_at"]), zone)
     stated = "; ".join(_fee_words(one, zone) for one in fees)
+    stated += unstated_words(told.get("silent", 0), told.get("packages", 0))
     fee = f"fee as stated on {day}: {stated}" if fees else "fee: not stated by the seller"
     frees = decimal_of(told["frees"]) or Decimal(0)
     whole = 0 if frees == frees.to_integral_value() else None
@@ -93,6 +97,18 @@ def cancellation_words(evidence: Mapping[str, Any]) -> str:
     reason = str(told["reason"]).strip()
     ended = reason if reason.endswith((".", "!", "?", "…")) else f"{reason}."
     return f"Cancels the whole buy; {fee}; frees {freed}.{f' Reason: {ended}' if reason else ''}"
+
+
+def _fees_told(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The fees of a question, also of one that was put when they were kept as one text."""
+    if "fees" in told:
+        return list(told["fees"])
+    return [{"fee": told["fee"], "free_until": None}] if told["fee"] else []
+
+
+def unstated_words(silent: int, packages: int) -> str:
+    """; not stated for 1 of 2 packages."""
+    return f"; not stated for {silent} of {packages} packages" if silent else ""
 
 
 def _fee(deal: Deal, line: DealLine) -> dict[str, Any]:

@@ -38,6 +38,8 @@ from tasks_app.people.scope import visible
 from tasks_app.sellers.explain import lets_go_movers
 
 S = DealStatus
+_READ = "The account is read again now and then"
+_UNREAD = "Nobody reads the account again by itself: it is set on its page"
 _ENDED = {
     S.COMPLETED: "Nothing: it was delivered.",
     S.FAILED: "Nothing: it came to nothing.",
@@ -139,7 +141,7 @@ def _accepted(stand: Stand) -> Answers:
         return Answers(
             waiting=f"It is approved and waits for its account: {stand.account_awaited}.",
             movers=(*_opens_account(stand), *people(stand)),
-            otherwise="The account is read again now and then; the purchase is sent once it is active.",
+            otherwise=f"{_READ if stand.account_read else _UNREAD}; the purchase is sent once it is active.",
         )
     worker = () if stand.asked else (Mover(who="A worker", does="sends the purchase"),)
     return Answers(

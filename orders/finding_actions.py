@@ -5,7 +5,9 @@ from __future__ import annotations
 from orders.adopt import AdoptionRefusedError, media_buy_adopt
 from orders.mirror import mirror_read_now
 from orders.models import LIVE, Deal
+from orders.running_on import RUNS_ON, SELLERS_WORD, runs_on_ask
 from orders.services import deal_cancel_at_seller, deal_locked
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.operations.comparison import Verdict
 from tasks_app.operations.models import Operation
 from tasks_app.operations.services import OperationRefusedError
@@ -42,7 +44,8 @@ def register() -> None:
         Action(
             name="cancel",
             label="Have it cancelled",
-            does="Sends update_media_buy with canceled to the seller: here the deal is over already.",
+            does="Sends update_media_buy with canceled to the seller: here the deal is over already. Where "
+            "its seller said so, and no people, an approver decides first.",
             icon="block",
             offered=lambda finding: finding.subject_type == "deal" and finding.verdict == Verdict.AHEAD,
             apply=_cancel,
@@ -68,13 +71,15 @@ def _adoptable(finding: ReconciliationFinding) -> bool:
 
 def _adopt(finding: ReconciliationFinding, chosen: Chosen) -> Done:
     bought_for = Deal.objects.filter(pk=subject_of(finding)).first() if finding.subject_id else None
-    account_id = chosen.account_id or finding.account_id
+    if finding.account_id and chosen.account_id not in (None, finding.account_id):
+        raise ActionRefusedError("It was listed for another account of ours.")
+    account_id = finding.account_id or chosen.account_id
     accounts = Account.objects.filter(seller=finding.seller).select_related("seller", "advertiser__team")
     account = accounts.filter(pk=account_id).first() if account_id else None
     if account is None:
         raise ActionRefusedError("Name the account it is in.")
-    if bought_for is not None and bought_for.team_id != account.advertiser.team_id:
-        raise ActionRefusedError("It was bought for another team's deal.")
+    if bought_for is not None and bought_for.advertiser_id != account.advertiser_id:
+        raise ActionRefusedError(f"It was bought for {bought_for.advertiser}.")
     try:
         deal = media_buy_adopt(
             account=account,
@@ -98,11 +103,23 @@ def _cancel(finding: ReconciliationFinding, chosen: Chosen) -> Done:
     ).first()
     if waiting is not None:
         raise ActionRefusedError(f"{waiting.reference} asks the seller for a change already.")
+    if deal.status in SELLERS_WORD:
+        return _ask_cancelled(deal, chosen)
     try:
         operation = deal_cancel_at_seller(deal=deal, actor=chosen.user, reason=chosen.reason.strip())
     except OperationRefusedError as error:
         raise ActionRefusedError(str(error)) from error
     return Done(said=f"{operation.reference} asks the seller to cancel it.")
+
+
+def _ask_cancelled(deal: Deal, chosen: Chosen) -> Done:
+    """Its seller said that it was over, nobody here: somebody else decides whether it is cancelled."""
+    about = {"kind": RUNS_ON, "subject_type": "deal", "subject_id": deal.pk}
+    asked = Approval.objects.filter(**about, status=ApprovalStatus.OPEN).first()
+    if asked is not None:
+        raise ActionRefusedError(f"{asked.reference} asks for that already.")
+    asked = runs_on_ask(deal, user=chosen.user, reason=chosen.reason)
+    return Done(said=f"{asked.reference}: somebody else decides whether it is cancelled.")
 
 
 def _readable(finding: ReconciliationFinding) -> bool:

@@ -57,7 +57,7 @@ def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None) -> Operation:
     if in_place_of is not None and account.advertiser != in_place_of.advertiser:
         refuse("arguments.brand.domain", f"is another advertiser than that of {in_place_of.reference}")
     mine = visible(Operation.objects.all(), ask.user)
-    known = [offered(mine, ask.seller, package) for package in wire.packages or ()]
+    known = [offered(mine, ask.seller, account.advertiser, package) for package in wire.packages or ()]
     currency = purchase_currency(wire, known, in_place_of)
     purchase_check(wire, _sold(wire, known, in_place_of), currency)
     earlier = orders_under(account=account, po_number=wire.po_number) if wire.po_number else []

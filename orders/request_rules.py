@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from orders.ask import AskRefusedError, is_in_reach, refuse
 from orders.flights import Named, package_problem
@@ -21,6 +21,7 @@ from orders.offers import Offer, channels_asked, offers
 from tasks_app import clock, money
 from tasks_app.adcp import requests
 from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.people.models import Advertiser
 from tasks_app.sellers.models import Seller
 
 MOST = Decimal(10) ** 12  # what a budget may come to, and a rate's columns can hold
@@ -34,16 +35,22 @@ _ANSWERS = 5  # so many of the seller's latest answers are looked through for a 
 Sold = Offer | DealLine | None  # a product as it is offered, else as it was put to people, else unheard of
 
 
-def offered(answered: QuerySet[Operation], seller: Seller, package: requests.PackageRequest) -> Offer | None:
-    """The product as the seller last offered it in what it `answered`; None where it never did."""
+def offered(
+    answered: QuerySet[Operation], seller: Seller, buyer: Advertiser, package: requests.PackageRequest
+) -> Offer | None:
+    """The product as the seller last offered it to `buyer` in what it `answered`, else to nobody by name;
+    None where it never did. What another advertiser is offered (its rates, its terms) is not this one's."""
     found = answered.filter(seller=seller, task_type="get_products", status=OperationStatus.COMPLETED)
-    for result, asked in found.order_by("-id").values_list("result", "request")[:_ANSWERS]:
-        for offer in offers(seller, (result or {}).get("products"), {}, asked=channels_asked(asked or {})):
-            if (offer.product_id, offer.option["pricing_option_id"]) == (
-                package.product_id,
-                package.pricing_option_id,
-            ):
-                return offer if package.bid_price is None else replace(offer, rate=package.bid_price)
+    for asked_for in (Q(advertiser=buyer), Q(advertiser__isnull=True)):
+        answers = found.filter(asked_for).order_by("-id").values_list("result", "request")[:_ANSWERS]
+        for result, asked in answers:
+            products = (result or {}).get("products")
+            for offer in offers(seller, products, {}, asked=channels_asked(asked or {})):
+                if (offer.product_id, offer.option["pricing_option_id"]) == (
+                    package.product_id,
+                    package.pricing_option_id,
+                ):
+                    return offer if package.bid_price is None else replace(offer, rate=package.bid_price)
     return None
 
 

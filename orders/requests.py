@@ -21,7 +21,7 @@ from orders.ask import (
     team_meant,
 )
 from orders.changes import change_ask
-from orders.models import RequestKey
+from orders.models import Deal, RequestKey
 from orders.purchases import purchase_ask
 from tasks_app import ids
 from tasks_app.adcp import reads, requests
@@ -33,7 +33,8 @@ from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import SEND_OPERATION
 from tasks_app.people.scope import team_named
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.accounts import is_shared
+from tasks_app.sellers.models import Account, Seller
 
 # get_task_status is not among them: a task's state is its operation's own, and is observed there.
 READ_TASKS: dict[str, type[requests._Request]] = {
@@ -145,6 +146,8 @@ def _make(ask: Ask, key: str) -> tuple[Operation, dispatch.Call | None]:
 def _read(ask: Ask) -> Operation:
     wire = arguments_read(READ_TASKS[ask.task], ask.arguments)
     account = account_of(ask) if ask.task in _BY_ACCOUNT or names_account(ask) else None
+    if account is not None:
+        _refuse_others(ask, account, wire)
     known = {"account": account.reference} if account else {}
     advertiser = account.advertiser if account else only_advertiser(advertisers_of(ask))
     return read_ensure(
@@ -157,6 +160,20 @@ def _read(ask: Ask) -> Operation:
         advertiser_id=advertiser.pk if advertiser else None,
         account=account,
     )
+
+
+def _refuse_others(ask: Ask, account: Account, wire: requests._Request) -> None:
+    """A seller that takes no account in reads answers with every advertiser's: it is asked by the ids of what
+    is the account's own alone. Raises AskRefusedError."""
+    if ask.task not in _BY_ACCOUNT or not ask.seller.omits_account(ask.task) or not is_shared(account):
+        return
+    named = {*(getattr(wire, "media_buy_ids", None) or ())}
+    own = Deal.objects.filter(seller=ask.seller, account=account, media_buy_id__in=named)
+    if not named or named - {*own.values_list("media_buy_id", flat=True)}:
+        refuse(
+            "arguments.media_buy_ids",
+            f"{ask.seller} tells of every account at once: name media buys of your deals under this account",
+        )
 
 
 def _send(call: dispatch.Call) -> None:

@@ -23,6 +23,7 @@ from orders.confirmation import is_ended_early, mirror, stated_at, values_unread
 from orders.lifetimes import late_gone
 from orders.mirror_times import next_reading
 from orders.models import CONFIRMED, LIVE, Deal, DealMirror, DealStatus
+from orders.running_on import runs_on_gone
 from orders.services import deal_locked
 from tasks_app import clock
 from tasks_app.desk import text
@@ -187,6 +188,7 @@ def _write(deal: Deal, buy: Mapping[str, Any], told: dict[str, Any], steps: tupl
         for name, value in told.items():
             setattr(deal, name, value)
         late_gone(deal)
+        runs_on_gone(deal)
         return
     over = steps[-1] in (S.CANCELLED, S.FAILED)
     reason = reason_of(deal, buy) if over else f"{deal.seller} says {told['media_buy_status']}"

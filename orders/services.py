@@ -192,7 +192,7 @@ def deal_book(*, deal: Deal) -> Operation:
             deal,
             DealStatus.BOOKING,
             actor=SYSTEM,
-            reason="create_media_buy sent",
+            reason="create_media_buy let go, to be sent",
             metadata={"operation": operation.reference},
         )
     return operation

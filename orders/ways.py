@@ -32,6 +32,7 @@ from tasks_app.jobs.models import JOB_OPEN, Job
 from tasks_app.operations.conflicts import KIND as CONFLICT
 from tasks_app.operations.models import Operation
 from tasks_app.people.roles import CANCEL_DEAL, STEER_JOB, STEER_OPERATION, SUBMIT_CAMPAIGN
+from tasks_app.sellers.accounts import is_read
 
 NO_WAY = "Nothing here brings this about"
 
@@ -68,7 +69,8 @@ class Ground:
     "over", empty where there is none; `stopped`: who stopped what is not sent yet, and why. `held`: the
     seller named its media buy; `ahead`: its flight has still to begin, so that it cannot be over;
     `cancellable`: its cancellation may be asked for. `taken`: where people bring it who take what a seller
-    said second. `account_awaited`: why its account has still to become active; `account_refused`: why nothing
+    said second. `account_awaited`: why its account has still to become active, `account_read`: its
+    seller is asked now and then whether it is; `account_refused`: why nothing
     can be bought, and `account_unless` what its seller would have to say first, where it may.
     """
 
@@ -84,6 +86,7 @@ class Ground:
     ahead: bool = False
     cancellable: bool = False
     account_awaited: str = ""
+    account_read: bool = False
     account_refused: str = ""
     account_unless: str = ""
 
@@ -116,6 +119,7 @@ def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
         ahead=is_ended_early(deal, OVER_THERE),
         cancellable=can_be_cancelled(deal) and all(one.kind != CHANGE for one in questions),
         account_awaited=account.awaited,
+        account_read=bool(account.awaited) and deal.account is not None and is_read(deal.account),
         account_refused=account.refused,
         account_unless=account.unless,
     )

@@ -26,7 +26,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.jobs import checks as jobs_checks  # noqa: F401 (registers itself)
         from tasks_app.jobs import explain as jobs_explain
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.notifications import mail, team_webhook
+        from tasks_app.notifications import login_changes, mail, team_webhook
         from tasks_app.operations import (
             account_reads,
             account_stops,
@@ -82,6 +82,7 @@ class TasksAppConfig(AppConfig):
         owned_register("finding", "tasks_app.reconciliationfinding", "account__advertiser")
         log_lines.register()
         metrics.register()
+        login_changes.register()
         mail.register()
         team_webhook.register()
         links.register()

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from campaigns.commitments import Money, money_of
+from django.db.models import Exists, OuterRef, Q
+
+from campaigns.commitments import APPROVED, Money, money_of
 from campaigns.models import Campaign, CampaignStatus
+from orders.models import CONFIRMED, Deal
 from tasks_app import clock
 from tasks_app.desk import text
 from tasks_app.lifecycle.names import link_to
@@ -35,9 +38,11 @@ class Commitment:
 
 
 def commitments(who: User) -> list[Commitment]:
-    """Campaigns whose flight is not over, the largest budget first; in two queries."""
-    running = visible(Campaign.objects.filter(budget__gt=0, end_at__gt=clock.now()), who).exclude(
-        status__in=_ENDED
+    """Campaigns whose flight is not over, the largest budget first, those among them that have failed and of
+    which something is bought all the same; in two queries."""
+    bought = Deal.objects.filter(campaign_id=OuterRef("pk"), status__in=(*CONFIRMED, *APPROVED))
+    running = visible(Campaign.objects.filter(budget__gt=0, end_at__gt=clock.now()), who).filter(
+        ~Q(status__in=_ENDED) | Exists(bought)
     )
     campaigns = list(running.order_by("-budget", "id").defer("brief")[:_MOST])
     money = money_of([campaign.pk for campaign in campaigns]) if campaigns else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models import Count, Q
 from django.urls import reverse
 
 from tasks_app.commands.kill_switch import stops_shown
@@ -17,8 +18,8 @@ _MOST = 100
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """`items`: a line each, with where it is looked after; `people` and `no_role`: logins of people, at most
-    100 counted, and how many of them have no role."""
+    """`items`: a line each, with where it is looked after; `people` and `no_role`: logins of people, and how
+    many of them have no role."""
 
     items: tuple[Item, ...]
     people: int
@@ -27,15 +28,14 @@ class State:
 
 def state_of(who: User) -> State:
     """In four queries at most."""
-    people = list(User.objects.filter(is_active=True, is_service=False).values_list("pk", "groups")[:_MOST])
-    everybody = {pk for pk, _ in people}
-    without = everybody - {pk for pk, group in people if group is not None}
+    people = User.objects.filter(is_active=True, is_service=False)
+    counted = people.aggregate(all=Count("pk", distinct=True), without=Count("pk", filter=Q(groups=None)))
     items = [_switch(), _sellers()]
     if who.has_perm("tasks_app.view_eventdelivery"):
         items.append(_given_up(who))
     if who.has_perm("tasks_app.view_user"):
-        items.append(_roles(len(without)))
-    return State(items=tuple(items), people=len(everybody), no_role=len(without))
+        items.append(_roles(counted["without"]))
+    return State(items=tuple(items), people=counted["all"], no_role=counted["without"])
 
 
 def _switch() -> Item:

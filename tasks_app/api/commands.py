@@ -101,11 +101,11 @@ class CommandViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Command]):
 
 
 class KillSwitchSerializer(serializers.ModelSerializer[KillSwitch]):
-    """One turn; `team` is null for all teams."""
+    """One turn, by its number; `team` is null for all teams."""
 
     class Meta:
         model = KillSwitch
-        fields = ["team", "on", "reason", "actor", "at"]
+        fields = ["turn", "team", "on", "reason", "actor", "at"]
 
 
 class TurnSerializer(StrictSerializer):
@@ -114,6 +114,14 @@ class TurnSerializer(StrictSerializer):
     on = serializers.BooleanField()
     reason = serializers.CharField(max_length=500)
     team = serializers.UUIDField(required=False, allow_null=True, default=None)
+    seen = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text="Off: the number of the turn that is let go, as you have read it.",
+    )
 
 
 class KillSwitchViewSet(RoomViewSet[KillSwitch]):
@@ -137,11 +145,12 @@ class KillSwitchViewSet(RoomViewSet[KillSwitch]):
         request=TurnSerializer,
         responses={
             201: KillSwitchSerializer,
-            409: OpenApiResponse(description="It stands so already"),
+            409: OpenApiResponse(description="It stands so already, or was turned again since"),
         },
     )
     def create(self, request: Request) -> Response:
-        """On: new commands wait, and what has not left. Off: they go on by themselves."""
+        """On: new commands wait, and what has not left. Off: they go on by themselves; `seen` names the turn
+        that is let go."""
         said: dict[str, Any] = self.read_body(TurnSerializer)
         team = None
         if said["team"] is not None:
@@ -149,7 +158,13 @@ class KillSwitchViewSet(RoomViewSet[KillSwitch]):
             if team is None:
                 raise Http404
         try:
-            turned = kill_switch_set(on=said["on"], reason=said["reason"], actor=self.viewer, team=team)
+            turned = kill_switch_set(
+                on=said["on"],
+                reason=said["reason"],
+                actor=self.viewer,
+                team=team,
+                seen=str(said["seen"] or ""),
+            )
         except KillSwitchRefusedError as error:
             raise ConflictError(str(error)) from error
         return Response(KillSwitchSerializer(turned).data, status=201)

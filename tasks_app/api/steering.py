@@ -121,7 +121,8 @@ class SteeringActions(RoomViewSet[Operation]):
     )
     @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
     def settle(self, request: Request, **_: Any) -> Response:
-        """Proposes an end with its evidence; somebody else approves it. A read is settled at once."""
+        """Proposes an end with its evidence; somebody else approves it. A read is settled at once, and
+        never as completed: what it asked for only its seller tells."""
         said = self.read_body(SettleSerializer)
         return self._steered(lambda pk: steering.operation_settle(operation_id=pk, user=self.viewer, **said))
 

@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from tasks_app.approvals import around, evidence, presenters, queue, selectors, spending
+from tasks_app.approvals.counting import counted
 from tasks_app.approvals.delegation import delegations_in_force
 from tasks_app.approvals.export import approvals_export
 from tasks_app.approvals.models import Approval
@@ -75,6 +76,7 @@ class ApprovalAdmin(DecidingPage):
         names = actor_names({*obj.asked_by, obj.claimed_by, *acted} - {""})
         places = {obj.subject_id: detail.place} if detail.place else around.places_of([obj], who)
         row, *beside = presenters.rows([obj, *together], places)
+        counting = counted([obj])[obj.pk]
         return {
             **lifecycle_data(obj, entries, names),
             **deciding_data(obj, who, decisions, held=held, names=names, may=not why_not),
@@ -107,6 +109,9 @@ class ApprovalAdmin(DecidingPage):
             "facts": evidence.other_facts(obj),
             "effects": {name.lower(): said for name, said in row.answers},
             "still_needed": presenters.still_needed(obj),
+            "counting": {one.pk for one in counting},
+            "given": len(counting),
+            "needed": max(1, obj.quorum - len(counting)),
             **policies_data(obj),
             "hold": (hold := evidence.hold_of(obj.evidence)),
             "hold_left": presenters.hold_left(hold),

@@ -9,12 +9,14 @@ from datetime import date
 from decimal import Decimal
 
 from django.core.exceptions import ValidationError
+from django.db import transaction
 
 from tasks_app import clock, days, money
 from tasks_app.approvals.policy_models import ExchangeRate
+from tasks_app.notifications.services import notify
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
-from tasks_app.people.roles import MANAGE_POLICIES
+from tasks_app.people.roles import DECIDE, MANAGE_POLICIES
 
 USD = "USD"
 _LEAST, _MOST = Decimal("0.0000000001"), Decimal(10) ** 7
@@ -67,13 +69,30 @@ def rate_add(*, currency: str, day: date, usd: Decimal, source: str, actor: User
     problems = rate_problems(currency=currency, day=day, usd=usd, source=source)
     if problems:
         raise ValidationError(problems)
-    return ExchangeRate.objects.create(
-        currency=currency,
-        day=day,
-        usd=usd,
-        source=source.strip(),
-        actor=actor_key(actor),
-        at=clock.now(),
+    before = rates_on(day, [currency]).get(currency)
+    with transaction.atomic():
+        kept = ExchangeRate.objects.create(
+            currency=currency,
+            day=day,
+            usd=usd,
+            source=source.strip(),
+            actor=actor_key(actor),
+            at=clock.now(),
+        )
+        _tell(kept, before, actor)
+    return kept
+
+
+def _tell(kept: ExchangeRate, before: Rate | None, actor: User) -> None:
+    """Whoever decides: by a rate it is judged which policies an amount falls under."""
+    earlier = f"Before it was {before.usd.normalize():f}." if before else "There was none before."
+    notify(
+        kind="exchange_rate",
+        title=f"Exchange rate: 1 {kept.currency} is {kept.usd.normalize():f} USD from {kept.day.isoformat()}",
+        body=f"Kept by {actor}: {kept.source}. {earlier}",
+        right=DECIDE,
+        not_for=kept.actor,
+        key=f"exchange_rate:{kept.pk}",
     )
 
 

@@ -125,17 +125,17 @@ def kill_switch_set(
 ) -> KillSwitch:
     """Turn the switch for `team`, or for all; kept with who and why, and told to those whom it stops.
 
-    What waited goes on by itself soon after it is off. `seen`: the id of the turn that the person saw, where
-    one is let go; another is not. Raises KillSwitchRefusedError: no reason, no right, not the person's team,
-    it stands so already, or it was turned since.
+    What waited goes on by itself soon after it is off. `seen`: the number of the turn that is let go, which a
+    person has read; another is not. Raises KillSwitchRefusedError: no reason, no right, not the person's
+    team, it stands so already, or it was turned since.
     """
     with connection.cursor() as cursor:  # turns follow one another: each is judged by the one before
         cursor.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
     refused = kill_switch_refusal(on=on, reason=reason, actor=actor, team=team)
     if refused:
         raise KillSwitchRefusedError(refused)
-    if not on and seen is not None and seen != str(stops().turns[team.pk if team else None].pk):
-        raise KillSwitchRefusedError("It was turned again since this page was opened: read why it is on now.")
+    if not on:
+        _refuse_unread(stops().turns[team.pk if team else None], seen, actor)
     said = reason.strip()
     turned = KillSwitch.objects.create(
         team=team, on=on, reason=said, actor=actor_key(actor), request=origin(), at=clock.now()
@@ -153,6 +153,16 @@ def kill_switch_set(
         key=f"kill_switch:{turned.pk}",
     )
     return turned
+
+
+def _refuse_unread(turn: KillSwitch, seen: str | None, actor: Who) -> None:
+    """Nobody lets go what they have not read: somebody else may have stopped it since for another reason.
+    Raises KillSwitchRefusedError."""
+    if seen is None and actor_key(actor) == SYSTEM:
+        return
+    if seen != str(turn.turn):
+        since = "It was turned again since" if seen else "Say which turn is let go"
+        raise KillSwitchRefusedError(f"{since}: turn {turn.turn} stands. {stopped_words(turn)}.")
 
 
 def kill_switch_refusal(*, on: bool, reason: str, actor: Who, team: Team | None = None) -> str:

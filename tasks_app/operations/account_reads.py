@@ -35,6 +35,7 @@ from tasks_app.sellers.accounts import (
     account_save,
     account_wanted,
     account_words,
+    askable,
     natural_key,
     on_account_changed,
     switched_off_words,
@@ -65,7 +66,7 @@ _NEWS = {
     A.SUSPENDED: ("suspended", "Nothing is bought or changed under it.", Notification.Level.WARNING),
     A.REJECTED: (
         "rejected",
-        "Nothing is researched or bought under it. It can be asked for again on its page.",
+        "Nothing is researched or bought under it.",
         Notification.Level.WARNING,
     ),
     A.CLOSED: ("closed", "Nothing is bought under it.", Notification.Level.WARNING),
@@ -317,7 +318,10 @@ def _tell(account: Account, before: str) -> None:
         return  # opened at once, as wished
     does, effect, level = _NEWS[A(account.status)]
     title = f"{account.seller} {does} the account of {account.advertiser}"
-    lines = [*account_words(account), effect, account.setup_url]
+    again = (
+        "It can be asked for again on its page." if account.status == A.REJECTED and askable(account) else ""
+    )
+    lines = [*account_words(account), f"{effect} {again}".rstrip(), account.setup_url]
     if account.switched_off_by:
         by = actor_names({account.switched_off_by})[account.switched_off_by]
         title = f"{by} {does} the account of {account.advertiser} with {account.seller}"

@@ -19,6 +19,7 @@ from encrypted_fields.fields import EncryptedCharField
 
 from tasks_app import clock
 from tasks_app.adcp import client
+from tasks_app.adcp.account_keys import account_in
 from tasks_app.adcp.tasks import task_status_arguments
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.commands.kill_switch import NO_STOPS, Stops, stops
@@ -37,6 +38,8 @@ from tasks_app.operations.pauses import answer_waits, resume_take
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
+from tasks_app.people.actors import SYSTEM
+from tasks_app.sellers.accounts import is_shared
 from tasks_app.sellers.heard import seller_learn, version_heard
 from tasks_app.sellers.models import Seller, SellerBreaker
 from tasks_app.troubles.rows import connection_lost, each_row, together
@@ -285,13 +288,24 @@ def _call(
         lease=claimed.leases[operation.pk],
         seller_id=seller.pk,
         channel=channel,
-        endpoint=seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
+        endpoint=_endpoint(operation, tool),
         tool=tool,
         arguments=arguments,
         secrets=tuple(operation_secrets(operation)),
         calm=breaker_is_clean(claimed.breakers.get(seller.pk)),
         spare={"account": operation.account.reference} if operation.account else {},
     )
+
+
+def _endpoint(operation: Operation, tool: str) -> Endpoint:
+    """What somebody asked for of one account keeps its account where another advertiser's would be told
+    besides: the seller's refusal is the answer then, and teaches nothing."""
+    seller = operation.seller
+    endpoint = seller.endpoint(timeout_s=policy.call_timeout_s(tool))
+    account = operation.account if operation.requested_by != SYSTEM else None
+    if account is None or operation.is_mutation or seller.omits_account(tool) or not is_shared(account):
+        return endpoint
+    return replace(endpoint, reads_account=True)
 
 
 def _refuse(operation: Operation, code: str, why: str) -> None:
@@ -329,7 +343,7 @@ async def make(call: Call) -> Seen:
     if call.sealed_token is not None:  # opened here and not while the claim holds its rows
         sealed = cast(EncryptedCharField, Operation._meta.get_field("webhook_token"))
         secrets = (*secrets, str(sealed.to_python(call.sealed_token)))
-    return await client.call(
+    seen = await client.call(
         call.endpoint,
         call.tool,
         call.arguments,
@@ -338,6 +352,20 @@ async def make(call: Call) -> Seen:
         spare=call.spare,
         task_type=call.task_type,
     )
+    return _of_its_account(call, seen)
+
+
+def _of_its_account(call: Call, seen: Seen) -> Seen:
+    """Of the accounts that a seller lists the one that was asked for: one of before AdCP 3.1 does not know
+    that one may be, and lists every advertiser's."""
+    asked, listed = call.spare.get("account"), (seen.payload or {}).get("accounts")
+    if call.tool != "list_accounts" or not asked or not isinstance(listed, list):
+        return seen
+    own = account_in([one for one in listed if isinstance(one, dict)], asked)
+    if len(listed) == (own is not None):
+        return seen
+    told = {**(seen.payload or {}), "accounts": [own] if own is not None else []}
+    return replace(seen, payload=told, raw=told)
 
 
 def finish(done: Sequence[Ended]) -> None:

@@ -31,6 +31,7 @@ from tasks_app.operations.corrections import anew_words, correction_refusal, sel
 from tasks_app.operations.deadlines import held_by_us
 from tasks_app.operations.lookup import asked_with, is_told_by_webhook
 from tasks_app.operations.models import Operation, OperationStatus
+from tasks_app.operations.pauses import answerable
 from tasks_app.operations.selectors import (
     commands_at_gate,
     conflicts_of,
@@ -56,6 +57,8 @@ _ENDED = {
 _REFUSED = (S.FAILED, S.CANCELED, S.REJECTED)
 _OVERDUE = "it is overdue and people decide whether to wait on"
 _GIVEN_UP = "it is given up; nobody is asked"
+_ANSWER = "answer the seller"
+_WRITE = "write to the seller, whose transport gave no way to answer, or stop waiting"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +67,10 @@ class Seen:
     effect and is kept from being sent again, so that it is not late; `stopped`: who stopped what is sent,
     when and why; `steers`: what who steers it may do now; `given_up`: settled while overdue; `question`: the
     open approval about it, what it was for or its contradiction; `conflict`: the open contradiction's
-    reference; `said`: why its seller refused it, in sentences of its own; `correctable`: it may be corrected
-    and asked for anew; `renews`: who gives its seller new credentials, where it wants them; `told_by`: the
-    tool by which its seller is asked for it, empty where it has none; `hooked`: it tells by webhook."""
+    reference; `answerable`: its seller asks, and can be answered; `said`: why its seller refused it, in
+    sentences of its own; `correctable`: it may be corrected and asked for anew; `renews`: who gives its
+    seller new credentials, where it wants them; `told_by`: the tool by which its seller is asked for it,
+    empty where it has none; `hooked`: it tells by webhook."""
 
     status: str
     task: str = "its task"
@@ -83,6 +87,7 @@ class Seen:
     message: str = ""
     question: Pending | None = None
     conflict: str = ""
+    answerable: bool = False
     said: str = ""
     correctable: bool = False
     renews: tuple[Mover, ...] = ()
@@ -222,7 +227,7 @@ def _input(seen: Seen) -> Answers:
     return Answers(
         waiting=f"{seen.seller} asks before it goes on with {seen.task}{asks}",
         movers=(
-            Mover(right=STEER_OPERATION, does="answer the seller, or say that it goes on"),
+            Mover(right=STEER_OPERATION, does=_ANSWER if seen.answerable else _WRITE),
             Mover(who=seen.seller, does="may go on by itself"),
         ),
         otherwise=_deadline(seen, _GIVEN_UP if seen.is_read else _OVERDUE),
@@ -358,6 +363,7 @@ def _operation(operation: Operation) -> Answers:
             message=operation.message,
             question=question_about(_asked_about(operation, conflict)),
             conflict=conflict.reference if conflict else "",
+            answerable=operation.pk in answerable([operation]),
             said=_said(operation) if operation.status in _REFUSED else "",
             correctable=not correction_refusal(operation),
             renews=credentials_movers(operation.seller) if operation.status == S.AUTH_REQUIRED else (),

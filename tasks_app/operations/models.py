@@ -65,7 +65,8 @@ def _steers(_operation: models.Model, user: Any) -> bool:
 
 
 def _settles(operation: models.Model, user: Any) -> bool:
-    """Settling by hand: a read's end costs nothing, everything else is approved by whoever decides."""
+    """Settling by hand as anything but completed: a read's bad end costs nothing, everything else is approved
+    by whoever decides."""
     is_read = isinstance(operation, Operation) and not operation.is_mutation
     return bool(user.has_perm(DECIDE) or (is_read and user.has_perm(STEER_OPERATION)))
 
@@ -300,7 +301,7 @@ class Operation(Stateful):
         field=status,
         source=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
         target=S.COMPLETED,
-        permission=_settles,
+        permission=DECIDE,
     )
     def complete(self) -> None:
         """The seller did it."""

@@ -58,6 +58,19 @@ def continuation_current(operation: Operation) -> Continuation | None:
     return latest if latest is not None and latest.is_usable else None
 
 
+def answerable(operations: Collection[Operation]) -> set[uuid.UUID]:
+    """Of those that wait at their sellers the ones whose pause can be answered now: its transport gave a way
+    to, and nobody has yet; one query."""
+    asked = [operation.pk for operation in operations if operation.status in PENDING]
+    latest = Continuation.objects.filter(operation__in=asked).order_by("operation_id", "-generation")
+    now = clock.now()
+    return {
+        one.operation_id
+        for one in (latest.distinct("operation_id") if asked else ())
+        if one.is_usable and one.answered_at is None and one.expires_at > now
+    }
+
+
 def answer_waits(operation: Operation) -> bool:
     """Whether a released answer is still to be sent."""
     current = continuation_current(operation)

@@ -18,10 +18,10 @@ from tasks_app.operations.corrections import (
 )
 from tasks_app.operations.letters import about_question, about_silence
 from tasks_app.operations.lookup import asked_with
-from tasks_app.operations.models import PENDING, Operation
+from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import more_time_words
-from tasks_app.operations.pauses import continuation_current
+from tasks_app.operations.pauses import answerable, continuation_current
 from tasks_app.operations.presenters import pretty
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.operations.writing import seller_write
@@ -36,6 +36,7 @@ Form = Mapping[str, str]
 def steering_data(operation: Operation, viewer: User) -> dict[str, Any]:
     """What desk/operation_steer.html is given."""
     pause = continuation_current(operation) if operation.seller.protocol == "a2a" else None
+    can_answer = pause is not None and operation.pk in answerable([operation])
     waits = operation.status in (S.INPUT_REQUIRED, S.AUTH_REQUIRED)
     asks = operation.status == S.INPUT_REQUIRED
     return {
@@ -46,10 +47,10 @@ def steering_data(operation: Operation, viewer: User) -> dict[str, Any]:
         "stop_refusal": steering.stop_refusal(operation),
         "settle_refusal": steering.settle_refusal(operation),
         **_correction_data(operation, viewer),
-        "ends": steering.ENDS,
+        "ends": steering.ends_of(operation),
         "pause": pause,
-        "answerable": bool(pause is not None and pause.answered_at is None and operation.status in PENDING),
-        "unanswerable": waits and pause is None,
+        "answerable": can_answer,
+        "unanswerable": waits and not can_answer and (pause is None or pause.answered_at is None),
         "looked_at_with": asked_with(operation),
         "renews": credentials_words(operation.seller) if operation.status == S.AUTH_REQUIRED else "",
         "letter": about_question(operation) if asks else about_silence(operation),

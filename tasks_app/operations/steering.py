@@ -49,6 +49,7 @@ from tasks_app.people.setting_off import reach_register, set_off_register
 
 SETTLE = "settle_by_hand"
 ENDS = ("completed", "failed", "rejected", "canceled")
+_ENDS_OF_A_READ = ENDS[1:]
 End = Literal["completed", "failed", "rejected", "canceled"]
 _PROPOSED = ("end", "reason", "evidence", "result")
 _LONGEST_ID = 255
@@ -155,7 +156,8 @@ def operation_settle(
     team anybody else with the right to decide is asked.
 
     `end` is an AdCP task status of `ENDS`, `result` the task's own result (a purchase's names the media buy),
-    `evidence` says where it stands. A read's end is recorded at once. Raises SteeringRefusedError.
+    `evidence` says where it stands. A read's end is recorded at once, and is a bad one: what it would have
+    told is taken for its seller's word. Raises SteeringRefusedError.
     """
     operation = steered(operation_id, user)
     _reasoned(reason)
@@ -250,6 +252,12 @@ def settle_refusal(operation: Operation) -> str:
     return "A call is out at this moment." if operation_is_out(operation.pk) else ""
 
 
+def ends_of(operation: Operation) -> tuple[str, ...]:
+    """As what it can be settled by hand. What a read tells changes accounts, deals and offers in its seller's
+    name, so only its seller tells it."""
+    return ENDS if operation.is_mutation else _ENDS_OF_A_READ
+
+
 def _is_replayed(operation: Operation) -> bool:
     """Whether the seller surely answers the key with what it did: its window less one call."""
     if operation.sent_at is None or operation.seller.idempotency_ttl_s is None:
@@ -267,8 +275,9 @@ def _proposal(
     operation: Operation, end: str, reason: str, evidence: str, result: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises SteeringRefusedError."""
-    if end not in ENDS:
-        raise SteeringRefusedError("evidence", f"An end is one of {', '.join(ENDS)}.")
+    ends = ends_of(operation)
+    if end not in ends:
+        raise SteeringRefusedError("evidence", f"An end of it by hand is one of {', '.join(ends)}.")
     if len(evidence.strip()) < _LEAST_EVIDENCE:
         where = "Say where the seller said so: a letter, a page, a call and its time."
         raise SteeringRefusedError("evidence", where)

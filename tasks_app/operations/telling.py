@@ -21,6 +21,7 @@ from tasks_app.operations.estimates import estimate_of, estimate_words
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import KIND as OVERDUE
+from tasks_app.operations.pauses import answerable
 from tasks_app.operations.sweep import chore_register
 from tasks_app.people.actors import actor_user
 from tasks_app.people.roles import STEER_OPERATION
@@ -127,11 +128,16 @@ def _working(operation: Operation, since: datetime) -> Told:
     )
 
 
+def _awaited_of_us(operation: Operation) -> str:
+    return "our answer" if operation.pk in answerable([operation]) else "a letter of ours"
+
+
 def _asks(operation: Operation, since: datetime) -> Told:
     return Told(
         title=f"{operation.seller.name} asks about {_what(operation)}",
         sentences=(
-            f"Awaited: our answer to {operation.seller.name}, from {operation.team or 'Ad Ops'}, "
+            f"Awaited: {_awaited_of_us(operation)} to {operation.seller.name}, from "
+            f"{operation.team or 'Ad Ops'}, "
             f"since {text.moment_kept(since)}.",
             _said(operation) or f"{operation.seller.name} did not say what it asks.",
             _overdue_then(operation),

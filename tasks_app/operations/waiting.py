@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Exists, F, OuterRef, QuerySet
@@ -12,6 +13,7 @@ from tasks_app.approvals.waiting import Asked, Source, Waiting, waiting_register
 from tasks_app.lifecycle.names import link_to
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.pauses import answerable
 from tasks_app.operations.selectors import operations_open
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
@@ -32,6 +34,11 @@ class _Words:
     glyph: str = "person"
 
 
+# Of a question that the seller's transport gave no way to answer.
+_UNANSWERABLE = (
+    ("Write", "The seller’s transport gave no way to answer: write to it, or stop waiting."),
+    ("Nothing", _OVERDUE),
+)
 _WORDS: dict[str, _Words] = {
     S.INPUT_REQUIRED: _Words(
         label="Input required",
@@ -70,7 +77,7 @@ def register() -> None:
         Source(
             labels={str(status): words.label for status, words in _WORDS.items()},
             rows=operations_waiting,
-            tell=lambda viewer, rows: [_operation(one, viewer.has_perm(STEER_OPERATION)) for one in rows],
+            tell=_operations_told,
         )
     )
 
@@ -90,8 +97,15 @@ def operations_waiting(viewer: User, asked: Asked) -> QuerySet[Operation]:
     return rows.order_by(F("deadline_at").asc(nulls_last=True), "pk")
 
 
-def _operation(operation: Operation, steers: bool) -> Waiting:
+def _operations_told(viewer: User, rows: Sequence[Operation]) -> list[Waiting]:
+    steers, can_answer = viewer.has_perm(STEER_OPERATION), answerable(rows)
+    return [_operation(one, steers, can_answer=one.pk in can_answer) for one in rows]
+
+
+def _operation(operation: Operation, steers: bool, *, can_answer: bool) -> Waiting:
     words = _WORDS[operation.status]
+    asks = operation.status == S.INPUT_REQUIRED
+    answers = _UNANSWERABLE if asks and not can_answer else words.answers
     subject = operation.subject_id if operation.subject_type == "deal" else None
     return Waiting(
         kind=str(operation.status),
@@ -107,6 +121,6 @@ def _operation(operation: Operation, steers: bool) -> Waiting:
         due_at=operation.deadline_at,
         mine=steers,
         note=operation.message,
-        answers=words.answers,
+        answers=answers,
         subject=("deal", subject) if subject else None,
     )

@@ -24,6 +24,7 @@ from tasks_app.operations.sweep import chore_register
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.health import WebhookRate, WebhookState
 from tasks_app.sellers.models import Seller
+from tasks_app.sellers.presenters import looked_at_words
 from tasks_app.troubles.rows import each_row, held_back
 from tasks_app.troubles.works import work_on
 
@@ -173,12 +174,12 @@ def _switch(seller: Seller, rate: WebhookRate) -> bool:
 def _pause(seller: Seller, rate: WebhookRate) -> None:
     until = clock.now() + settings.WEBHOOK_PAUSE
     seller.webhook_paused_until = seller.webhook_judged_since = until
-    again = rate.state == WebhookState.TRIAL
+    again, looked_at = rate.state == WebhookState.TRIAL, looked_at_words(seller)
     _tell(
         seller,
         kind="webhooks_paused",
-        title=f"Webhooks of {seller.name} {'still do not come' if again else 'do not come'}: it is polled",
-        body=f"{_share(rate)} Under {_percent(settings.WEBHOOK_RATE_MIN)} it is polled as if it sent none, "
+        title=f"Webhooks of {seller.name} {'still do not come' if again else 'do not come'}: {looked_at}",
+        body=f"{_share(rate)} Under {_percent(settings.WEBHOOK_RATE_MIN)} {looked_at} as if it sent none, "
         f"until {text.moment_kept(until)}; then its webhooks are tried again. "
         "They are still registered, and taken when they come.",
         level=Notification.Level.WARNING,

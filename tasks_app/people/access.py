@@ -62,7 +62,7 @@ def access_of(user: User) -> list[Access]:
 
 @transaction.atomic
 def access_end(
-    *, user: User, by: User, address: str | None, revoke: bool = True, but_session: str | None = None
+    *, user: User, by: User | str, address: str | None, revoke: bool = True, but_session: str | None = None
 ) -> dict[str, int]:
     """End the user's sessions, but that of the key `but_session`, and unless `revoke` is false all that opens
     without one. Answers how many of each; it is in the security log."""

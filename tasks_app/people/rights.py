@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.db import transaction
 
+from tasks_app.people.access import access_end
 from tasks_app.people.models import Membership, User
 from tasks_app.people.second_factor import ENROL, factor_state
 from tasks_app.people.security import Kind, security_record
 from tasks_app.people.sessions import sessions_drop
 
 ALL = "all"
+_listeners: list[Callable[[User], None]] = []
+
+
+def on_rights_changed(listener: Callable[[User], None]) -> None:
+    """Called when the application starts: `listener(user)` runs in the transaction in which what somebody may
+    do or see has changed."""
+    if listener not in _listeners:
+        _listeners.append(listener)
 
 
 def rights_of(user: User) -> dict[str, Any]:
@@ -49,7 +58,8 @@ def rights_changed(*, user: User, before: dict[str, Any], by: User | str, addres
     """Record what has changed since `before`, who did it, from what to what; False where nothing has. In the
     transaction that changes it: PostgreSQL refuses a change without its record at commit.
 
-    Who must now have a second factor and has none is signed out, and sets one up at the next sign-in.
+    Who is switched off has no session, token or calendar address any more, also once they are switched on
+    again. Who must now have a second factor and has none is signed out, and sets one up at the next sign-in.
     """
     after = rights_of(user)
     changes = {name: [before.get(name), value] for name, value in after.items() if before.get(name) != value}
@@ -58,6 +68,10 @@ def rights_changed(*, user: User, before: dict[str, Any], by: User | str, addres
     security_record(
         event=Kind.RIGHTS_CHANGED, actor=by, about=user.username, detail={"changes": changes}, address=address
     )
-    if not after["active"] or ("roles" in changes and factor_state(user) == ENROL):
+    if before.get("active") and not after["active"]:
+        access_end(user=user, by=by, address=address)
+    elif not after["active"] or ("roles" in changes and factor_state(user) == ENROL):
         sessions_drop(user=user)
+    for listener in _listeners:
+        listener(user)
     return True

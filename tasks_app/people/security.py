@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +23,13 @@ from tasks_app.tracing import origin
 
 Kind = SecurityEvent.Kind
 _ABOUT_CHARS, _AGENT_CHARS, _NAME_CHARS = 200, 200, 150
+_listeners: list[Callable[[SecurityEvent], None]] = []
+
+
+def on_security(listener: Callable[[SecurityEvent], None]) -> None:
+    """Called when the application starts: `listener(entry)` runs in the transaction that writes an entry."""
+    if listener not in _listeners:
+        _listeners.append(listener)
 
 
 def security_record(
@@ -41,7 +49,7 @@ def security_record(
     if event not in Kind.values:
         raise ValueError(f"{event!r} is no kind of security event")
     key, name = _who(actor)
-    return SecurityEvent.objects.create(
+    entry = SecurityEvent.objects.create(
         at=clock.now(),
         event=event,
         actor=key,
@@ -51,6 +59,9 @@ def security_record(
         request=origin()[:64],
         detail=detail or {},
     )
+    for listener in _listeners:
+        listener(entry)
+    return entry
 
 
 def security_forget() -> int:

@@ -17,7 +17,9 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.services import operation_poll_now
 from tasks_app.operations.steering import poll_refusal
 from tasks_app.people.actors import actor_key
+from tasks_app.people.holders import people_with
 from tasks_app.people.models import User
+from tasks_app.people.rights import on_rights_changed
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.reconciliation.models import ReconciliationFinding
 from tasks_app.reconciliation.selectors import findings_of
@@ -112,6 +114,7 @@ def finding_act(*, finding_id: uuid.UUID, action: str, chosen: Chosen) -> str:
 
 def register() -> None:
     """Called when the application starts."""
+    on_rights_changed(_let_go)
     action_register(
         Action(
             name="poll",
@@ -136,7 +139,8 @@ def register() -> None:
         Action(
             name="seen",
             label="It may stay so",
-            does="Ends it with your reason. It comes back only when either side says something else.",
+            does="Ends it with your reason. It comes back when either side says something else: its state, "
+            "its money, its dates.",
             icon="done",
             offered=lambda finding: True,
             apply=_seen,
@@ -164,6 +168,16 @@ def _poll(finding: ReconciliationFinding, _chosen: Chosen) -> Done:
 def _take(finding: ReconciliationFinding, chosen: Chosen) -> Done:
     finding.holder = chosen.user
     return Done(said=f"It waits on {chosen.user} now.")
+
+
+def _let_go(user: User) -> None:
+    """What somebody took and cannot see to any more waits on everybody again."""
+    taken = ReconciliationFinding.objects.filter(holder=user, resolved_at__isnull=True)
+    for finding in taken.select_related("account").defer("told").select_for_update(of=("self",), no_key=True):
+        client = finding.account.advertiser_id if finding.account else None
+        if not people_with(STEER_OPERATION, finding.team_id, client).filter(pk=user.pk).exists():
+            finding.holder = None
+            finding.save(update_fields=["holder"])
 
 
 def _seen(finding: ReconciliationFinding, chosen: Chosen) -> Done:

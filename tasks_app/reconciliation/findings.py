@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from django.db import transaction
@@ -29,7 +30,18 @@ KEPT = DIFFERENT | {Verdict.EXTERNAL}
 # What was asked for its result so long ago, and is still behind, is a person's.
 _POLL_TAKES = timedelta(minutes=15)
 _Owner = tuple[uuid.UUID | None, uuid.UUID | None]  # team and advertiser
-_MOST_ALARMS = 100  # notifications of one seller in one run; the rows say the rest
+_MOST_ALARMS = 100  # of one seller, one team and one advertiser in one run; one more says how many there are
+# Of a seller's record and its packages what somebody accepts with it; the rest (revisions, delivery) moves.
+_ACCEPTED = (
+    "total_budget",
+    "budget",
+    "currency",
+    "start_time",
+    "end_time",
+    "product_id",
+    "paused",
+    "canceled",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +98,8 @@ class _Known:
         held = list(rows.select_for_update(of=("self",), no_key=True).order_by("pk"))
         self._open = {(row.digest, row.verdict): row for row in held if row.resolved_at is None}
         self._ended = {(row.digest, row.verdict): row for row in held if row.resolved_at is not None}
+        seen = [row.pk for row in held if row.resolution == R.SEEN]
+        self._accepted = dict(ReconciliationFinding.objects.filter(pk__in=seen).values_list("pk", "told"))
 
     def of(self, finding: Finding) -> ReconciliationFinding | None:
         """The row that this finding is found again as."""
@@ -94,7 +108,8 @@ class _Known:
         if row is None or row.resolution != R.SEEN:
             return row
         as_seen = (row.status_there, row.status_here) == _statuses(finding)
-        return row if as_seen else None  # a person accepted something else
+        as_told = _accepted(self._accepted.get(row.pk)) == _accepted(finding.told)
+        return row if as_seen and as_told else None  # a person accepted something else
 
     def close_others(self, recorded: Iterable[Recorded]) -> None:
         """End what was open and was not found any more."""
@@ -144,6 +159,17 @@ def _describe(row: ReconciliationFinding, finding: Finding) -> None:
     row.told = finding.told
 
 
+def _accepted(told: Any) -> tuple[dict[str, Any], ...]:
+    """What of a seller's record somebody accepts with it: money, dates and pauses, and those of its packages,
+    in the order of their ids."""
+    record = told if isinstance(told, dict) else {}
+    packages = record.get("packages")
+    each = [one for one in packages if isinstance(one, dict)] if isinstance(packages, list) else []
+    each.sort(key=lambda one: str(one.get("package_id")))
+    names = ("package_id", *_ACCEPTED)
+    return tuple({name: part.get(name) for name in names} for part in (record, *each))
+
+
 def _statuses(finding: Finding) -> tuple[str, str]:
     return finding.status_there[:80], finding.status_here[:32]
 
@@ -164,9 +190,25 @@ def _is_new(row: ReconciliationFinding) -> bool:
 
 
 def _tell(run: ReconciliationRun, seller: Seller, rows: list[ReconciliationFinding]) -> None:
-    """Each media buy that nobody here knows is an alarm of its own; the rest is told per team and
-    advertiser, at once."""
-    lost = [row for row in rows if row.verdict == Verdict.BOUGHT_UNKNOWN and row.is_open]
+    """Each media buy that nobody here knows is an alarm of its own, the rest is told at once; each to the
+    people of one team and advertiser, so that what one has many of hides nobody else's."""
+    clients = dict(
+        Account.objects.filter(pk__in={row.account_id for row in rows}).values_list("pk", "advertiser_id")
+    )
+    by_owner: dict[_Owner, list[ReconciliationFinding]] = {}
+    for row in rows:
+        client = clients.get(row.account_id) if row.account_id else None
+        by_owner.setdefault((row.team_id, client), []).append(row)
+    for owner, told in by_owner.items():
+        lost = [row for row in told if row.verdict == Verdict.BOUGHT_UNKNOWN]
+        _alarm(run, seller, owner, [row for row in lost if row.is_open])
+        others = [row for row in told if row.verdict != Verdict.BOUGHT_UNKNOWN]
+        if others:
+            _tell_owner(run, seller, owner, others)
+
+
+def _alarm(run: ReconciliationRun, seller: Seller, owner: _Owner, lost: list[ReconciliationFinding]) -> None:
+    """Money may be being spent on these."""
     for row in lost[:_MOST_ALARMS]:
         notify(
             kind="bought_unknown",
@@ -176,18 +218,23 @@ def _tell(run: ReconciliationRun, seller: Seller, rows: list[ReconciliationFindi
             level=Notification.Level.ALARM,
             about=About(type="finding", id=row.pk),
             right=STEER_OPERATION,
-            key=f"bought_unknown:{seller.pk}:{row.digest}",
+            key=f"bought_unknown:{row.pk}",
         )
-    clients = dict(
-        Account.objects.filter(pk__in={row.account_id for row in rows}).values_list("pk", "advertiser_id")
+    more = len(lost) - _MOST_ALARMS
+    if more <= 0:
+        return
+    team_id, client = owner
+    notify(
+        kind="bought_unknown",
+        title=f"{seller.name} runs {more} media buys more of ours that nobody here knows",
+        body="Money may be being spent on each. They stand among the findings.",
+        level=Notification.Level.ALARM,
+        about=About(type="reconciliation", id=run.pk),
+        team=Team.objects.get(pk=team_id) if team_id else None,
+        right="" if team_id else STEER_OPERATION,
+        advertiser_id=client,
+        key=f"bought_unknown:{run.pk}:{seller.pk}:{team_id or ''}:{client or ''}",
     )
-    by_owner: dict[_Owner, list[ReconciliationFinding]] = {}
-    for row in rows:
-        if row.verdict != Verdict.BOUGHT_UNKNOWN:
-            client = clients.get(row.account_id) if row.account_id else None
-            by_owner.setdefault((row.team_id, client), []).append(row)
-    for owner, told in by_owner.items():
-        _tell_owner(run, seller, owner, told)
 
 
 def _waiting_words(waiting: int, of: int) -> str:

@@ -15,8 +15,8 @@ _SLACK = timedelta(hours=1)
 
 
 def reports_prune() -> int:
-    """Delete runs and resolved findings older than settings.RECONCILE_KEEP, some in each call, in steps of an
-    hour. The latest run stays. Answers how many rows."""
+    """Delete runs, and resolved findings that are found no more, older than settings.RECONCILE_KEEP, some in
+    each call, in steps of an hour. The latest run stays. Answers how many rows."""
     before = clock.now() - settings.RECONCILE_KEEP
     oldest = ReconciliationRun.objects.order_by("id").values_list("asked_at", flat=True).first()
     if oldest is None or oldest >= before - _SLACK:

@@ -74,6 +74,25 @@ def account_switched(account: Account, actor: str | User | Actor) -> None:
     account.switched_off_by = actor_key(actor) if account.status in SWITCHED_OFF else ""
 
 
+def askable(account: Account) -> bool:
+    """Whether its seller can be asked for it anew: it is not active, nobody here switched it off, and the
+    seller opens accounts over AdCP."""
+    opens = account.seller.offers("sync_accounts")
+    return account.status != Account.Status.ACTIVE and not account.switched_off_by and opens
+
+
+def is_read(account: Account) -> bool:
+    """Whether its seller is asked now and then how it stands."""
+    return account.next_read_at is not None and account.seller.offers("list_accounts")
+
+
+def is_shared(account: Account) -> bool:
+    """Whether other advertisers of ours have accounts with its seller: what is asked there without naming an
+    account may be answered with theirs."""
+    others = Account.objects.filter(seller=account.seller_id).exclude(advertiser=account.advertiser_id)
+    return others.exists()
+
+
 def holdable(account: Account) -> bool:
     """Whether its seller switched it off and may switch it on again: people may keep it off."""
     return account.status in SWITCHED_OFF and not account.switched_off_by

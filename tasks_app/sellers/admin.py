@@ -27,7 +27,13 @@ from tasks_app.people.actors import actor_names
 from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers import presenters
-from tasks_app.sellers.accounts import account_ask_again, account_words, holdable, switched_off_words
+from tasks_app.sellers.accounts import (
+    account_ask_again,
+    account_words,
+    askable,
+    holdable,
+    switched_off_words,
+)
 from tasks_app.sellers.explain import account_glyph
 from tasks_app.sellers.forms import SellerForm, TimingForm, take
 from tasks_app.sellers.health import health_of
@@ -137,6 +143,7 @@ class SellerAdmin(ListPage):
             "figures": presenters.health_figures(obj, health) if health else [],
             "breaker": presenters.breaker_item(health.breaker) if health and health.breaker else None,
             "errors": presenters.error_rows(health.calls) if health else [],
+            "looked_at": presenters.looked_at_words(obj),
             "deliveries": recent_deliveries(obj, user) if user.has_perm(VIEW_DELIVERY) else None,
             "accounts": [(a, terms.payment(a.payment_terms)) for a in accounts],
             "form": SellerForm.of(obj) if may_change else None,
@@ -321,9 +328,7 @@ class AccountAdmin(DrawnAdmin, ListPage):
             "words": account_words(account),
             "off": switched_off_words(account),
             "may_hold": holdable(account) and self.has_change_permission(request, account),
-            "may_ask": account.status != Account.Status.ACTIVE
-            and not account.switched_off_by
-            and self.has_change_permission(request, account),
+            "may_ask": askable(account) and self.has_change_permission(request, account),
             **(extra_context or {}),
         }
         return super().changeform_view(request, object_id, form_url, extra)

@@ -71,7 +71,7 @@ class SellerForm(DrawnForm):
         required=False,
         choices=Seller.WebhookMode.choices,
         label="Webhooks",
-        help_text="How it proves what it tells us; none: it is polled",
+        help_text="How it proves what it tells us; none: we look ourselves",
     )
     jwks_url = forms.URLField(
         required=False,

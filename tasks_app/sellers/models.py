@@ -11,7 +11,7 @@ from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 from encrypted_fields.fields import EncryptedCharField, EncryptedFieldMixin, EncryptedTextField
 
-from tasks_app.adcp.tasks import is_status_tool, task_status_tool, tool_offered
+from tasks_app.adcp.tasks import LIST_TOOL_NAMES, is_status_tool, task_status_tool, tool_offered
 from tasks_app.adcp.types import Endpoint
 from tasks_app.ids import new_id
 from tasks_app.people.models import Advertiser
@@ -178,6 +178,14 @@ class Seller(models.Model):
     def offers(self, tool: str) -> bool:
         """Whether it may be asked with this tool; so too where it is not known what it has."""
         return tool == self.status_tool or tool_offered(self.tools, tool)
+
+    def omits_account(self, tool: str) -> bool:
+        """Whether a read with this tool leaves without the account that it is about: people said so, or the
+        seller refused it."""
+        names = LIST_TOOL_NAMES if tool in LIST_TOOL_NAMES else (tool,)
+        learnt = any(f"omit {name} account" in self.quirks for name in names)
+        asked = _READS_ACCOUNT.get(self.account_in_reads)
+        return learnt if asked is None else not asked
 
     def lacks(self, tool: str) -> str:
         """Why it is not asked with this tool, in words; empty where it may be."""

@@ -23,7 +23,6 @@ _WEBHOOKS = {
     Seller.WebhookMode.HMAC: ("HMAC", "legacy, a shared secret"),
     Seller.WebhookMode.HMAC_BODY: ("HMAC, old", "over the body alone, a shared secret"),
     Seller.WebhookMode.BEARER: ("Bearer", "legacy, proves nothing about the body"),
-    Seller.WebhookMode.NONE: ("None", "seen by polling only"),
 }
 
 
@@ -38,7 +37,14 @@ def abilities(seller: Seller) -> list[Item]:
 
 def webhooks_words(seller: Seller) -> tuple[str, str]:
     """The webhook mode in a word, and what it means."""
+    if not seller.uses_webhooks:
+        return "None", looked_at_words(seller)
     return _WEBHOOKS[Seller.WebhookMode(seller.webhook_mode)]
+
+
+def looked_at_words(seller: Seller) -> str:
+    """How what a seller is asked for is seen where no webhook tells of it, a clause."""
+    return "only reconciliation looks at it" if seller.task_tool is None else "it is polled"
 
 
 def idempotency_words(seller: Seller, accepted_by: str = "") -> tuple[str, str]:
@@ -101,7 +107,7 @@ def health_figures(seller: Seller, health: SellerHealth) -> list[Figure]:
             if health.calls.count
             else "none was made",
         ),
-        _webhooks_figure(health.webhooks),
+        _webhooks_figure(health.webhooks, looked_at_words(seller)),
         _out_figure(seller, health.out),
     ]
 
@@ -157,11 +163,15 @@ def _calls_figure(calls: Calls) -> Figure:
     )
 
 
-def _webhooks_figure(rate: WebhookRate) -> Figure:
+def _webhooks_figure(rate: WebhookRate, looked_at: str) -> Figure:
     glyph, value, note = {
-        WebhookState.NONE: ("stopped", "None", "it is polled"),
+        WebhookState.NONE: ("stopped", "None", looked_at),
         WebhookState.TRUSTED: ("done", "Waited for", ""),
-        WebhookState.PAUSED: ("overdue", "Polled instead", f"until {text.moment_short(rate.until)}"),
+        WebhookState.PAUSED: (
+            "overdue",
+            "Not waited for",
+            f"{looked_at} until {text.moment_short(rate.until)}",
+        ),
         WebhookState.TRIAL: ("running", "On trial", f"since {text.moment_short(rate.until)}"),
     }[rate.state]
     came = (

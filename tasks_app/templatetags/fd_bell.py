@@ -6,9 +6,11 @@ from typing import Any
 
 from django import template
 
+from tasks_app.commands.questions import STOPPED
 from tasks_app.commands.selectors import stopped_for
 from tasks_app.notifications.bell import bell_html
 from tasks_app.people.models import User
+from tasks_app.people.roles import DECIDE
 
 register = template.Library()
 
@@ -26,4 +28,9 @@ def stopped_banner(context: dict[str, Any]) -> dict[str, Any]:
     user = getattr(context.get("request"), "user", None)
     if not isinstance(user, User) or not user.is_staff:
         return {}
-    return {"stopped": stopped_for(user), "may_see": user.has_perm("tasks_app.view_killswitch")}
+    return {
+        "stopped": stopped_for(user),
+        "may_see": user.has_perm("tasks_app.view_killswitch"),
+        "may_decide": user.has_perm(DECIDE),
+        "asked_to_pass": STOPPED,
+    }

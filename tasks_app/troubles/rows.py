@@ -23,8 +23,11 @@ from tasks_app import clock
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
+from tasks_app.people.models import Team
 from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.people.scope import owner_of
 from tasks_app.troubles.models import ENTITY, RowTrouble
+from tasks_app.troubles.works import entity_worked_on
 
 log = structlog.get_logger(__name__)
 TOLD_AFTER = 3
@@ -162,13 +165,17 @@ def troubles_forget() -> int:
 
 
 def _tell(trouble: RowTrouble) -> None:
+    """To those who may see the row; not the error, which may quote it: that stands on the trouble's page."""
+    team, advertiser = owner_of(entity_worked_on(trouble.work), trouble.row)
     notify(
         kind="row_put_back",
         title=f"{trouble.work.replace('_', ' ').capitalize()}: one row cannot be handled",
-        body=f"{trouble.row} has failed {trouble.times} times: {trouble.error}\nEverything else goes on. "
+        body=f"{trouble.row} has failed {trouble.times} times; its page says why. Everything else goes on. "
         "It is tried again, ever more seldom, at least every hour.",
         level=Notification.Level.WARNING,
         about=About(type=ENTITY, id=trouble.pk),
+        team=Team.objects.filter(pk=team).first() if team else None,
+        advertiser_id=advertiser,
         right=STEER_OPERATION,
         key=f"row_put_back:{trouble.pk}",
     )

@@ -14,6 +14,7 @@ from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.models import Seller
+from tasks_app.sellers.presenters import looked_at_words
 
 _NAMED = 5
 _NEW_KEY, _NEW_KEYS_A_DAY = "webhook_new_key", 3
@@ -33,8 +34,8 @@ def unverified_alarm(
         body=f"{count} refused since {text.moment_kept(since)}, among them with 401 {code}. "
         f"Registered: {seller.get_webhook_mode_display()}. "
         f"What was tried: {tried}. The seller or its registration is set up wrongly, or somebody stands in "
-        f"between. On its page it may be set to something else: {instead}. What it is asked for is still "
-        "seen by polling.",
+        f"between. On its page it may be set to something else: {instead}. Meanwhile "
+        f"{looked_at_words(seller)}.",
         about=About(type="seller", id=seller.pk),
         right=STEER_OPERATION,
         key=f"webhook_unverified:{seller.pk}:{seller.webhook_mode}:{clock.now():%Y-%m-%d}",
@@ -51,7 +52,8 @@ def nonces_full_alarm(seller: Seller, *, key_id: str) -> None:
         level=Notification.Level.ALARM,
         title=f"Too many signed webhooks of {whose}",
         body="Further ones are refused (401 webhook_signature_rate_abuse) until earlier signatures have run "
-        "out: a key is compromised, or a seller set up wrongly. What was bought is still seen by polling.",
+        "out: a key is compromised, or a seller set up wrongly. Meanwhile "
+        f"{looked_at_words(seller) if key_id else 'they are polled, or reconciliation looks at them'}.",
         about=About(type="seller", id=seller.pk) if key_id else None,
         right=STEER_OPERATION,
         key=f"webhook_rate_abuse:{seller.pk if key_id else 'all'}:{key_id}:{hour}",
@@ -67,7 +69,7 @@ def waiting_full_alarm(seller: Seller, *, count: int, size: int) -> None:
         body=f"{count} are kept, {size / 2**20:.1f} MB: of tasks that we do not know, or with other words "
         "under a key that was used. Further ones of unknown tasks are refused (429 webhook_waiting_full) "
         "until what is kept finds its task or is past its time. The seller sends us what is somebody "
-        "else’s, or its answers to our calls do not arrive. What we bought is still seen by polling.",
+        f"else’s, or its answers to our calls do not arrive. Meanwhile {looked_at_words(seller)}.",
     )
 
 
@@ -79,7 +81,7 @@ def day_full_alarm(seller: Seller) -> None:
         "webhook_day_full",
         title=f"{seller.name} has sent more webhooks today than are taken",
         body=f"More than {most:,.0f} MB since midnight UTC. Further ones are refused until the next (429 "
-        "webhook_day_full), the ends of what we bought among them: they are seen by polling. The seller "
+        f"webhook_day_full), the ends of what we bought among them: {looked_at_words(seller)}. The seller "
         "repeats itself without end, or wants to fill our disk. Its deliveries show which tasks they are "
         "about; ask the seller, or switch it off.",
     )

@@ -1,6 +1,7 @@
 """Why a delivery of a known seller does not verify, in words for people: what it was tried against.
 
-Nothing of this proves anything; it tells people which of the usual faults it is. Without a database.
+Nothing of this proves anything; it tells people which of the usual faults it is. Without a database. Whoever
+sends it may be a stranger: what is done is a few times the body at most, and a long one is not written anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from tasks_app.sellers.models import Seller
 
 Mode = Seller.WebhookMode
 _SIGNATURE, _TIMESTAMP = hmac_sha256.SIGNATURE_HEADER.lower(), hmac_sha256.TIMESTAMP_HEADER.lower()
+_REWRITTEN_BYTES = 64 * 2**10  # a body up to this is written anew
+_GROWS = (
+    4  # so many times longer than its body a form is given up: deep nesting, indented, grows as its square
+)
 _WRITTEN: dict[str, dict[str, Any]] = {
     "JSON without spaces": {"separators": (",", ":")},
     "JSON with spaces": {},
@@ -72,18 +77,20 @@ def _hmac_words(seller: Seller, headers: Mapping[str, str], body: bytes) -> str:
     given = headers[_SIGNATURE].strip()
     stamp = headers.get(_TIMESTAMP, "").encode("latin-1", "replace")
     timed = seller.webhook_mode == Mode.HMAC
+    messages = list(_messages(body, stamp, timed=timed))
     for which, secret in (("", seller.webhook_secret), ("the secret before", seller.webhook_secret_previous)):
         if not secret:
             continue
-        for what, message in _messages(body, stamp, timed=timed):
+        for what, message in messages:
             how = _matches(given, hmac.digest(secret.encode(), message, hashlib.sha256))
             if how is not None:
                 told = ", ".join(
                     part for part in (what, how, which and f"with {which}, which has run out") if part
                 )
                 return told or "it would verify now"
+    anew = "" if len(body) > _REWRITTEN_BYTES else ", and over its JSON written anew"
     return (
-        "tried with our secret over its bytes, with and without the time, and over its JSON written anew: "
+        f"tried with our secret over its bytes, with and without the time{anew}: "
         "none makes this signature. It has another secret, or signs something else"
     )
 
@@ -102,7 +109,9 @@ def _messages(body: bytes, stamp: bytes, *, timed: bool) -> Iterator[tuple[str, 
 
 
 def _forms(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """The body's JSON as others write it."""
+    """The body's JSON as others write it; nothing of a body that is too long."""
+    if len(body) > _REWRITTEN_BYTES:
+        return
     try:
         parsed = strict_json.parse_object(body)
     except strict_json.MalformedBody:
@@ -110,9 +119,23 @@ def _forms(body: bytes) -> Iterator[tuple[str, bytes]]:
     for written, options in _WRITTEN.items():
         for is_sorted in (False, True):
             for is_ascii in (False, True):
-                form = json.dumps(parsed, sort_keys=is_sorted, ensure_ascii=is_ascii, **options)
+                encoder = json.JSONEncoder(sort_keys=is_sorted, ensure_ascii=is_ascii, **options)
+                form = _bounded(encoder, parsed, most=_GROWS * len(body) + 1000)
                 words = f"{written}, names sorted" if is_sorted else written
-                yield words, form.encode("utf-8", "surrogatepass")
+                if form is not None:
+                    yield words, form.encode("utf-8", "surrogatepass")
+
+
+def _bounded(encoder: json.JSONEncoder, parsed: dict[str, Any], *, most: int) -> str | None:
+    """What the encoder writes; None where that is longer than `most` characters."""
+    pieces: list[str] = []
+    size = 0
+    for piece in encoder.iterencode(parsed):
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            return None
+    return "".join(pieces)
 
 
 def _matches(given: str, digest: bytes) -> str | None:

@@ -15,16 +15,20 @@ from django.db import connections
 from rest_framework.test import APIClient
 
 from orders.models import Deal, RequestKey
+from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.worker import drain
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
-from tasks_app.people.models import User
-from tasks_app.sellers.models import Account
+from tasks_app.operations.reads import read_ensure
+from tasks_app.people.models import Advertiser, User
+from tasks_app.sellers.models import Account, Seller
 from tests.api.asks import ROOM, faulty, known, purchase, read, shown, sweep
 from tests.api.conftest import Open, client_of
 from tests.database import Database
-from tests.factories import make_team, make_user
+from tests.factories import make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
+from tests.operations.making import answer, see
 from tests.support import PATIENCE_S
 
 KEY = {"Idempotency-Key": "order-77"}
@@ -43,6 +47,35 @@ def ask(api: APIClient, body: dict[str, Any], **headers: str) -> Any:
 
 def nothing_made() -> bool:
     return not (Deal.objects.exists() or Operation.objects.exists() or Approval.objects.exists())
+
+
+def offered(seller: Seller, buyer: Advertiser | None, rate: int) -> None:
+    """The seller has answered get_products, asked for that advertiser."""
+    operation = read_ensure(
+        purpose=f"test:{rate}",
+        task_type="get_products",
+        seller=seller,
+        arguments={},
+        actor="system",
+        team=make_team(),
+        advertiser_id=buyer.pk if buyer else None,
+    )
+    option = {
+        "pricing_option_id": "faulty-cpm",
+        "pricing_model": "cpm",
+        "currency": "USD",
+        "fixed_price": rate,
+    }
+    policy = {"cancellation_fee": {"type": "fixed", "description": f"terms of {rate}"}}
+    product = {
+        "product_id": "faulty-display",
+        "name": f"terms of {rate}",
+        "channels": ["display"],
+        "pricing_options": [option],
+        "cancellation_policy": policy,
+    }
+    transition(operation, "calling_adcp", actor="system", changes={"attempts": 1, "sent_at": clock.now()})
+    see(operation, answer("completed", payload={"products": [product]}))
 
 
 def work(api: APIClient, address: str) -> dict[str, Any]:
@@ -178,6 +211,35 @@ class TestWhatIsMade:
         evidence = Approval.objects.get(pk=told["approval_id"]).evidence
         assert evidence["reasons"]["asked_for"]["packages"][0]["budget"] == "1500.5"
         assert evidence["reasons"]["lines"][0]["facts"] == "never offered to us: the integrator's word alone"
+
+    @pytest.mark.parametrize(
+        ("told", "rate"),
+        [
+            (["own 14", "another's 10"], "14"),
+            (["another's 10", "own 14"], "14"),
+            (["nobody's 12", "another's 10"], "12"),
+            (["own 14", "nobody's 12"], "14"),
+            (["another's 10"], ""),
+        ],
+        ids=str,
+    )
+    def test_its_rates_and_terms_are_those_that_its_own_advertiser_was_offered(
+        self, told: list[str], rate: str
+    ) -> None:
+        """Sellers negotiate with each; what another pays is none of these people's business."""
+        seller, own = known()
+        buyers = {"own": own, "another's": make_advertiser("Ostrom Tools"), "nobody's": None}
+        for whose, _, stated in (one.partition(" ") for one in told):
+            offered(seller, buyers[whose], int(stated))
+
+        made = ask(client_of(integrator()), purchase()).json()
+
+        line = Deal.objects.get(pk=made["deal_id"]).lines.get()
+        evidence = json.dumps(Approval.objects.get(pk=made["approval_id"]).evidence)
+        assert line.rate == (Decimal(rate) if rate else None)
+        assert [words for words in ("terms of 14", "terms of 12", "terms of 10") if words in evidence] == (
+            [f"terms of {rate}"] if rate else []
+        )
 
     def test_the_operation_is_held_under_the_purpose_of_the_booking(self) -> None:
         known(webhook_mode="hmac", webhook_secret="s" * 32)

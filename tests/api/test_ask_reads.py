@@ -11,13 +11,15 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from orders.models import Deal
 from tasks_app.jobs.wake import wake
-from tasks_app.operations.models import Operation
+from tasks_app.operations.models import Observation, Operation
 from tasks_app.people.models import User
+from tasks_app.sellers.models import Account, Seller
 from tests.api.asks import ROOM, faulty, read, sweep
 from tests.api.conftest import client_of
 from tests.database import Database
-from tests.factories import make_account, make_advertiser, make_team, make_user
+from tests.factories import make_account, make_advertiser, make_deal, make_team, make_user
 from tests.faulty_seller import FaultySeller
 
 KEY = {"Idempotency-Key": "read-1"}
@@ -116,6 +118,86 @@ def test_another_teams_account_is_out_of_reach(api: APIClient, seller: FaultySel
     assert {by_argument.status_code, by_name.status_code} == {400}
     assert seller.requests(task) == []
     assert not Operation.objects.exists()
+
+
+def shared(seller: FaultySeller, **fields: Any) -> Seller:
+    """A seller with whom another advertiser of ours has an account too."""
+    row = faulty(seller, **fields)
+    theirs = make_account(make_advertiser("Rival Tea", team=make_team("Somebody else")), row)
+    theirs.reference = {"account_id": "acc-rival"}
+    theirs.save()
+    return row
+
+
+def booked_there(row: Seller) -> str:
+    """A media buy of a deal of ours under our account."""
+    deal = make_deal(seller=row, account=Account.objects.get(reference__account_id="acc-faulty"))
+    Deal.objects.filter(pk=deal.pk).update(media_buy_id="mb-ours")
+    return "mb-ours"
+
+
+@pytest.mark.parametrize(
+    "omits", [{"quirks": ["omit {task} account"]}, {"account_in_reads": "never"}], ids=str
+)
+@pytest.mark.parametrize("task", ["get_media_buys", "get_media_buy_delivery", "list_tasks"])
+def test_a_seller_that_takes_no_account_is_asked_for_what_is_the_accounts_alone(
+    api: APIClient, seller: FaultySeller, task: str, omits: dict[str, Any]
+) -> None:
+    said = {
+        name: [one.format(task=task) for one in v] if isinstance(v, list) else v for name, v in omits.items()
+    }
+    row = shared(seller, **said)
+    ours = booked_there(row)
+
+    for named in ({}, {"media_buy_ids": ["mb-theirs"]}, {"media_buy_ids": [ours, "mb-theirs"]}):
+        wrong = ask(api, read(task, **named if task != "list_tasks" else {}))
+        assert (wrong.status_code, list(wrong.json()["errors"])) == (400, ["arguments.media_buy_ids"])
+    assert seller.requests(task) == []
+    if task == "list_tasks":
+        return
+    assert ask(api, read(task, media_buy_ids=[ours])).status_code == 200
+    (call,) = seller.requests(task)
+    assert "account" not in call["arguments"]
+
+
+def test_a_refused_account_is_not_left_out_where_anothers_would_be_told(
+    api: APIClient, seller: FaultySeller
+) -> None:
+    row = shared(seller)
+    seller.fault(
+        "get_media_buys", "error", 0, code="INVALID_REQUEST", message="Omit account", field="account"
+    )
+
+    told = ask(api, read("get_media_buys", media_buy_ids=["x"])).json()
+
+    assert told["status"] == "failed"
+    assert [call["arguments"].get("account") for call in seller.requests("get_media_buys")] == [
+        {"account_id": "acc-faulty"}
+    ]
+    assert Seller.objects.get(pk=row.pk).quirks == []
+
+
+def test_where_all_is_one_advertisers_the_account_is_left_out_as_ever(
+    api: APIClient, seller: FaultySeller
+) -> None:
+    faulty(seller)
+    seller.fault("get_media_buys", "error", code="INVALID_REQUEST", message="Omit account", field="account")
+
+    assert ask(api, read("get_media_buys", media_buy_ids=["x"])).json()["status"] == "completed"
+    assert len(seller.requests("get_media_buys")) == 2
+
+
+def test_of_the_accounts_that_a_seller_lists_ours_is_kept(api: APIClient, seller: FaultySeller) -> None:
+    """One of before AdCP 3.1 lists them all."""
+    shared(seller)
+    listed = [{"account_id": name, "status": "active", "name": name} for name in ("acc-rival", "acc-faulty")]
+    seller.fault("list_accounts", "merge", 0, answer={"accounts": listed})
+
+    told = ask(api, read("list_accounts"))
+
+    assert [one["account_id"] for one in told.json()["result"]["accounts"]] == ["acc-faulty"]
+    assert "acc-rival" not in told.content.decode()
+    assert "acc-rival" not in str(list(Observation.objects.values_list("body", flat=True)))
 
 
 def test_an_error_of_the_seller_is_the_answer(api: APIClient, seller: FaultySeller) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.test import Client
 
 from orders.models import Deal
 from orders.questions import ask_deal
@@ -24,6 +25,7 @@ from tasks_app.people.actors import actor_key
 from tasks_app.people.models import Membership, User
 from tasks_app.sellers.models import Account, Seller
 from tests.factories import make_advertiser, make_deal, make_user
+from tests.ui.pages import page_of, read
 
 pytestmark = pytest.mark.django_db
 
@@ -204,3 +206,27 @@ def test_many_are_counted_in_two_queries(asked: Approval, django_assert_num_quer
     rows = list(Approval.objects.prefetch_related("decisions"))
     with django_assert_num_queries(2):
         assert set(given(rows).values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("quorum", "lost", "others_read", "you_read"),
+    [
+        (2, False, "One more decision", "You, 2 of 2"),
+        (3, False, "2 more decisions", "You, 2 of 3"),
+        (3, True, "No decision yet", "You, 1 of 3"),
+    ],
+)
+def test_its_page_counts_what_counts(quorum: int, lost: bool, others_read: str, you_read: str) -> None:
+    ApprovalPolicy.objects.create(
+        key="more", name="More", rule="always", kinds=["deal"], actor="system", reason="A test", quorum=quorum
+    )
+    asked, first = ask_deal(make_deal()), make_user("Approver")
+    approve(asked, first)
+    if lost:
+        without_the_right(first, asked)
+    for role, words in (("Buyer", others_read), ("Approver", you_read)):
+        client = Client()
+        client.force_login(make_user(role, is_staff=True), backend="tasks_app.people.holders.RoleBackend")
+        page = read(client, page_of(asked))
+        assert words in page
+        assert ("counts no more" in page) == lost

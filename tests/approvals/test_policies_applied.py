@@ -304,6 +304,19 @@ def test_who_may_not_manage_writes_nothing(ruled: Ruled) -> None:
     assert ApprovalPolicy.objects.count() == kept
 
 
+def test_who_decides_is_told_of_a_rate_and_what_it_was_before(administrator: User) -> None:
+    """A wrong one moves every limit that is compared by it."""
+    approver, today = make_user("Approver"), clock.now().date()
+    for usd in ("1.08", "0.01"):
+        rate_add(currency="EUR", day=today, usd=Decimal(usd), source="ECB", actor=administrator)
+    latest, first = notifications_of(approver).filter(kind="exchange_rate")
+    assert latest.title == f"Exchange rate: 1 EUR is 0.01 USD from {today.isoformat()}"
+    assert latest.body == f"Kept by {administrator}: ECB. Before it was 1.08."
+    assert first.body.endswith("There was none before.")
+    assert not notifications_of(administrator).filter(kind="exchange_rate").exists()
+    assert not notifications_of(make_user("Buyer")).filter(kind="exchange_rate").exists()
+
+
 def test_other_administrators_are_told_of_a_change(ruled: Ruled, administrator: User) -> None:
     other = make_user("Administrator")
     row = ruled(name="New rule")

@@ -107,7 +107,9 @@ def _lets_the_switch_go(user: User) -> bool:
     with transaction.atomic():
         try:
             for turn in turns:
-                kill_switch_set(on=False, reason="It was a drill", actor=user, team=turn.team)
+                kill_switch_set(
+                    on=False, reason="It was a drill", actor=user, team=turn.team, seen=str(turn.turn)
+                )
         except KillSwitchRefusedError:
             return False
         finally:

@@ -118,6 +118,21 @@ class TestApi:
         answer = client.post(URL, {"on": True, "reason": "A drill", "team": str(team.pk)}, format="json")
         assert (answer.status_code, answer.json()["team"], answer.json()["on"]) == (201, str(team.pk), True)
         assert [(one["team"], one["on"]) for one in client.get(URL).json()] == [(str(team.pk), True)]
+        off = {"on": False, "reason": "Over", "team": str(team.pk), "seen": answer.json()["turn"]}
+        assert client.post(URL, off, format="json").status_code == 201
+        assert [one["on"] for one in client.get(URL).json()] == [False]
+
+    def test_who_has_not_read_why_it_is_on_now_does_not_let_it_go(self) -> None:
+        client = self.client("Administrator")
+        first = client.post(URL, {"on": True, "reason": "A drill"}, format="json").json()["turn"]
+        turn(False)
+        kill_switch_set(on=True, reason="It buys twice", actor="system")
+        for seen in ({"seen": first}, {}, {"seen": None}, {"seen": 2**62}):
+            answer = client.post(URL, {"on": False, "reason": "Over", **seen}, format="json")
+            assert answer.status_code == 409
+            assert "It buys twice" in answer.content.decode()
+        assert client.post(URL, {"on": False, "reason": "x", "seen": "two"}, format="json").status_code == 400
+        assert stops().everywhere == "It buys twice"
 
     def test_refusals(self) -> None:
         client, other = self.client("Administrator"), make_team("Another")
@@ -175,11 +190,23 @@ class TestCommand:
 
     def test_on_off_and_status(self) -> None:
         Team.objects.get_or_create(name="Halden & Marsh")
-        assert self.run("on", "--reason", "A drill") == {"all_teams": "A drill", "teams": {}}
+        on = self.run("on", "--reason", "A drill")
+        assert (on["all_teams"]["reason"], on["teams"]) == ("A drill", {})
         self.run("on", "--reason", "Theirs", "--team", "Halden & Marsh")
-        assert self.run("status") == {"all_teams": "A drill", "teams": {"Halden & Marsh": "Theirs"}}
-        assert self.run("off", "--reason", "Over")["all_teams"] is None
+        told = self.run("status")
+        assert (told["all_teams"], told["teams"]["Halden & Marsh"]["reason"]) == (on["all_teams"], "Theirs")
+        off = ["off", "--reason", "Over", "--seen", str(on["all_teams"]["turn"])]
+        assert self.run(*off)["all_teams"] is None
         assert KillSwitch.objects.filter(team=None).latest("id").actor == "system"
+
+    def test_a_newer_stop_is_not_let_go(self) -> None:
+        first = self.run("on", "--reason", "A drill")["all_teams"]["turn"]
+        turn(False)
+        kill_switch_set(on=True, reason="It buys twice", actor="system")
+        for seen in (["--seen", str(first)], []):
+            with pytest.raises(CommandError, match="It buys twice"):
+                call_command("kill_switch", "off", "--reason", "Over", *seen)
+        assert stops().everywhere == "It buys twice"
 
     def test_it_can_be_refused(self) -> None:
         with pytest.raises(CommandError, match="Say why"):

@@ -92,8 +92,13 @@ def held(ada: User) -> Deal:
 
 
 def let_go(ada: User) -> None:
-    kill_switch_set(on=False, reason="Rates are right", actor=ada)
+    turned_off(ada)
     gates_ask_again()
+
+
+def turned_off(ada: User) -> None:
+    standing = stops().turns[None]
+    kill_switch_set(on=False, reason="Rates are right", actor=ada, seen=str(standing.turn))
 
 
 def override() -> Approval:
@@ -206,7 +211,7 @@ def test_a_step_says_what_it_waits_for(held: Deal, ada: User) -> None:
     step.waiting_for = {"type": "operation", "id": str(operation.pk)}
     said = waiting_words(step)
     assert said.endswith(f"Wrong rates; create_media_buy is not sent to {operation.seller.name}")
-    kill_switch_set(on=False, reason="Rates are right", actor=ada)
+    turned_off(ada)
     assert "Stopped" not in waiting_words(step)
 
 
@@ -315,6 +320,8 @@ def test_to_pass_takes_two_people_outside_the_queue(held: Deal) -> None:
     assert question.reference not in read(signed_in(first), QUEUE)
     assert question.reference not in read(signed_in(first), f"{QUEUE}?view=team")
     assert question.title in read(signed_in(first), f"{QUEUE}?view=mine&kind={STOPPED}")
+    (way,) = re.findall(r'href="([^"]+)">Asked to pass<', signed_in(first).get(QUEUE).content.decode())
+    assert question.title in read(signed_in(first), way.replace("&amp;", "&"))
     approvals_tell()
     assert not Notification.objects.filter(kind="approval_waits").exists()
 
@@ -331,7 +338,7 @@ def test_to_pass_takes_two_people_outside_the_queue(held: Deal) -> None:
 
 
 def again(ada: User) -> None:
-    kill_switch_set(on=False, reason="Rates are right", actor=ada)
+    turned_off(ada)
     kill_switch_set(on=True, reason="Fraud", actor=ada)
 
 
@@ -366,7 +373,7 @@ def test_who_let_it_pass_two_stops_let_it_pass_the_one_that_stays(held: Deal, ad
         approval_decide(approval_id=override().pk, user=first, verdict="approve")
     question = override()
     approval_decide(approval_id=question.pk, user=first, verdict="approve")
-    kill_switch_set(on=False, reason="Rates are right", actor=ada)
+    turned_off(ada)
     approval_decide(approval_id=question.pk, user=second, verdict="approve")
     drain()
     held.refresh_from_db()

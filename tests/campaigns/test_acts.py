@@ -10,6 +10,7 @@ import yaml
 
 from campaigns.acts import CampaignActRefusedError, acts_of, campaign_cancel, campaign_retry
 from campaigns.models import Campaign, CampaignStatus
+from campaigns.selectors import campaign_rows
 from campaigns.services import (
     BriefRefusedError,
     SubmissionRefusedError,
@@ -17,12 +18,17 @@ from campaigns.services import (
     campaign_job,
     campaign_submit,
 )
+from campaigns.stages import stages
 from campaigns.submitting import brief_submit, submission_data
+from campaigns.timeline import timeline
+from campaigns.today.money import commitments
+from orders.amounts import deal_amounts
 from orders.models import Deal, DealStatus
 from orders.questions import ask_deal
-from orders.services import deal_book
+from orders.services import deal_book, purchase_of
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.desk.explain import explain_row
 from tasks_app.jobs import engine
 from tasks_app.jobs.models import Job, JobStatus, StepStatus
 from tasks_app.lifecycle.models import AuditEntry
@@ -238,3 +244,25 @@ def late_purchase(deal: Deal) -> Approval:
     overdue(operation)
     say(operation, "completed", buy(deal))
     return Approval.objects.get(kind="late_completion", status="open")
+
+
+def test_what_runs_on_after_it_was_called_off_is_said_and_counted(campaign: Campaign, buyer: User) -> None:
+    """One deal is booked, one is with its seller, one was never sent."""
+    booked, out, unsent = (put_forward(campaign) for _ in range(3))
+    for deal in (booked, out):
+        approve_deal(deal)
+        claim_one(operation_id=deal_book(deal=deal).pk)
+        say(purchase_of(deal), "submitted", channel="reply")
+    say(purchase_of(booked), "completed", buy(booked))
+    campaign_cancel(campaign_id=campaign.pk, user=buyer, reason="the client withdrew")
+    campaign.refresh_from_db()
+    assert campaign.status == CampaignStatus.FAILED
+    told = explain_row("campaign", campaign.pk, buyer).waiting_for
+    assert "of its deals 1 booked, 1 may still be booked" in told
+    rows = campaign_rows(campaign)
+    assert stages(rows, ())[-1].line == "1 booked, 1 may still be booked"
+    (bar,) = commitments(buyer)
+    assert bar.taken == deal_amounts(booked).approved + deal_amounts(out).approved
+    said = [event.text for event in timeline(rows)]
+    assert any(f"called {unsent.seller} off" in one for one in said)
+    assert not any("rejected" in one for one in said)

@@ -467,7 +467,8 @@ def test_a_campaign_waits_while_one_of_its_deals_is_being_cancelled() -> None:
     assert late.status == DealStatus.CANCELLED
     finishing(campaign)
     assert status(campaign) == CampaignStatus.COMPLETED
-    assert campaign.outcome == {"booked": [good.reference], "rejected": [late.reference], "failed": []}
+    ended = {"booked": [good.reference], "rejected": [], "failed": [], "cancelled": [late.reference]}
+    assert campaign.outcome == ended
 
 
 def booked_otherwise() -> tuple[Campaign, Deal]:
@@ -511,7 +512,7 @@ def test_a_campaign_waits_for_the_cancellation_of_what_was_booked() -> None:
 
     finishing(campaign)
     assert status(campaign) == CampaignStatus.FAILED
-    assert campaign.outcome == {"booked": [], "rejected": [deal.reference], "failed": []}
+    assert campaign.outcome == {"booked": [], "rejected": [], "failed": [], "cancelled": [deal.reference]}
 
 
 def test_its_last_step_is_not_skipped_while_something_is_open() -> None:

@@ -158,7 +158,7 @@ def test_it_stays_with_a_campaign_that_ends() -> None:
     transition(deal, "expired", actor="system", reason="nobody decided")
     assert campaign_finish(campaign=campaign)
     campaign.refresh_from_db()
-    assert fates(campaign) == {"booked": [], "rejected": [deal.reference], "failed": []}
+    assert fates(campaign) == {"booked": [], "rejected": [], "failed": [], "expired": [deal.reference]}
     assert left_out_words(campaign) == left
 
 

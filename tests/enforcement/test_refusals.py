@@ -19,6 +19,7 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tests.database import Database
 from tests.enforcement.conftest import COPY, in_one_transaction, unchanged
+from tests.factories import approve_deal
 
 
 def test_an_undeclared_edge(app: psycopg.Connection, deal: Deal) -> None:
@@ -128,6 +129,27 @@ def test_a_birth_that_leans_on_an_older_import(app: psycopg.Connection, deal: De
     born = psycopg.types.json.Jsonb({"id": str(uuid.uuid4()), "status": "booked", "reference": "DEAL-X"})
     with pytest.raises(errors.CheckViolation, match="is born quoted"):
         app.execute(COPY, [born, deal.pk])
+
+
+@pytest.mark.parametrize(
+    ("table", "status"),
+    [("tasks_app_approval", "approved"), ("tasks_app_job", "COMPLETED"), ("tasks_app_step", "completed")],
+)
+def test_what_people_decide_and_what_jobs_do_is_never_imported(
+    app: psycopg.Connection, deal: Deal, table: str, status: str
+) -> None:
+    """An approval that was born approved passed a gate with nobody's decision."""
+    approve_deal(deal)  # asked about, and bought by a job
+    recorded = (
+        "insert into tasks_app_import (id, source, source_digest, at, actor, rows, txid)"
+        " values (%s, 'x', '', now(), 'system', 1, pg_current_xact_id()::text::bigint)"
+    )
+    copied = f"insert into {table} select (jsonb_populate_record(r, %s)).* from {table} r limit 1"
+    born = psycopg.types.json.Jsonb({"id": str(uuid.uuid4()), "status": status, "version": 1})
+    with app.transaction():
+        app.execute(recorded, [uuid.uuid4()])
+        with pytest.raises(errors.CheckViolation, match="is born"), app.transaction():
+            app.execute(copied, [born])
 
 
 @pytest.mark.parametrize(

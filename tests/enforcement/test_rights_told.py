@@ -227,6 +227,6 @@ def test_a_finding_is_not_resolved_in_the_past(role: psycopg.Connection, deal: D
     assert forgotten(role) == 0
     assert ReconciliationFinding.objects.count() == 2
     # Another change of what was resolved leaves the time: it is still forgotten when that is past.
-    ReconciliationFinding.objects.filter(pk=found.pk).update(resolved_at=LONG_AGO)
+    ReconciliationFinding.objects.filter(pk=found.pk).update(resolved_at=LONG_AGO, last_seen_at=LONG_AGO)
     role.execute("update tasks_app_reconciliationfinding set note = 'x' where id = %s", [found.pk])
     assert forgotten(role) == 1

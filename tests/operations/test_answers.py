@@ -137,6 +137,28 @@ def test_a_reads_answer_leaves_at_once(ops: User) -> None:
     assert fresh(operation).status == S.COMPLETED
 
 
+@pytest.mark.parametrize(
+    "task", ["get_products", "get_media_buys", "get_media_buy_delivery", "list_accounts"]
+)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"account": {"account_id": "another-teams"}},
+        {"brand": {"domain": "another-teams.example"}},
+        {"media_buy_ids": ["another-teams"]},
+    ],
+    ids=str,
+)
+def test_an_answer_to_a_read_does_not_say_whose_it_is(task: str, changes: dict[str, Any], ops: User) -> None:
+    """It leaves at once, under the house's one credential."""
+    with serve(answering(paused())) as server:
+        operation = paused_purchase(server, task, tools=[task])
+        with pytest.raises(SteeringRefusedError, match="cannot be answered"):
+            operation_answer(operation_id=operation.pk, generation=1, user=ops, changes=changes)
+        sweep()
+        assert len(messages(server)) == 1
+
+
 def test_an_answer_that_is_not_released_can_be_given_anew(quill: RawServer, ops: User) -> None:
     operation = paused_purchase(quill)
     say(operation, ops, "Norway.")

@@ -38,9 +38,9 @@ def decide(kind: str, user: User, verdict: str = "approve") -> Approval:
     return approval_decide(approval_id=asked.pk, user=user, verdict=verdict, comment="So.")
 
 
-def settle(operation: Operation, user: User) -> Approval | None:
+def settle(operation: Operation, user: User, end: str = "completed") -> Approval | None:
     return operation_settle(
-        operation_id=operation.pk, user=user, end="completed", reason="So.", evidence=LETTER, result=BOUGHT
+        operation_id=operation.pk, user=user, end=end, reason="So.", evidence=LETTER, result=BOUGHT
     )
 
 
@@ -72,8 +72,8 @@ def test_an_end_about_what_moved_on_is_asked_anew_of_the_same() -> None:
 
 def test_a_read_is_settled_by_one() -> None:
     operation = stand(S.SUBMITTED, "get_products", team=None)
-    assert settle(operation, superuser("first")) is None
-    assert fresh(operation).status == S.COMPLETED
+    assert settle(operation, superuser("first"), end="failed") is None
+    assert fresh(operation).status == S.FAILED
 
 
 def paused_purchase(server: RawServer) -> Operation:

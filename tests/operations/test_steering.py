@@ -16,9 +16,10 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
-from tasks_app.operations.models import PENDING, SETTLED, Observation, Operation
+from tasks_app.operations.models import PENDING, READS, SETTLED, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
+from tasks_app.operations.steer_forms import steering_data
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.operations.steering import (
     conflict_write,
@@ -249,6 +250,20 @@ def test_a_read_is_settled_by_one(ops: User) -> None:
     operation = stand(S.SUBMITTED, "get_products")
     assert settle(operation, ops, "failed") is None
     assert (fresh(operation).status, fresh(operation).settled_by) == (S.FAILED, "human")
+
+
+@pytest.mark.parametrize("task", sorted(READS))
+def test_what_a_read_asks_for_is_told_by_its_seller_alone(task: str, ops: User) -> None:
+    """It makes accounts active, cancels deals and states prices in the seller's name."""
+    operation = stand(S.SUBMITTED, task, seller=make_seller(tools=[task]))
+    told = {"media_buys": [{"media_buy_id": "mb-1", "status": "canceled"}]}
+    for who in (ops, make_user("Administrator")):
+        with pytest.raises(SteeringRefusedError, match="failed, rejected, canceled") as refusal:
+            settle(operation, who, result=told)
+        assert refusal.value.code == "evidence"
+    assert "completed" not in steering_data(operation, ops)["ends"]
+    assert fresh(operation).status == S.SUBMITTED
+    assert not Approval.objects.exists()
 
 
 def test_a_rejected_proposal_changes_nothing(ops: User) -> None:

@@ -116,7 +116,7 @@ def test_a_question_is_told_with_its_words() -> None:
     note = told(operation)
     assert note.title == f"Norrland Digital asks about create_media_buy ({operation.reference})"
     assert lines(note) == [
-        f"Awaited: our answer to Norrland Digital, from Halden & Marsh, since {AT_NOON}.",
+        f"Awaited: a letter of ours to Norrland Digital, from Halden & Marsh, since {AT_NOON}.",
         "Norrland Digital says: Do you waive competitive separation?",
         f"Overdue {NEXT_NOON}; then a person is asked.",
     ]

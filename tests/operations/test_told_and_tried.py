@@ -3,6 +3,7 @@ worker, and those who steer it, on every ground it may stand on."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -22,15 +23,20 @@ from tasks_app.approvals.waiting import waiting_for
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.desk.explain import Explanation, explain
 from tasks_app.lifecycle.transitions import transition
+from tasks_app.operations.answers import operation_answer
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
 from tasks_app.operations.lookup import asked_with, is_told_by_webhook
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import overdue_ask, wait_on
+from tasks_app.operations.pauses import answerable
 from tasks_app.operations.presenters import operation_next
 from tasks_app.operations.resend import may_have_acted
+from tasks_app.operations.steer_forms import steering_data
 from tasks_app.operations.steering import SteeringRefusedError, operation_poll, operation_stop
+from tasks_app.operations.telling import _asks
 from tasks_app.people.roles import ROLES, STEER_OPERATION
 from tasks_app.sellers.models import Seller
 from tests.factories import approve_deal, make_deal, make_seller, make_user
@@ -109,7 +115,27 @@ def _overdue_untold() -> Operation:
 
 
 _ASKED = re.compile("people decide|is asked$")
+
+
+def _paused(task: str = "create_media_buy", *, good_for: timedelta = timedelta(days=9)) -> Operation:
+    """Its seller asks, over a transport that can be continued."""
+    operation = stand(S.INPUT_REQUIRED, task)
+    Seller.objects.filter(pk=operation.seller_id).update(protocol="a2a")
+    Continuation.objects.create(
+        operation=operation,
+        generation=1,
+        kind="input",
+        descriptor=json.dumps({"task_id": "t", "context_id": "c"}),
+        asked="Which markets?",
+        expires_at=clock.now() + good_for,
+    )
+    return operation
+
+
 _GROUNDS: dict[str, Callable[[], Operation]] = {
+    "its question can be answered": _paused,
+    "its question is too old to be answered": lambda: _paused(good_for=-timedelta(minutes=1)),
+    "a read whose question can be answered": lambda: _paused("get_products"),
     "to be sent": _unsent,
     "to be sent, stopped": _stopped,
     "at a gate, stopped before it was sent": lambda: _at_gate("a purchase that is stopped"),
@@ -165,6 +191,21 @@ def those_who_steer_it_can_what_is_said_and_nothing_else(operation: Operation) -
     stops = _tried(lambda: operation_stop(operation_id=operation.pk, user=user, reason="No answer"))
     if operation.status not in (S.INPUT_REQUIRED, S.AUTH_REQUIRED):  # there, what it waits for is named alone
         assert ("ask the seller now" in said, "stop waiting" in said) == (polls, stops)
+
+
+def its_question_is_said_to_be_answered_where_it_can_be(operation: Operation) -> None:
+    if operation.status != S.INPUT_REQUIRED:
+        return
+    user, given = make_user("Ad Ops"), {"operation_id": operation.pk, "generation": 1, "text": "Sweden."}
+    answers = _tried(lambda: operation_answer(user=user, **given))
+    said = " ".join(one.does for one in _told(operation).who)
+    assert ("answer the seller" in said, "write to the seller" in said) == (answers, not answers), said
+    told = " ".join(_asks(operation, clock.now()).sentences)
+    assert ("our answer to" in told, "a letter of ours" in told) == (answers, not answers)
+    for row in waiting_for(user):
+        assert ("Answer" in dict(row.answers), "Write" in dict(row.answers)) == (answers, not answers)
+    data = steering_data(operation, user)
+    assert (data["answerable"], data["unanswerable"]) == (answers, not answers)
 
 
 def what_is_said_of_its_deadline_happens(operation: Operation) -> None:
@@ -233,7 +274,9 @@ def it_is_said_to_be_sent_by_itself_where_it_is(operation: Operation) -> None:
 
 
 def what_its_page_says_of_waiting_is_what_happens_next(operation: Operation) -> None:
-    if operation.status in (S.INPUT_REQUIRED, S.AUTH_REQUIRED):
+    if operation.status in (S.INPUT_REQUIRED, S.AUTH_REQUIRED) and operation.pk not in answerable(
+        [operation]
+    ):
         client = Client()
         client.force_login(make_user("Administrator", is_staff=True), backend=_BACKEND)
         page, then = read(client, page_of(operation)), operation_next(operation).otherwise
@@ -242,6 +285,7 @@ def what_its_page_says_of_waiting_is_what_happens_next(operation: Operation) -> 
 
 
 _SAID = (
+    its_question_is_said_to_be_answered_where_it_can_be,
     those_who_steer_it_can_what_is_said_and_nothing_else,
     what_is_said_of_its_deadline_happens,
     people_are_said_to_be_asked_past_its_deadline_where_they_are,

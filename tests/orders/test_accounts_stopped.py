@@ -27,7 +27,7 @@ from tasks_app.people.models import User
 from tasks_app.people.security_models import SecurityEvent
 from tasks_app.sellers.accounts import AWAITED, SWITCHED_OFF, account_ask_again
 from tasks_app.sellers.accounts_told import account_record
-from tasks_app.sellers.models import Account
+from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.services import account_change, account_hold
 from tests.factories import make_user
 from tests.orders.accounts import approved_deal, end, fresh, listed, purchases, told
@@ -338,3 +338,17 @@ def test_another_change_of_an_account_that_waits_goes_first_and_does_not_let_it_
     approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve")
     assert stored().switched_off_by
     assert lets in {one.does for one in explain(waiting.reference, asker).who}
+
+
+@pytest.mark.parametrize("by_us", [False, True])
+@pytest.mark.parametrize("tools", [["create_media_buy", "list_accounts"], ["create_media_buy"]])
+def test_its_account_is_said_to_be_read_again_where_it_is(by_us: bool, tools: list[str]) -> None:
+    deal = approved_deal("pending_approval")
+    Seller.objects.update(tools=tools)
+    if by_us:
+        by_person("suspended")
+    said = explain(deal.reference, make_user("Administrator")).otherwise
+    accounts_read_due()
+    is_read = Operation.objects.filter(task_type="list_accounts").exists()
+    assert ("read again now and then" in said) == is_read == ("list_accounts" in tools and not by_us)
+    assert "sent once it is active" in said

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from orders.acts import deal_cancel_ask
+from orders.choices import deal_choices
+from orders.evidence import cancellation_words
 from orders.models import Deal
 from tasks_app import clock, days
 from tasks_app.approvals.evidence import other_facts
@@ -68,6 +70,39 @@ def test_fee_and_money_are_told_as_stated(policy: Any, told: str) -> None:
         s=SPACE,
     )
     assert said == f"Cancels the whole buy; {expected} Reason: The client moved the launch."
+
+
+def test_a_package_without_a_stated_fee_is_not_told_by_anothers() -> None:
+    free = {"cancellation_policy": {"cancellation_fee": {"type": "none"}}}
+    deal = booked(lines=(make_line(terms=free), make_line(product_id="prod-ctv", terms={})))
+    choices = deal_choices(deal, list(deal.lines.all()), [])
+    assert "not stated for 1 of 2 packages" in " ".join(one.note for one in choices)
+    said = effects_of(deal_cancel_ask(deal_id=deal.pk, user=make_user("Buyer"), reason="So"))["approve"]
+    assert ": none; not stated for 1 of 2 packages; frees" in said
+
+
+@pytest.mark.parametrize(
+    ("fee", "told"),
+    [
+        ("", "fee: not stated by the seller; frees {freed}."),
+        ("none until Tue 3 Nov, then 50 %", "none until Tue 3 Nov, then 50 %; frees {freed}."),
+    ],
+)
+def test_a_question_of_before_is_told_as_it_was_put(fee: str, told: str) -> None:
+    """Its fees were kept as one text."""
+    evidence = asked(None).evidence
+    cancellation = {
+        key: v for key, v in evidence["cancellation"].items() if key in ("stated_at", "frees", "runs")
+    }
+    before = {**evidence, "cancellation": {**cancellation, "reason": "So", "fee": fee}}
+    assert told.format(freed=FREED) in cancellation_words(before)
+
+
+def test_a_flight_that_has_begun_is_not_all_freed_though_its_seller_says_booked() -> None:
+    deal = booked(line=make_line(budget=Decimal("35200.50")))
+    with clock.injected(lambda: deal.start_at + timedelta(days=1)):
+        approval = deal_cancel_ask(deal_id=deal.pk, user=make_user("Buyer"), reason="Enough!")
+        assert "less what has run. Reason" in effects_of(approval)["approve"]
 
 
 def test_nothing_is_spent_after_it_and_the_reason_is_among_the_facts() -> None:

@@ -138,6 +138,7 @@ ENDS = {
     ("a change", "expired"),
     ("a change that is not what was approved", "expired"),
     ("a change of a seller", "expired"),
+    ("a cancellation of what runs on", "expired"),
     ("an end by hand", "expired"),
     ("an answer", "expired"),
     ("an answer", "changed"),

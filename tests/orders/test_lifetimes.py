@@ -119,7 +119,7 @@ HAPPENS: dict[str, Callable[[Approval], None]] = {
 STAYS = {("a contradiction", "it ends"), ("a late purchase", "it ends")}
 # What is about something that a seller holds, or that no job asked for alone, outlives the job.
 OUTLIVE = {DIFFERENT, LATE, LATE_CHANGE, "deal_change", "change_not_shown", "conflict", "seller_trust"}
-OUTLIVE |= {"overdue", "settle_by_hand", "answer"}
+OUTLIVE |= {"overdue", "settle_by_hand", "answer", "runs_on"}
 
 
 def expected(what: str, kind: str, happening: str) -> str:

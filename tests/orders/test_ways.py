@@ -387,7 +387,9 @@ def _never_sent(deal: Deal) -> None:
 
 def _switch_let_go() -> None:
     if stops().everywhere is not None:
-        kill_switch_set(on=False, reason="It was a drill", actor=make_user("Administrator"))
+        standing = stops().turns[None]
+        by = make_user("Administrator")
+        kill_switch_set(on=False, reason="It was a drill", actor=by, seen=str(standing.turn))
 
 
 def _goes_on_without_the_switch(deal: Deal) -> None:

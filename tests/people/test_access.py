@@ -16,6 +16,7 @@ from campaigns.calendar.feeds import feed_make, feed_of
 from tasks_app import clock
 from tasks_app.people.access import access_of, proof_of, proofs_standing
 from tasks_app.people.models import Advertiser, Membership, User
+from tasks_app.people.rights import rights_recorded
 from tasks_app.people.security_models import LoginSession, SecurityEvent
 from tasks_app.people.sessions import SessionStore
 from tests.factories import make_advertiser, make_team
@@ -69,6 +70,15 @@ def test_who_is_signed_out_everywhere_is_listed_with_what_opens_besides(ada: Cli
 def test_it_ends_with_everything_unless_told_otherwise(ada: Client, maya: User, how: Any) -> None:
     sure = {"sure": "1"} if how is end else {}
     assert how(ada, maya, revoke="1", **sure).status_code == 302
+    assert left(maya) == (0, 0, False)
+    told = SecurityEvent.objects.get(event="sessions_ended", about=maya.username).detail
+    assert told == {"ended": 1, "tokens": 1, "calendar": 1}
+
+
+def test_who_is_switched_off_and_on_again_finds_nothing_open(ada: Client, maya: User) -> None:
+    for is_active in (False, True):
+        with rights_recorded(maya, by=maya):
+            User.objects.filter(pk=maya.pk).update(is_active=is_active)
     assert left(maya) == (0, 0, False)
     told = SecurityEvent.objects.get(event="sessions_ended", about=maya.username).detail
     assert told == {"ended": 1, "tokens": 1, "calendar": 1}

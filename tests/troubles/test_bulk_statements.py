@@ -93,6 +93,7 @@ ALLOWED: dict[Place, str] = {
     ("tasks_app.people.second_factor", "factor_forget_begun"): WHOLE,
     ("tasks_app.people.security", "security_forget"): GONE,
     ("tasks_app.people.sessions", "sessions_forget"): GONE,
+    ("tasks_app.reconciliation.actions", "_let_go"): ACT,
     ("tasks_app.reconciliation.findings", "_Known"): APART,
     ("tasks_app.reconciliation.retention", "reports_prune"): GONE,
     ("tasks_app.reconciliation.runs", "_begin"): OURS,

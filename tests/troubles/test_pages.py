@@ -9,7 +9,7 @@ from django.test import Client
 
 from orders.models import Deal
 from tasks_app.notifications.models import Notification
-from tasks_app.notifications.selectors import subject_links
+from tasks_app.notifications.selectors import notifications_of, subject_links
 from tasks_app.people.models import User
 from tasks_app.people.roles import ROLES
 from tasks_app.sellers.models import Seller
@@ -94,3 +94,13 @@ def test_a_row_that_is_gone_and_one_of_no_kind_have_a_page_without_a_link() -> N
 def test_what_operators_are_told_leads_to_the_page(deal: Deal) -> None:
     note = Notification.objects.get(kind="row_put_back")
     assert subject_links([note]) == {note.pk: page_of(RowTrouble.objects.get(row=deal.pk))}
+
+
+def test_operators_of_another_team_hear_of_no_row_that_is_not_theirs(deal: Deal) -> None:
+    """An error may quote the row."""
+    heard = {
+        name: notifications_of(make_user("Ad Ops", **whose)).filter(kind="row_put_back")
+        for name, whose in {"own": {}, "other": {"team": make_team("Others")}}.items()
+    }
+    assert {name: found.count() for name, found in heard.items()} == {"own": 1, "other": 0}
+    assert str(WHY) not in heard["own"].get().body

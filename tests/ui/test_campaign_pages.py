@@ -111,7 +111,7 @@ def test_the_timeline_is_in_plain_words_and_joins_what_was_done_together(agency:
     said = [event.text for event in timeline(campaign_rows(agency.campaigns["lindqvist"]))]
     assert said[0] == "Norrland Digital booked the deal, with 3,500.00 less and a later start"
     assert "Maya Lindgren approved Norrland Digital, Cobalt Bay TV and Quill Audio" in said
-    assert "The purchase was sent to Norrland Digital, Cobalt Bay TV and Quill Audio" in said
+    assert "The purchase was let go to Norrland Digital, Cobalt Bay TV and Quill Audio" in said
     assert "3 deals were recommended" in said
     assert said[-1] == "Tomás Ferreira submitted the brief"
 

@@ -54,7 +54,7 @@ def test_a_sellers_question_waits_for_who_steers(
     [row] = lines(client_of("Ad Ops"))
     assert (row.kind, row.link, row.due_at) == ("Input required", page_of(paused), paused.deadline_at)
     assert (row.place.campaign, f"{row.amount:.0f}", row.currency) == ("Lindqvist Cold Brew", "82000", "USD")
-    assert [name for name, _ in row.answers] == ["Answer", "Nothing"]
+    assert [name for name, _ in row.answers] == ["Write", "Nothing"]
     assert "Input required" not in kinds(client_of("Approver"))
     assert "Input required" in kinds(client_of("Buyer"), "?view=team")
     assert lines(stranger("Ad Ops")) == []

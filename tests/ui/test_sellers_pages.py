@@ -55,7 +55,7 @@ def test_the_page_says_what_it_can_and_cannot_do(agency: Agency, client_of: Clie
     page = read(client_of("Buyer"), page_of(agency.sellers["quill"]))
     assert "can be booked" in page
     assert "cannot open accounts by brand" in page
-    assert "None seen by polling only" in page
+    assert "None it is polled" in page
     assert "24 h so long the same key gets the same answer" in page
 
 
@@ -93,11 +93,17 @@ def test_webhooks_that_do_not_come_are_said(agency: Agency, client_of: ClientOf)
     seller, client = agency.sellers["cobalt"], client_of("Auditor")
     Seller.objects.filter(pk=seller.pk).update(webhook_mode="none")
     assert "Webhooks that came None it is polled" in read(client, page_of(seller))
+    Seller.objects.filter(pk=seller.pk).update(tools=["create_media_buy"], status_tool="")
+    page = read(client, page_of(seller))
+    assert "Webhooks that came None only reconciliation looks at it" in page
+    assert "it is polled" not in page
     Seller.objects.filter(pk=seller.pk).update(webhook_mode="hmac")
     assert "Webhooks that came Waited for 0 of 1 came (0 %)" in read(client, page_of(seller))
     paused = {"webhook_paused_until": clock.now() + timedelta(minutes=30)}
     Seller.objects.filter(pk=seller.pk).update(**paused)
-    assert "Webhooks that came Polled instead until" in read(client, page_of(seller))
+    assert "Webhooks that came Not waited for only reconciliation looks at it until" in read(
+        client, page_of(seller)
+    )
     trial = clock.now() - timedelta(minutes=30)
     Seller.objects.filter(pk=seller.pk).update(webhook_paused_until=trial, webhook_judged_since=trial)
     assert "Webhooks that came On trial since" in read(client, page_of(seller))
@@ -379,6 +385,10 @@ def test_a_refused_account_shows_the_sellers_words_and_can_be_asked_for_again(
     again = client_of("Administrator").post(page_of(account), {"ask_again": "1"}, follow=True)
     assert "has been asked already" in again.content.decode()
     assert Operation.objects.filter(task_type="sync_accounts").count() == 1
+    assert "Ask Quill Audio again" in page
+    Seller.objects.filter(pk=account.seller_id).update(tools=["create_media_buy"])
+    assert "Ask Quill Audio again" not in read(client_of("Administrator"), page_of(account))
+    Seller.objects.filter(pk=account.seller_id).update(tools=["sync_accounts"])
     card = read(client_of("Administrator"), reverse("explain_card", args=["account", account.pk]))
     assert "We bill agencies only." in card
     assert "ask the seller for it again" in card

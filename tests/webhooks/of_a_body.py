@@ -32,6 +32,7 @@ from tasks_app.adcp import (
     values,
     webhook_body,
 )
+from tasks_app.adcp.signatures import SignatureError
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals import changes, plain
 from tasks_app.desk import terms
@@ -40,6 +41,7 @@ from tasks_app.operations import canonical, differences, partial
 from tasks_app.operations import matching as correlation
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
+from tasks_app.webhooks import diagnosis
 from tests.unsaved import unsaved
 
 Json = dict[str, Any]
@@ -171,6 +173,10 @@ def _forecast(body: Any) -> Json:
 
 _MOMENT = datetime(2026, 11, 21, 6, tzinfo=UTC)
 _SELLER = unsaved(Seller, name="Norrland", slug="norrland")
+_MODE, _SECRETS = Seller.WebhookMode.HMAC, {"webhook_secret": "s" * 40, "webhook_secret_previous": "p" * 40}
+_SIGNS = unsaved(Seller, slug="signs", webhook_mode=_MODE, **_SECRETS)
+_SIGNED = {"x-adcp-signature": f"sha256={'0' * 64}", "x-adcp-timestamp": "1795000000"}
+_INVALID = SignatureError("webhook_signature_invalid", "It does not verify")
 _ENDED = unsaved(Operation, task_id="t", status="completed", result={"media_buy_id": "mb-1"}, request={})
 
 # By module and name. What takes no body, or no more than a word of it, is None.
@@ -179,6 +185,10 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (hygiene, "integral"): hygiene.integral,
     (hygiene, "identified"): lambda body: hygiene.identified({"x_id": body, "x_ids": [body], "x": body}),
     (hygiene, "token_matches"): None,
+    (diagnosis, "tried_words"): lambda body: diagnosis.tried_words(
+        _SIGNS, _SIGNED, json.dumps({"x": body}).encode(), _INVALID, now=_MOMENT
+    ),
+    (diagnosis, "instead_words"): None,
     (strict_json, "parse_object"): lambda body: strict_json.parse_object(json.dumps({"x": body})),
     (strict_json, "parse_typed"): None,  # the same, of less
     (strict_json, "sanitise_names"): lambda body: strict_json.sanitise_names([json.dumps(body)] * 2),
@@ -421,6 +431,12 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "tasks_app.operations.converge.observe_many",
         "tasks_app.operations.dispatch.finish",
         "tasks_app.operations.judging.judge",
+        "tasks_app.webhooks.apply.delivery_apply",
+        "tasks_app.webhooks.receive.delivery_receive",
+    ),
+    "digest a body once; what a refused one is read for is bounded by its bytes": (
+        "tasks_app.webhooks.authenticate.authenticate",
+        "tasks_app.webhooks.unverified.claim_of",
     ),
     "of a stored, bounded text; tried beside the table": ("tasks_app.operations.presenters.pretty",),
     "ours, or a person's: requests, questions and their evidence, differences that we found": (

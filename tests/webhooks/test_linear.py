@@ -28,6 +28,7 @@ from tasks_app.adcp import extraction, strict_json, webhook_body
 from tasks_app.adcp.hygiene import REDACTED, clean
 from tasks_app.operations.presenters import pretty
 from tasks_app.sellers.models import Seller
+from tasks_app.webhooks import diagnosis
 from tests.webhooks.of_a_body import OF_A_BODY, OF_FIELDS, SECRETS, Json
 
 # For each character of the body; and what is allowed whatever its size.
@@ -102,6 +103,15 @@ def test_a_transformation_is_at_most_linear(transform: Callable[[Any], Any], bod
     assert _length(made) <= GROWTH[0] * size + GROWTH[1]
 
 
+def test_a_body_that_does_not_verify_is_written_anew_within_bounds() -> None:
+    """Indented, what is nested deeply grows as its square: a stranger's 1 MB cost seconds."""
+    deep = json.dumps(_nested([1] * 10_000, 30)).encode()
+    forms = list(diagnosis._forms(deep))
+    assert len(forms) > 4
+    assert max(len(form) for _, form in forms) <= 4 * len(deep) + 1_000
+    assert list(diagnosis._forms(json.dumps({"x": "y" * 2**17}).encode())) == []
+
+
 def test_what_a_seller_repeats_costs_each_text_the_same_however_much_it_is() -> None:
     """Were each secret looked for in each text, twice as much of both would be four times the work."""
 
@@ -141,8 +151,8 @@ def test_no_module_of_the_wire_is_left_out() -> None:
 
 
 # Where sellers' words are read outside of the wire: what of it is given a body, by the types that it names.
-ROOMS = ("orders", "tasks_app/operations", "tasks_app/desk/terms.py")
-_GIVEN = re.compile(r"\b(Seen|Ended|Any|object|Request)\b")
+ROOMS = ("orders", "tasks_app/operations", "tasks_app/webhooks", "tasks_app/desk/terms.py")
+_GIVEN = re.compile(r"\b(Seen|Ended|Any|object|Request|bytes|Incoming)\b")
 _NO_BODY = re.compile(r"Callable|QuerySet")
 
 

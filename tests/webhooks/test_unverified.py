@@ -24,6 +24,7 @@ from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.health import Calls, Out, SellerHealth
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.presenters import health_figures
+from tasks_app.webhooks import alarms
 from tasks_app.webhooks.models import WebhookDelivery
 from tasks_app.webhooks.unverified import unverified_tell
 from tests.factories import make_seller
@@ -137,6 +138,23 @@ def test_the_first_refusal_about_an_operation_of_ours_says_what_was_tried_and_wh
     assert "HMAC-SHA256 with a time" not in alarm.body, "what it is set to already"
     assert SECRET not in alarm.body
     assert OLD not in alarm.body
+
+
+@pytest.mark.parametrize(
+    ("tool", "looked_at"),
+    [("get_task_status", "it is polled"), ("create_media_buy", "only reconciliation looks at it")],
+)
+def test_alarms_say_how_it_is_seen_meanwhile(tool: str, looked_at: str) -> None:
+    """A seller without a tool for a task's state is not polled."""
+    seller = make_seller("Tells little", tools=[tool], webhook_mode="hmac")
+    alarms.unverified_alarm(seller, count=1, since=clock.now(), code="x", tried="y", instead="z")
+    alarms.nonces_full_alarm(seller, key_id="k1")
+    alarms.waiting_full_alarm(seller, count=1, size=1)
+    alarms.day_full_alarm(seller)
+    told = [one.body for one in Notification.objects.filter(subject_id=seller.pk)]
+    assert len(told) == 4
+    assert all(looked_at in body for body in told)
+    assert ("polled" in " ".join(told)) == ("polled" in looked_at)
 
 
 def test_strangers_raise_no_alarm_with_one_and_change_no_health() -> None:

@@ -36,7 +36,9 @@ begin
                       format('is born with version 1, not %s', new.version));
   end if;
   if new.status is distinct from '{initial}' then
-    perform 1 from public.tasks_app_import where txid = pg_current_xact_id()::text::bigint;
+    -- What people decide and what jobs do is never imported: an approval begins as a question.
+    perform 1 from public.tasks_app_import
+      where txid = pg_current_xact_id()::text::bigint and '{entity}' in ('campaign', 'deal', 'operation');
     if not found then
       perform public.fd_refuse('born', '{entity}', new.id, '', new.status,
         format('is born {initial}, not %s (only a recorded import may differ)', new.status));

@@ -396,7 +396,7 @@ begin
      order by r.id limit p_limit) old;
   delete from public.tasks_app_reconciliationfinding where id in (
     select f.id from public.tasks_app_reconciliationfinding f
-     where f.resolved_at < v_before order by f.resolved_at limit p_limit);
+     where f.resolved_at < v_before and f.last_seen_at < v_before order by f.resolved_at limit p_limit);
   get diagnostics v_gone = row_count;
   update public.tasks_app_reconciliationfinding set run_id = null where run_id = any (v_runs);
   delete from public.tasks_app_reconciliationrun where id = any (v_runs);

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from tasks_app.commands.kill_switch import KillSwitchRefusedError, kill_switch_set, stops
+from tasks_app.commands.models import KillSwitch
 from tasks_app.management.base import DeskCommand, refuse, user_named
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.models import Team
@@ -22,6 +23,12 @@ class Command(DeskCommand):
             "--team", default=None, metavar="NAME", help="this team alone; default: all teams"
         )
         parser.add_argument(
+            "--seen",
+            default="",
+            metavar="TURN",
+            help="off: the number of the turn to let go, as `status` shows",
+        )
+        parser.add_argument(
             "--as", dest="username", default="", metavar="USER", help="who turns it; default: the system"
         )
 
@@ -30,23 +37,34 @@ class Command(DeskCommand):
         if options["turn"] != "status":
             actor = user_named(options["username"]) if options["username"] else SYSTEM
             try:
-                kill_switch_set(on=options["turn"] == "on", reason=options["reason"], actor=actor, team=team)
+                kill_switch_set(
+                    on=options["turn"] == "on",
+                    reason=options["reason"],
+                    actor=actor,
+                    team=team,
+                    seen=options["seen"],
+                )
             except KillSwitchRefusedError as error:
                 refuse(str(error))
-        now = stops()
-        names = dict(Team.objects.filter(pk__in=list(now.teams)).values_list("pk", "name"))
-        on = {str(names[pk]): why for pk, why in now.teams.items() if pk in names}
+        now = stops().turns
+        names = dict(Team.objects.filter(pk__in=[pk for pk in now if pk]).values_list("pk", "name"))
+        on = {str(names[pk]): turn for pk, turn in now.items() if pk in names}
+        everywhere = now.get(None)
         self.answer(
-            {"all_teams": now.everywhere, "teams": on},
+            {"all_teams": _data(everywhere), "teams": {name: _data(turn) for name, turn in on.items()}},
             [
-                f"all teams: {_words(now.everywhere)}",
-                *(f"{name}: {_words(why)}" for name, why in sorted(on.items())),
+                f"all teams: {_words(everywhere)}",
+                *(f"{name}: {_words(turn)}" for name, turn in sorted(on.items())),
             ],
         )
 
 
-def _words(reason: str | None) -> str:
-    return "off" if reason is None else f"ON, {reason}"
+def _data(turn: KillSwitch | None) -> dict[str, Any] | None:
+    return {"turn": turn.turn, "reason": turn.reason} if turn else None
+
+
+def _words(turn: KillSwitch | None) -> str:
+    return "off" if turn is None else f"ON since turn {turn.turn}, {turn.reason}"
 
 
 def _team(name: str | None) -> Team | None:

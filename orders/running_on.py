@@ -1,0 +1,105 @@
+"""A media buy that runs at its seller although its deal was completed or has failed here: whether it is
+cancelled is asked of people, as every cancellation that nobody has decided on yet.
+
+What people ended themselves was decided, and is cancelled at its seller without asking again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orders.amounts import deal_amounts
+from orders.evidence import cancellation_evidence, cancellation_words, deal_evidence
+from orders.models import Deal, DealStatus
+from orders.questions import deal_question
+from orders.services import deal_cancel_at_seller, deal_locked
+from tasks_app.adcp.types import BUY_GONE
+from tasks_app.approvals.kinds import Kind, Outcome, kind_register
+from tasks_app.approvals.models import Approval
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import DecisionRefusedError, approval_open
+from tasks_app.approvals.subjects import questions_review
+from tasks_app.operations.services import OperationRefusedError
+from tasks_app.people.actors import actor_key
+from tasks_app.people.models import User
+
+RUNS_ON = "runs_on"
+SELLERS_WORD = (DealStatus.COMPLETED, DealStatus.FAILED)  # nobody here has decided to end these
+
+
+def register() -> None:
+    """Called when the application starts."""
+    kind_register(
+        Kind(
+            name=RUNS_ON,
+            label="Cancellation of what runs on",
+            apply=_decided,
+            version=_version,
+            asks=_question_again,
+            reopen=_reopen,
+            effects={
+                "approve": "Asks the seller to cancel it.",
+                "reject": "Nothing is sent; it runs on at the seller.",
+                "nothing": "Nothing is sent. Waiting never approves.",
+            },
+            effects_for=lambda approval: {"approve": cancellation_words(approval.evidence)},
+            sends=frozenset({"approve"}),
+            outlives_job=True,
+            wished=True,
+        )
+    )
+
+
+def runs_on_ask(deal: Deal, *, user: User, reason: str) -> Approval:
+    """Ask whether what runs on after its deal is cancelled at its seller. The caller holds the deal."""
+    return approval_open(question=_question(deal, reason), requested_by=actor_key(user))
+
+
+def runs_on_gone(deal: Deal) -> None:
+    """Its seller says how the media buy stands: what it has cancelled needs nobody."""
+    if deal.media_buy_status in BUY_GONE:
+        reason = f"{deal.seller} has cancelled it"
+        questions_review("deal", [deal.pk], reason=reason, kinds=(RUNS_ON,))
+
+
+def _question(deal: Deal, reason: str) -> Question:
+    wanted: dict[str, Any] = {"cancellation_reason": reason.strip()[:500]}
+    return deal_question(
+        deal,
+        kind=RUNS_ON,
+        title=f"Cancel what runs on of {deal.reference} with {deal.seller}",
+        evidence={
+            **deal_evidence(deal),
+            "media_buy_id": deal.media_buy_id,
+            "gross_after": "0",
+            **cancellation_evidence(deal, wanted),
+        },
+        policy="Every cancellation, one approver",
+        amount=deal_amounts(deal).approved,
+    )
+
+
+def _question_again(approval: Approval) -> Question:
+    return _question(deal_locked(approval.subject_id), str(approval.evidence.get("reason", "")))
+
+
+def _reopen(approval: Approval) -> None:
+    """With the reason, and in the name, of who asked."""
+    again = _question_again(approval)
+    approval_open(question=again, requested_by=approval.requested_by)
+
+
+def _version(approval: Approval) -> int | None:
+    """The deal's; None once its seller has cancelled it."""
+    deal = deal_locked(approval.subject_id)
+    return None if deal.media_buy_status in BUY_GONE else deal.version
+
+
+def _decided(approval: Approval, outcome: Outcome) -> None:
+    if outcome.answer != "approved":
+        return
+    deal, reason = deal_locked(approval.subject_id), str(approval.evidence.get("reason", ""))
+    try:
+        deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=reason)
+    except OperationRefusedError as error:
+        raise DecisionRefusedError("impossible", f"It cannot be cancelled: {error}") from error
