@@ -18,9 +18,10 @@ def register() -> None:
 
 
 def why_closed(command: Command) -> str:
-    """Why what is to leave no longer fits; empty where it does, or no campaign's budget bounds it."""
-    deal, comes_to = order_comes_to(command)
-    if deal is None or deal.campaign_id is None:
+    """Why what is to leave no longer fits; empty where it does, or no campaign's budget bounds it. What
+    makes nothing dearer, a cut or a pause, always fits."""
+    deal, comes_to, without = order_comes_to(command)
+    if deal is None or deal.campaign_id is None or comes_to <= without:
         return ""
     campaign = Campaign.objects.get(pk=deal.campaign_id)
     if campaign.budget is None:

@@ -7,16 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from orders.amounts import deal_amounts
+from orders.amounts import deal_amounts, units_at
 from orders.models import UNDECIDED, Deal, DealLine
+from orders.request_rules import FLAT_RATE, FLAT_WHOLE
 from orders.rooms import is_bounded, room_take
 from orders.services import deal_amended, deal_locked, purchase_purpose
 from tasks_app import money
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.operations.models import Operation
-
-_MAX_UNITS = Decimal(10) ** 18  # as many as a line holds
 
 
 def deal_amend(approval: Approval, budgets: Mapping[int, Decimal], actor: str) -> bool:
@@ -68,8 +67,8 @@ def _check_line(line: DealLine, budget: Decimal, currency: str) -> None:
         raise DecisionRefusedError("limits", f"{name}: a budget is above zero, or 0 to leave it out.")
     if budget != money.floor_to_unit(budget, currency):
         raise DecisionRefusedError("limits", f"{name}: finer than the smallest unit of {currency}.")
-    if line.pricing_model == "flat_rate":
-        raise DecisionRefusedError("limits", f"{name} has a flat rate: it is bought whole, or left out.")
+    if line.pricing_model == FLAT_RATE:
+        raise DecisionRefusedError("limits", f"{name} {FLAT_WHOLE}, or left out.")
     least = max(line.minimum or Decimal(0), line.rate or Decimal(0))
     if budget < least:
         least_text = money.floor_to_unit(least, currency)
@@ -87,9 +86,8 @@ def _check_room(deal: Deal, total: Decimal) -> None:
 def line_rebudget(line: DealLine, budget: Decimal) -> None:
     """Give a line that is not saved yet another budget, and the units that it buys; 0: it goes, and what it
     would buy again nobody knows."""
-    if budget and line.units is not None:
-        units = line.units * budget / line.budget if line.budget else _MAX_UNITS
-        line.units = units.quantize(Decimal("0.1")) if units < _MAX_UNITS else None
+    if budget:
+        line.units = units_at(line, budget)
     line.budget = budget
 
 

@@ -30,6 +30,7 @@ BUDGET, PACKAGE, TOTAL = "budget", "package", "total_budget"  # the fields of di
 Difference = Mapping[str, Any]
 _NOTHING = Decimal(0)
 # Not bought yet, or given up before it was: what was answered is in no line of its.
+_MAX_UNITS = Decimal(10) ** 18  # as many as a line holds
 _ANSWERED, _GIVEN_UP = DealStatus.BOOKING, (DealStatus.FAILED, DealStatus.CANCELLED)
 COMMITTED = (DealStatus.ACCEPTED, DealStatus.BOOKING, *CONFIRMED)
 
@@ -121,6 +122,20 @@ def approved_shown(deal: Deal) -> Decimal | None:
 def line_budget(deal: Deal, line: DealLine) -> Decimal:
     """What one package is wanted for: as people accepted it, else as it was ordered."""
     return _wanted(line, deal.accepted)
+
+
+def line_units(deal: Deal, line: DealLine) -> Decimal | None:
+    """How many units one package is wanted for, as its budget counts; None where nobody says how many."""
+    return units_at(line, line_budget(deal, line))
+
+
+def units_at(line: DealLine, budget: Decimal) -> Decimal | None:
+    """How many units a budget buys at the rate that a line was ordered at; None where nobody says how many,
+    or they are more than a line holds."""
+    if line.units is None or budget == line.budget:
+        return line.units
+    units = line.units * budget / line.budget if line.budget else _MAX_UNITS
+    return units.quantize(Decimal("0.1")) if units < _MAX_UNITS else None
 
 
 def lines_wanted(lines: Iterable[DealLine], accepted: Iterable[Difference]) -> Decimal:

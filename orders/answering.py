@@ -22,7 +22,7 @@ from orders.models import Deal
 from orders.policy_facts import deal_facts
 from orders.questions import DEAL, gross_shown
 from orders.request_rules import line_before, offered, purchase_check, purchase_currency
-from orders.rooms import change_comes_to, room_problem
+from orders.rooms import NOTHING, change_comes_to, room_problem
 from orders.sent import TECHNICAL, request_shown
 from tasks_app import clock
 from tasks_app.adcp import requests
@@ -156,17 +156,22 @@ def _at_a_gate(command: Command, question: Question) -> Question:
     return replace(_question(operation, request, question), due_at=question.due_at)
 
 
-def order_comes_to(command: Command) -> tuple[Deal | None, Decimal]:
-    """The deal that a command buys or changes, with what that comes to as it leaves; none for any other. A
-    purchase comes to what people let go since as an answer; what is not frozen yet, to what is wanted."""
+def order_comes_to(command: Command) -> tuple[Deal | None, Decimal, Decimal]:
+    """The deal that a command buys or changes, with what that comes to as it leaves, and what counts for it
+    without: nothing of a purchase; no deal for any other command. A purchase comes to what people let go
+    since as an answer; what is not frozen yet, to what is wanted."""
     found = order_sent(command)
     deal = _deal_of(found[0]) if found else _wanted_by(command)
     if deal is None:
-        return None, Decimal(0)
+        return None, NOTHING, NOTHING
     if command.kind == PLACE:
-        return deal, amount_after(deal, {})
-    wanted = command.payload.get("arguments") or {}
-    return deal, _amount(deal, *found) if found else change_comes_to(deal, wanted)["total"]
+        return deal, amount_after(deal, {}), NOTHING
+    if found is None:
+        comes = change_comes_to(deal, command.payload.get("arguments") or {})
+        return deal, comes["total"], comes["before"]
+    operation, _ = found
+    without = _counted(deal, operation) if operation.task_type == _CHANGE else NOTHING
+    return deal, _amount(deal, *found), without
 
 
 def _wanted_by(command: Command) -> Deal | None:

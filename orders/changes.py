@@ -36,9 +36,9 @@ from orders.flights import (
     flight_after,
     new_start,
 )
-from orders.models import Deal, DealStatus, lines_read_once
+from orders.models import Deal, DealLine, DealStatus, lines_read_once
 from orders.questions import deal_question, gross_shown
-from orders.request_rules import budget_problem, dates_problems, reach_problem
+from orders.request_rules import budget_problem, dates_problems, flat_change_problem, reach_problem
 from orders.rooms import change_comes_to, room_problem, room_take
 from orders.sent import TECHNICAL, request_shown
 from orders.services import MOVE_DEALS
@@ -201,7 +201,7 @@ def change_check(deal: Deal, wire: requests.UpdateMediaBuy, own: Operation | Non
     problems |= dates_problems(wire.start_time, wire.end_time)
     if wire.start_time != "asap" and (wire.start_time or deal.start_at) >= (wire.end_time or deal.end_at):
         problems["arguments.end_time"] = "the flight ends before it starts"
-    ours = {line.package_id for line in deal.lines.all()} - {""}
+    ours = {line.package_id: line for line in deal.lines.all() if line.package_id}
     named = Counter(package.package_id for package in wire.packages or ())
     for index, package in enumerate(wire.packages or ()):
         why = _package_problem(deal, package, ours) or (
@@ -218,12 +218,14 @@ def change_check(deal: Deal, wire: requests.UpdateMediaBuy, own: Operation | Non
         raise AskRefusedError(problems)
 
 
-def _package_problem(deal: Deal, package: requests.PackageUpdate, ours: set[str]) -> str:
+def _package_problem(deal: Deal, package: requests.PackageUpdate, ours: Mapping[str, DealLine]) -> str:
     if package.package_id not in ours:
         return "is no package of this media buy"
     if package.canceled is not None:
         return NO_SINGLE_PACKAGES
     if package.budget is not None and (why := budget_problem(package.budget, deal.currency)):
+        return why
+    if why := flat_change_problem(deal, ours[package.package_id], package):
         return why
     if package.start_time and package.end_time and package.start_time >= package.end_time:
         return "it ends before it starts"

@@ -35,6 +35,7 @@ _OF_A_PACKAGE = ("product_id", "pricing_option_id")
 # What is kept of a date that cannot be read: where a package states it, and what was approved.
 _DATES = {"stated_start": ("start_time", "start_at"), "stated_end": ("end_time", "end_at")}
 _SOON = "asap"  # AdCP's start-timing: says no date
+_NOT_STATED = "not stated"  # an amount, which nobody knows then
 BEYOND = "packages"  # more than are read
 _STATUS, _AHEAD = "media_buy_status", "pending_start"  # AdCP's media-buy-status before the flight
 STATED = (
@@ -151,8 +152,9 @@ def _stated(deal: Deal, buy: Mapping[str, Any], matched: Matched) -> Iterator[tu
         yield _rate(line, package)
         yield _cancellation(line, package)
         yield from _dates(line, line.position, line.product_name, package)
+    in_all = amount_of(buy.get(TOTAL)) if is_in_currency(deal, buy) else None
     for name, package in _named(matched.packages):
-        yield _said(0, name, PACKAGE, "nothing", _extra(deal, package, currency))
+        yield _said(0, name, PACKAGE, "nothing", _extra(deal, package, currency, in_all))
 
 
 def _words(
@@ -208,11 +210,14 @@ def _largest_first(package: Package) -> tuple[Decimal, str]:
     return -(amount_of(package.get("budget")) or _ZERO), str(package.get("product_id") or "")
 
 
-def _extra(deal: Deal, package: Package, currency: Any) -> str:
-    """What a package nobody ordered comes to; as it is stated where that cannot be counted."""
+def _extra(deal: Deal, package: Package, currency: Any, in_all: Decimal | None) -> str:
+    """What a package nobody ordered comes to; as it is stated where that cannot be counted. One without an
+    amount is in what the seller states `in_all`; where it states neither, nobody knows what it costs."""
     stated, named = package.get("budget"), package.get(CURRENCY) or currency
-    if stated is None or is_cancelled(package):
+    if is_cancelled(package):
         return "0"
+    if stated is None:
+        return _NOT_STATED if in_all is None else "0"
     amount = amount_of(stated) if named in (None, deal.currency) else None
     if amount is not None:
         return str(in_words(amount))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from orders.amounts import approved_shown, deal_amounts, line_budget, unstated
+from orders.amounts import approved_shown, deal_amounts, line_budget, line_units, unstated
 from orders.models import Deal, DealLine, DealStatus, lines_read_once
 from tasks_app import clock, money
 from tasks_app.adcp.values import parse_time
@@ -142,7 +142,7 @@ def _line(deal: Deal, line: DealLine) -> dict[str, Any]:
         "fixed": line.is_fixed,
         "ceiling": line.ceiling,
         "guaranteed": line.guaranteed,
-        "units": line.units,
+        "units": line_units(deal, line),
         "minimum": line.minimum,
         "budget": line_budget(deal, line),
         "targeting": as_text(line.targeting),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from orders.adopt import AdoptionRefusedError, media_buy_adopt
 from orders.mirror import mirror_read_now
 from orders.models import LIVE, Deal
-from orders.running_on import RUNS_ON, SELLERS_WORD, runs_on_ask
+from orders.running_on import RUNS_ON, is_ended_by_seller, runs_on_ask
 from orders.services import deal_cancel_at_seller, deal_locked
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.operations.comparison import Verdict
@@ -103,7 +103,7 @@ def _cancel(finding: ReconciliationFinding, chosen: Chosen) -> Done:
     ).first()
     if waiting is not None:
         raise ActionRefusedError(f"{waiting.reference} asks the seller for a change already.")
-    if deal.status in SELLERS_WORD:
+    if is_ended_by_seller(deal):
         return _ask_cancelled(deal, chosen)
     try:
         operation = deal_cancel_at_seller(deal=deal, actor=chosen.user, reason=chosen.reason.strip())

@@ -10,7 +10,16 @@ from decimal import Decimal
 from typing import Any
 
 from orders.accepted import departures_known
-from orders.amounts import BUDGET, PACKAGE, TOTAL, departs_by, is_unapproved, line_amounts, unstated
+from orders.amounts import (
+    BUDGET,
+    PACKAGE,
+    TOTAL,
+    departs_by,
+    is_unapproved,
+    line_amounts,
+    line_units,
+    unstated,
+)
 from orders.confirmation import differences
 from orders.departures import BEYOND, CURRENCY, MANY, STATED
 from orders.models import CONFIRMED, UNDECIDED, Deal, DealLine, DealMirror, DealStatus
@@ -294,7 +303,7 @@ def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow
         approved=approved,
         rate=_rate(line.rate, deal.currency),
         basis=terms.rate_basis(line.pricing_model, line.is_fixed),
-        units=_units(line),
+        units=_units(deal, line),
         glyph=glyph,
         word=word,
         flight=_flight(line.start_at, line.end_at, deal.zone),
@@ -376,11 +385,11 @@ def _short(day: date) -> str:
     return f"{day.day}{text.SPACE}{day:%b}"
 
 
-def _units(line: DealLine) -> str:
-    word = terms.units_word(line.pricing_model)
-    if line.units is None or not word:
+def _units(deal: Deal, line: DealLine) -> str:
+    word, units = terms.units_word(line.pricing_model), line_units(deal, line)
+    if units is None or not word:
         return ""
-    return f"{text.number(line.units, 1 if line.pricing_model == 'cpp' else 0)} {word}"
+    return f"{text.number(units, 1 if line.pricing_model == 'cpp' else 0)} {word}"
 
 
 def _rate(rate: Decimal | None, currency: str) -> str:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from orders.accounts import account_zone
-from orders.amounts import deal_amounts
+from orders.amounts import deal_amounts, units_at
 from orders.ask import (
     Ask,
     account_of,
@@ -168,7 +168,7 @@ def _line_again(package: requests.PackageRequest, before: DealLine) -> LineDraft
         is_fixed=before.is_fixed and package.bid_price is None,
         rate=rate,
         budget=budget,
-        units=before.units * budget / before.budget if before.units and rate == before.rate else None,
+        units=units_at(before, budget) if rate == before.rate else None,
         targeting=package.targeting_overlay or {},
         start_at=package.start_time,
         end_at=package.end_time,

@@ -83,7 +83,7 @@ def media_buy_settle(_seller: Seller, finding: Finding) -> Settled | None:
     """Let the seller's word of a deal's media buy have its effect: it was read anyway."""
     if finding.subject is None or finding.told is None or finding.asked_at is None:
         return None
-    if finding.verdict not in (Verdict.IN_STEP, Verdict.BEHIND):
+    if finding.verdict not in (Verdict.IN_STEP, Verdict.BEHIND, Verdict.AHEAD):
         return None
     deal = deal_follow(deal_id=finding.subject.id, buy=finding.told, asked_at=finding.asked_at)
     if finding.verdict == Verdict.BEHIND and deal.status not in (*LIVE, *_BUYING):
@@ -285,7 +285,7 @@ def _unknown_here(
     seller: Seller,
     media_buy_id: str,
     buy: Buy,
-    named: tuple[uuid.UUID, Deal | None] | None,
+    named: _Named | None,
     owners: Sequence[Account],
     started: datetime,
 ) -> Finding:
@@ -307,10 +307,10 @@ def _unknown_here(
             told=told,
             **whose,
         )
-    deal_id, deal = named
+    deal = named.deal
     if deal is None or deal.seller_id != seller.pk:
         # Another seller's word has no weight for a deal, and its reader may be of another team.
-        missing = f"it names the deal {deal_id}, which does not exist with {seller.name}"
+        missing = f"it names the deal {named.deal_id}, which does not exist with {seller.name}"
         note = "; ".join(filter(None, [missing, elsewhere]))
         return Finding(
             verdict=Verdict.BOUGHT_UNKNOWN,
@@ -320,7 +320,10 @@ def _unknown_here(
             told=told,
             **whose,
         )
-    verdict, judged = _judge(media_buy_id, deal, there)
+    if there in BUY_GONE and named.lives:
+        verdict, judged = Verdict.IN_STEP, "came to nothing beside another with our ids"
+    else:
+        verdict, judged = _judge(media_buy_id, deal, there)
     note = "; ".join(filter(None, [judged, names_another(buy, deal.account) if deal.account else ""]))
     return Finding(
         verdict=verdict,
@@ -399,8 +402,18 @@ def _by_packages(buy: Buy) -> Buy:
     }
 
 
-def _deals_named(buys: dict[str, Buy]) -> dict[str, tuple[uuid.UUID, Deal | None]]:
-    """media_buy_id to the deal that its `context`, or a package's, names; absent: made without us."""
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    """The deal that a media buy's `context`, or a package's, names. `lives`: whether one that names it
+    lives, beside which what came to nothing proves nothing."""
+
+    deal_id: uuid.UUID
+    deal: Deal | None
+    lives: bool
+
+
+def _deals_named(buys: dict[str, Buy]) -> dict[str, _Named]:
+    """media_buy_id to the deal that it names; absent: made without us."""
     found = {buy_id: _ids_in(buy) for buy_id, buy in buys.items()}
     lines = {line_id for _, line_ids in found.values() for line_id in line_ids}
     by_line = dict(DealLine.objects.filter(pk__in=lines).values_list("pk", "deal_id")) if lines else {}
@@ -411,7 +424,11 @@ def _deals_named(buys: dict[str, Buy]) -> dict[str, tuple[uuid.UUID, Deal | None
             named[buy_id] = known
     rows = Deal.objects.select_related("account__advertiser")
     deals = rows.in_bulk(list(set(named.values()))) if named else {}
-    return {buy_id: (deal_id, deals.get(deal_id)) for buy_id, deal_id in named.items()}
+    living = {deal_id for buy_id, deal_id in named.items() if _status(buys[buy_id]) not in BUY_GONE}
+    return {
+        buy_id: _Named(deal_id=deal_id, deal=deals.get(deal_id), lives=deal_id in living)
+        for buy_id, deal_id in named.items()
+    }
 
 
 def _ids_in(buy: Buy) -> tuple[uuid.UUID | None, list[uuid.UUID]]:

@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from django.db.models import Q, QuerySet
 
+from orders.amounts import line_budget
 from orders.ask import AskRefusedError, is_in_reach, refuse
 from orders.flights import Named, package_problem
 from orders.models import Deal, DealLine
@@ -30,6 +31,7 @@ OTHER_FORMS = {
     "proposal_id": "is not bought here: name the packages with their budgets",
     "budget_allocation": "is not supported here: give every package its budget",
 }
+FLAT_RATE, FLAT_WHOLE = "flat_rate", "has a flat rate: it is bought whole"
 _LONGEST_ID = 255
 _ANSWERS = 5  # so many of the seller's latest answers are looked through for a product
 Sold = Offer | DealLine | None  # a product as it is offered, else as it was put to people, else unheard of
@@ -129,6 +131,7 @@ def _package_problem(
         budget_problem(package.budget or Decimal(0), currency)
         or product_problem(package, sold)
         or bid_problem(package, sold)
+        or flat_problem(package, sold, currency)
         or reach_problem(package)
         or package_problem(own, Named(start=start, end=wire.end_time))
     )
@@ -149,6 +152,23 @@ def product_problem(package: requests.PackageRequest, sold: Sold) -> str:
     if offer is not None and offer.expires_at is not None and offer.expires_at <= clock.now():
         return "the offer has expired: ask get_products again"
     return ""
+
+
+def flat_problem(package: requests.PackageRequest, sold: Sold, currency: str) -> str:
+    """Why a package of a flat rate is not bought for its budget: for another amount than its rate nobody
+    knows what is bought (AdCP media-buy/advanced-topics/pricing-models, "Flat rate")."""
+    model = sold.model if isinstance(sold, Offer) else sold.pricing_model if sold else ""
+    if sold is None or model != FLAT_RATE or not sold.is_fixed or sold.rate is None:
+        return ""
+    whole = money.floor_to_unit(sold.rate, currency)
+    return "" if package.budget == whole else f"{FLAT_WHOLE}, for {whole}"
+
+
+def flat_change_problem(deal: Deal, line: DealLine, package: requests.PackageUpdate) -> str:
+    """The same of a package that is bought: it costs what it costs."""
+    if line.pricing_model != FLAT_RATE or package.budget in (None, line_budget(deal, line)):
+        return ""
+    return FLAT_WHOLE
 
 
 def bid_problem(package: requests.PackageRequest, sold: Sold) -> str:

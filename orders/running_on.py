@@ -1,5 +1,5 @@
-"""A media buy that runs at its seller although its deal was completed or has failed here: whether it is
-cancelled is asked of people, as every cancellation that nobody has decided on yet.
+"""A media buy that runs at its seller although its deal was completed, has failed, or was cancelled by its
+seller: whether it is cancelled is asked of people, as every cancellation that nobody has decided on yet.
 
 What people ended themselves was decided, and is cancelled at its seller without asking again.
 """
@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from orders.amounts import deal_amounts
+from orders.doubt import cancels
 from orders.evidence import cancellation_evidence, cancellation_words, deal_evidence
-from orders.models import Deal, DealStatus
+from orders.models import Deal, DealMirror, DealStatus
 from orders.questions import deal_question
 from orders.services import deal_cancel_at_seller, deal_locked
 from tasks_app.adcp.types import BUY_GONE
@@ -19,12 +20,14 @@ from tasks_app.approvals.models import Approval
 from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import DecisionRefusedError, approval_open
 from tasks_app.approvals.subjects import questions_review
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.operations.models import Operation
 from tasks_app.operations.services import OperationRefusedError
-from tasks_app.people.actors import actor_key
+from tasks_app.people.actors import actor_key, is_login
 from tasks_app.people.models import User
 
 RUNS_ON = "runs_on"
-SELLERS_WORD = (DealStatus.COMPLETED, DealStatus.FAILED)  # nobody here has decided to end these
+_SELLERS_WORD = (DealStatus.COMPLETED, DealStatus.FAILED)  # nobody here has decided to end these
 
 
 def register() -> None:
@@ -50,6 +53,19 @@ def register() -> None:
     )
 
 
+def is_ended_by_seller(deal: Deal) -> bool:
+    """Whether a deal that is over is over by its seller's word alone: nobody here ended it, or had asked the
+    seller to."""
+    if deal.status in _SELLERS_WORD:
+        return True
+    entries = AuditEntry.objects.filter(entity_type="deal", entity_id=deal.pk, to_status=deal.status)
+    ended_by = str(entries.order_by("-seq").values_list("actor", flat=True).first())
+    if is_login(ended_by) or not ended_by.startswith("agent:"):
+        return False
+    changes = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type="update_media_buy")
+    return not any(cancels(one) for one in changes)
+
+
 def runs_on_ask(deal: Deal, *, user: User, reason: str) -> Approval:
     """Ask whether what runs on after its deal is cancelled at its seller. The caller holds the deal."""
     return approval_open(question=_question(deal, reason), requested_by=actor_key(user))
@@ -57,7 +73,7 @@ def runs_on_ask(deal: Deal, *, user: User, reason: str) -> Approval:
 
 def runs_on_gone(deal: Deal) -> None:
     """Its seller says how the media buy stands: what it has cancelled needs nobody."""
-    if deal.media_buy_status in BUY_GONE:
+    if _is_gone(deal):
         reason = f"{deal.seller} has cancelled it"
         questions_review("deal", [deal.pk], reason=reason, kinds=(RUNS_ON,))
 
@@ -92,7 +108,13 @@ def _reopen(approval: Approval) -> None:
 def _version(approval: Approval) -> int | None:
     """The deal's; None once its seller has cancelled it."""
     deal = deal_locked(approval.subject_id)
-    return None if deal.media_buy_status in BUY_GONE else deal.version
+    return None if _is_gone(deal) else deal.version
+
+
+def _is_gone(deal: Deal) -> bool:
+    """Whether its seller says so, and has not told otherwise the last time that it was read."""
+    contradicted = DealMirror.objects.filter(deal=deal, older_reads__gt=0)
+    return deal.media_buy_status in BUY_GONE and not contradicted.exists()
 
 
 def _decided(approval: Approval, outcome: Outcome) -> None:

@@ -171,6 +171,7 @@ def _take(
     steps = _steps(deal, kept, str(told.get("media_buy_status", ""))) if moves else ()
     _write(deal, buy, told, steps)
     _read(deal, kept, fresh, moved=moved or bool(steps))
+    runs_on_gone(deal)
     if deal.status in CONFIRMED:  # one that this record completes too
         compare(deal, buy, whole=whole)
     return deal
@@ -188,7 +189,6 @@ def _write(deal: Deal, buy: Mapping[str, Any], told: dict[str, Any], steps: tupl
         for name, value in told.items():
             setattr(deal, name, value)
         late_gone(deal)
-        runs_on_gone(deal)
         return
     over = steps[-1] in (S.CANCELLED, S.FAILED)
     reason = reason_of(deal, buy) if over else f"{deal.seller} says {told['media_buy_status']}"

@@ -107,11 +107,10 @@ def _of_line(line: DealLine) -> _Traits:
 
 
 def _of_package(package: Mapping[str, Any]) -> _Traits:
-    told = package.get("product_id")
-    states_option = "pricing_option_id" in package
+    told, option = package.get("product_id"), package.get("pricing_option_id")
     return _Traits(
         product=_UNSTATED if told is None else _marked(told),
-        option=_marked(package["pricing_option_id"]) if states_option else _UNSTATED,
+        option=_UNSTATED if option is None else _marked(option),
         amount=amount_of(package.get("budget")),
         start=parse_time(package.get("start_time")),
         end=parse_time(package.get("end_time")),

@@ -10,7 +10,7 @@ from decimal import Decimal
 from django.db.models import Count, DurationField, F
 
 from campaigns.today.sellers import Settled
-from orders.amounts import gross
+from orders.amounts import confirmed
 from orders.models import CONFIRMED, Deal
 from tasks_app import clock, days, ids
 from tasks_app.approvals.models import Decision
@@ -139,7 +139,7 @@ def confirmed_chart(who: User) -> tuple[Chart | None, list[tuple[str, Decimal]]]
     since = _since()
     rows = visible(Deal.objects.filter(status__in=CONFIRMED), who)
     rows = rows.filter(pk__gte=ids.first_id_at(clock.now() - _BOOKED_OF)).order_by("-pk")
-    latest = rows.annotate(gross=gross()).values_list("confirmed_at", "currency", "gross")[:_LATEST]
+    latest = rows.annotate(said=confirmed()).values_list("confirmed_at", "currency", "said")[:_LATEST]
     found = [(at, currency, money) for at, currency, money in latest if at and money and at >= since]
     sums = text.amounts((currency, money) for _, currency, money in found)
     if not sums:

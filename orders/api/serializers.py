@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from orders.amounts import approved_shown
+from orders.amounts import approved_shown, is_unapproved, line_amounts
 from orders.api.selectors import Behind
 from orders.models import Deal, DealLine
 from orders.presenters import unread_of
 from orders.requests import TASKS
 from tasks_app.api.base import StrictSerializer
 from tasks_app.api.selectors import trail_of
-from tasks_app.api.serializers import AuditEntrySerializer, trail_data
+from tasks_app.api.serializers import AuditEntrySerializer, exact, shown_as_money, trail_data
 from tasks_app.operations.models import Observation, Operation
 
 
 class LineSerializer(serializers.ModelSerializer[DealLine]):
-    """One package: what was approved, and what the seller confirmed (`confirmed_…`, null while unknown)."""
+    """One package: what was ordered, and what the seller confirmed (`confirmed_…`, null while unknown).
+
+    `approved`: the budget as people approved it, or accepted it since (null: nobody has); `committed`: what
+    counts of it now; both in the deal's currency.
+    """
+
+    approved = serializers.SerializerMethodField()
+    committed = serializers.SerializerMethodField()
+
+    @shown_as_money
+    def get_approved(self, line: DealLine) -> str | None:
+        return None if is_unapproved(line.deal) else exact(line_amounts(line.deal, line).approved)
+
+    @shown_as_money
+    def get_committed(self, line: DealLine) -> str | None:
+        return exact(line_amounts(line.deal, line).committed)
 
     class Meta:
         model = DealLine
@@ -37,6 +51,8 @@ class LineSerializer(serializers.ModelSerializer[DealLine]):
             "rate",
             "ceiling",
             "budget",
+            "approved",
+            "committed",
             "minimum",
             "units",
             "start_at",
@@ -94,10 +110,9 @@ class DealSerializer(serializers.ModelSerializer[Deal]):
             "created_at",
         ]
 
-    @extend_schema_field(serializers.DecimalField(max_digits=18, decimal_places=4, allow_null=True))
+    @shown_as_money
     def get_gross(self, deal: Deal) -> str | None:
-        approved = approved_shown(deal)
-        return None if approved is None else str(approved.quantize(Decimal("0.0001")))
+        return exact(approved_shown(deal))
 
     @extend_schema_field(serializers.DictField(child=serializers.CharField()))
     def get_as_stated(self, deal: Deal) -> dict[str, str]:

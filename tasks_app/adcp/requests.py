@@ -8,6 +8,7 @@ protocol/list-tasks-request.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -25,7 +26,7 @@ from pydantic import (
 )
 
 from tasks_app import clock
-from tasks_app.money import currency_of, decimal_of
+from tasks_app.money import currency_of, decimal_of, typed_amount, typed_rate
 
 # JSON has one kind of number. A double holds 15 decimal digits: budgets in minor units up to 10**15 survive
 # exactly.
@@ -36,19 +37,26 @@ def _json_number(amount: Decimal) -> int | float:
     return int(amount) if amount == amount.to_integral_value() else float(amount)
 
 
-def _number(value: Any) -> Decimal:
-    number = decimal_of(value)
+def _read(value: Any, typed: Callable[[str], Decimal]) -> Decimal:
+    """A number as JSON says it, a text as people type it."""
+    number = typed(value) if isinstance(value, str) else decimal_of(value)
     if number is None:
         raise ValueError("must be a number")
     return number
 
 
-Amount = Annotated[
-    Decimal,
-    BeforeValidator(_number),
-    Field(ge=0, le=_MAX_AMOUNT, allow_inf_nan=False),
-    PlainSerializer(_json_number, return_type=int | float, when_used="json"),
-]
+def _amount(value: Any) -> Decimal:
+    return _read(value, typed_amount)
+
+
+def _rate(value: Any) -> Decimal:
+    return _read(value, typed_rate)
+
+
+_BOUNDS = Field(ge=0, le=_MAX_AMOUNT, allow_inf_nan=False)
+_AS_JSON = PlainSerializer(_json_number, return_type=int | float, when_used="json")
+Amount = Annotated[Decimal, BeforeValidator(_amount), _BOUNDS, _AS_JSON]
+Rate = Annotated[Decimal, BeforeValidator(_rate), _BOUNDS, _AS_JSON]
 Moment = Annotated[AwareDatetime, Field(ge=clock.EARLIEST, lt=clock.LATEST)]
 Currency = Annotated[str, AfterValidator(currency_of)]
 Country = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
@@ -194,7 +202,7 @@ class PackageRequest(_Strict):
     product_id: NonEmpty
     pricing_option_id: NonEmpty
     budget: Amount | None = None
-    bid_price: Amount | None = None
+    bid_price: Rate | None = None
     impressions: Annotated[int, Field(ge=0)] | None = None
     pacing: Literal["even", "asap", "front_loaded"] | None = None
     start_time: Moment | None = None

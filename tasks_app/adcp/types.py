@@ -176,6 +176,11 @@ class Seen:
         return self.kind == "answer" and self.status in TERMINAL_STATUSES
 
     @property
+    def asks_to_wait(self) -> float | None:
+        """Seconds that the seller asks to wait before anything is repeated, in the answer or its error."""
+        return self.retry_after or (self.error.retry_after if self.error else None)
+
+    @property
     def outcome_known(self) -> bool:
         """False where the seller may or may not have acted: the same bytes and key must be sent again."""
         return self.kind in ("answer", "not_sent")

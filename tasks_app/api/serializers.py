@@ -24,6 +24,15 @@ from tasks_app.jobs.progress import WORKFLOW_STATUSES
 from tasks_app.jobs.shown import shown
 from tasks_app.money import decimal_of, typed_amount
 
+shown_as_money = extend_schema_field(
+    serializers.DecimalField(max_digits=18, decimal_places=4, allow_null=True)
+)
+
+
+def exact(amount: Decimal | None) -> str | None:
+    """An amount as the API shows it: a text of four places."""
+    return None if amount is None else f"{amount:.4f}"
+
 
 class AuditEntrySerializer(serializers.Serializer[dict[str, Any]]):
     """One status change: who, when, from, to, why; `hash` is SHA-256, hex."""
@@ -198,17 +207,13 @@ class ApprovalSerializer(serializers.ModelSerializer[Approval]):
     def get_label(self, approval: Approval) -> str:
         return kind_of(approval).label
 
-    @extend_schema_field(serializers.DecimalField(max_digits=18, decimal_places=4, allow_null=True))
+    @shown_as_money
     def get_spends(self, approval: Approval) -> str | None:
-        return _exact(spending.spends(approval))
+        return exact(spending.spends(approval))
 
-    @extend_schema_field(serializers.DecimalField(max_digits=18, decimal_places=4, allow_null=True))
+    @shown_as_money
     def get_frees(self, approval: Approval) -> str | None:
-        return _exact(spending.frees(approval))
-
-
-def _exact(amount: Decimal | None) -> str | None:
-    return None if amount is None else f"{amount:.4f}"
+        return exact(spending.frees(approval))
 
 
 class ApprovalDetailSerializer(ApprovalSerializer):

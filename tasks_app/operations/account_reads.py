@@ -20,6 +20,7 @@ from tasks_app.lifecycle.transitions import Who
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations.account_refusals import NOT_FOUND, account_told
+from tasks_app.operations.converge import on_late_result
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.ordering import ACCOUNT, Order, order_run
 from tasks_app.operations.publish import on_settled
@@ -76,6 +77,7 @@ _NEWS = {
 def register() -> None:
     """Called when the application starts."""
     on_settled(_settled)
+    on_late_result(_settled)
     on_account_changed(_tell)
     account_asker_register(account_ask)
     chore_register("accounts_read", accounts_read_due)

@@ -152,7 +152,7 @@ def _after_auth(operation: Operation, seen: Seen) -> datetime | None:
         polls=operation.attempts,
         age_s=0,
         webhook=False,
-        retry_after_s=_retry_after(seen),
+        retry_after_s=seen.asks_to_wait,
         seller=operation.seller,
     )
     return clock.now() + wait
@@ -223,7 +223,7 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
             note=f"after {tried} attempts",
             changes=_settled(operation, seen, Channel.REPLY, message=why),
         )
-    again = clock.now() + policy.resend_delay(operation.attempts, _retry_after(seen), operation.seller)
+    again = clock.now() + policy.resend_delay(operation.attempts, seen.asks_to_wait, operation.seller)
     return Verdict(
         outcome=_Outcome.INDETERMINATE,
         note=why,
@@ -265,7 +265,7 @@ def _overtaken(operation: Operation, seen: Seen, channel: str) -> Verdict:
     """Newer news was applied while it was on its way: nothing moves back, and the seller is asked anew, when
     that is due, however many webhooks come."""
     changes = {**identities(operation, seen), **_keep_looking(operation, seen)}
-    if (operation.task_id or seen.task_id) and not _retry_after(seen):
+    if (operation.task_id or seen.task_id) and not seen.asks_to_wait:
         again, due = clock.now() + policy.floor(operation.seller), operation.next_poll_at
         changes["next_poll_at"] = min(again, due) if due and channel == Channel.WEBHOOK else again
     return Verdict(outcome=_Outcome.STALE, note=OLDER, changes=changes)
@@ -281,7 +281,7 @@ def _keep_looking(operation: Operation, seen: Seen, *, status: str | None = None
         return looks_on(operation, status)
     if status == S.TIMED_OUT and policy.given_up_for_good(operation):
         return {"next_poll_at": None}
-    due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=_retry_after(seen))
+    due = policy.next_poll(operation, status=status, now=clock.now(), retry_after_s=seen.asks_to_wait)
     if seen.replayed:
         due = clock.now()  # as old as the first answer: what holds now is read at once
     return {"next_poll_at": due}
@@ -324,10 +324,6 @@ def kind_of(seen: Seen) -> str:
 def _is_crash(seen: Seen) -> bool:
     """A tool that broke down in plain text: the purchase may or may not have been made."""
     return seen.status == "failed" and seen.error is not None and seen.error.code == TOOL_ERROR
-
-
-def _retry_after(seen: Seen) -> float | None:
-    return seen.retry_after or (seen.error.retry_after if seen.error else None)
 
 
 def _said(seen: Seen) -> str:

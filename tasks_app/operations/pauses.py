@@ -299,7 +299,7 @@ def _replied(operation: Operation, current: Continuation, seen: Seen) -> None:
         current.save(update_fields=["dispatched_at"])
         _put_back(operation, current)
         Operation.objects.filter(pk=operation.pk, send_at__isnull=True).update(
-            send_at=clock.now() + policy.resend_delay(operation.attempts, None)
+            send_at=clock.now() + policy.resend_delay(operation.attempts, seen.asks_to_wait, operation.seller)
         )
         return
     if seen.kind == "answer" and seen.status != "unknown":

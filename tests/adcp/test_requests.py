@@ -234,3 +234,34 @@ def test_wrong_parts_are_refused(wrong: Any) -> None:
 def test_a_moment_that_nobody_means_does_not_leave(stated: str) -> None:
     with pytest.raises(ValidationError, match="end_time"):
         r.PackageUpdate.model_validate({"package_id": "p", "end_time": stated})
+
+
+MODELS = [one for one in vars(r).values() if isinstance(one, type) and issubclass(one, BaseModel)]
+AMOUNTS = [
+    (model, name)
+    for model in MODELS
+    for name, field in model.model_fields.items()
+    if "Decimal" in str(field.annotation)
+]
+
+
+def test_amounts_are_found() -> None:
+    assert {(r.Money, "amount"), (r.PackageRequest, "bid_price"), (r.PackageUpdate, "budget")} <= {*AMOUNTS}
+
+
+@pytest.mark.parametrize(("model", "name"), AMOUNTS, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize(("typed", "why"), [("450,50", "450.50 or as 45050"), ("a lot", "is no amount")])
+def test_a_text_that_says_two_amounts_is_refused_with_both(
+    model: type[BaseModel], name: str, typed: str, why: str
+) -> None:
+    """As people type it everywhere else (approve in part, imports, forms)."""
+    with pytest.raises(ValidationError, match=why):
+        model.model_validate({name: typed})
+
+
+def test_a_point_before_three_digits_is_a_fraction_of_a_rate_alone() -> None:
+    with pytest.raises(ValidationError, match=r"12\.50 or as 12500"):
+        r.Money.model_validate({"amount": "12.500", "currency": "EUR"})
+    package = {"product_id": "p", "pricing_option_id": "o", "budget": "1 234.5", "bid_price": "0.125"}
+    read = r.PackageRequest.model_validate(package)
+    assert (read.budget, read.bid_price) == (Decimal("1234.5"), Decimal("0.125"))

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from orders.amounts import UNAPPROVED
 from orders.models import Deal
 from orders.presenters import mirror_facts
-from orders.questions import ask_deal
+from orders.questions import DIFFERENT, ask_deal
 from orders.services import deal_book
 from tasks_app.adcp.types import Seen
 from tasks_app.operations.dispatch import claim_one
@@ -18,7 +19,8 @@ from tasks_app.operations.models import Operation
 from tests.api.conftest import Open
 from tests.factories import approve_deal, make_deal, make_line, make_seller
 from tests.operations.making import observed
-from tests.orders.late import bought, say
+from tests.orders.late import bought, decide, say
+from tests.orders.live import packages
 
 pytestmark = pytest.mark.django_db
 DEALS, OPERATIONS = "/api/v1/deals/", "/api/v1/operations/"
@@ -64,6 +66,34 @@ def test_a_deal_shows_approved_beside_confirmed(opened: Open) -> None:
         "system",
         64,
     )
+
+
+def test_lines_come_to_what_people_accepted(opened: Open, booking: tuple[Deal, Operation]) -> None:
+    """Of two packages the seller booked one smaller, and people took it so."""
+    deal, operation = booking
+    said = {"media_buy_id": "mb-9", "packages": packages(deal, budget=6000)}
+    say(operation, "completed", said, task_id="t-9")
+    decide(DIFFERENT, "approve")
+
+    told = opened("Finance").get(f"{DEALS}{deal.reference}/").json()
+
+    first, second = told["lines"]
+    assert (first["budget"], first["approved"], first["committed"]) == (
+        "10250.0000",
+        "6000.0000",
+        "6000.0000",
+    )
+    assert (second["budget"], second["approved"], second["committed"]) == ("10250.0000",) * 3
+    assert (told["gross"], told["differences"]) == ("16250.0000", [])
+
+
+def test_what_nobody_approved_has_no_approved_lines(opened: Open) -> None:
+    deal = make_deal()
+    Deal.objects.update(differs=True, differences=[{"field": UNAPPROVED, "line": 0}])
+
+    told = opened("Finance").get(f"{DEALS}{deal.reference}/").json()
+
+    assert (told["gross"], [line["approved"] for line in told["lines"]]) == (None, [None])
 
 
 def test_deals_by_status_seller_and_campaign(opened: Open) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -214,3 +214,23 @@ class TestCeiling:
         assert why_closed(change) == ""
         change.kind = "order_stop"
         assert why_closed(change) == ""
+
+    @pytest.mark.parametrize(
+        ("wanted", "is_closed"),
+        [
+            ({"packages": [{"package_id": "p-1", "budget": 25_000}]}, False),
+            ({"paused": True}, False),
+            ({"packages": [{"package_id": "p-1", "budget": 60_001}]}, True),
+        ],
+    )
+    def test_what_makes_nothing_dearer_leaves_however_much_is_committed(
+        self, campaign: Campaign, wanted: dict[str, Any], is_closed: bool
+    ) -> None:
+        """A cut that did not get through would else wait while the media buy spends on."""
+        deal, _ = self.bought(campaign)
+        self.commit(campaign, 60_000)
+        DealLine.objects.filter(deal=deal).update(package_id="p-1")
+        change = Command(
+            kind="order_change", subject_type="deal", subject_id=deal.pk, payload={"arguments": wanted}
+        )
+        assert bool(why_closed(change)) == is_closed

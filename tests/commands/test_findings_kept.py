@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from orders.models import Deal
+from orders.seller_state import deal_follow
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.presenters import effects_of
@@ -184,15 +186,42 @@ def test_many_of_one_hide_no_others(
     assert "2 media buys more" in str([one.title for one in notifications_of(omar)])
 
 
-@pytest.mark.parametrize("verdict", ["approve", "reject"])
-def test_what_its_seller_ended_and_runs_on_is_cancelled_by_two(
-    faulty: FaultySeller, seller: Seller, verdict: str
-) -> None:
-    deal = booking(seller)
+def _completed(deal: Deal) -> None:
     settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
     for status in ("delivering", "completed"):
         transition(deal, status, actor="system")
-    tells(faulty, {"media_buy_id": "mb-1", "status": "active"})
+
+
+def _cancelled_by_its_seller(deal: Deal) -> None:
+    settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active", "revision": 5})
+    deal_follow(deal_id=deal.pk, buy=_gone("canceled", revision=6), asked_at=clock.now())
+
+
+def _failed_by_its_seller(deal: Deal) -> None:
+    deal_follow(deal_id=deal.pk, buy=_gone("rejected", revision=6), asked_at=clock.now())
+
+
+def _gone(status: str, *, revision: int) -> dict[str, Any]:
+    return {"media_buy_id": "mb-1", "status": status, "revision": revision}
+
+
+ENDED = {
+    "completed": _completed,
+    "cancelled": _cancelled_by_its_seller,
+    "failed": _failed_by_its_seller,
+}
+
+
+@pytest.mark.parametrize("revision", [7, 3], ids=["newer", "restored"])
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+@pytest.mark.parametrize("status", ENDED)
+def test_what_its_seller_ended_and_runs_on_is_cancelled_by_two(
+    faulty: FaultySeller, seller: Seller, status: str, verdict: str, revision: int
+) -> None:
+    deal = booking(seller)
+    ENDED[status](deal)
+    assert Deal.objects.get().status == status
+    tells(faulty, {"media_buy_id": "mb-1", "status": "active", "revision": revision})
     call("reconcile")
     finding, ines = ReconciliationFinding.objects.get(verdict="ahead"), make_user("Administrator")
     act(finding, ines, "cancel")
@@ -208,6 +237,20 @@ def test_what_its_seller_ended_and_runs_on_is_cancelled_by_two(
 
     sent = Operation.objects.filter(task_type="update_media_buy")
     assert [one.request["canceled"] for one in sent] == ([True] if verdict == "approve" else [])
+
+
+def test_what_its_seller_ended_after_all_is_no_question(faulty: FaultySeller, seller: Seller) -> None:
+    """Its seller told of an older state, and then that it is over again."""
+    _cancelled_by_its_seller(booking(seller))
+    tells(faulty, {"media_buy_id": "mb-1", "status": "active", "revision": 3})
+    call("reconcile")
+    act(ReconciliationFinding.objects.get(verdict="ahead"), make_user("Administrator"), "cancel")
+    assert Approval.objects.get(kind="runs_on").status == "open"
+
+    tells(faulty, _gone("canceled", revision=6))
+    call("reconcile")
+
+    assert Approval.objects.get(kind="runs_on").status == "voided"
 
 
 def test_a_finding_of_one_account_is_adopted_for_no_other(

@@ -92,6 +92,24 @@ def test_a_purchase_rejected_at_the_seller_fails_its_deal(faulty: FaultySeller, 
     assert (deal.status, deal.media_buy_id) == ("failed", "mb-1")
 
 
+@pytest.mark.parametrize("first", ["dead", "alive"])
+@pytest.mark.parametrize("gone", ["rejected", "canceled"])
+def test_what_came_to_nothing_beside_one_that_lives_ends_no_deal(
+    faulty: FaultySeller, seller: Seller, gone: str, first: str
+) -> None:
+    deal = booking(seller)
+    dead = {"media_buy_id": "mb-1", "status": gone, "context": {"deal_id": str(deal.pk)}}
+    alive = {**dead, "media_buy_id": "mb-2", "status": "active"}
+    told = [dead, alive] if first == "dead" else [alive, dead]
+    faulty.fault("get_media_buys", "merge", 0, answer={"media_buys": told})
+
+    ran = call("reconcile", "--json")
+
+    deal.refresh_from_db()
+    assert verdicts(ran, "media_buys") == {"mb-1": "in_step", "mb-2": "unanswered"}
+    assert (deal.status, deal.media_buy_id) == ("booking", "")
+
+
 def test_another_sellers_word_moves_no_deal(faulty: FaultySeller, seller: Seller, tmp_path: Path) -> None:
     make_user("Ad Ops")
     with FaultySeller(tmp_path) as elsewhere:

@@ -42,6 +42,7 @@ MODULES: Mapping[str, Sequence[str]] = {
     "orders.confirmation": ("tests/orders/test_matching.py",),
     "orders.departures": ("tests/orders/test_departures.py",),
     "orders.matching": _PAIRS,
+    "orders.weighing": _PAIRS,
     "orders.targeting": ("tests/orders/test_targeting.py",),
     # Those that ask a database come last: what the others leave of the time is theirs.
     "orders.amounts": _SUMS,

@@ -12,7 +12,9 @@ from tasks_app import clock
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.account_reads import account_ask, account_open, accounts_read_due
+from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Observation, Operation
+from tasks_app.operations.publish import publish_due
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.models import Advertiser
 from tasks_app.sellers.accounts import account_currency, natural_key
@@ -27,7 +29,7 @@ from tests.factories import (
     make_team,
     make_user,
 )
-from tests.operations.making import ask, fresh, see
+from tests.operations.making import answer, ask, fresh, see
 from tests.operations.wire import mcp
 from tests.orders.accounts import end
 
@@ -59,6 +61,25 @@ def test_where_none_is_ours_nothing_is_kept_and_people_are_told(rows: list[dict[
     note = Notification.objects.get(kind="account_changed")
     assert note.title == "Norrland Digital told of no account of Lindqvist Coffee"
     assert ("another.com" in note.body) == bool(rows)
+
+
+def test_an_account_that_is_told_of_after_the_end_was_published_is_kept() -> None:
+    """The seller's task completed without its result, which a webhook brings later."""
+    advertiser, tools = make_advertiser(), ["get_products", "sync_accounts", "create_media_buy"]
+    operation = account_open(
+        advertiser=advertiser, seller=make_seller(tools=tools), purpose="account:1", actor="system"
+    )
+    claim_one(operation_id=operation.pk)
+    see(operation, answer("completed", task_id="t-1", partial=True, payload=None), "poll")
+    later = clock.now() + timedelta(minutes=6)
+    with clock.injected(lambda: later):
+        assert publish_due(limit=10) == 1
+    assert not Account.objects.exists()
+
+    ours = {"account_id": "acc-ours", "status": "active", **natural_key(advertiser)}
+    see(operation, answer("completed", task_id="t-1", payload={"accounts": [ours]}), "webhook")
+
+    assert Account.objects.get().reference == {"account_id": "acc-ours"}
 
 
 @pytest.mark.parametrize(

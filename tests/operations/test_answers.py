@@ -335,6 +335,25 @@ def test_an_answer_that_surely_did_not_leave_is_sent_again(ops: User) -> None:
     assert fresh(operation).status == S.COMPLETED
 
 
+def test_an_answer_that_is_refused_for_now_leaves_again_when_its_seller_asks(ops: User) -> None:
+    busy = {"code": "RATE_LIMITED", "message": "Later", "recovery": "transient", "retry_after": 3000}
+    with serve(answering(paused(), done({"status": "failed", "adcp_error": busy}), done())) as server:
+        operation = paused_purchase(server)
+        say(operation, ops)
+        release()
+        before = clock.now()
+        sweep()
+        due = fresh(operation).send_at
+        assert due is not None
+        assert due > before + timedelta(minutes=45)
+        sweep()
+        assert len(messages(server)) == 2
+        with clock.injected(lambda: due + timedelta(seconds=1)):
+            sweep()
+        assert len(messages(server)) == 3
+    assert fresh(operation).status == S.COMPLETED
+
+
 def test_overdue_comes_before_the_answer_and_waiting_on_lets_it_be_given(quill: RawServer, ops: User) -> None:
     operation = paused_purchase(quill)
     say(operation, ops)

@@ -319,6 +319,16 @@ def test_units_follow_a_changed_budget() -> None:
     assert (deal.lines.get(position=1).budget, deal.lines.get(position=1).units) == (20000, line.units * 2)
 
 
+def test_units_follow_a_budget_that_people_accepted() -> None:
+    deal = two()
+    line = deal.lines.get(position=1)
+    assert line.units is not None
+    settled(deal, packages(deal, budget=float(line.budget / 2)))
+    late.decide(DIFFERENT, "approve")
+    deal = late.fresh(deal)
+    assert Decimal(deal_evidence(deal)["lines"][0]["units"]) == line.units / 2
+
+
 def test_a_bid_on_a_fixed_price_is_refused() -> None:
     option = {"pricing_option_id": "o", "pricing_model": "cpm", "currency": "USD", "fixed_price": 50}
     product = {"product_id": "p", "name": "P", "channels": ["olv"], "pricing_options": [option]}

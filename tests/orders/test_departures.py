@@ -104,12 +104,21 @@ def test_a_flight_that_is_ahead_is_not_over(status: str, early: bool) -> None:
     [
         ({"budget": 500}, "500", 10500),
         ({"budget": "500.50", "currency": "USD"}, "500.5", Decimal("10500.5")),
-        ({"budget": None}, "0", 10000),
+        ({"budget": None}, "not stated", 10000),
+        ({"budget": None, "canceled": True}, "0", 10000),
         ({"budget": 500, "canceled": True}, "0", 10000),
         ({"budget": 500, "currency": "EUR"}, "EUR 500", 10000),
         ({"budget": "a lot"}, "a lot", 10000),
     ],
-    ids=["amount", "stated-currency", "none", "cancelled", "another-currency", "unreadable"],
+    ids=[
+        "amount",
+        "stated-currency",
+        "none",
+        "cancelled-of-none",
+        "cancelled",
+        "another-currency",
+        "unreadable",
+    ],
 )
 def test_a_package_that_nobody_ordered_counts_what_it_states(
     extra: dict[str, Any], shown: str, gross: Any
@@ -120,6 +129,19 @@ def test_a_package_that_nobody_ordered_counts_what_it_states(
     found, comes_to = told(buy, lines=[ours])
     assert found == [difference("package", "nothing", shown, product="x")]
     assert comes_to == gross
+
+
+@pytest.mark.parametrize(
+    ("total", "unknown"), [({}, ["not stated"]), ({"total_budget": 10500}, [])], ids=["neither", "in-all"]
+)
+def test_what_states_no_amount_is_no_zero_unless_a_total_holds_it(
+    total: dict[str, Any], unknown: list[str]
+) -> None:
+    ours = line()
+    mine = package(context={"line_id": str(ours.pk)})
+    extra = package(package_id="x", product_id="y", budget=None)
+    found, _ = told({"packages": [mine, extra], **total}, lines=[ours])
+    assert uncounted(found) == unknown
 
 
 def test_packages_of_one_name_are_told_apart_the_largest_first() -> None:

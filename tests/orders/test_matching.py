@@ -116,9 +116,11 @@ def test_the_likest_is_taken_by_product_option_amount_and_dates(
     assert paired([line()], told) == {1: "better"}
 
 
-def test_an_option_that_is_not_named_is_ours_and_among_equals_the_first_is_taken() -> None:
-    unnamed = package(name="unnamed")
-    del unnamed["pricing_option_id"]
+@pytest.mark.parametrize("unsaid", ["absent", "null"])
+def test_an_option_that_is_not_named_is_ours_and_among_equals_the_first_is_taken(unsaid: str) -> None:
+    unnamed = package(name="unnamed", pricing_option_id=None)
+    if unsaid == "absent":
+        del unnamed["pricing_option_id"]
     assert paired([line()], [package(name="another", pricing_option_id="flat"), unnamed]) == {1: "unnamed"}
     assert paired([line(1), line(2)], [package(name="a"), package(name="b")]) == {1: "a", 2: "b"}
     assert paired([line()], [package(name="of no named product", product_id=None)]) == {

@@ -39,6 +39,7 @@ OFFERED: dict[str, Said] = {
     "unread": {"fixed_price": "a lot"},
     "for-nothing": {"fixed_price": 0},
     "dear": {"min_spend_per_package": 50_000},
+    "takeover": {"pricing_model": "flat_rate", "fixed_price": 18_000},
     "over": {},
 }
 
@@ -94,6 +95,11 @@ PURCHASES: dict[str, tuple[Callable[[Said], Said], str]] = {
     "a product of another minimum": (
         _package(product_id="dear"),
         "its budget is below the seller's minimum of 50000",
+    ),
+    "a part of a flat rate": (_package(product_id="takeover"), "it is bought whole, for 18000"),
+    "more than a flat rate": (
+        _package(product_id="takeover", budget=20_000),
+        "has a flat rate: it is bought whole",
     ),
     "a product that is offered no more": (_package(product_id="over"), "the offer has expired"),
     "another total": (_total(10_001, "USD"), "is not the sum"),
@@ -203,6 +209,15 @@ def test_what_no_change_may_ask_for_no_answer_may(case: str) -> None:
     operation = paused(Operation.objects.get(task_type="update_media_buy"))
     with pytest.raises(SteeringRefusedError, match=why):
         answered(operation, **said)
+
+
+def test_what_has_a_flat_rate_is_changed_in_all_but_its_budget() -> None:
+    whole = make_line(pricing_model="flat_rate", rate=Decimal(10_000), budget=Decimal(10_000), units=None)
+    deal = booked(line=whole)
+    for budget in (9_000, 12_000):
+        with pytest.raises(AskRefusedError, match="has a flat rate"):
+            _change(deal, {"packages": [{"package_id": "pkg-1", "budget": budget}]})
+    assert _change(deal, {"packages": [{"package_id": "pkg-1", "budget": 10_000, "paused": True}]}).pk
 
 
 def _change(deal: Deal, said: Said) -> Operation:

@@ -41,7 +41,7 @@ def _likeness(one: DealLine, told: Mapping[str, Any]) -> tuple[int, ...]:
     dates = ((one.start_at, "start_time"), (one.end_at, "end_time"))
     return (
         told.get("product_id") == one.product_id,
-        told.get("pricing_option_id", one.pricing_option_id) == one.pricing_option_id,
+        told.get("pricing_option_id") in (None, one.pricing_option_id),
         amount_of(told.get("budget")) == one.budget,
         sum(parse_time(told.get(name)) == ours for ours, name in dates),
     )

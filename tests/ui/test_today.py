@@ -16,6 +16,7 @@ from campaigns.dashboard import Today, badges
 from campaigns.today import cards, trends
 from campaigns.today.layouts import layout_of
 from campaigns.today.waits import waits_of
+from orders.models import Deal
 from tasks_app import clock
 from tasks_app.approvals import presenters, selectors
 from tasks_app.approvals.models import Decision
@@ -156,6 +157,13 @@ def test_confirmed_money_is_by_currency(agency: Agency) -> None:
     assert drawn is not None
     assert dict(sums) == {"USD": Decimal(160500), "EUR": Decimal(152000)}
     assert drawn.title == "Confirmed by sellers, USD"
+
+
+def test_what_no_seller_stated_is_confirmed_by_none(agency: Agency) -> None:
+    """A deal whose seller names no amount was confirmed, and nobody knows for how much."""
+    Deal.objects.filter(currency="USD").update(confirmed_gross=None)
+    _, sums = trends.confirmed_chart(agency.people["Finance"])
+    assert dict(sums) == {"EUR": Decimal(152000)}
 
 
 def test_a_chart_is_drawn_to_scale() -> None:
