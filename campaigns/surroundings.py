@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef
 from django.urls import reverse
 
 from campaigns.commitments import Money, money_of
 from campaigns.models import Campaign
 from campaigns.seller_history import seller_history
 from campaigns.track import middle, purchases
-from orders.amounts import gross
+from orders.amounts import cancelled_running, gross
 from orders.models import Deal
 from orders.presenters import unread_of
 from tasks_app.approvals.around import Budget, Detail, Place, around_register
+from tasks_app.desk.items import joined
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
+
+_NAMED = 3  # deals named in one sentence
 
 
 def register() -> None:
@@ -112,9 +117,7 @@ def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     deal = rows.first()
     if deal is None:
         return Detail()
-    campaign = (
-        visible(Campaign.objects.filter(pk=deal.campaign_id), viewer).first() if deal.campaign_id else None
-    )
+    campaign = _campaign_of(deal, viewer)
     money = money_of([campaign.pk]).get(campaign.pk, Money()) if campaign else Money()
     bought = purchases(viewer, deal.seller_id)
     return Detail(
@@ -157,4 +160,26 @@ def _place(
 def _budget(campaign: Campaign, money: Money, deal: Deal) -> Budget | None:
     if campaign.budget is None:
         return None
-    return Budget(total=campaign.budget, taken=money.taken_without(deal.pk), currency=campaign.currency)
+    return Budget(
+        total=campaign.budget,
+        taken=money.taken_without(deal.pk),
+        currency=campaign.currency,
+        besides=_owed_besides(getattr(campaign, "ran", ())),
+    )
+
+
+def _campaign_of(deal: Deal, viewer: User) -> Campaign | None:
+    """The campaign of a deal; `ran`: which of its deals were cancelled while they ran."""
+    if deal.campaign_id is None:
+        return None
+    ended = Deal.objects.filter(cancelled_running(), campaign_id=OuterRef("pk")).order_by("pk")
+    ran = ArraySubquery(ended.values("reference")[: _NAMED + 1])
+    return visible(Campaign.objects.filter(pk=deal.campaign_id), viewer).annotate(ran=ran).first()
+
+
+def _owed_besides(ran: Sequence[str]) -> str:
+    """What ran of DEAL-3 and DEAL-4 before the cancellation is owed besides."""
+    if not ran:
+        return ""
+    few = [*ran[:_NAMED], *(["others"] if len(ran) > _NAMED else [])]
+    return f"What ran of {joined(few)} before the cancellation is owed besides"

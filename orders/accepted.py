@@ -38,7 +38,7 @@ _AMOUNTS = (BUDGET, _RATE, TOTAL)
 _DATES = ("start_time", "end_time")
 # What a change names, and which of the differences it decides.
 _DECIDES = {
-    "budget": (BUDGET, "stated_budget"),
+    "budget": (BUDGET, "stated_budget", last_words.IMPRESSIONS),
     "start_time": ("start", "stated_start"),
     "end_time": ("end", "stated_end"),
     TARGETING: ("targeting",),

@@ -6,6 +6,9 @@ the purchase as they last let it go in an answer to the seller's question. *Conf
 it booked: its total where that says more than its packages, what nobody ordered included. *Committed* is what
 the money is bound to: confirmed where the seller has said, else approved. *Outstanding* is committed and not
 confirmed yet. Zero is an amount: a package the seller cancelled comes to 0.
+
+What has run of a media buy that was cancelled is owed all the same, and nobody here knows how much: sellers
+state it in their reports and invoices. It is in no sum, and `ran_uncounted` is said wherever one is shown.
 """
 
 from __future__ import annotations
@@ -169,6 +172,19 @@ def unstated(deal: Deal) -> str:
         return ""
     said = f"{deal.seller} states no amounts in {deal.currency}, neither for its packages nor in all"
     return f"{said}: nobody knows whether it booked what was approved"
+
+
+def ran_uncounted(deal: Deal) -> bool:
+    """Whether something of it may have run that is in no sum: its media buy was cancelled after its flight
+    had begun."""
+    return (
+        deal.status == DealStatus.CANCELLED and bool(deal.media_buy_id) and deal.start_at < deal.status_since
+    )
+
+
+def cancelled_running() -> Q:
+    """`ran_uncounted`, for a query of deals."""
+    return Q(status=DealStatus.CANCELLED, start_at__lt=F("status_since")) & ~Q(media_buy_id="")
 
 
 def departs_by(deal: Deal, ordered: Decimal) -> Decimal:

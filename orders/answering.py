@@ -35,7 +35,7 @@ from tasks_app.money import decimal_of
 from tasks_app.operations.answering import AnswerRule, Request, answer_rule_register
 from tasks_app.operations.models import Operation
 from tasks_app.operations.ordering import CHANGE as CHANGE_BUY
-from tasks_app.operations.ordering import PLACE, order_sent
+from tasks_app.operations.ordering import PLACE, order_arguments, order_sent
 from tasks_app.operations.pauses import request_let_go
 
 _PURCHASE, _CHANGE = "create_media_buy", "update_media_buy"
@@ -151,9 +151,21 @@ def _at_a_gate(command: Command, question: Question) -> Question:
     as it did when they last let it go. It waits for as long as the gate is closed."""
     found = order_sent(command)
     if found is None:
-        return question
+        return _as_sent(command, question)
     operation, request = found
     return replace(_question(operation, request, question), due_at=question.due_at)
+
+
+def _as_sent(command: Command, question: Question) -> Question:
+    """What people are asked about any other order, such as a cancellation: with its whole request, and whose
+    it is."""
+    request = order_arguments(command)
+    if request is None:
+        return question
+    ids = [command.subject_id] if command.subject_type == "deal" and command.subject_id else []
+    deal = Deal.objects.select_related("advertiser").filter(pk__in=ids).first()
+    whose = {"deal": deal.reference, "advertiser": deal.advertiser.name} if deal else {}
+    return replace(question, evidence={**question.evidence, **whose, "sent": request_shown(request)})
 
 
 def order_comes_to(command: Command) -> tuple[Deal | None, Decimal, Decimal]:

@@ -26,8 +26,8 @@ from orders.confirmation import (
 from orders.departures import departures
 from orders.doubt import changes_maybe_made, refused_on_its_way
 from orders.flights import flight_after
-from orders.last_words import Words
-from orders.matching import packages_match, packages_of
+from orders.last_words import Words, words_bought, words_named
+from orders.matching import Matched, packages_match, packages_of
 from orders.mirror_times import mirror_begin
 from orders.models import Deal, DealLine, DealMirror, DealStatus
 from orders.not_shown import changes_count, next_in_line
@@ -59,20 +59,26 @@ def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | N
         metadata={"operation": operation.reference, "settled_by": operation.settled_by},
         changes=told,
     )
-    _take_answer(deal, operation)
-    mirror_begin(deal, stated_at=stated_at(result), as_stated=values_unread({}, result))
+    request = request_let_go(operation, left=True)
+    _take_answer(deal, operation, request)
+    mirror_begin(
+        deal,
+        stated_at=stated_at(result),
+        as_stated=values_unread({}, result),
+        last_words=words_bought(request, list(deal.lines.all())),
+    )
     compare(deal, result)
 
 
-def _take_answer(deal: Deal, operation: Operation) -> None:
-    """What was bought is what people last let go in an answer to the seller's question: it is what was
-    approved of each package and of the flight. What of it no package of ours can hold they have accepted."""
-    request = request_let_go(operation, left=True)
+def _take_answer(deal: Deal, operation: Operation, request: Mapping[str, Any]) -> None:
+    """What was bought is what people last let go in an answer to the seller's question (`request`): it is
+    what was approved of each package and of the flight. What of it no package of ours can hold they have
+    accepted."""
     if request == operation.request:
         return
     bought = {name: request[name] for name in _BOUGHT if name in request}
     lines, flight = list(deal.lines.all()), flight_after(deal, bought)
-    if not _departures(deal, lines, bought, whole=True)[0] and flight == flight_after(deal):
+    if not _departures(deal, lines, bought)[0] and flight == flight_after(deal):
         return  # answered in words
     for line in lines:
         line_as_let_go(line)
@@ -80,7 +86,7 @@ def _take_answer(deal: Deal, operation: Operation) -> None:
     dates = {"start_at": flight.start, "end_at": flight.end} if ahead else {}
     for name, moment in dates.items():
         setattr(deal, name, moment)
-    found, gross = _departures(deal, lines, bought, whole=True)
+    found, gross = _departures(deal, lines, bought)
     deal_amended(
         deal,
         actor=SYSTEM,
@@ -114,7 +120,11 @@ def compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool = True) -> None:
 def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
     lines, (known, words) = list(deal.lines.all()), mirror_kept(deal)
     as_known = [confirmed_values(line) for line in lines]
-    found, gross = _departures(deal, lines, with_total(buy, known), whole=whole, words=words, known=known)
+    buy = with_total(buy, known)
+    matched = _match(deal, lines, buy, whole=whole)
+    words = _words_kept(deal, lines, words)
+    stated = departures(deal, lines, buy, matched, whole=whole, words=words, awaited=known)
+    found, gross = [*differences(deal, lines), *stated.found], stated.gross
     lines_save(lines, as_known)
     _confirm_gross(deal, gross)
     if not deal.media_buy_id:
@@ -155,20 +165,28 @@ def _withdraw_difference(deal: Deal) -> None:
 
 
 def _departures(
-    deal: Deal,
-    lines: list[DealLine],
-    buy: Mapping[str, Any],
-    *,
-    whole: bool,
-    words: Words | None = None,
-    known: Sequence[dict[str, Any]] = (),
+    deal: Deal, lines: list[DealLine], bought: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], Decimal | None]:
-    """What of a media buy departs from what was ordered and people said since, and what it comes to; `lines`
-    take what it says of them."""
+    """What of what was bought departs from what was ordered, and what it comes to; `lines` take what it says
+    of them."""
+    matched = _match(deal, lines, bought, whole=True)
+    stated = departures(deal, lines, bought, matched, whole=True)
+    return [*differences(deal, lines), *stated.found], stated.gross
+
+
+def _match(deal: Deal, lines: list[DealLine], buy: Mapping[str, Any], *, whole: bool) -> Matched:
+    """Which package is which line; `lines` take what it says of them."""
     matched = packages_match(lines, packages_of(buy))
     packages_take(deal, buy, matched, whole=whole)
-    stated = departures(deal, lines, buy, matched, whole=whole, words=words, awaited=known)
-    return [*differences(deal, lines), *stated.found], stated.gross
+    return matched
+
+
+def _words_kept(deal: Deal, lines: Sequence[DealLine], words: Words) -> Words:
+    """People's last words by the names that packages have now."""
+    named = words_named(words, lines)
+    if named != words:
+        DealMirror.objects.filter(deal=deal).update(last_words=named)
+    return named
 
 
 def _confirm_gross(deal: Deal, gross: Decimal | None) -> None:

@@ -48,11 +48,11 @@ def change_take(deal: Deal, operation: Operation, missed: Collection[Miss] | Non
 def _keep_words(deal: Deal, operation: Operation, change: Mapping[str, Any]) -> None:
     """What it says of what stands in no column is compared with what the seller states from now on. What
     newer changes said of pauses stands."""
-    if words_of(change):
-        kept, _ = DealMirror.objects.get_or_create(deal=deal)
-        names = package_ids(deal)
-        newer = [pauses_of(one) for one in reversed(changes_since(deal, operation))]
-        kept.last_words = reduce(partial(words_after, package_ids=names), [change, *newer], kept.last_words)
+    kept, _ = DealMirror.objects.get_or_create(deal=deal)
+    newer = [pauses_of(one) for one in reversed(changes_since(deal, operation))]
+    said = reduce(partial(words_after, package_ids=package_ids(deal)), [change, *newer], kept.last_words)
+    if said != kept.last_words:
+        kept.last_words = said
         kept.save(update_fields=["last_words"])
 
 

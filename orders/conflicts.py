@@ -6,23 +6,29 @@ follows the old one. A media buy that nobody wants is cancelled at the seller by
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
-from orders.amounts import TOTAL
+from orders.amounts import TOTAL, approved_shown, deal_amounts
 from orders.booking import deal_adopt
 from orders.confirmation import MAX_IDENTITY
+from orders.departures import departures_told, uncounted
 from orders.doubt import cancels, record_of
-from orders.following import OVER, bought_by, holder_of, named_to, twice
+from orders.following import LATE, OVER, bought_by, holder_of, named_to, twice
 from orders.matching import packages_of
 from orders.models import CONFIRMED, LIVE, Deal, DealStatus
+from orders.questions import NOT_KNOWN, deal_question, not_counted
+from orders.rooms import BEYOND, LEFT_AFTER, budget_after
 from orders.seller_state import deal_take
 from orders.services import deal_cancel_at_seller, deal_locked
 from tasks_app import clock
 from tasks_app.adcp.values import identity_of
-from tasks_app.approvals.kinds import Outcome
+from tasks_app.approvals.kinds import Effect, Outcome
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import DecisionRefusedError
-from tasks_app.lifecycle.transitions import transition
+from tasks_app.lifecycle.transitions import exact, transition
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import Taker, conflict_learnt, taker_register
 from tasks_app.operations.models import SETTLED, Channel, Operation
@@ -33,7 +39,8 @@ _ENDS = ("failed", "rejected", "canceled")
 
 def register() -> None:
     """Called when the application starts."""
-    taker_register("deal", Taker(claims=_claims, why_not=_why_not, words=_words, keep=_keep, take=_take))
+    taker = Taker(claims=_claims, asks=_asks, why_not=_why_not, effects=_effects, keep=_keep, take=_take)
+    taker_register("deal", taker)
 
 
 def buys_another(deal: Deal, purchase: Operation) -> bool:
@@ -123,26 +130,82 @@ def end_of(deal: Deal) -> str:
     return next((to for to in (DealStatus.CANCELLED, DealStatus.FAILED) if to in targets), "")
 
 
-def _words(conflict: Conflict) -> tuple[str, str]:
+def _asks(conflict: Conflict, question: Question) -> Question:
+    """What the deal comes to by what came second, beside its campaign's budget; where that buys nothing, what
+    was approved of it. What would be kept as a new deal policies of late purchases look at too."""
+    deal = Deal.objects.select_related("seller", "team", "account", "advertiser").get(pk=_subject(conflict))
+    amounts, named = deal_amounts(deal), second_buy(conflict)
+    amount, told = _second_comes_to(conflict, deal) if named else (amounts.approved, {})
+    about = deal_question(
+        deal,
+        kind=question.kind,
+        title=question.title,
+        evidence=exact(
+            {
+                **question.evidence,
+                "deal": deal.reference,
+                "advertiser": deal.advertiser.name,
+                "gross": approved_shown(deal),
+                "currency": deal.currency,
+                **told,
+            }
+        ),
+        policy=question.policy,
+        amount=amount,
+        approved=amounts.approved,
+    )
+    is_another = named not in ("", deal.media_buy_id)
+    return replace(
+        about,
+        team=question.team,
+        subject_type=question.subject_type,
+        subject_id=question.subject_id,
+        subject_version=question.subject_version,
+        moving=about.moving | {LEFT_AFTER},
+        judged_as=frozenset({LATE}) if is_another else frozenset(),
+    )
+
+
+def _second_comes_to(conflict: Conflict, deal: Deal) -> tuple[Decimal | None, dict[str, Any]]:
+    """What came second brings the deal to, None where that cannot be counted, and that as evidence."""
+    another = second_buy(conflict) != deal.media_buy_id
+    told = departures_told(deal, record_of(conflict.second["value"]), whole=another)
+    unknown = uncounted([*told.found, *deal.accepted])
+    if unknown:
+        return None, {"second_gross": NOT_KNOWN, **not_counted(unknown)}
+    gross = deal_amounts(deal).approved if told.gross is None else told.gross
+    return gross, {"second_gross": gross, **budget_after(deal, gross)}
+
+
+def _effects(conflict: Conflict) -> tuple[Effect, Effect]:
     deal = Deal.objects.get(pk=_subject(conflict))
     named, own = second_buy(conflict), deal.media_buy_id
     if conflict.operation.status not in SETTLED:
-        return f"{conflict.operation.reference} goes on under the task it is bound to.", ""
+        goes_on = f"{conflict.operation.reference} goes on under the task it is bound to."
+        return _without_sending(goes_on, "")
     if not named:
-        return (
+        return _without_sending(
             f"{deal.reference} stays {deal.status}.",
             f"{deal.reference} becomes {end_of(deal) or deal.status}; its money returns to the budget.",
         )
     if named == own:
-        return (
+        return _without_sending(
             f"{deal.reference} stays as it was confirmed first.",
             f"{deal.reference} takes over what came second; departures from the approved are asked about.",
         )
-    cancelled = f" {own} is cancelled at the seller." if deal.status in CONFIRMED and own else ""
-    return (
-        f"{deal.reference} stays {deal.status}; {_kept_words(conflict, deal)}.",
-        f"{named} is kept as a new deal that follows {deal.reference}.{cancelled}",
-    )
+    both = deal.status in CONFIRMED and bool(own)
+    cancelled = f" {own} is cancelled at the seller." if both else ""
+    kept = f"{deal.reference} stays {deal.status}; {_kept_words(conflict, deal)}."
+    beyond = _second_comes_to(conflict, deal)[1].get(BEYOND)
+    besides = f", {beyond}" if beyond else ""
+    taken = f"{named} is kept as a new deal that follows {deal.reference}{besides}.{cancelled}"
+    is_strayed = bool(_strayed(conflict, deal))
+    return Effect(words=kept, sends=is_strayed), Effect(words=taken, sends=both)
+
+
+def _without_sending(*words: str) -> tuple[Effect, Effect]:
+    keep, take = (Effect(words=said, sends=False) for said in words)
+    return keep, take
 
 
 def _kept_words(conflict: Conflict, deal: Deal) -> str:

@@ -1,8 +1,8 @@
 """What a seller says of a media buy that stands in no column beside what was approved, and departs from it.
 
 Currency, total, product and price of a package, an amount, a rate, a date or a cancellation that cannot be
-read, a package nobody ordered, an end before its flight begins, a name, a pause or a pacing otherwise than
-people last said. What a later record says nothing about stays as it was told. Nothing is read or written
+read, a package nobody ordered, an end before its flight begins, and what people last said otherwise
+(`last_words.py`). What a later record says nothing about stays as it was told. Nothing is read or written
 here.
 
 What is stated in another currency, or in no form that can be read, is kept as it is stated and counted as
@@ -106,12 +106,12 @@ def departures(
     return Departures(found=found, gross=deal.confirmed_gross if total is None else total)
 
 
-def departures_told(deal: Deal, buy: Mapping[str, Any]) -> Departures:
-    """What a whole record of a media buy states, beside a deal that is not written."""
+def departures_told(deal: Deal, buy: Mapping[str, Any], *, whole: bool = True) -> Departures:
+    """What a record of a media buy states, beside a deal that is not written."""
     lines = list(deal.lines.all())
     matched = packages_match(lines, packages_of(buy))
-    packages_take(deal, buy, matched, whole=True)
-    return departures(deal, lines, buy, matched, whole=True)
+    packages_take(deal, buy, matched, whole=whole)
+    return departures(deal, lines, buy, matched, whole=whole)
 
 
 def uncounted(known: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -187,6 +187,8 @@ def _is_overtaken(one: _Difference, lines: Sequence[DealLine], words: Words) -> 
         return False
     where = {line.position: line.package_id for line in lines}.get(one["line"], last_words.WHOLE)
     said = last_words.word_on(words, where, one["field"])
+    if said is not None and one["field"] in last_words.TERMS:
+        return False  # no change speaks of them
     return said is None or one["approved"] not in map(word_shown, last_words.each_of(said))
 
 

@@ -1,32 +1,65 @@
-"""People's last words on what of a media buy stands in no column: its name, whether it or one of its packages
-is paused, and a package's pacing (AdCP media-buy/update-media-buy-request).
+"""People's last words on what of a media buy stands in no column: its name and pacing, whether it or one of
+its packages is paused, a package's pacing and goal of impressions, estimate numbers, and the terms that were
+sent along (AdCP media-buy/create-media-buy-request, package-request, update-media-buy-request).
 
-What its seller states otherwise departs from them, also where it does late what a newer change has decided.
-What nobody has ever spoken of is the seller's; where people only refused what it did late, whatever else it
-states is as they said. Pure: nothing is read or written.
+A purchase has the first word (`words_bought`), a change that counts a later one. What its seller states
+otherwise departs from them, also where it does late what a newer change has decided. What nobody has ever
+spoken of is the seller's; where people only refused what it did late, whatever else it states is as they
+said. Pure: nothing is read or written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from orders.effects import PAUSED, is_paused, pauses_all_it_names, pauses_every_package
-from orders.matching import is_cancelled
+from orders.matching import is_cancelled, packages_match, packages_of
 from orders.models import DealLine
+from orders.targeting import is_the_same
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.adcp.values import boolean_of
+from tasks_app.approvals.plain import as_text
+from tasks_app.money import decimal_of
 
-NAME, PACING = "name", "pacing"
-OF_THE_WHOLE, OF_A_PACKAGE = (NAME, PAUSED), (PACING, PAUSED)
+NAME, PACING, IMPRESSIONS, ESTIMATE = "name", "pacing", "impressions", "agency_estimate_number"
+# What is sent along as an object or a list, which its seller may complete.
+TERMS = ("invoice_recipient", "measurement_terms", "optimization_goals")
+_TEXTS = (NAME, PACING, ESTIMATE)
+# As a purchase has them; a change has those of them that AdCP's update can name.
+OF_THE_WHOLE = (NAME, PACING, PAUSED, ESTIMATE, "invoice_recipient")
+OF_A_PACKAGE = (PACING, PAUSED, IMPRESSIONS, ESTIMATE, "measurement_terms", "optimization_goals")
 FIELDS = tuple(dict.fromkeys((*OF_THE_WHOLE, *OF_A_PACKAGE)))
 WHOLE = ""  # in place of a package's id
 NOT = "not"  # which names or pacings people refused, and said nothing else
-Word = str | bool | Mapping[str, str | Sequence[str]]
+TERM = "term"  # what was sent along of a term
+_BUDGET = "budget"
+Word = str | bool | int | Decimal | Mapping[str, Any]
 Words = Mapping[str, Mapping[str, Word]]  # by package, then by field
 _Record = Mapping[str, Any]
 # AdCP's media-buy-status of one that delivers, and of those that will never again.
 _RUNS, _ENDED = "active", (*BUY_GONE, "completed")
+
+
+def words_bought(request: _Record, lines: Sequence[DealLine]) -> dict[str, dict[str, Any]]:
+    """What a purchase (create_media_buy's arguments) says of them; of a package as of the id of the line that
+    was bought by it, which has no name yet (`words_named`)."""
+    told = {WHOLE: _as_sent(request, OF_THE_WHOLE)}
+    for line, package in packages_match(lines, packages_of(request)).pairs:
+        told[str(line.pk)] = _as_sent(package, OF_A_PACKAGE)
+    return {where: words for where, words in told.items() if words}
+
+
+def words_named(words: Words, lines: Sequence[DealLine]) -> Words:
+    """Words of packages under the names that their seller has given them by now."""
+    names = {str(line.pk): line.package_id for line in lines if line.package_id}
+    if not names.keys() & words.keys():
+        return words
+    kept = {where: said for where, said in words.items() if where not in names}
+    for line_id in names.keys() & words.keys():
+        kept[names[line_id]] = {**words[line_id], **kept.get(names[line_id], {})}
+    return kept
 
 
 def words_of(change: _Record) -> dict[str, dict[str, Any]]:
@@ -49,6 +82,9 @@ def words_after(before: Words, change: _Record, package_ids: Collection[str]) ->
     A word on the pause of the whole media buy is one on each package's too, and the newer of both stands."""
     said = words_of(change)
     left = {where: dict(words) for where, words in before.items()}
+    for package in change.get("packages") or ():
+        if _BUDGET in package:  # what it buys goes by the budget from now on
+            left.get(package["package_id"], {}).pop(IMPRESSIONS, None)
     if PAUSED in said.get(WHOLE, {}):
         left = {where: _without_pause(words) for where, words in left.items()}
     merged = {where: {**left.get(where, {}), **said.get(where, {})} for where in {**left, **said}}
@@ -90,9 +126,7 @@ def whole_stated(
     """Of the whole media buy, what a record states of what people have spoken of: field, their word, the
     seller's. `whole`: the record is the media buy's own; an answer may name some packages alone."""
     ours = words.get(WHOLE, {})
-    name = buy.get(NAME)
-    if NAME in ours and isinstance(name, str) and name:
-        yield NAME, _wanted(ours[NAME], name), name
+    yield from _as_said(ours, buy)
     if PAUSED in ours:
         stated = _pause_stated(buy, lines, asked=ours[PAUSED], whole=whole)
         if stated is not None:
@@ -104,13 +138,50 @@ def package_stated(
 ) -> Iterator[tuple[str, Any, Any]]:
     """The same of one package. Once that or the media buy has ended whether it runs is not stated; nor is it
     of one that is to run while the whole is paused."""
-    pacing, paused = package.get(PACING), boolean_of(package.get(PAUSED))
-    paced, is_wanted = (word_on(words, package_id, field) for field in OF_A_PACKAGE)
-    if paced is not None and isinstance(pacing, str) and pacing:
-        yield PACING, _wanted(paced, pacing), pacing
+    paused, is_wanted = boolean_of(package.get(PAUSED)), word_on(words, package_id, PAUSED)
+    yield from _as_said(words.get(package_id, {}), package)
     is_hidden = is_paused(buy) and not (is_wanted and paused)
     if None not in (is_wanted, paused) and not (is_hidden or has_ended(buy) or is_cancelled(package)):
         yield PAUSED, is_wanted, paused
+
+
+def _as_said(ours: Mapping[str, Word], record: _Record) -> Iterator[tuple[str, Any, Any]]:
+    """Of all but pauses."""
+    for field, word in ours.items():
+        stated = record.get(field)
+        if field in _TEXTS and isinstance(stated, str) and stated:
+            yield field, _wanted(word, stated), stated
+        elif field == IMPRESSIONS and (number := _number(stated)) is not None:
+            yield field, word, number
+        elif field in TERMS and isinstance(word, Mapping) and stated is not None:
+            apart = list(_apart(word[TERM], stated))
+            sent, told = (((at, one) for at, one, _ in apart), ((at, other) for at, _, other in apart))
+            yield field, _placed(sent), _placed(told)
+
+
+def _placed(values: Iterator[tuple[str, Any]]) -> str:
+    return "; ".join(f"{at} {'nothing' if value is None else as_text(value)}".strip() for at, value in values)
+
+
+def _number(stated: Any) -> Decimal | None:
+    return decimal_of(stated) if isinstance(stated, int | float) else None
+
+
+def _apart(ours: Any, theirs: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where a term is stated otherwise than it was sent: place, as sent, as stated. What its seller adds is
+    no difference."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        for name, value in ours.items():
+            yield from _apart(value, theirs.get(name), f"{at} {name.replace('_', ' ')}".strip())
+    elif _are_lists(ours, theirs) and len(ours) == len(theirs) and all(isinstance(o, Mapping) for o in ours):
+        for place, (one, other) in enumerate(zip(ours, theirs, strict=True), start=1):
+            yield from _apart(one, other, f"{at} {place}".strip())
+    elif not is_the_same(ours, theirs):
+        yield at, ours, theirs
+
+
+def _are_lists(*sides: Any) -> bool:
+    return all(isinstance(side, list) for side in sides)
 
 
 def word_on(words: Words, where: str, field: str) -> Word | None:
@@ -125,7 +196,10 @@ def in_words(word: Word) -> str:
     """A word as a difference shows it."""
     if isinstance(word, Mapping):
         return f"not {' or '.join(_refused(word))}"
-    return ("yes" if word else "no") if isinstance(word, bool) else str(word)
+    if isinstance(word, bool):
+        return "yes" if word else "no"
+    number = None if isinstance(word, str) else decimal_of(word)
+    return str(word) if number is None else format(number.normalize(), "f")
 
 
 def each_of(word: Word) -> list[Word]:
@@ -143,6 +217,11 @@ def _wanted(word: Word, stated: str) -> Word:
     if not isinstance(word, Mapping):
         return word
     return {NOT: stated} if stated in _refused(word) else stated
+
+
+def _as_sent(told: _Record, fields: Sequence[str]) -> dict[str, Any]:
+    named = _named(told, fields)
+    return {name: {TERM: value} if name in TERMS else value for name, value in named.items()}
 
 
 def _named(told: _Record, fields: Sequence[str]) -> dict[str, Any]:

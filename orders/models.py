@@ -273,8 +273,8 @@ class DealMirror(models.Model):
     shown = models.JSONField(default=list)
     # What the seller shows already of changes on their way, as differences that nobody is asked about.
     awaited = models.JSONField(default=list)
-    # What people last said, by changes that count or that they refused, of its name, pauses and pacing: by
-    # package (empty: the whole media buy), then by field.
+    # What people last said, in buying it, by changes that count or that they refused, of what stands in no
+    # column: by package (empty: the whole media buy; one without a name yet: its line's id), then by field.
     last_words = models.JSONField(default=dict)
     # When its seller came to state what departs now from what was approved.
     differs_at = models.DateTimeField(null=True)

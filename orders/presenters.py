@@ -18,6 +18,7 @@ from orders.amounts import (
     is_unapproved,
     line_amounts,
     line_units,
+    ran_uncounted,
     unstated,
 )
 from orders.confirmation import differences
@@ -38,6 +39,7 @@ from tasks_app.operations.presenters import operation_next
 from tasks_app.operations.selectors import is_held
 
 S = DealStatus
+_RAN = "cancelled after its flight had begun: what has run is owed, and in no sum here"
 _OWN_GLYPHS = {S.FAILED: "failed", S.CANCELLED: "stopped", S.EXPIRED: "stopped"}
 
 
@@ -221,6 +223,7 @@ def mirror_facts(deal: Deal) -> list[tuple[str, str]]:
         ("May do", ", ".join(str(action) for action in deal.valid_actions)),
         ("Account", f"{account}, {account.get_status_display()}" if account else "none yet"),
         ("Amounts", unstated(deal)),
+        ("Not counted", _RAN if ran_uncounted(deal) else ""),
         ("Invoiced to", _invoiced(deal)),
         ("Wire", f"{deal.seller.get_protocol_display()}, webhooks {deal.seller.get_webhook_mode_display()}"),
         *_reading_facts(deal, getattr(deal, "mirror", None)),
@@ -352,6 +355,8 @@ def _notes(deal: Deal, rows: DealRows, purchase: Operation | None) -> Iterable[s
         yield said
     if unstated(deal):
         yield "states no amounts"
+    if ran_uncounted(deal):
+        yield _RAN
     if deal.status in _OWN_GLYPHS and purchase is not None and purchase.message:
         yield purchase.message[:200]
     for question in rows.open_questions(deal)[:1]:

@@ -285,7 +285,7 @@ def difference_question(deal: Deal) -> Question:
             **deal_evidence(deal),
             "differences": deal.differences,
             "confirmed_gross": NOT_KNOWN if unknown else str(amounts.committed),
-            **_not_counted(unknown),
+            **not_counted(unknown),
             "media_buy_id": deal.media_buy_id,
             **_twice(twice_kept(deal)),
         },
@@ -326,7 +326,7 @@ def late_question(deal: Deal, operation: Operation, shown: Sequence[Any] = ()) -
         **_twice(again),
         **number,
         "confirmed_gross": NOT_KNOWN if unknown else told.gross,
-        **_not_counted(unknown),
+        **not_counted(unknown),
         **({} if unknown else budget_after(deal, gross)),
         "operation": operation.reference,
         "media_buy_id": (operation.result or {}).get("media_buy_id"),
@@ -352,7 +352,7 @@ def _twice(why: str) -> dict[str, str]:
     return {TWICE: why} if why else {}
 
 
-def _not_counted(stated: Sequence[str]) -> dict[str, str]:
+def not_counted(stated: Sequence[str]) -> dict[str, str]:
     """What a seller states and nobody can count, as evidence."""
     return {"not_counted": "; ".join(stated)} if stated else {}
 

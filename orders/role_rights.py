@@ -35,8 +35,8 @@ TABLES: dict[str, May] = {
     ),
     "orders_dealmirror": May(
         insert="a media buy is read again and again",
-        update="when, and how it went; what its seller shows of changes, and what people last said of its "
-        "name, pauses and pacing, by which departures are judged",
+        update="when, and how it went; what its seller shows of changes, and what people last said in buying "
+        "and changing it that stands in no column, by which departures are judged",
     ),
     "orders_requestkey": May(insert="an integrator's key"),
 }

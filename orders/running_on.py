@@ -6,14 +6,13 @@ What people ended themselves was decided, and is cancelled at its seller without
 
 from __future__ import annotations
 
-from typing import Any
-
 from orders.amounts import deal_amounts
 from orders.doubt import cancels
 from orders.evidence import cancellation_evidence, cancellation_words, deal_evidence
 from orders.models import Deal, DealMirror, DealStatus
 from orders.questions import deal_question
-from orders.services import deal_cancel_at_seller, deal_locked
+from orders.sent import request_shown
+from orders.services import cancellation_arguments, deal_cancel_at_seller, deal_locked
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
@@ -79,7 +78,9 @@ def runs_on_gone(deal: Deal) -> None:
 
 
 def _question(deal: Deal, reason: str) -> Question:
-    wanted: dict[str, Any] = {"cancellation_reason": reason.strip()[:500]}
+    request = cancellation_arguments(deal, reason.strip(), media_buy_id=deal.media_buy_id)
+    # Readings go on while people read: it leaves with the revision that is known by then.
+    request.pop("revision", None)
     return deal_question(
         deal,
         kind=RUNS_ON,
@@ -88,7 +89,8 @@ def _question(deal: Deal, reason: str) -> Question:
             **deal_evidence(deal),
             "media_buy_id": deal.media_buy_id,
             "gross_after": "0",
-            **cancellation_evidence(deal, wanted),
+            **cancellation_evidence(deal, request),
+            "sent": request_shown(request),
         },
         policy="Every cancellation, one approver",
         amount=deal_amounts(deal).approved,

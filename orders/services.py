@@ -209,6 +209,21 @@ def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str, media_buy_id: 
     if not media_buy_id:
         raise OperationRefusedError("the seller has named no media buy: only the seller can cancel it")
     tried = Operation.objects.filter(purpose__startswith=f"deal:{deal.pk}:cancel:").count()
+    order = Order(
+        kind=STOP,
+        purpose=f"deal:{deal.pk}:cancel:{tried + 1}",
+        seller=deal.seller,
+        arguments=cancellation_arguments(deal, reason, media_buy_id=media_buy_id),
+        team=deal.team,
+        account=deal.account,
+        subject=Subject(type="deal", id=deal.pk),
+    )
+    return order_run(order=order, actor=actor)
+
+
+def cancellation_arguments(deal: Deal, reason: str, *, media_buy_id: str) -> dict[str, Any]:
+    """What update_media_buy is sent with to cancel a whole media buy, the deal's own or another's that was
+    bought for it; of the deal's own with the revision that we have seen."""
     arguments = requests.UpdateMediaBuy.model_construct(
         media_buy_id=media_buy_id,
         account=_account(deal),
@@ -217,16 +232,7 @@ def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str, media_buy_id: 
         cancellation_reason=reason[:500],
         context={"deal_id": str(deal.pk)},
     )
-    order = Order(
-        kind=STOP,
-        purpose=f"deal:{deal.pk}:cancel:{tried + 1}",
-        seller=deal.seller,
-        arguments=arguments.model_dump(mode="json", exclude_none=True),
-        team=deal.team,
-        account=deal.account,
-        subject=Subject(type="deal", id=deal.pk),
-    )
-    return order_run(order=order, actor=actor)
+    return arguments.model_dump(mode="json", exclude_none=True)
 
 
 def purchase_purpose(deal: Deal) -> str:

@@ -86,7 +86,13 @@ def targeting_told(
 def is_targeted(shown: _Targeting, wanted: _Targeting, names: Iterable[str]) -> bool:
     """Whether `shown` is as `wanted` in these dimensions. Lists of countries, segments or dayparts have no
     order, coordinates have; an empty list is none."""
-    return all(_meaning(shown.get(name)) == _meaning(wanted.get(name)) for name in names)
+    return all(is_the_same(shown.get(name), wanted.get(name)) for name in names)
+
+
+def is_the_same(one: Any, other: Any) -> bool:
+    """Whether two pieces of JSON mean the same: lists of texts or objects have no order, what is empty is
+    nothing."""
+    return _meaning(one) == _meaning(other)
 
 
 def _meaning(value: Any) -> str:

@@ -97,7 +97,7 @@ class Load:
             yield f"nobody else was called while {FLOODED} had much of its share"
         if self.too_soon:
             yield f"{self.too_soon} of {self.repeats} calls were made again sooner than {_FLOOR}"
-        if any("in_flight" in script.call for script in scripts) and not self.repeats:
+        if any("in_flight" in (*script.call, script.always) for script in scripts) and not self.repeats:
             yield "no call was made again because its seller said so"
         if any("unknown_key" in script.post for script in scripts):
             yield from self._of_keys()

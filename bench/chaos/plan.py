@@ -48,7 +48,13 @@ POST_TROUBLE = ("bad_signature", "cut", "not_json")
 _EVERY_TIME = 100
 FLOOD = "flood at one seller"
 # Kinds that no seller ever brings to an end: only their deadline does.
-ENDLESS = ("bought, never says so", "never takes the call", "never ends", "asks and waits")
+ENDLESS = (
+    "bought, never says so",
+    "never takes the call",
+    "in flight for ever",
+    "never ends",
+    "asks and waits",
+)
 ODD = ("pending_manual", "requires_approval", "approved")
 
 
@@ -184,6 +190,11 @@ def _deaf(rng: Random, s: Script) -> Script:
     return replace(s, always="drop_before", parked=True)
 
 
+def _held(rng: Random, s: Script) -> Script:
+    """Whoever calls is told to come again in a second, however often."""
+    return replace(s, always="in_flight", parked=True)
+
+
 def _stuck(rng: Random, s: Script) -> Script:
     first = rng.choice(("submitted", "working", *ODD))
     return replace(s, first=first, pace_s=NEVER, parked=True)
@@ -199,7 +210,7 @@ def _pending(rng: Random, s: Script) -> Script:
 
 # Out of a thousand purchases (those of the flood apart), in words that stand in the report.
 SHARES: dict[str, tuple[int, Callable[[Random, Script], Script]]] = {
-    "bought at once": (80, _plain),
+    "bought at once": (75, _plain),
     "takes its time": (70, _slow),
     "computes": (60, _computes),
     "refuses": (80, _refused),
@@ -221,6 +232,7 @@ SHARES: dict[str, tuple[int, Callable[[Random, Script], Script]]] = {
     "renames the task each time": (5, _renames),
     "bought, never says so": (10, _mute),
     "never takes the call": (5, _deaf),
+    "in flight for ever": (5, _held),
     "never ends": (5, _stuck),
     "asks and waits": (5, _asks),
 }

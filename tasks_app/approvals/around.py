@@ -29,11 +29,13 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The campaign's money at this moment, in `currency`; `taken` is confirmed and approved elsewhere."""
+    """The campaign's money at this moment, in `currency`; `taken` is confirmed and approved elsewhere, and
+    `besides` says in words what is owed besides that nobody can count."""
 
     total: Decimal
     taken: Decimal
     currency: str
+    besides: str = ""
 
     def left_after(self, amount: Decimal) -> Decimal:
         """What is left once `amount` is spent too; negative when it goes beyond the budget."""

@@ -37,6 +37,7 @@ _NUMBERS = frozenset(
         "impressions",
         "minimum",
         "rate",
+        "second_gross",
         "total_budget",
         "units",
     }

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from tasks_app.adcp.values import parse_time
 from tasks_app.approvals import around
+from tasks_app.approvals.presenters import effects_now
 from tasks_app.approvals.selectors import obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.desk import text
@@ -165,6 +166,9 @@ class ConflictAdmin(Page):
 def _decision(conflict: Conflict, user: User) -> dict[str, Any]:
     question = conflict_question(conflict) if conflict.resolved_at is None else None
     keep, take = choice_words(conflict)
+    if question is not None:
+        effects = effects_now(question)
+        keep, take = effects["approve"], effects["reject"]
     why_not = "Nobody has been asked yet." if question is None else ""
     if question is not None:
         why_not = obstacle(question, user, list(question.decisions.all()))

@@ -7,7 +7,7 @@ observations"). What taking the second does is the business of the storey that o
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
-from tasks_app.approvals.kinds import Kind, Outcome, kind_register
+from tasks_app.approvals.kinds import Effect, Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.question import Question
@@ -53,14 +53,16 @@ class Taker:
     """What the owner of a subject makes of a contradiction about it.
 
     `claims` names what only the second tells of, that costs money and is nobody's yet (empty: nothing);
-    people are asked about each such thing. `why_not` says in a sentence why what came second cannot be taken
-    (empty: it can); `words` what keeping the first and taking the second do. `keep` and `take` do it, rows
+    people are asked about each such thing. `asks` gives a question about one with the money that is decided
+    about and what policies judge it by. `why_not` says in a sentence why what came second cannot be taken
+    (empty: it can); `effects` what keeping the first and taking the second do. `keep` and `take` do it, rows
     only, in the commit of the decision.
     """
 
     claims: Callable[[Conflict], str]
+    asks: Callable[[Conflict, Question], Question]
     why_not: Callable[[Conflict], str]
-    words: Callable[[Conflict], tuple[str, str]]
+    effects: Callable[[Conflict], tuple[Effect, Effect]]
     keep: Callable[[Conflict, Approval, Outcome], None]
     take: Callable[[Conflict, Approval, Outcome], None]
 
@@ -85,6 +87,8 @@ def register() -> None:
                 "reject": "What came second is taken, by a change of its own.",
                 "nothing": "What was first stands, and it is asked about again.",
             },
+            effects_now=_effects,
+            sends=frozenset({"approve", "reject"}),
             outlives_job=True,
             decided={"approved": "what was first stands", "rejected": "what came second is taken"},
         )
@@ -228,6 +232,13 @@ def _ask_unasked(conflict_id: uuid.UUID) -> int:
 
 
 def _question(conflict: Conflict) -> Question:
+    question = _said(conflict)
+    taker = _takers.get(conflict.operation.subject_type)
+    return taker.asks(conflict, question) if taker else question
+
+
+def _said(conflict: Conflict) -> Question:
+    """What was said first and second."""
     operation = conflict.operation
     return Question(
         kind=KIND,
@@ -295,9 +306,28 @@ def take_refusal(conflict: Conflict) -> str:
 
 def choice_words(conflict: Conflict) -> tuple[str, str]:
     """What keeping the first and taking the second will do; the second is empty where it cannot be."""
+    keep, take = _choice(conflict)
+    return keep.words, "" if take_refusal(conflict) else take.words
+
+
+def _choice(conflict: Conflict) -> tuple[Effect, Effect]:
     taker = _takers.get(conflict.operation.subject_type)
-    keep, take = taker.words(conflict) if taker else ("Nothing changes.", "")
-    return keep, "" if take_refusal(conflict) else take
+    if taker is None:
+        return Effect(words="Nothing changes.", sends=False), Effect(words="", sends=False)
+    return taker.effects(conflict)
+
+
+def _effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effect]]:
+    """What each answer to questions about contradictions does as things stand."""
+    rows = Conflict.objects.filter(pk__in=[one.subject_id for one in asked], resolved_at__isnull=True)
+    conflicts = {row.pk: row for row in rows.select_related("operation__seller")}
+    found = {}
+    for one in asked:
+        if (conflict := conflicts.get(one.subject_id)) is not None:
+            (keep, take), why_not = _choice(conflict), take_refusal(conflict)
+            refused = Effect(words=f"Not possible: {why_not}", sends=False)
+            found[one.pk] = {"approve": keep, "reject": refused if why_not else take}
+    return found
 
 
 def _apply(approval: Approval, outcome: Outcome) -> None:

@@ -145,6 +145,13 @@ def order_sent(command: Command) -> tuple[Operation, Mapping[str, Any]] | None:
     return (operation, request_let_go(operation)) if operation is not None else None
 
 
+def order_arguments(command: Command) -> Mapping[str, Any] | None:
+    """What an order was asked for with, the arguments of its AdCP task; None for an answer, for what no
+    seller is asked, and for a command that was made of an older operation."""
+    arguments = command.payload.get("arguments")
+    return arguments if command.adapter == NAME and isinstance(arguments, Mapping) else None
+
+
 def order_known(operation: Operation) -> Command | None:
     """The command of an operation; None for one that is older than commands are."""
     return Command.objects.filter(key=operation.purpose).first()

@@ -151,6 +151,15 @@ class TestCeiling:
         "makegood_pending": (True, ("booking", "booked", "delivering", "makegood_pending")),
         "partially_canceled": (True, ("booking", "booked", "partially_canceled")),
     }
+    # Where what is over was let go before it ended: nothing of it counts, however it came there.
+    ENDS: ClassVar[list[tuple[str, ...]]] = [
+        ("cancelled",),
+        ("booking", "cancelled"),
+        ("booking", "failed"),
+        ("booking", "booked", "cancelled"),
+        ("booking", "booked", "delivering", "cancelled"),
+        ("booking", "booked", "partially_canceled", "cancelled"),
+    ]
 
     def commit(self, campaign: Campaign, amount: int) -> None:
         other = make_deal(make_line(budget=Decimal(amount)), seller=Deal.objects.get().seller, account=False)
@@ -191,14 +200,31 @@ class TestCeiling:
         other = make_deal(make_line(budget=Decimal(40_001)), seller=make_seller("Another"))
         Deal.objects.filter(pk=other.pk).update(campaign_id=campaign.pk)
         counts, way = self.WAYS[status]
-        if counts:
-            self.approve(campaign, other)
-        other = Deal.objects.get(pk=other.pk)
-        for step in way:
-            transition(other, step, actor="system")
-        assert other.status == status
+        assert self.led(campaign, other, way, approved=counts).status == status
         again = Command(kind="order_place", subject_type="deal", subject_id=deal.pk)
         assert bool(why_closed(again)) == counts
+
+    @pytest.mark.parametrize("way", ENDS, ids=" ".join)
+    def test_what_was_let_go_and_is_over_counts_nothing(
+        self, campaign: Campaign, way: tuple[str, ...]
+    ) -> None:
+        deal, _ = self.bought(campaign)
+        other = make_deal(make_line(budget=Decimal(40_001)), seller=make_seller("Another"))
+        Deal.objects.filter(pk=other.pk).update(campaign_id=campaign.pk)
+        again = Command(kind="order_place", subject_type="deal", subject_id=deal.pk)
+        before = self.led(campaign, other, way[:-1], approved=True)
+        assert why_closed(again)
+        transition(before, way[-1], actor="system")
+        assert why_closed(again) == ""
+
+    def led(self, campaign: Campaign, deal: Deal, way: tuple[str, ...], *, approved: bool) -> Deal:
+        """The deal, led on along declared edges."""
+        if approved:
+            self.approve(campaign, deal)
+        deal = Deal.objects.get(pk=deal.pk)
+        for step in way:
+            transition(deal, step, actor="system")
+        return deal
 
     def test_a_change_counts_what_it_makes_of_the_deal(self, campaign: Campaign) -> None:
         deal, _ = self.bought(campaign)

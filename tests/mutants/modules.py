@@ -31,6 +31,7 @@ _PAIRS = ("tests/orders/test_matching.py", "tests/orders/test_weighing.py")
 
 MODULES: Mapping[str, Sequence[str]] = {
     "tasks_app.money": ("tests/desk/test_money.py",),
+    "tasks_app.adcp.meaning": ("tests/adcp/test_meaning.py",),
     "tasks_app.approvals.policies": ("tests/approvals/test_policies.py",),
     "tasks_app.jobs.retries": ("tests/jobs/test_retries.py",),
     "tasks_app.operations.judging": _VERDICTS,

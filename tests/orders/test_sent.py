@@ -20,19 +20,23 @@ from orders.models import Deal
 from orders.purchases import purchase_ask
 from orders.questions import ask_deal
 from orders.request_rules import OTHER_FORMS
+from orders.running_on import runs_on_ask
 from orders.sent import OUR_CONTEXT, OUR_PACKAGE_CONTEXT, TECHNICAL
-from orders.services import deal_book
+from orders.services import deal_book, deal_cancel_at_seller
 from tasks_app import clock
 from tasks_app.adcp import requests
+from tasks_app.approvals import kinds
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.sent import leaves, sent_leaves
+from tasks_app.commands.kill_switch import kill_switch_set
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import Advertiser
 from tasks_app.sellers.models import Seller
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
-from tests.orders.late import answered, decide, paused
+from tests.orders.late import answered, booking, bought, decide, give_up, paused, say
 from tests.orders.live import booked
 
 pytestmark = pytest.mark.django_db
@@ -155,6 +159,33 @@ def _change_answered() -> Continuation:
     return answered(operation, packages=[package], ext={"acme": {"kickback": "twice"}})
 
 
+def _runs_on() -> Operation:
+    """Its seller ended the deal, and the media buy is still there."""
+    deal = booked()
+    for status in ("delivering", "completed"):
+        transition(deal, status, actor="agent:seller", reason="Over")
+    runs_on_ask(deal, user=make_user("Buyer"), reason="It spends on")
+    decide("runs_on", "approve")
+    return Operation.objects.get(task_type="update_media_buy")
+
+
+def _stopped(ordered: Callable[[], Operation]) -> Operation:
+    """Waits at the kill switch."""
+    kill_switch_set(on=True, reason="A drill", actor="system")
+    return ordered()
+
+
+def _cancellation_stopped() -> Operation:
+    deal = booked()
+    return _stopped(lambda: deal_cancel_at_seller(deal=deal, actor="system", reason="Not wanted"))
+
+
+def _purchase_stopped() -> Operation:
+    deal = make_deal()
+    approve_deal(deal)
+    return _stopped(lambda: deal_book(deal=deal))
+
+
 SENT: dict[str, tuple[str, Callable[[], Operation | Continuation]]] = {
     "an integrator's purchase": ("deal", _integrators_purchase),
     "a purchase of ours": ("deal", _own_purchase),
@@ -163,6 +194,37 @@ SENT: dict[str, tuple[str, Callable[[], Operation | Continuation]]] = {
     "a cancellation": ("deal_change", _cancellation),
     "an answer about a purchase": ("answer", _purchase_answered),
     "an answer about a change": ("answer", _change_answered),
+    "a cancellation of what runs on": ("runs_on", _runs_on),
+    "a purchase at the kill switch": ("kill_switch", _purchase_stopped),
+    "a cancellation at the kill switch": ("kill_switch", _cancellation_stopped),
+}
+
+
+def _late() -> str:
+    deal, operation = booking()
+    give_up(operation)
+    say(operation, "completed", bought(deal, "mb-late"))
+    return "mb-late"
+
+
+def _different() -> str:
+    deal, operation = booking()
+    say(operation, "completed", bought(deal, "mb-other", budget=1.0))
+    return "mb-other"
+
+
+def _contradicted() -> str:
+    deal, operation = booking()
+    say(operation, "completed", bought(deal))
+    say(operation, "completed", bought(deal, "mb-second"), channel="webhook")
+    return "mb-second"
+
+
+# Answers by which a media buy is cancelled at its seller, in the words of who gives them.
+CANCELS: dict[str, tuple[str, Callable[[], str]]] = {
+    "late_completion": ("reject", _late),
+    "booked_differently": ("reject", _different),
+    "conflict": ("approve", _contradicted),
 }
 
 
@@ -170,7 +232,10 @@ def _sent(what: str) -> tuple[Approval, dict[str, Any]]:
     """The question, and the request as it leaves."""
     kind, make = SENT[what]
     frozen = make()
-    return Approval.objects.filter(kind=kind).latest("pk"), json.loads(frozen.request_text or "")
+    request = json.loads(frozen.request_text or "")
+    if kind == "runs_on":
+        del request["revision"]  # as it was read last when it leaves: readings go on while people read
+    return Approval.objects.filter(kind=kind).latest("pk"), request
 
 
 def _is_named(keys: Keys) -> bool:
@@ -217,6 +282,31 @@ def test_every_leaf_that_leaves_is_on_the_page(what: str) -> None:
     for keys, value in _walk(request):
         if not _is_named(keys) and isinstance(value, str):
             assert escape(value) in card, keys
+
+
+@pytest.mark.parametrize("kind", CANCELS)
+def test_a_cancellation_in_the_words_of_who_decides_names_what_was_shown(kind: str) -> None:
+    verdict, make = CANCELS[kind]
+    media_buy_id = make()
+    approval = decide(kind, verdict)
+    operation = Operation.objects.get(task_type="update_media_buy")
+    assert operation.account is not None
+
+    request = {name: value for name, value in operation.request.items() if name not in TECHNICAL}
+    assert set(request.pop("context")) <= set(OUR_CONTEXT)
+    request.pop("revision", None)
+    assert request == {
+        "media_buy_id": media_buy_id,
+        "canceled": True,
+        "cancellation_reason": "So.",
+        "account": operation.account.reference,
+    }
+    assert media_buy_id in json.dumps(approval.evidence)
+
+
+def test_every_question_whose_answer_is_sent_is_tried_here() -> None:
+    tried = {kind for kind, _ in SENT.values()} | CANCELS.keys()
+    assert {name for name, kind in kinds._kinds.items() if kind.sends} <= tried
 
 
 def test_it_is_told_as_people_read_an_order() -> None:

@@ -25,6 +25,7 @@ ALLOWED: dict[Place, str] = {
     ("campaigns.outcome", "campaign_execute"): WHOLE,
     ("campaigns.outcome", "campaign_job_retried"): WHOLE,
     ("orders.adopt", "_adopt"): WHOLE,
+    ("orders.booking", "_words_kept"): BY_KEY,
     ("orders.booking", "deal_adopt"): WHOLE,
     ("orders.confirmation", "lines_save"): WHOLE,
     ("orders.mirror", "_claim"): APART,

@@ -110,7 +110,18 @@ def _packages(body: Any) -> list[Any]:
 
 
 def _paused(body: Any) -> Json:
-    return {"packages": _packages(body), "name": str(body), "paused": body, "status": str(body)}
+    told = {"packages": _packages(body), "name": str(body), "paused": body, "status": str(body)}
+    return {**told, **dict.fromkeys(last_words.TERMS, _term(_other(body)))}
+
+
+def _term(body: Any) -> Json:
+    return {"x": body, "y": {"z": body}}
+
+
+def _said(body: Any, *terms: str) -> Json:
+    """What people said of the whole: also terms as large as what is stated of them."""
+    sent = {last_words.TERM: _term(body)}
+    return {"": {"name": "a", "pacing": "a", "paused": True, "impressions": 5, **dict.fromkeys(terms, sent)}}
 
 
 def _departing(body: Any) -> Any:
@@ -275,15 +286,16 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     ),
     (last_words, "has_ended"): lambda body: last_words.has_ended({"status": str(body)}),
     (last_words, "whole_stated"): lambda body: list(
-        last_words.whole_stated({"": {"name": "a", "paused": True}}, _paused(body), _LINES, whole=True)
+        last_words.whole_stated(_said(body, "invoice_recipient"), _paused(body), _LINES, whole=True)
     ),
     (last_words, "package_stated"): lambda body: [
-        list(last_words.package_stated({"p": {"pacing": "a"}}, "p", package, _paused(body)))
-        for package in _packages(body)[:2]
+        list(last_words.package_stated(_said(body, *last_words.TERMS), "", _paused(package), _paused(body)))
+        for package in _packages(body)[:1]
     ],
     # Of what people said.
     **{(last_words, name): None for name in ("each_of", "in_words", "pauses_of", "word_on")},
-    **{(last_words, name): None for name in ("words_after", "words_of", "words_refused")},
+    **{(last_words, name): None for name in ("words_after", "words_bought", "words_named")},
+    **{(last_words, name): None for name in ("words_of", "words_refused")},
     (effects, "is_canceled"): lambda body: effects.is_canceled({"packages": _packages(body)}, _LINES),
     (effects, "is_paused"): lambda body: effects.is_paused({"paused": body, "status": str(body)}),
     (effects, "pauses_every_package"): lambda body: effects.pauses_every_package(
@@ -294,6 +306,7 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (targeting, "targeting_told"): lambda body: targeting.targeting_told(
         {"targeting_overlay": body}, None, whole=True
     ),
+    (targeting, "is_the_same"): lambda body: targeting.is_the_same({"x": body}, {"x": _other(body)}),
     (targeting, "is_targeted"): lambda body: targeting.is_targeted({"x": body}, {"x": body}, ["x"]),
     (targeting, "targeting_wanted"): None,  # of our own request
     (targeting, "targeting_after"): None,
@@ -393,6 +406,7 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "orders.booking.deal_confirm",
         "orders.booking.own",
         "orders.changed.change_look_again",
+        "orders.mirror_times.mirror_begin",
         "orders.not_shown.changes_count",
         "orders.seller_state.columns_if_newest",
         "orders.seller_state.deal_follow",
