@@ -20,6 +20,7 @@ _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no"
 _LONGEST = {"DAYS": 36_500, "HOURS": 876_000, "H": 876_000}
 _LONGEST_S = 3_000_000_000
 _MOST = 10**9
+_SECRET_CHARS = 32  # what a key has at least, so that nobody guesses it
 
 
 def listed(name: str, default: Sequence[str] = (), *, known: Collection[str] | None = None) -> list[str]:
@@ -74,15 +75,36 @@ def web_address(name: str, default: str) -> str:
     return told
 
 
+def secret(name: str) -> tuple[str, list[str]]:
+    """A key, without spaces around it, empty where none is given; and the same with them, which what was
+    made by an earlier version is under. Raises ImproperlyConfigured for one that can be guessed."""
+    told = env.str(name, "")
+    key = _unguessable(name, told.strip())
+    return key, [told] if key and told != key else []
+
+
+def key_ring(name: str) -> list[str]:
+    """The keys of a list, between commas: the first is used from now on, and the others only read what was
+    made by them. Raises ImproperlyConfigured for a first that can be guessed."""
+    keys = listed(name)
+    return [_unguessable(name, keys[0]), *keys[1:]] if keys else []
+
+
+def _unguessable(name: str, key: str) -> str:
+    if key and len(key) < _SECRET_CHARS:
+        raise ImproperlyConfigured(f"{name}: a key has at least {_SECRET_CHARS} characters")
+    return key
+
+
 def kept_secret(path: Path) -> str:
     """A random secret kept in a file (0600), made whole on first use: of processes that race all read the
-    same. Raises ImproperlyConfigured for a file without one."""
+    same. Raises ImproperlyConfigured for a file without one, or with one that is short."""
     if not path.exists():
         file_made_once(path, secrets.token_urlsafe(48).encode())
     kept = path.read_text().strip()
     if not kept:
         raise ImproperlyConfigured(f"{path} is empty: put the secret back, or delete the file for a new one")
-    return kept
+    return _unguessable(str(path), kept)
 
 
 def _number(name: str, default: float) -> float:

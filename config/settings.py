@@ -16,7 +16,17 @@ from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
 from config import logs
-from config.environment import count, env, kept_secret, listed, positive, web_address, yes_no
+from config.environment import (
+    count,
+    env,
+    kept_secret,
+    key_ring,
+    listed,
+    positive,
+    secret,
+    web_address,
+    yes_no,
+)
 from config.navigation import UNFOLD as UNFOLD
 from config.postgres import APP_ROLE, connection_hint, database_urls
 from tasks_app.people.role_names import ROLE_NAMES
@@ -25,10 +35,11 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(env.str("FLIGHTDECK_VAR", str(BASE_DIR / "var")))
 
 DEBUG = yes_no("FLIGHTDECK_DEBUG", False)
-SECRET_KEY = env.str("FLIGHTDECK_SECRET_KEY", "") or kept_secret(VAR_DIR / "secret_key")
-SECRET_KEY_FALLBACKS = listed("FLIGHTDECK_SECRET_KEY_FALLBACKS")
+_KEY, _KEY_AS_TOLD = secret("FLIGHTDECK_SECRET_KEY")
+SECRET_KEY = _KEY or kept_secret(VAR_DIR / "secret_key")
+SECRET_KEY_FALLBACKS = [*listed("FLIGHTDECK_SECRET_KEY_FALLBACKS"), *_KEY_AS_TOLD]
 # The key ring of encrypted columns: the first encrypts, all decrypt (django-fernet-encrypted-fields).
-SALT_KEY = listed("FLIGHTDECK_FIELD_KEYS") or [kept_secret(VAR_DIR / "field_key")]
+SALT_KEY = key_ring("FLIGHTDECK_FIELD_KEYS") or [kept_secret(VAR_DIR / "field_key")]
 PUBLIC_URL = web_address("FLIGHTDECK_PUBLIC_URL", "http://127.0.0.1:8000")
 ALLOWED_HOSTS = [
     *listed("FLIGHTDECK_HOSTS", ["localhost", "127.0.0.1", "[::1]"]),

@@ -107,11 +107,10 @@ def taken(deal: Deal, shown: Sequence[Difference] = (), changes: Sequence[str] =
     accepted = {key_of(one): one for one in deal.accepted}
     is_whole = _is_shown_whole(deal, shown)
     for one in deal.differences:
-        before = accepted.pop(key_of(one), one)
-        # Amounts alone are compared: other words are kept cut, and may be the same then.
-        as_ordered = one["field"] in _AMOUNTS and one["confirmed"] == before["approved"]
+        before = accepted.pop(key_of(one), None)
+        as_ordered = before is not None and one["confirmed"] == before["approved"]
         if one["field"] != UNAPPROVED and not as_ordered:
-            accepted[key_of(one)] = {**one, "approved": before["approved"]}
+            accepted[key_of(one)] = {**one, "approved": (before or one)["approved"]}
     held = [_with(one, changes) if is_whole and one["field"] == TOTAL else one for one in accepted.values()]
     brought = _NOTHING if is_whole else _brought(shown)
     confirmed = deal.confirmed_gross

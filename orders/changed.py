@@ -37,7 +37,7 @@ from orders.doubt import (
     shown_late,
     unshown,
 )
-from orders.effects import CANCELED, Miss
+from orders.effects import Miss
 from orders.following import bought_by
 from orders.lifetimes import late_ask
 from orders.models import LIVE, Deal, DealStatus
@@ -55,8 +55,9 @@ from orders.not_shown import (
     withdraw_decided,
 )
 from orders.questions import CHANGE_NOT_SHOWN
+from orders.running_on import is_gone
 from orders.seller_state import columns_if_newest, deal_follow, deal_refresh, is_outdated
-from orders.services import deal_locked, purchase_of
+from orders.services import deal_locked, purchase_of, purchases_of
 from tasks_app import clock
 from tasks_app.adcp import requests
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
@@ -323,12 +324,8 @@ def _not_shown(deal: Deal, operation: Operation, missed: list[Miss]) -> None:
             _wait_in_line(deal, operation, missed)
         else:
             doubt_ask(deal, operation, missed)
-    elif not cancels(operation):
-        return  # the deal is over: nothing is left to be changed
-    elif deal.status != DealStatus.CANCELLED:
+    elif cancels(operation):
         _still_there(deal, operation)
-    elif _is_anothers(deal, operation) or deal.media_buy_status != CANCELED:
-        _not_cancelled(deal, operation)
 
 
 def _wait_in_line(deal: Deal, operation: Operation, missed: list[Miss]) -> None:
@@ -393,14 +390,15 @@ def _still_there(deal: Deal, operation: Operation) -> None:
         questions.ask_booked_differently(deal)
     elif deal.status in (DealStatus.BOOKING, DealStatus.FAILED) and _is_of_its_purchase(deal, operation):
         late_ask(deal, purchase_of(deal))
-    elif deal.status != DealStatus.CANCELLED:
+    elif deal.status in LIVE or not is_gone(deal):
         _not_cancelled(deal, operation)
 
 
 def _is_of_its_purchase(deal: Deal, operation: Operation) -> bool:
     """Whether it is about the media buy that the deal's purchase is answered with, and not one that only a
     contradiction named."""
-    return operation.request.get("media_buy_id") == bought_by(purchase_of(deal))
+    purchase = purchases_of(deal).first()  # what was imported or adopted has none
+    return purchase is not None and operation.request.get("media_buy_id") == bought_by(purchase)
 
 
 def _is_refused(deal: Deal, operation: Operation) -> bool:

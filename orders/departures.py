@@ -27,6 +27,7 @@ from orders.last_words import in_words as in_words_of
 from orders.matching import Matched, Package, is_cancelled, packages_beyond, packages_match, packages_of
 from orders.models import Deal, DealLine
 from tasks_app.adcp.values import parse_time
+from tasks_app.approvals.plain import shortened
 from tasks_app.money import amount_of, rate_of
 
 CURRENCY, UNREADABLE, _RATE = "currency", "stated_budget", "stated_rate"
@@ -46,6 +47,8 @@ MOST_NAMED = 50  # packages that nobody ordered, as many as people read; of the 
 MANY = "many"  # of how many packages such a sum is
 _THE_BUY, _ZERO = "The media buy", Decimal(0)
 _MAX_SHOWN = 80
+_MAX_OF_A_TERM = 1_000  # each place of it, as `last_words` shortens what stands there
+_MAX_NAME = _MAX_SHOWN - 10  # with the number that tells it from others of that name
 _Difference = dict[str, Any]
 _WHOLE: Key = (0, TOTAL, "")
 
@@ -202,10 +205,10 @@ def _named(packages: Iterable[Package]) -> Iterator[tuple[str, Package]]:
     in."""
     seen: Counter[str] = Counter()
     for package in sorted(packages, key=_largest_first):
-        name = _shown(package.get("package_id") or package.get("product_id") or "without a name")
+        named = package.get("package_id") or package.get("product_id") or "without a name"
+        name = _shown(named, _MAX_NAME)
         seen[name] += 1
-        place = f" ({seen[name]})" if seen[name] > 1 else ""
-        yield f"{name[: _MAX_SHOWN - len(place)]}{place}", package
+        yield f"{name} ({seen[name]})" if seen[name] > 1 else name, package
 
 
 def _largest_first(package: Package) -> tuple[Decimal, str]:
@@ -308,17 +311,20 @@ def _of_the_total(
 def _said(
     line: int, product: str, field: str, approved: Any, confirmed: Any
 ) -> tuple[Key, _Difference | None]:
-    found = None if approved == confirmed else _difference(line, product, field, approved, confirmed)
+    # What is written alike is the same: a seller may state a number as text, and a name as a number.
+    same = str(as_text(approved)) == str(as_text(confirmed))
+    found = None if same else _difference(line, product, field, approved, confirmed)
     return (line, field, product if field == PACKAGE else ""), found
 
 
 def _difference(line: int, product: str, field: str, approved: Any, confirmed: Any) -> _Difference:
+    most = _MAX_OF_A_TERM if field in last_words.TERMS else _MAX_SHOWN
     return {
         "line": line,
         "product": product,
         "field": field,
-        "approved": _shown(approved),
-        "confirmed": _shown(confirmed),
+        "approved": _shown(approved, most),
+        "confirmed": _shown(confirmed, most),
     }
 
 
@@ -337,5 +343,5 @@ def _as_stated(value: Any) -> str:
     return shown if amount_of(shown) is None else f"“{shown}”"
 
 
-def _shown(value: Any) -> str:
-    return str(as_text(value))[:_MAX_SHOWN]
+def _shown(value: Any, most: int = _MAX_SHOWN) -> str:
+    return shortened(str(as_text(value)), most)

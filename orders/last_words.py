@@ -20,7 +20,7 @@ from orders.models import DealLine
 from orders.targeting import is_the_same
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.adcp.values import boolean_of
-from tasks_app.approvals.plain import as_text
+from tasks_app.approvals.plain import as_text, shortened
 from tasks_app.money import decimal_of
 
 NAME, PACING, IMPRESSIONS, ESTIMATE = "name", "pacing", "impressions", "agency_estimate_number"
@@ -35,6 +35,7 @@ WHOLE = ""  # in place of a package's id
 NOT = "not"  # which names or pacings people refused, and said nothing else
 TERM = "term"  # what was sent along of a term
 _BUDGET = "budget"
+_MAX_OF_A_PLACE = 80  # characters shown of what stands at one place of a term
 Word = str | bool | int | Decimal | Mapping[str, Any]
 Words = Mapping[str, Mapping[str, Word]]  # by package, then by field
 _Record = Mapping[str, Any]
@@ -160,7 +161,12 @@ def _as_said(ours: Mapping[str, Word], record: _Record) -> Iterator[tuple[str, A
 
 
 def _placed(values: Iterator[tuple[str, Any]]) -> str:
-    return "; ".join(f"{at} {'nothing' if value is None else as_text(value)}".strip() for at, value in values)
+    """Each place, however long what stands at another is."""
+    return "; ".join(f"{at} {_in_short(value)}".strip() for at, value in values)
+
+
+def _in_short(value: Any) -> str:
+    return "nothing" if value is None else shortened(str(as_text(value)), _MAX_OF_A_PLACE)
 
 
 def _number(stated: Any) -> Decimal | None:
@@ -176,8 +182,13 @@ def _apart(ours: Any, theirs: Any, at: str = "") -> Iterator[tuple[str, Any, Any
     elif _are_lists(ours, theirs) and len(ours) == len(theirs) and all(isinstance(o, Mapping) for o in ours):
         for place, (one, other) in enumerate(zip(ours, theirs, strict=True), start=1):
             yield from _apart(one, other, f"{at} {place}".strip())
-    elif not is_the_same(ours, theirs):
+    elif not (is_the_same(ours, theirs) or _are_written_alike(ours, theirs)):
         yield at, ours, theirs
+
+
+def _are_written_alike(*sides: Any) -> bool:
+    """A seller may state a number as text, or a name as a number."""
+    return all(isinstance(side, str | int | float) for side in sides) and len({str(s) for s in sides}) == 1
 
 
 def _are_lists(*sides: Any) -> bool:

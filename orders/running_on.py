@@ -72,7 +72,7 @@ def runs_on_ask(deal: Deal, *, user: User, reason: str) -> Approval:
 
 def runs_on_gone(deal: Deal) -> None:
     """Its seller says how the media buy stands: what it has cancelled needs nobody."""
-    if _is_gone(deal):
+    if is_gone(deal):
         reason = f"{deal.seller} has cancelled it"
         questions_review("deal", [deal.pk], reason=reason, kinds=(RUNS_ON,))
 
@@ -110,10 +110,10 @@ def _reopen(approval: Approval) -> None:
 def _version(approval: Approval) -> int | None:
     """The deal's; None once its seller has cancelled it."""
     deal = deal_locked(approval.subject_id)
-    return None if _is_gone(deal) else deal.version
+    return None if is_gone(deal) else deal.version
 
 
-def _is_gone(deal: Deal) -> bool:
+def is_gone(deal: Deal) -> bool:
     """Whether its seller says so, and has not told otherwise the last time that it was read."""
     contradicted = DealMirror.objects.filter(deal=deal, older_reads__gt=0)
     return deal.media_buy_status in BUY_GONE and not contradicted.exists()

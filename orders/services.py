@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from orders.accounts import account_named
 from orders.flights import deal_passed
@@ -274,9 +275,13 @@ def purchase_held(deal: Deal) -> Operation | None:
 
 def purchase_of(deal: Deal) -> Operation:
     """The create_media_buy of a deal. Raises Operation.DoesNotExist where none was asked for."""
-    return Operation.objects.select_related("seller").get(
-        subject_type="deal", subject_id=deal.pk, task_type="create_media_buy"
-    )
+    return purchases_of(deal).get()
+
+
+def purchases_of(deal: Deal) -> QuerySet[Operation]:
+    """The create_media_buy of a deal, or none."""
+    rows = Operation.objects.select_related("seller")
+    return rows.filter(subject_type="deal", subject_id=deal.pk, task_type="create_media_buy")
 
 
 def purchase_arguments(deal: Deal) -> dict[str, Any]:

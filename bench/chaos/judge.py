@@ -62,6 +62,11 @@ class Purchase:
         """Neither settled nor with a person."""
         return not self.settled and not self.person
 
+    @property
+    def given_up(self) -> bool:
+        """Settled without a person, and not bought, though its seller would have."""
+        return self.settled and not self.person and not self.bought and self.script.would_book
+
     def problems(self) -> list[str]:
         """What must not be, in words."""
         found = [f"{len(self.bought)} buys at the seller"] if len(self.bought) > 1 else []
@@ -84,6 +89,7 @@ class Purchase:
         deal, operation = self.deals[0], self.operations[0]
         if operation.status != OperationStatus.COMPLETED:
             wrong = [f"{operation.status} here, and bought at the seller"] if self.bought else []
+            wrong += ["given up, and its seller would have booked it"] if self.given_up else []
             return wrong + (
                 [] if deal.status in _NOT_HELD else [f"not bought, and the deal is {deal.status}"]
             )

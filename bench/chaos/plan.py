@@ -87,6 +87,11 @@ class Script:
         return self.kind in ENDLESS
 
     @property
+    def would_book(self) -> bool:
+        """Whether its seller books it as soon as it hears of it, and nothing is left to people."""
+        return self.end == "completed" and not self.parked
+
+    @property
     def product_id(self) -> str:
         return f"chaos-{self.number:05d}"
 

@@ -41,6 +41,7 @@ def summary(
         "waiting_on_person": sum(bool(purchase.person) for purchase in found),
         "bought_twice": sum(len(purchase.bought) > 1 for purchase in found),
         "lost": sum(purchase.lost for purchase in found),
+        "given_up": sum(purchase.given_up for purchase in found),
         "differences": len(rows),
         "kills": kills.total(),
         "held": load.held,
@@ -52,7 +53,9 @@ def summary(
 
 def broken(told: Mapping[str, Any], found: Sequence[Purchase], load: Load, *, trail_holds: bool) -> list[str]:
     """Every invariant that does not hold, in words."""
-    wrong = [f"{told[name]} {name}" for name in ("bought_twice", "lost", "differences") if told[name]]
+    wrong = [
+        f"{told[name]} {name}" for name in ("bought_twice", "lost", "given_up", "differences") if told[name]
+    ]
     unsound = sum(bool(purchase.problems()) for purchase in found)
     if unsound:
         wrong.append(f"{unsound} purchases are not as they must be")

@@ -160,6 +160,29 @@ class Calendar:
     entries: tuple[Entry, ...]
     more: bool
 
+    def with_next(self, other: Calendar) -> Calendar:
+        """With all that another holds, which is of the next dates: what that leaves out is missing."""
+        lanes = {lane.deal.pk: lane for lane in (*other.lanes, *self.lanes)}
+        entries = {entry.uid: entry for entry in (*other.entries, *self.entries)}
+        return Calendar(
+            lanes=tuple(sorted(lanes.values(), key=lambda lane: (lane.deal.start_at, lane.deal.pk))),
+            entries=tuple(sorted(entries.values(), key=_day_and_moment)),
+            more=other.more,
+        )
+
+
+def _day_and_moment(entry: Entry) -> tuple[date, datetime, str]:
+    return entry.day, entry.at, entry.uid
+
+
+def calendar_to_keep(viewer: User, wanted: Wanted) -> Calendar:
+    """What somebody reads elsewhere, where nobody turns a page: of more deals than fit those that fly in the
+    time, and those with the next dates from now on."""
+    found = calendar_of(viewer, wanted)
+    if not found.more:
+        return found
+    return found.with_next(calendar_of(viewer, replace(wanted, since=clock.now(), flights=False)))
+
 
 def calendar_of(viewer: User, wanted: Wanted) -> Calendar:
     """What the viewer may see of it, in about ten queries whatever the number of deals."""
@@ -179,7 +202,7 @@ def calendar_of(viewer: User, wanted: Wanted) -> Calendar:
             by_deal[entry.deal].entries.append(entry)
     lanes = [lane for lane in lanes if lane.entries or _flies(lane.deal, wanted)]
     dates = [entry for lane in lanes for entry in lane.entries if entry.kind != "approval"]
-    entries = sorted([*dates, *questions], key=lambda entry: (entry.day, entry.at, entry.uid))
+    entries = sorted([*dates, *questions], key=_day_and_moment)
     return Calendar(
         lanes=tuple(lanes),
         entries=tuple(entries),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.urls import reverse
 
 from campaigns.calendar.entries import Calendar, Entry, Lane
 from tasks_app import clock, days
@@ -22,7 +23,8 @@ _REFRESH = timedelta(hours=1)
 
 
 def calendar_bytes(calendar: Calendar) -> bytes:
-    """Flights as days in their own zone, every other date as a moment in UTC."""
+    """Flights as days in their own zone, every other date as a moment in UTC; today, where not all is in
+    it, that it is not."""
     from icalendar import Calendar as Document  # 9 MB that only this page needs
 
     document = Document()
@@ -32,9 +34,20 @@ def calendar_bytes(calendar: Calendar) -> bytes:
     document.add("name", "Flightdeck commitments")
     document.add("x-wr-calname", "Flightdeck commitments")
     document.add("refresh-interval", _REFRESH, parameters={"VALUE": "DURATION"})
-    for event in (*_flights(calendar.lanes), *_dates(calendar.entries)):
+    for event in (*_left_out(calendar), *_flights(calendar.lanes), *_dates(calendar.entries)):
         document.add_component(_event(event))
     return bytes(document.to_ical())
+
+
+def _left_out(calendar: Calendar) -> Iterable[dict[str, Any]]:
+    if calendar.more:
+        yield {
+            "uid": "left-out",
+            "dtstart": days.day_of(clock.now()),
+            "summary": "Flightdeck has more dates than this calendar holds",
+            "description": "The next ones are in it. Open Flightdeck for all.",
+            "url": reverse("commitments"),
+        }
 
 
 def _flights(lanes: Iterable[Lane]) -> Iterable[dict[str, Any]]:

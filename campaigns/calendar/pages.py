@@ -22,7 +22,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_safe
 
 from campaigns.calendar import layout
-from campaigns.calendar.entries import KINDS, Calendar, Lane, Wanted, calendar_of
+from campaigns.calendar.entries import KINDS, Calendar, Lane, Wanted, calendar_of, calendar_to_keep
 from campaigns.calendar.feeds import FeedRefusedError, feed_make, feed_of, feed_revoke, feed_user, may_read
 from campaigns.calendar.ical import calendar_bytes
 from tasks_app import clock, days
@@ -168,7 +168,7 @@ def feed_read(request: HttpRequest, secret: str) -> HttpResponse:
     now = clock.now()
     with timezone.override(days.zone_of(who.time_zone)):
         wanted = Wanted(since=now - _FEED_BACK, until=now + _FEED_AHEAD, limit=_FEED_DEALS)
-        body = calendar_bytes(calendar_of(who, wanted))
+        body = calendar_bytes(calendar_to_keep(who, wanted))
     answer = HttpResponse(body, content_type="text/calendar; charset=utf-8")
     answer["Content-Disposition"] = 'inline; filename="flightdeck.ics"'
     answer["X-Robots-Tag"] = "noindex"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeVar, get_args
 
@@ -41,18 +42,36 @@ def deal_rows(source: Source, owner: Owner, histories: Histories) -> PlannedRows
     return rows
 
 
-def _by_deal(source: Source, table: str, refused: list[Refused]) -> dict[str, list[Values]]:
-    found: dict[str, list[Values]] = {}
+@dataclass(frozen=True, kw_only=True)
+class _Beside:
+    """Rows of another table by the deal that they belong to, and why one of a deal's cannot be read."""
+
+    table: str
+    rows: dict[str, list[Values]] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+
+    def of(self, legacy_id: str) -> list[Values]:
+        """Raises UnmappableError where one cannot be read: the deal would stand for less, or be another's."""
+        if legacy_id in self.unread:
+            raise UnmappableError(self.table, self.unread[legacy_id])
+        return self.rows.get(legacy_id, [])
+
+
+def _by_deal(source: Source, table: str, refused: list[Refused]) -> _Beside:
+    beside = _Beside(table=table)
     for row in source.rows(table):
         problems = Problems()
         try:
             if row.unread:
+                named = source.one(table, row.rowid, "deal_id")
+                if isinstance(named, str):  # else it is no deal's in its own system either
+                    beside.unread[named] = f"row {row.rowid} {row.unread}"
                 raise UnmappableError("", row.unread)
-            found.setdefault(required(row.values, "deal_id"), []).append(row.values)
+            beside.rows.setdefault(required(row.values, "deal_id"), []).append(row.values)
         except UnmappableError as error:
             problems.found.append({"field": error.field, "problem": error.problem})
             refused.append(problems.refuse(row))
-    return found
+    return beside
 
 
 class _Reading:
@@ -63,8 +82,8 @@ class _Reading:
         row: Row,
         owner: Owner,
         histories: Histories,
-        bookings: dict[str, list[Values]],
-        portfolio: dict[str, list[Values]],
+        bookings: _Beside,
+        portfolio: _Beside,
     ) -> None:
         self.row, self.values, self.owner = row, row.values, owner
         self.histories, self.bookings, self.portfolio = histories, bookings, portfolio
@@ -128,7 +147,7 @@ class _Reading:
 
     def _advertiser(self, legacy_id: str) -> Any:
         column = "portfolio_metadata.advertiser_id"
-        told = [text(values, "advertiser_id") for values in self.portfolio.get(legacy_id, ())]
+        told = [text(values, "advertiser_id") for values in self.portfolio.of(legacy_id)]
         found = self.owner.advertiser(column, next((name for name in told if name), ""))
         if found is None:
             raise UnmappableError(column, "names no advertiser: say --advertiser NAME for such deals")
@@ -144,7 +163,7 @@ class _Reading:
         Raises UnmappableError for a record of something booked that cannot become one: the deal would stand
         for less.
         """
-        booked = self.bookings.get(legacy_id, [])
+        booked = self.bookings.of(legacy_id)
         found: list[dict[str, Any]] = []
         for told in (
             (self._booked(booking, currency) for booking in booked) if booked else self._whole(currency)

@@ -65,6 +65,16 @@ class Source:
         for rowid in ids:
             yield self._row(table, rowid)
 
+    def one(self, table: str, rowid: int, column: str) -> Any:
+        """One column of a row that is too large to be read whole; None where that cannot be read either."""
+        sql = f"select {_quoted(column)} from {_quoted(table)} where rowid = ?"  # noqa: S608
+        with _understood():
+            try:
+                found = self._connection.execute(sql, [rowid]).fetchone()
+            except sqlite3.DataError:
+                return None
+        return found[0] if found else None
+
     def _row(self, table: str, rowid: int) -> Row:
         sql = f"select * from {_quoted(table)} where rowid = ?"  # noqa: S608
         with _understood():

@@ -141,7 +141,7 @@ def _explained(seen: Seen, told: Told) -> Seen:
         status=status,
         error=error,
         message=said or (error.message if error else None) or told.carried.text,
-        retry_after=error.retry_after if error else asked,
+        retry_after=asked if error is None or error.retry_after is None else error.retry_after,
         partial=told.of_a_task and not told.is_whole and is_partial(status, None, _explaining(told, error)),
     )
 

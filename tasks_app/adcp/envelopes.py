@@ -92,10 +92,12 @@ def seen_rpc_error(
     code, said = cleaned.get("code"), cleaned.get("message")
     message = said if isinstance(said, str) else ""
     given = errors.read_error(extraction.rpc_adcp_error(cleaned))
-    answered = given or _reserved(code, message, told)
+    answered = given or _reserved(code, message)
     if answered is None and told is None:
         answered = refusal_in_words(message)
     if answered is not None:
+        if answered.retry_after is None and told is not None:  # it may stand in HTTP's head alone
+            answered = replace(answered, retry_after=told.retry_after)
         return Seen(
             kind="answer",
             status="failed" if given else refusal_status(answered),
@@ -114,19 +116,13 @@ def seen_rpc_error(
     )
 
 
-def _reserved(code: object, message: str, told: WireError | None) -> WireError | None:
-    """The AdCP error that a reserved JSON-RPC code stands for; how long to wait may stand in HTTP's head."""
+def _reserved(code: object, message: str) -> WireError | None:
+    """The AdCP error that a reserved JSON-RPC code stands for."""
     name = _RPC_RESERVED.get(code) if isinstance(code, int) else None
     if name is None:
         return None
-    wait = told.retry_after if told else None
-    return WireError(
-        code=name,
-        message=message,
-        recovery=errors.recovery_for(name),
-        retry_after=wait,
-        details={"rpc_code": code},
-    )
+    recovery = errors.recovery_for(name)
+    return WireError(code=name, message=message, recovery=recovery, details={"rpc_code": code})
 
 
 def _no_data(raw: Json, text: str | None, raw_status: str | None = None) -> Seen:

@@ -213,15 +213,6 @@ class Capabilities:
     quirks: frozenset[str] = frozenset()
     raw: Mapping[str, Any] = dataclass_field(default_factory=dict)
 
-    @property
-    def key_origin(self) -> str | None:
-        """The origin at which the seller says that its keys for signing webhooks are; None where it does not
-        say (identity.key_origins)."""
-        identity = self.raw.get("identity")
-        origins = identity.get("key_origins") if isinstance(identity, Mapping) else None
-        told = origins.get("webhook_signing") if isinstance(origins, Mapping) else None
-        return told if isinstance(told, str) else None
-
 
 class DiscoveryError(Exception):
     """A seller could not be asked what it can do, or speaks no version of ours; the text says which and

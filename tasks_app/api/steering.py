@@ -33,7 +33,13 @@ STEERING_RIGHTS = dict.fromkeys(
     ("poll", "resend", "stop", "settle", "answer", "write", "correct"), STEER_OPERATION
 )
 _REFUSED = OpenApiResponse(description="The operation’s state does not allow it; the title says why")
-_FIELDS = {"reason": "reason", "evidence": "evidence", "answer": "text", "arguments": "arguments"}
+_FIELDS = {
+    "reason": "reason",
+    "evidence": "evidence",
+    "answer": "text",
+    "arguments": "arguments",
+    "result": "result",
+}
 
 
 class SettleSerializer(StrictSerializer):

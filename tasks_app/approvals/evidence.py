@@ -3,20 +3,28 @@ by its digest; a seller's part of it is hostile input and left out where it cann
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from tasks_app import clock, days
 from tasks_app.adcp.values import parse_time
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.plain import shortened
+from tasks_app.approvals.sent import field_words, leaves
 from tasks_app.desk import terms, text
 from tasks_app.money import decimal_of
 
-# Shown in places of their own on the page; whatever else the evidence holds is listed as it is.
-_SHOWN = frozenset(
+# Shown in places of their own on every page; what a gate lets pass, and what a cancellation costs, is said by
+# why it is asked and by what approving does.
+_PLACED = frozenset(
+    {"cancellation", "differences", "gates", "lines", "passes", "reasons", "seller", "sent", "terms"}
+)
+# The same on the page of what is about packages; whatever else the evidence holds is listed as it is.
+_SHOWN = _PLACED | frozenset(
     {
         "account",
         "account_status",
@@ -25,24 +33,22 @@ _SHOWN = frozenset(
         "confirmed_gross",
         "currency",
         "deal",
-        "differences",
         "end",
         "gross",
         "gross_after",
         "guaranteed",
         "invoiced_to",
-        "lines",
         "new_end",
         "new_start",
         "payment_terms",
-        "reasons",
-        "seller",
         "start",
-        "terms",
         "zone",
     }
 )
 _AMOUNTS = ("budget", "total_budget")
+# Departures that cost: shown first where not all are.
+_COSTLY = frozenset({*_AMOUNTS, "package", "packages", "currency", "rate", "stated_budget", "stated_rate"})
+_MOST_FACTS, _LONGEST_FACT = 300, 2_000
 # Amounts of a pricing option that nobody could read (orders/offers.py), by their AdCP names.
 _UNREAD = {
     "fixed_price": "Price",
@@ -105,6 +111,11 @@ def differences(approval: Approval) -> list[Difference]:
     evidence = approval.evidence
     many = len(_dicts(evidence.get("lines"))) > 1
     return [_difference(found, evidence, many) for found in _dicts(evidence.get("differences"))]
+
+
+def costliest_first(found: Iterable[Difference]) -> list[Difference]:
+    """Departures for where a few are shown: those first that change what it costs."""
+    return sorted(found, key=lambda one: one.field not in _COSTLY)
 
 
 def requirements(approval: Approval) -> list[Requirement]:
@@ -180,12 +191,23 @@ def stated_terms(
 
 
 def other_facts(approval: Approval) -> list[tuple[str, str]]:
-    """Whatever else the evidence says in plain values, so that nothing shown is hidden from the person."""
-    return [
-        (name.replace("_", " ").capitalize(), _plain(value))
-        for name, value in sorted(approval.evidence.items())
-        if name not in _SHOWN and isinstance(value, str | int | bool) and value != ""
-    ]
+    """Whatever else the evidence says, value by value, so that nothing that is decided on is hidden from the
+    person: of a list or an object each with the names that lead to it."""
+    found = list(islice(_facts(approval.evidence), _MOST_FACTS + 1))
+    if len(found) > _MOST_FACTS:
+        more = sum(1 for _ in _facts(approval.evidence)) - _MOST_FACTS
+        return [*found[:_MOST_FACTS], ("And", f"{more:,} more values, which its record holds")]
+    return found
+
+
+def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    placed = _SHOWN if evidence.get("lines") else _PLACED
+    for name, value in sorted(evidence.items()):
+        if name in placed or f"{name}_in_words" in evidence:
+            continue
+        for keys, leaf in leaves(value, (name.replace("_", " "),)):
+            if leaf not in (None, "", [], {}):
+                yield field_words(keys).capitalize(), shortened(_plain(leaf), _LONGEST_FACT)
 
 
 def commitment_of(evidence: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ def intents_decide() -> int:
 
     def decide(batch_id: uuid.UUID) -> int:
         nonlocal tried
-        now = _decide(batch_id, _AT_ONCE - tried)
+        now = _decide(batch_id, max(1, _AT_ONCE - tried))  # or one that had trouble would pass as handled
         tried += now
         return now
 

@@ -26,6 +26,7 @@ VIEWS = {
 }
 _DECIDING = ("mine", "claimed")
 _SHOWN = 100
+_DEPARTURES = 4  # beside the queue
 _LeftAfter = Callable[[Approval, around.Detail], Decimal | None]
 
 
@@ -85,6 +86,7 @@ def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, 
     detail = around.detail_of(approval, who)
     prefetch_related_objects([approval], "decisions")
     decisions = list(approval.decisions.all())
+    departing = evidence.differences(approval)
     places = {approval.subject_id: detail.place} if detail.place else around.places_of([approval], who)
     row = presenters.rows(
         [approval], places, actor_names({approval.requested_by, approval.claimed_by} - {""})
@@ -97,7 +99,8 @@ def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, 
         "why_not": selectors.obstacle(approval, who, decisions),
         "history": detail.history[:6],
         "cancel_by": evidence.cancel_words(approval.evidence),
-        "differences": evidence.differences(approval)[:4],
+        "differences": evidence.costliest_first(departing)[:_DEPARTURES],
+        "departing": len(departing),
     }
 
 

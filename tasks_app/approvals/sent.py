@@ -18,7 +18,7 @@ def sent_leaves(approval: Approval) -> list[tuple[str, str]]:
     nothing where nothing is sent."""
     zone = str(approval.evidence.get("zone", ""))
     sent = sorted(leaves(approval.evidence.get("sent", {})), key=lambda leaf: _place(leaf[0][0]))
-    return [(_field(keys), _words(value, zone)) for keys, value in sent]
+    return [(field_words(keys), _words(value, zone)) for keys, value in sent]
 
 
 def _place(first: str) -> int:
@@ -27,7 +27,7 @@ def _place(first: str) -> int:
     return _ORDER.index(first) if first in _ORDER else len(_ORDER)
 
 
-def _field(keys: tuple[str, ...]) -> str:
+def field_words(keys: tuple[str, ...]) -> str:
     """The names that lead to a leaf, the place in a list beside the list's name."""
     words = "".join(f" {key}" if key.isdecimal() else f", {key}" for key in keys)
     return words.removeprefix(", ").replace("po number", "PO number")

@@ -114,9 +114,12 @@ def stops_shown() -> Stops:
 
 
 def stopped_words(turn: KillSwitch) -> str:
-    """Who stopped it, when and why, in a sentence without its full stop."""
-    name = actor_names({turn.actor})[turn.actor]
-    return f"Stopped by {name}, {text.moment(turn.at)}: {turn.reason}"
+    """Who stopped it, when (by the viewer's clock) and why, in a sentence without its full stop."""
+    return _stopped(turn, text.moment(turn.at))
+
+
+def _stopped(turn: KillSwitch, at: str) -> str:
+    return f"Stopped by {actor_names({turn.actor})[turn.actor]}, {at}: {turn.reason}"
 
 
 @transaction.atomic
@@ -162,7 +165,8 @@ def _refuse_unread(turn: KillSwitch, seen: str | None, actor: Who) -> None:
         return
     if seen != str(turn.turn):
         since = "It was turned again since" if seen else "Say which turn is let go"
-        raise KillSwitchRefusedError(f"{since}: turn {turn.turn} stands. {stopped_words(turn)}.")
+        stopped = _stopped(turn, text.moment_kept(turn.at))  # also read off the API and a terminal
+        raise KillSwitchRefusedError(f"{since}: turn {turn.turn} stands. {stopped}.")
 
 
 def kill_switch_refusal(*, on: bool, reason: str, actor: Who, team: Team | None = None) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from django import forms
@@ -34,6 +36,8 @@ class _Drawn(forms.CharField):
 class DrawnForm(forms.Form):
     """A form of one row, or a model's: the row as it is now is its `initial`. One without is of a new row."""
 
+    # What the page shows of the row beside its fields, by a name of one word: {name: value}.
+    beside: Mapping[str, Any] = MappingProxyType({})
     drawn_from = _Drawn(required=False, max_length=_MOST_CHARS, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -46,9 +50,12 @@ class DrawnForm(forms.Form):
         return bool(self.initial) if instance is None else not instance._state.adding
 
     def drawn_values(self) -> dict[str, Any]:
-        """What it shows of the row, by the names of its fields."""
+        """What it and its page show of the row, by the names of its fields and of what stands beside them."""
         shown = {name: one for name, one in self.fields.items() if name != DRAWN and not one.disabled}
-        return {name: one.prepare_value(self.get_initial_for_field(one, name)) for name, one in shown.items()}
+        drawn = {
+            name: one.prepare_value(self.get_initial_for_field(one, name)) for name, one in shown.items()
+        }
+        return {**drawn, **self.beside}
 
     def clean(self) -> dict[str, Any]:
         """Refuses the form where the row is not what it was drawn from."""
@@ -64,7 +71,8 @@ class DrawnForm(forms.Form):
         return drawn_of(self.drawn_values()) if self.has_row() else ""
 
     def _refusal(self, changed: list[str]) -> str:
-        labels = [str(self.fields[name].label or name) for name in changed if name in self.fields]
+        named = [name for name in changed if name in self.fields or name in self.beside]
+        labels = [str(self.fields[name].label or name) if name in self.fields else name for name in named]
         what = ", ".join(label.replace("_", " ").lower() for label in labels) or "this"
         return f"Nothing was saved: somebody has changed {what} since this page was opened. Open it again."
 

@@ -63,11 +63,14 @@ def job_cancel(*, job_id: uuid.UUID, actor: Who, reason: str, rights: Sequence[s
 def job_hide(*, job_id: uuid.UUID, actor: Who) -> Job:
     """Hide a job that has ended from lists; its trail stays.
 
-    Raises JobRefusedError (it still runs), InvalidTransitionError (no right).
+    Raises JobRefusedError (it still runs, or the step that it ran for has not taken its result yet),
+    InvalidTransitionError (no right).
     """
     job = locked_job(job_id)
     if job.status in JOB_OPEN:
         raise JobRefusedError("It still runs: cancel it first.")
+    if job.parent_step is not None and job.parent_step.status not in STEP_ENDED:
+        raise JobRefusedError(f"{job.parent_step.job.reference} has not taken its result yet.")
     if job.status != JobStatus.DELETED:
         transition(job, JobStatus.DELETED, actor=actor)
     return job

@@ -15,6 +15,9 @@ class OutsideEvent(models.Model):
     """Something that happened elsewhere: kept as it came, for one step: empty until one takes it."""
 
     advertiser_path = "step__job__advertiser"
+    # Which advertiser it is about is known by the step that takes it: until then who is limited to some sees
+    # what they delivered themselves.
+    senders_until = ("step", "delivered_by")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     team = models.ForeignKey(Team, on_delete=models.PROTECT)

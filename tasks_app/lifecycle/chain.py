@@ -10,6 +10,7 @@ import json
 import uuid
 from binascii import hexlify
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from hashlib import sha256
 
@@ -21,6 +22,9 @@ from tasks_app.people.actors import UnknownActorError, actor_key
 
 # Microseconds from 1970 to 2000, where PostgreSQL begins to count.
 _EPOCH = 946_684_800_000_000
+# An import is one transaction; the host's clock, which tells when it began, may be ahead of the database's.
+_LONGEST_IMPORT = 24 * 3600 * 1_000_000
+_UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 _BODY = b"%d:%b,%b" + b"%d:%b," * 10
 _Edges = frozenset[tuple[bytes, bytes]]
 
@@ -65,6 +69,7 @@ class Chain:
         self._entries = self._broken_at = 0
         self._previous = self._replayed = b""
         self._problem = ""
+        self.imported_by: uuid.UUID | None = None  # the recorded import of which it says that it was born
 
     def add(self, row: Row) -> None:
         """The next entry."""
@@ -113,7 +118,8 @@ class Chain:
             return "its columns differ from its bytes: one is empty"
         if told != body:
             return f"its columns differ from its bytes: {_differing(told, body)}"
-        if frm != to and (frm, to) not in self._edges and not _imported(frm, meta):
+        undeclared = frm != to and (frm, to) not in self._edges
+        if (undeclared or not frm) and not self._is_birth(frm, to, meta, at):
             return f"{_word(frm) or 'nothing'} → {_word(to)} is no declared edge"
         if not _named(actor):
             return f"{_word(actor)!r} is no actor"
@@ -121,6 +127,13 @@ class Chain:
         if anchored is not None and number == anchored.seq and digest != anchored.hash:
             return "it had another hash when it was anchored"
         return ""
+
+    def _is_birth(self, frm: bytes, to: bytes, metadata: bytes, at: bytes) -> bool:
+        """Whether it is the first of an entity that is born here, or that a recorded import brought."""
+        if frm:
+            return False
+        self.imported_by = _import_of(metadata, int.from_bytes(at, "big", signed=True) + _EPOCH)
+        return (frm, to) in self._edges or self.imported_by is not None
 
     def _leads_elsewhere(self, status: str, version: int) -> str:
         if self._anchored is not None and self._entries < self._anchored.seq:
@@ -150,18 +163,23 @@ def _named(actor: bytes) -> bool:
         return False
 
 
-def _imported(frm: bytes, metadata: bytes) -> bool:
-    """Whether an entry is the birth of a recorded import, which may begin anywhere."""
-    told = json.loads(metadata[1:]) if not frm else None
-    return isinstance(told, dict) and told.get("imported") is True and _is_recorded(str(told.get("import")))
-
-
-def _is_recorded(import_id: str) -> bool:
-    """Whether there is such an import; what an entry says of itself proves nothing."""
+def _import_of(metadata: bytes, micros: int) -> uuid.UUID | None:
+    """The import that a birth at that moment belongs to, which may begin anywhere; what an entry says of
+    itself proves nothing, so it is one that was recorded, and at about that time."""
+    told = json.loads(metadata[1:]) if b'"imported"' in metadata else None
+    if not isinstance(told, dict) or told.get("imported") is not True:
+        return None
     try:
-        return _recorded(uuid.UUID(import_id))
+        import_id = uuid.UUID(str(told.get("import")))
+        began = _recorded(import_id)[0]
     except (ValueError, _NotRecordedError):
-        return False
+        return None
+    return import_id if abs(micros - began) <= _LONGEST_IMPORT else None
+
+
+def births_of(import_id: uuid.UUID) -> int:
+    """How many entities a recorded import says it was of."""
+    return _recorded(import_id)[1]
 
 
 class _NotRecordedError(Exception):
@@ -169,10 +187,12 @@ class _NotRecordedError(Exception):
 
 
 @lru_cache(1024)
-def _recorded(import_id: uuid.UUID) -> bool:
-    if not Import.objects.filter(pk=import_id).exists():
+def _recorded(import_id: uuid.UUID) -> tuple[int, int]:
+    """When it began, in microseconds since 1970, and of how many rows."""
+    found = Import.objects.filter(pk=import_id).values_list("at", "rows").first()
+    if found is None:
         raise _NotRecordedError
-    return True
+    return (found[0] - _UNIX) // timedelta(microseconds=1), found[1]
 
 
 def _differing(told: bytes, body: bytes) -> str:

@@ -7,9 +7,10 @@ nothing; a whole run sees one moment.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -18,7 +19,7 @@ import psycopg
 from django.apps import apps
 
 from tasks_app.lifecycle import stored
-from tasks_app.lifecycle.chain import Chain, Head, Verification
+from tasks_app.lifecycle.chain import Chain, Head, Verification, births_of
 from tasks_app.lifecycle.models import AuditEntry, Stateful
 from tasks_app.lifecycle.stored import ID, STATUS, VERSION, Part, Row
 
@@ -90,7 +91,7 @@ def verify_all(entity_type: str) -> Iterator[tuple[uuid.UUID, Verification]]:
     committed, in constant memory. Raises KeyError for an unknown entity type."""
     part = _part(entity_type)
     with stored.snapshot() as raw:
-        for found in _verify_part(raw, part, Anchored(())):
+        for found in _verify_part(raw, part, Anchored(()), Counter()):
             yield found.entity_id, found.verification
 
 
@@ -115,11 +116,12 @@ def verify_trail(
     if since is not None and anchored:
         raise ValueError("anchored heads are compared with whole trails")
     with stored.snapshot() as raw:
+        births: Counter[uuid.UUID] = Counter()
         kinds = {entity_type} if entity_type else {*known, *stored.kinds_stored(raw)}
         for kind in sorted(kinds):
             table = known[kind]._meta.db_table if kind in known else ""
             part = Part(kind=kind, table=table, entity_id=entity_id, since=since)
-            yield from _verify_part(raw, part, heads)
+            yield from _verify_part(raw, part, heads, births)
     yield from heads.rest()
 
 
@@ -135,12 +137,15 @@ def _part(kind: str, *, entity_id: uuid.UUID | None = None) -> Part:
     return Part(kind=kind, table=entity_models()[kind]._meta.db_table, entity_id=entity_id)
 
 
-def _verify_part(raw: psycopg.Connection[Row], part: Part, anchored: Anchored) -> Iterator[Found]:
+def _verify_part(
+    raw: psycopg.Connection[Row], part: Part, anchored: Anchored, births: Counter[uuid.UUID]
+) -> Iterator[Found]:
+    """`births` counts on: how many of an import's there were so far."""
     with closing(stored.entries_stored(raw, part)) as rows:
         for pk, entries in groupby(rows, itemgetter(ID)):
             key = part.kind, pk
             yield from anchored.before(key)
-            yield _verified(part.kind, uuid.UUID(bytes=pk), entries, anchored.at(key))
+            yield _verified(part.kind, uuid.UUID(bytes=pk), entries, anchored.at(key), births)
     yield from anchored.before((part.kind, _LAST))
     with closing(stored.without_entries(raw, part)) as traceless:
         for pk, status, version in traceless:
@@ -149,12 +154,31 @@ def _verify_part(raw: psycopg.Connection[Row], part: Part, anchored: Anchored) -
             yield Found(entity_type=part.kind, entity_id=entity_id, verification=verification)
 
 
-def _verified(kind: str, entity_id: uuid.UUID, entries: Iterable[Row], anchored: Head | None) -> Found:
+def _verified(
+    kind: str,
+    entity_id: uuid.UUID,
+    entries: Iterable[Row],
+    anchored: Head | None,
+    births: Counter[uuid.UUID],
+) -> Found:
     chain = Chain(kind, entity_id, anchored)
     row: Row = ()
     for row in entries:
         chain.add(row)
-    return Found(entity_type=kind, entity_id=entity_id, verification=chain.verification(*_stands(row)))
+    verification = _counted(chain, chain.verification(*_stands(row)), births)
+    return Found(entity_type=kind, entity_id=entity_id, verification=verification)
+
+
+def _counted(chain: Chain, verification: Verification, births: Counter[uuid.UUID]) -> Verification:
+    """Wrong where more say that they were born of its import than that was of."""
+    if chain.imported_by is None:
+        return verification
+    births[chain.imported_by] += 1
+    if not verification.ok or births[chain.imported_by] <= births_of(chain.imported_by):
+        return verification
+    return replace(
+        verification, ok=False, broken_at=1, problem="entry 1: its import was of fewer than cite it"
+    )
 
 
 def _judged(chain: Chain, rows: Iterable[Row]) -> Chain:

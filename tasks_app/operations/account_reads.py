@@ -16,6 +16,7 @@ from tasks_app import clock
 from tasks_app.adcp.account_keys import account_in, account_name, other_brand
 from tasks_app.commands.models import CommandDecision
 from tasks_app.commands.services import CommandRefusedError
+from tasks_app.desk import text
 from tasks_app.lifecycle.transitions import Who
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
@@ -43,6 +44,7 @@ from tasks_app.sellers.accounts import (
 )
 from tasks_app.sellers.accounts_told import AccountOfAnotherError, account_record, account_refused
 from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.trust import changed_by_people
 from tasks_app.troubles.rows import each_row, held_back
 from tasks_app.troubles.works import work_on
 
@@ -213,10 +215,12 @@ def _of_another(told: Mapping[str, Any], account: Account) -> bool:
 
 
 def _is_older(operation: Operation, account: Account) -> bool:
-    """Whether the account's state became another after the seller was asked for it."""
-    stored = Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+    """Whether the account's state became another, or people changed it, after the seller was asked for it."""
+    rows = Account.objects.select_related("seller", "advertiser")
+    stored = rows.select_for_update(no_key=True, of=("self",)).get(pk=account.pk)
     asked_at = operation.sent_at or operation.created_at
-    return stored.status_since is not None and stored.status_since > asked_at
+    moved = stored.status_since is not None and stored.status_since > asked_at
+    return moved or changed_by_people(stored, asked_at)
 
 
 def _synced(operation: Operation) -> None:
@@ -227,6 +231,11 @@ def _synced(operation: Operation) -> None:
     told = account_in(answered, wanted[0])
     if told is None:
         _tell_unopened(operation, advertiser, answered)
+        return
+    known = Account.objects.filter(advertiser=advertiser, seller=operation.seller).first()
+    if known is not None and _is_older(operation, known):
+        Account.objects.filter(pk=known.pk).update(next_read_at=clock.now())
+        _tell_late(operation, advertiser, told)
         return
     _record(operation, advertiser, {**wanted[0], **told}, requested_by=_asker(operation))
 
@@ -297,6 +306,22 @@ def _tell_unopened(
         about=About(type="operation", id=operation.pk),
         right=STEER_OPERATION,
         key=f"{KIND}:{operation.pk}",
+    )
+
+
+def _tell_late(operation: Operation, advertiser: Advertiser, told: Mapping[str, Any]) -> None:
+    """What a seller answers of an account that became another meanwhile is not taken: people compare."""
+    status = text.stated(told.get("status")) if told.get("status") else "no state"
+    notify(
+        kind=KIND,
+        title=f"{operation.seller} answered late about the account of {advertiser}",
+        body=f"It told of {account_name(told)}: {status}. The account was changed here after it was asked, "
+        "and stays so; the seller is asked again where it lists its accounts.",
+        level=Notification.Level.WARNING,
+        about=About(type="operation", id=operation.pk),
+        team=advertiser.team,
+        right=STEER_OPERATION,
+        key=f"{KIND}:{operation.pk}:late",
     )
 
 

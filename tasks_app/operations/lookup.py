@@ -24,7 +24,7 @@ from tasks_app.adcp.tasks import TaskItem, task_item, task_list_tool, task_statu
 from tasks_app.adcp.types import BUY_GONE, Seen, WireError
 from tasks_app.adcp.values import identity_of
 from tasks_app.operations import policy
-from tasks_app.operations.line import Line, UnreadableError, line_to
+from tasks_app.operations.line import Line, UnreadableError, line_to, within
 from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.resend import refusal_of, resend_is_safe
@@ -118,14 +118,19 @@ async def look_up(lookup: Lookup) -> Seen:
     """What the seller shows of the call: its task, its media buy, or an answer with raw_status NOT_FOUND, or
     SEVERAL where more than one task, or media buy, may be what it came to.
 
-    Of kind `no_answer` where the seller cannot be asked; nothing it does raises.
+    Of kind `no_answer` where the seller cannot be asked, or takes too long for its lists; nothing it does
+    raises.
     """
     try:
-        found = await _task(lookup) or await _media_buy(lookup)
+        found = await within(settings.RECONCILE_LIMIT_S, _searched(lookup))
     except UnreadableError as error:
         wire = WireError(code=_UNREADABLE, message=str(error), recovery="transient")
         return Seen(kind="no_answer", error=wire, message=str(error))
     return found or Seen(kind="answer", status="unknown", raw_status=NOT_FOUND)
+
+
+async def _searched(lookup: Lookup) -> Seen | None:
+    return await _task(lookup) or await _media_buy(lookup)
 
 
 async def _task(lookup: Lookup) -> Seen | None:

@@ -118,7 +118,8 @@ def wait_on(operation: Operation, *, actor: Who, reason: str, send_again: bool) 
         reason=reason,
         changes={
             "deadline_at": new_deadline(operation),
-            "next_poll_at": now if operation.task_id else None,
+            # Without a task's name it is looked up, unless it is sent again.
+            "next_poll_at": now if operation.task_id or not send_again else None,
             "send_at": now if send_again else None,
         },
     )

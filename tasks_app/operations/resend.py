@@ -21,7 +21,9 @@ _UNSENT = (OperationStatus.REQUESTED, OperationStatus.CALLING_ADCP)
 # What a seller says of a request that it has taken.
 _TAKEN = ("submitted", "working", "input-required", "completed")
 _UNCLEAR = ~Q(kind=NOT_SENT) & (Q(status="unknown") | Q(kind=GARBLED))
-_MAY_HAVE_ACTED = _UNCLEAR | Q(status__in=_TAKEN)
+# With it a seller says that it works on a request of ours under that key, whichever of them that was.
+_WORKS_ON_IT = Q(error_code="IDEMPOTENCY_IN_FLIGHT")
+_MAY_HAVE_ACTED = _UNCLEAR | Q(status__in=_TAKEN) | _WORKS_ON_IT
 
 
 def refusal_of(operation: Operation) -> str:

@@ -26,6 +26,7 @@ Code = Literal[
     "evidence",
     "answer",
     "arguments",
+    "result",
     "stale",
     "in_progress",
     "impossible",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Any, Literal
 
 from django.conf import settings
@@ -20,6 +21,7 @@ from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.question import Question
+from tasks_app.approvals.sent import leaves
 from tasks_app.approvals.services import approval_open
 from tasks_app.approvals.subjects import questions_set_off
 from tasks_app.lifecycle.transitions import transition
@@ -53,6 +55,7 @@ _ENDS_OF_A_READ = ENDS[1:]
 End = Literal["completed", "failed", "rejected", "canceled"]
 _PROPOSED = ("end", "reason", "evidence", "result")
 _LONGEST_ID = 255
+_MOST_RESULT = 200  # values of what is recorded as the seller's answer, which whoever approves reads
 _LEAST_EVIDENCE = 10  # characters: a letter's number, an address, who said it when
 
 
@@ -281,6 +284,10 @@ def _proposal(
     if len(evidence.strip()) < _LEAST_EVIDENCE:
         where = "Say where the seller said so: a letter, a page, a call and its time."
         raise SteeringRefusedError("evidence", where)
+    if sum(1 for _ in islice(leaves(dict(result)), _MOST_RESULT + 1)) > _MOST_RESULT:
+        raise SteeringRefusedError(
+            "result", f"At most {_MOST_RESULT} values: whoever approves reads them all."
+        )
     named = identity_of(result.get("media_buy_id"), longest=_LONGEST_ID)
     if end == "completed" and operation.task_type == "create_media_buy" and named is None:
         raise SteeringRefusedError("evidence", "A purchase that was made has a media_buy_id: name it.")

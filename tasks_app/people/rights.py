@@ -26,11 +26,12 @@ def on_rights_changed(listener: Callable[[User], None]) -> None:
 
 
 def rights_of(user: User) -> dict[str, Any]:
-    """{"roles": [...], "teams": {name: "all" or advertisers' names}, "active", "staff", "service",
-    "superuser"}, as it stands in the database."""
+    """{"login": the name that they sign in by, "roles": [...], "teams": {name: "all" or advertisers' names},
+    "active", "staff", "service", "superuser"}, as it stands in the database."""
     now = User.objects.get(pk=user.pk)
     seats = Membership.objects.filter(user=user).select_related("team").prefetch_related("advertisers")
     return {
+        "login": now.username,
         "roles": sorted(now.groups.values_list("name", flat=True)),
         "teams": {
             seat.team.name: ALL
@@ -63,6 +64,8 @@ def rights_changed(*, user: User, before: dict[str, Any], by: User | str, addres
     """
     after = rights_of(user)
     changes = {name: [before.get(name), value] for name, value in after.items() if before.get(name) != value}
+    if not before:
+        del changes["login"]  # whom it is about
     if not changes:
         return False
     security_record(

@@ -258,9 +258,14 @@ def _owner(model: type[Model], team: str) -> Any:
 
 
 def _nobodys(model: type[Model], team: str, path: str, viewer: User) -> Q:
-    """Rows of no advertiser: everybody's of the team, but for those that are their requester's alone."""
-    nobodys, prefix = Q(**{f"{path}__isnull": True}), team.removesuffix("team")
-    whose = getattr(_owner(model, team), "unowned_is_requesters", False)
+    """Rows of no advertiser: everybody's of the team, but for those that are their requester's alone, and
+    their sender's until it is known what they are about."""
+    nobodys, prefix, owner = Q(**{f"{path}__isnull": True}), team.removesuffix("team"), _owner(model, team)
+    unknown = getattr(owner, "senders_until", None)
+    if unknown is not None:
+        known_by, sender = (f"{prefix}{name}" for name in unknown)
+        return nobodys & (Q(**{f"{known_by}__isnull": False}) | Q(**{sender: actor_key(viewer)}))
+    whose = getattr(owner, "unowned_is_requesters", False)
     if not whose:
         return nobodys
     mine = Q(**{f"{prefix}requested_by": actor_key(viewer)})

@@ -51,7 +51,7 @@ from tasks_app.sellers.services import (
     seller_timing_change,
     webhook_secret_rotate,
 )
-from tasks_app.sellers.trust import Made
+from tasks_app.sellers.trust import Made, shown
 from tasks_app.templatetags.fd import mark
 
 VIEW_DELIVERY = "tasks_app.view_webhookdelivery"
@@ -151,6 +151,7 @@ class SellerAdmin(ListPage):
             **presenters.waiting_data(obj),
             "timing": TimingForm(seller=obj) if may_change else None,
             "timing_own": len(obj.timing),
+            "secret_shown": shown(obj, "webhook_secret"),
             "rotation_lasts": len(obj.webhook_secrets(clock.now())) > 1,
             "title": obj.name,
         }
@@ -193,8 +194,7 @@ class SellerAdmin(ListPage):
         return seller_change(seller=obj, change=SellerChange(**form.cleaned_data), actor=user)
 
     def _withdraw(self, request: HttpRequest, obj: Seller) -> HttpResponse:
-        if change_withdraw(row=obj, actor=viewer(request)):
-            messages.success(request, "Withdrawn: the present values stay.")
+        told_withdrawn(request, obj)
         return HttpResponseRedirect(request.path)
 
     def _forget(self, request: HttpRequest, obj: Seller) -> HttpResponse:
@@ -209,9 +209,9 @@ class SellerAdmin(ListPage):
         return HttpResponseRedirect(request.path)
 
     def _rotate(self, request: HttpRequest, obj: Seller) -> HttpResponse:
-        drop = request.POST["rotate"] == "drop"
+        drop, seen = request.POST["rotate"] == "drop", request.POST.get("shown", "")
         try:
-            until = webhook_secret_rotate(seller=obj, actor=viewer(request), drop_present=drop)
+            until = webhook_secret_rotate(seller=obj, actor=viewer(request), drop_present=drop, seen=seen)
         except ValidationError as error:
             messages.error(request, " ".join(error.messages))
         else:
@@ -232,6 +232,17 @@ def told_made(page: ListPage, request: HttpRequest, row: Seller | Account, made:
             request,
             f"Waits for a second person: {', '.join(label for label, _, _ in waits).lower()}. "
             "The present values stand until somebody else approves it.",
+        )
+
+
+def told_withdrawn(request: HttpRequest, row: Seller | Account) -> None:
+    """Withdraw the change that the page showed, and say what came of it."""
+    if change_withdraw(row=row, actor=viewer(request), seen=request.POST.get("shown", "")):
+        messages.success(request, "Withdrawn: the present values stay.")
+    else:
+        messages.warning(
+            request,
+            "Nothing was withdrawn: what this page showed was decided or withdrawn since it was opened.",
         )
 
 
@@ -336,8 +347,7 @@ class AccountAdmin(DrawnAdmin, ListPage):
     def _withdraw(self, request: HttpRequest, account: Account) -> HttpResponse:
         if not self.has_change_permission(request, account):
             raise PermissionDenied
-        if change_withdraw(row=account, actor=viewer(request)):
-            messages.success(request, "Withdrawn: the present values stay.")
+        told_withdrawn(request, account)
         return HttpResponseRedirect(request.path)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Account | None = None) -> tuple[str, ...]:

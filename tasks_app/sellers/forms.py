@@ -13,6 +13,7 @@ from tasks_app.sellers.headers import headers_parse, headers_text, secret_header
 from tasks_app.sellers.hours import hours_of, hours_parse
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.timing import timing_settings
+from tasks_app.sellers.trust import shown
 
 _SHOWN = (
     *(
@@ -137,7 +138,11 @@ class SellerForm(DrawnForm):
         initial["headers"] = headers_text(seller.headers)
         initial["business_hours"] = str(hours_of(seller.business_hours) or "")
         initial["risk_accepted"] = bool(seller.idempotency_risk_accepted_by)
-        return cls(said, initial=initial)
+        form = cls(said, initial=initial)
+        secrets = " ".join(shown(seller, name) for name in ("token", "secret_headers"))
+        # A token, or the word that a risk is taken, is for the host that the page named.
+        form.beside = {"address": f"{seller.protocol} {seller.url}", "credentials": secrets}
+        return form
 
     def clean_headers(self) -> dict[str, str]:
         """As they are stored."""

@@ -33,6 +33,11 @@ WANTED = {
     "update_media_buy": "change a media buy",
     "sync_accounts": "open accounts by brand",
 }
+_KEYS_WORDS = {
+    True: "It declares its keys at another origin than where they are read: its webhooks are refused until "
+    "somebody changes that address, and it is polled",
+    False: "Its keys are read where it declares them: its webhooks are taken again",
+}
 # A reading that came to nothing is made again after so long.
 READ_AGAIN = timedelta(hours=1)
 # A seller that refuses every version is asked no more often for that.
@@ -75,6 +80,7 @@ def seller_reread(*, asked: Seller, capabilities: Capabilities) -> Reread | None
     # What calls taught, and people made forgotten, while it was asked stays so.
     learnt, forgotten = set(seller.quirks) - {*asked.quirks}, {*asked.quirks} - {*seller.quirks}
     heard["quirks"] = sorted(({*heard["quirks"]} | learnt) - forgotten)
+    keys_were_elsewhere = seller.keys_elsewhere
     words = _otherwise(seller, heard)
     known = {*asked.quirks, *seller.quirks}
     taught = {quirk for quirk in known if tool_of(quirk) not in ("", CAPABILITIES_TOOL)}
@@ -82,6 +88,8 @@ def seller_reread(*, asked: Seller, capabilities: Capabilities) -> Reread | None
         heard["quirks"] = sorted({*heard["quirks"]} - taught)
     for column, value in heard.items():
         setattr(seller, column, value)
+    if seller.keys_elsewhere != keys_were_elsewhere:
+        words.append(_KEYS_WORDS[seller.keys_elsewhere])
     seller.save(update_fields=list(heard))
     log.info("seller_read_again", seller=seller.slug, otherwise=words)
     return Reread(seller=seller, words=words)

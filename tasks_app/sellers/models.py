@@ -11,6 +11,7 @@ from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 from encrypted_fields.fields import EncryptedCharField, EncryptedFieldMixin, EncryptedTextField
 
+from tasks_app.adcp.signatures.origins import key_origin, same_origin
 from tasks_app.adcp.tasks import LIST_TOOL_NAMES, is_status_tool, task_status_tool, tool_offered
 from tasks_app.adcp.types import Endpoint
 from tasks_app.ids import new_id
@@ -19,6 +20,7 @@ from tasks_app.sellers.headers import HEADERS_LOST, headers_opened, headers_vali
 from tasks_app.sellers.hours import hours_valid
 
 _HORIZON_S = (24 * 3600, 7 * 24 * 3600)
+KEYS_ELSEWHERE = "The seller declares its keys at another origin than this address."
 LONGEST_HORIZON = timedelta(seconds=_HORIZON_S[1])
 
 
@@ -116,10 +118,25 @@ class Seller(models.Model):
         # Every poll calls it with a task's id.
         if self.status_tool and not is_status_tool(self.status_tool) and not self._has_status_tool():
             raise ValidationError({"status_tool": "By its name this is no tool that only tells of a task."})
+        if self.keys_elsewhere and not self._has_keys_there():
+            raise ValidationError({"jwks_url": KEYS_ELSEWHERE})
 
     def _has_status_tool(self) -> bool:
         """Whether it is stored with that status tool: what was kept before bars no other change."""
         return Seller.objects.filter(pk=self.pk, status_tool=self.status_tool).exists()
+
+    def _has_keys_there(self) -> bool:
+        """Whether it is stored with its keys there: it may have declared others since."""
+        kept = Seller.objects.filter(pk=self.pk, jwks_url=self.jwks_url, webhook_mode=self.webhook_mode)
+        return kept.exists()
+
+    @property
+    def keys_elsewhere(self) -> bool:
+        """Whether the keys that prove its webhooks are read at another origin than it declares for them: then
+        they prove nothing (AdCP L1/security, "Discovering an agent's signing keys")."""
+        declared = key_origin(self.capabilities)
+        signs = self.webhook_mode == self.WebhookMode.RFC9421 and bool(self.jwks_url)
+        return signs and declared is not None and not same_origin(self.jwks_url, declared)
 
     @property
     def uses_webhooks(self) -> bool:

@@ -39,6 +39,8 @@ def webhooks_words(seller: Seller) -> tuple[str, str]:
     """The webhook mode in a word, and what it means."""
     if not seller.uses_webhooks:
         return "None", looked_at_words(seller)
+    if seller.keys_elsewhere:
+        return "Refused", f"it declares its keys elsewhere; {looked_at_words(seller)}"
     return _WEBHOOKS[Seller.WebhookMode(seller.webhook_mode)]
 
 

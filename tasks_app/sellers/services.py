@@ -28,7 +28,7 @@ from tasks_app.people.roles import ADD_SELLER
 from tasks_app.sellers.accounts import account_save, account_switched, holdable, switched_off_words
 from tasks_app.sellers.headers import headers_opened, headers_sealed
 from tasks_app.sellers.heard import WANTED, Reread, heard_columns, seller_reread
-from tasks_app.sellers.models import SECRET_COLUMNS, Account, Seller
+from tasks_app.sellers.models import KEYS_ELSEWHERE, SECRET_COLUMNS, Account, Seller
 from tasks_app.sellers.names import free_slug, name_check
 from tasks_app.sellers.timing import timing_clean
 from tasks_app.sellers.trust import (
@@ -101,6 +101,7 @@ def seller_add(
     DiscoveryError (nothing is kept) and ValidationError for values that cannot be kept.
     """
     draft = _named(name) or Seller(slug=free_slug(name, url))
+    known_at = (draft.url, draft.protocol)
     given: dict[str, Any] = {
         "name": name,
         "url": url,
@@ -125,8 +126,12 @@ def seller_add(
     draft.full_clean(exclude=[*SECRET_COLUMNS])
     capabilities = asyncio.run(client.discover(draft.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
     if draft.webhook_mode == Seller.WebhookMode.RFC9421 and not draft.jwks_url:
-        values["jwks_url"] = _published_keys(draft, capabilities)
-    return _keep(draft, values, capabilities, actor=actor, reason=reason), capabilities
+        values["jwks_url"] = draft.jwks_url = _published_keys(draft, capabilities)
+    draft.capabilities = dict(capabilities.raw)
+    if draft.keys_elsewhere:
+        raise ValidationError({"jwks_url": KEYS_ELSEWHERE})
+    kept = _keep(draft, values, capabilities, known_at=known_at, actor=actor, reason=reason)
+    return kept, capabilities
 
 
 def _named(name: str) -> Seller | None:
@@ -141,29 +146,30 @@ def _named(name: str) -> Seller | None:
 
 
 def _published_keys(seller: Seller, capabilities: Capabilities) -> str:
-    """Where the seller publishes its keys, by its brand.json: at the origin that it declares for them, if
-    it declares one. Raises ValidationError."""
+    """Where the seller publishes its keys, by its brand.json. Raises ValidationError."""
     if not capabilities.brand_json_url:
         raise ValidationError({"jwks_url": "the seller names no brand.json: say where its keys are"})
     try:
-        published = asyncio.run(
+        return asyncio.run(
             fetch_jwks_uri(seller.url, capabilities.brand_json_url, allow_private=seller.allow_private)
         )
     except KeysError as error:
         raise ValidationError({"jwks_url": f"brand.json: {error}"}) from error
-    declared = capabilities.key_origin
-    if declared is not None and not same_origin(published, declared):
-        raise ValidationError(
-            {"jwks_url": "brand.json names keys of another origin than the seller declares"}
-        )
-    return published
 
 
 @transaction.atomic
 def _keep(
-    draft: Seller, values: Mapping[str, Any], capabilities: Capabilities, *, actor: Who, reason: str
+    draft: Seller,
+    values: Mapping[str, Any],
+    capabilities: Capabilities,
+    *,
+    known_at: tuple[str, str],
+    actor: Who,
+    reason: str,
 ) -> Seller:
-    """Write a new seller, or change the one that the draft is of. Raises ValidationError."""
+    """Write a new seller, or change the one that the draft is of. `known_at`: the address and protocol it
+    had when it was decided what goes along with the new one. Raises ValidationError, also where it has
+    another by now: credentials for that would go to this one."""
     with connection.cursor() as cursor:  # one at a time: names and slugs that are free stay so
         cursor.execute("select pg_advisory_xact_lock(hashtext('flightdeck seller_add'))")
     kept = Seller.objects.select_for_update(no_key=True)
@@ -173,6 +179,8 @@ def _keep(
         seller = Seller(slug=free_slug(draft.name, draft.url), **values, **heard)
         secret_ensure(seller)
         seller_born(seller, actor, {"added": True})
+    elif seller.pk == draft.pk and (seller.url, seller.protocol) != known_at:
+        raise ValidationError({"url": "somebody has changed its address meanwhile: ask it again"})
     else:
         row_change(row=seller, values=values, actor=actor, reason=reason, heard=heard)
     Actor.objects.update_or_create(
@@ -306,10 +314,13 @@ def account_add(*, account: Account, actor: Who) -> None:
 
 
 @transaction.atomic
-def change_withdraw(*, row: Seller | Account, actor: User) -> bool:
-    """Take back what waits for a second person; False where nothing does, or somebody has just decided."""
+def change_withdraw(*, row: Seller | Account, actor: User, seen: str | None = None) -> bool:
+    """Take back what waits for a second person: `seen`, the id of the change that was shown, or None for
+    whatever waits. False where that waits no more, or somebody has just decided."""
     waiting = trust_waiting(row)
-    change = trust_locked(waiting.pk) if waiting else None
+    if waiting is None or seen not in (None, str(waiting.pk)):
+        return False
+    change = trust_locked(waiting.pk)
     if change is None:
         return False
     trust_withdraw(change, actor=actor)
@@ -317,25 +328,31 @@ def change_withdraw(*, row: Seller | Account, actor: User) -> bool:
 
 
 @transaction.atomic
-def webhook_secret_rotate(*, seller: Seller, actor: User, drop_present: bool = False) -> datetime | None:
+def webhook_secret_rotate(
+    *, seller: Seller, actor: User, drop_present: bool = False, seen: str | None = None
+) -> datetime | None:
     """Give the seller a new shared secret: purchases asked for from now on tell it to sign with that.
 
     Those asked for before told it the present one. It stays accepted until the last of them is due and the
     seller's retry window after it has passed; the answer is that moment. `drop_present`: somebody else may
     know it, so it is accepted no more, open purchases are seen by polling alone, and the answer is None.
-    Raises ValidationError for a seller without a shared secret, or whose last rotation still lasts.
+    `seen`: the fingerprint of the secret that whoever asks was shown as the present one. Raises
+    ValidationError for a seller without a shared secret, whose last rotation still lasts, or whose present
+    secret is another: purchases that left since have told the seller that one.
     """
     seller = Seller.objects.select_for_update(no_key=True).get(pk=seller.pk)
     now = clock.now()
     if not seller.shares_webhook_secret:
         raise ValidationError("The seller proves its webhooks with keys of its own, or sends none.")
+    before = shown(seller, "webhook_secret")
+    if seen not in (None, before):
+        raise ValidationError("Nothing was rotated: somebody has, since this page was opened. Open it again.")
     lasts = seller.webhook_secret_previous_until
     if not drop_present and lasts and lasts > now:
         raise ValidationError(
             f"The secret before is accepted until {lasts:%Y-%m-%d %H:%M} UTC: purchases still rely on it."
         )
     until = None if drop_present else _relied_on_until(seller, now)
-    before = shown(seller, "webhook_secret")
     seller.webhook_secret_previous = None if drop_present else seller.webhook_secret
     seller.webhook_secret_previous_until = until
     seller.webhook_secret = secrets.token_urlsafe(32)

@@ -13,6 +13,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -390,7 +391,7 @@ def _write(
     detail: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Write columns, record and tell of those that people change; answers which."""
-    values = {**_left_behind(row, values), **values}
+    values = {**_left_behind(row, values), **_asked_first(row, values), **values}
     before = {name: shown(row, name) for name in values}
     status = row.status if isinstance(row, Account) else ""
     for name, value in values.items():
@@ -420,6 +421,12 @@ def _left_behind(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: kept for name, kept in _RISK.items() if moves and getattr(row, name) != kept}
 
 
+def _asked_first(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
+    """One that was imported and never asked what it can do is asked once somebody switches it on."""
+    unasked = isinstance(row, Seller) and row.capabilities_at is None and bool(values.get("active"))
+    return {"capabilities_next_at": clock.now()} if unasked else {}
+
+
 def secret_ensure(seller: Seller) -> bool:
     """Give one that proves itself by a shared secret its first; it is made here and chosen by nobody."""
     missing = seller.shares_webhook_secret and not seller.webhook_secret
@@ -444,6 +451,12 @@ def credentials_given(seller: Seller) -> SecurityEvent | None:
         return None
     after = {name: pair[1] for name, pair in newest.detail["changes"].items()}
     return newest if credentials_among(after) else None
+
+
+def changed_by_people(row: Row, since: datetime) -> bool:
+    """Whether people have changed since then what decides whom we believe of it."""
+    told = SecurityEvent.objects.filter(event=Kind.SELLER_CHANGED, about=_named(row), at__gt=since)
+    return told.exists()
 
 
 def credentials_among(after: Mapping[str, str]) -> bool:

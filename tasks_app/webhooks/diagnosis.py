@@ -50,6 +50,8 @@ def tried_words(
         return str(error)
     if error.code == errors.WINDOW_INVALID:
         return _time_words(headers, now) or str(error)
+    if error.code == errors.KEY_UNKNOWN and seller.keys_elsewhere:
+        return "it declares its keys at another origin than where they are read"
     if error.code == errors.DIGEST_MISMATCH:
         return f"{_OTHER_BYTES}: its Content-Digest is not that of the body"
     if _SIGNATURE in headers and seller.webhook_mode in (Mode.HMAC, Mode.HMAC_BODY):

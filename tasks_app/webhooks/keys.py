@@ -71,8 +71,11 @@ def fetching(lock: threading.Lock) -> Iterator[None]:
 
 
 def seller_key(seller: Seller, key_id: str, *, may_fetch: bool = True) -> Mapping[str, Any] | None:
-    """The JWK a seller publishes under `key_id`, None when there is none. Fetches outside any transaction;
-    raises FetchNeededError where it may not and would, FetchBusyError where it cannot now."""
+    """The JWK a seller publishes under `key_id`, None when there is none, or where that is not where it
+    declares its keys. Fetches outside any transaction; raises FetchNeededError where it may not and would,
+    FetchBusyError where it cannot now."""
+    if seller.keys_elsewhere:
+        return None
     found = _fresh(seller, key_id)
     if found is not None:
         return found

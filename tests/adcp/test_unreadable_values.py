@@ -79,6 +79,31 @@ def test_the_http_status_speaks_beside_an_error_of_json_rpc(status: str, code: s
     assert (seen.kind, seen.error.code, seen.retry_after) == ("garbled", code, 120)
 
 
+_BUSY: dict[str, Any] = {"code": "RATE_LIMITED", "message": "Slow down"}
+_RPC: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
+    "bare": lambda wait: None,
+    "of JSON-RPC": lambda wait: {"code": -32000, "message": "Later"},
+    "a reserved code": lambda wait: {"code": -32029, "message": "Later"},
+    "AdCP's": lambda wait: {"code": -32029, "message": "Later", "data": {"adcp_error": {**_BUSY, **wait}}},
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("own", [None, 60])
+@pytest.mark.parametrize("head", [None, "3600"])
+@pytest.mark.parametrize("shape", _RPC)
+def test_how_long_to_wait_is_read_wherever_it_stands(
+    shape: str, head: str | None, own: int | None, protocol: str
+) -> None:
+    """The error's own word first, else HTTP's."""
+    error = _RPC[shape]({} if own is None else {"retry_after": own})
+    body = json.dumps({"jsonrpc": "2.0", "id": None, **({"error": error} if error else {})})
+    told = {} if head is None else {"Retry_After": head}
+    seen, _ = ask(seller(response(body, status="429 Too Many Requests", **told)), protocol)
+    said = own if shape == "AdCP's" else None
+    assert seen.asks_to_wait == (said or (3600 if head else None))
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     ("number", "code", "status"),

@@ -294,7 +294,7 @@ def stray_not_cancelled(deal: Deal, operation: Operation) -> None:
 
 
 def called_off_and_not_cancelled(deal: Deal, operation: Operation) -> None:
-    """As before, of a purchase that the seller had called off: nobody is asked again."""
+    """As before, of a purchase that the seller had called off."""
     late.say(operation, "canceled")
     late.say(operation, "completed", late.bought(deal), channel="webhook")
     late.decide("conflict", "approve")
@@ -385,7 +385,7 @@ LEFT: dict[str, tuple[Callable[[Deal, Operation], None], Callable[[Deal], None]]
     "it says that it was bought after all": (contradicted, keep_first_and_cancel),
     "that is being cancelled": (first_kept, cancel),
     "that was not cancelled": (stray_not_cancelled, keep_first_and_cancel),
-    "that was not cancelled after it was called off": (called_off_and_not_cancelled, adopt_and_cancel),
+    "that was not cancelled after it was called off": (called_off_and_not_cancelled, keep_first_and_cancel),
     "that it calls cancelled, and nothing shows it": (read_back, show),
     "it says that it did not cancel it": (cancellation_contradicted, keep_first),
     "refused without a name": (nameless, adopt_and_cancel),

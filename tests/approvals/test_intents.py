@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,7 +19,8 @@ from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 
-from tasks_app import ids
+from tasks_app import clock, ids
+from tasks_app.approvals import intents
 from tasks_app.approvals.intents import (
     UNDO_FOR,
     batch_intend,
@@ -36,6 +37,7 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.sweep import _chores
 from tasks_app.people.models import User
+from tasks_app.troubles.models import RowTrouble
 from tests.approvals.conftest import Desk
 from tests.database import Database
 from tests.endurance import rounds
@@ -166,6 +168,32 @@ def test_what_raises_holds_up_no_other(desk: Desk) -> None:
     decided_later()
     assert [one.code for one in report_of(batch, user)] == ["impossible", ""]
     assert Approval.objects.get(pk=two[0].pk).status == ApprovalStatus.OPEN
+
+
+@db
+def test_one_that_was_put_back_is_tried_however_much_is_due_before_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would pass as handled, and nobody hear of it."""
+    monkeypatch.setattr(intents, "_AT_ONCE", 2)
+    user = make_user("Approver")
+    first, second = (intend(user, *questions(desk, 2)) for _ in range(2))
+    begun = {"work": intents._WORK, "row": second.pk, "first_at": clock.now(), "at": clock.now()}
+    RowTrouble.objects.create(**begun, times=2, again_at=clock.now())
+    monkeypatch.setattr(intents, "_next", _stuck(second, intents._next))
+    with clock.injected(lambda: datetime.now(UTC) + intents.UNDO_FOR):
+        intents.intents_decide()
+    assert RowTrouble.objects.get().times == 3
+    assert len(report_of(first, user)) == 2
+
+
+def _stuck(batch: DecisionBatch, decide: Any) -> Any:
+    def one(batch_id: Any, user: User) -> bool:
+        if batch_id == batch.pk:
+            raise RuntimeError("cannot be written")
+        return bool(decide(batch_id, user))
+
+    return one
 
 
 @db

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -10,9 +11,10 @@ import pytest
 from django.db import transaction
 from psycopg.types.json import Jsonb
 
+from tasks_app import clock
 from tasks_app.lifecycle.imports import import_record
 from tasks_app.lifecycle.replay import entity_at
-from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.lifecycle.verify import verify_entity, verify_trail
 from tests.audit.trails import deal_with_trail, rehash, rewrite
 
 UNKNOWN = str(uuid.uuid4())
@@ -42,12 +44,49 @@ def test_an_import_that_was_never_recorded_explains_no_birth(
     assert "is no declared edge" in checked.problem
 
 
-def test_a_recorded_import_does(superuser: psycopg.Connection) -> None:
-    deal = deal_with_trail()
+def _recorded(rows: int) -> str:
     with transaction.atomic():
-        recorded = import_record(source="a file", actor="system")
-    cut(superuser, deal, str(recorded.pk))
+        return str(import_record(source="a file", actor="system", rows=rows).pk)
+
+
+def test_a_recorded_import_does(superuser: psycopg.Connection) -> None:
+    import_id, deal = _recorded(1), deal_with_trail()
+    cut(superuser, deal, import_id)
     assert verify_entity("deal", deal.pk).ok
+    assert [found.verification.ok for found in verify_trail() if found.entity_id == deal.pk] == [True]
+
+
+def test_a_host_whose_clock_is_ahead_of_the_databases_imports_all_the_same(
+    superuser: psycopg.Connection,
+) -> None:
+    with clock.injected(lambda: datetime.now(UTC) + timedelta(seconds=5)):
+        import_id = _recorded(1)
+    deal = deal_with_trail()
+    cut(superuser, deal, import_id)
+    assert verify_entity("deal", deal.pk).ok
+
+
+@pytest.mark.parametrize("days", [-2, 2])
+def test_one_of_another_time_does_not(superuser: psycopg.Connection, days: int) -> None:
+    """Every media buy that somebody takes over records an import: there are always some."""
+    with clock.injected(lambda: datetime.now(UTC) + timedelta(days=days)):
+        import_id = _recorded(1)
+    deal = deal_with_trail()
+    cut(superuser, deal, import_id)
+    assert "is no declared edge" in verify_entity("deal", deal.pk).problem
+
+
+def test_one_explains_as_many_births_as_it_was_of(superuser: psycopg.Connection) -> None:
+    import_id, first = _recorded(2), deal_with_trail()
+    shared = {"seller": first.seller, "account": first.account}
+    deals = [first, deal_with_trail(**shared), deal_with_trail(**shared)]
+    for deal in deals[:2]:
+        cut(superuser, deal, import_id)
+    assert all(found.verification.ok for found in verify_trail())
+    cut(superuser, deals[2], import_id)
+    wrong = [found for found in verify_trail() if not found.verification.ok]
+    assert [one.verification.broken_at for one in wrong] == [1]
+    assert "fewer than cite it" in wrong[0].verification.problem
 
 
 def test_a_moment_outside_the_calendar_can_be_replayed(superuser: psycopg.Connection) -> None:

@@ -212,7 +212,7 @@ def test_a_recorded_import_begins_where_it_likes(committed_db: Database) -> None
     columns = {field.attname: getattr(deal, field.attname) for field in Deal._meta.concrete_fields}
     legacy = Deal(**{**columns, "id": Deal._meta.pk.get_default(), "reference": "DEAL-X", "status": "booked"})
     with transaction.atomic():
-        row = import_record(source="legacy.db", actor="system")
+        row = import_record(source="legacy.db", actor="system", rows=1)
         create_imported(legacy, actor="system", reason="Imported", import_row=row)
     assert verified().code == 0
     assert verify_entity("deal", legacy.pk).ok

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
@@ -13,9 +15,9 @@ from tests.factories import make_deal
 D = DealStatus
 
 
-def deal_with_trail() -> Deal:
+def deal_with_trail(**fields: Any) -> Deal:
     """A deal of three entries, with metadata, changes and no plain ASCII alone."""
-    deal = make_deal()
+    deal = make_deal(**fields)
     transition(deal, D.NEGOTIATING, actor="agent:buyer", reason="Für zwei Köpfe", metadata={"try": 1})
     transition(deal, D.ACCEPTED, actor="system", changes={"valid_actions": {"cpm": 0.1, "note": "=1+1"}})
     return deal

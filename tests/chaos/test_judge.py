@@ -40,7 +40,12 @@ def purchase(deal: str = "booked", operation: str = "completed", **known: Any) -
 
 SOUND = {
     "bought and booked": purchase(),
-    "refused": purchase("failed", "rejected", bought=[]),
+    "refused": purchase(
+        "failed",
+        "rejected",
+        bought=[],
+        script=Script(number=1, kind="a test", seller="quiet", end="rejected"),
+    ),
     "overdue, and a person is asked": purchase("booking", "timed_out", person="overdue, Maya"),
     "contradicted, and a person is asked": purchase("failed", "rejected", person="conflict"),
 }
@@ -50,6 +55,7 @@ BROKEN = {
     "neither settled nor with a person": purchase("booking", "submitted"),
     "completed here, and not bought at the seller": purchase(bought=[]),
     "failed here, and bought at the seller": purchase("failed", "failed"),
+    "given up, and its seller would have booked it": purchase("failed", "failed", bought=[]),
     "not bought, and the deal is booking": purchase("booking", "rejected", bought=[]),
     "bought, and the deal is failed": purchase("failed"),
     "the deal holds mb-1, the seller mb-2": purchase(bought=[{"media_buy_id": "mb-2"}]),

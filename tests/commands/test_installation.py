@@ -54,7 +54,7 @@ def changed(database: Database, name: str) -> dict[str, str]:
         "another name": {"FLIGHTDECK_DB_ROLE": "somebody"},
         "no house": {"FLIGHTDECK_ORGANISATION": " "},
         "no domain": {"FLIGHTDECK_ORGANISATION_DOMAIN": ""},
-        "other keys": {"FLIGHTDECK_FIELD_KEYS": f"not-the-one-of-{app}"},
+        "other keys": {"FLIGHTDECK_FIELD_KEYS": f"not-the-one-that-is-kept-there-of-{app}"},
     }[name]
 
 

@@ -113,12 +113,50 @@ def test_where_there_is_no_room_no_part_of_a_secret_is_left(tmp_path: Path) -> N
         ("FLIGHTDECK_WORKERS", "0"),
         ("FLIGHTDECK_PUBLIC_URL", "desk.example.com"),
         ("FLIGHTDECK_SECOND_FACTOR_ROLES", "approvers"),
+        ("FLIGHTDECK_SECRET_KEY", "x"),
+        ("FLIGHTDECK_FIELD_KEYS", f"{'x' * 31}, {'k' * 32}"),
     ],
 )
 def test_settings_read_the_environment_so(name: str, told: str) -> None:
     code, said = _started({name: told})
     assert code != 0
     assert name in said
+    assert "x" * 31 not in said, "no key stands in an error"
+
+
+@pytest.mark.parametrize(
+    ("told", "means", "before"),
+    [
+        ("", "", []),
+        (" ", "", []),
+        (f" {'k' * 32}\n", "k" * 32, [f" {'k' * 32}\n"]),
+        ("é" * 32, "é" * 32, []),
+    ],
+)
+def test_a_key_is_read_without_what_stands_around_it(
+    told: str, means: str, before: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier version made by it, spaces and all, can still be read."""
+    monkeypatch.setenv(NAME, told)
+    assert environment.secret(NAME) == (means, before)
+
+
+def test_older_keys_of_a_ring_may_be_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, f"{'k' * 32}, short")
+    assert environment.key_ring(NAME) == ["k" * 32, "short"]
+
+
+def test_a_blank_key_is_none_and_the_kept_one_is_used(tmp_path: Path) -> None:
+    code, said = _started({"FLIGHTDECK_SECRET_KEY": " ", "FLIGHTDECK_VAR": str(tmp_path)})
+    assert code == 0, said
+    assert len((tmp_path / "secret_key").read_text()) >= 32
+
+
+def test_a_key_file_holds_no_key_that_can_be_guessed(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("x" * 31)
+    with pytest.raises(ImproperlyConfigured, match="at least 32") as refused:
+        environment.kept_secret(tmp_path / "key")
+    assert "x" * 31 not in str(refused.value)
 
 
 def test_settings_read_lists_so() -> None:

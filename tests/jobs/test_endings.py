@@ -284,6 +284,23 @@ def test_hiding_keeps_the_trail(bench: Bench) -> None:
     assert verify_entity("job", job.pk).ok
 
 
+def test_a_nested_job_is_not_hidden_before_its_result_is_taken(bench: Bench) -> None:
+    """A hidden one tells nothing of how it ended: its parent would fail over what was done."""
+    bench.recipe({"id": "a"}, name="inner")
+    bench.recipe({"id": "inner", "recipe": "inner"}, name="outer")
+    job = bench.start("outer")
+    who = make_user("Ad Ops")
+    child = None
+    while child is None or child.status != JobStatus.COMPLETED:
+        assert drain(1)
+        child = Job.objects.filter(parent_step__job=job).first()
+    with pytest.raises(JobRefusedError, match="has not taken its result"):
+        job_hide(job_id=child.pk, actor=who)
+    drain()
+    assert Job.objects.get(pk=job.pk).status == JobStatus.COMPLETED
+    assert job_hide(job_id=child.pk, actor=who).status == JobStatus.DELETED
+
+
 def test_a_preview_is_there_until_the_job_ends(bench: Bench) -> None:
     bench.action("sleep", tomorrow)
     bench.recipe(

@@ -147,6 +147,26 @@ def test_rows_of_other_tables_that_cannot_be_read_are_told(buyer: Buyer, bring: 
     buyer.deal("deal-1", "quoted")
     buyer.add("booking_records", deal_id=b"\0", line_id="1")
     assert told(bring())[0]["field"] == "deal_id"
+    assert Deal.objects.count() == 1, "it is no deal's there either"
+
+
+@pytest.mark.parametrize("table", ["booking_records", "portfolio_metadata"])
+def test_a_deal_of_which_a_row_is_too_large_is_not_taken_for_less(
+    buyer: Buyer, bring: Import, table: str
+) -> None:
+    buyer.deal("deal-1", "quoted")
+    buyer.deal("deal-2", "quoted")
+    buyer.add("booking_records", deal_id="deal-1", line_id="L1", channel="ctv", cost=10_000)
+    buyer.sql(f"alter table {table} add column more")
+    buyer.add(table, deal_id="deal-1", more="x" * (source.MAX_ROW + 1))
+
+    ran = bring()
+
+    (of_the_deal,) = (one for one in ran.json["not_imported"] if one["table"] == "deals")
+    assert of_the_deal["id"] == "deal-1"
+    assert [problem["field"] for problem in of_the_deal["problems"]] == [table]
+    assert "is larger than 1000000 bytes" in of_the_deal["problems"][0]["problem"]
+    assert [one["id"] for one in ran.json["imported"]] == ["deal-2"]
 
 
 @pytest.mark.parametrize("brief", ["", "[]", "{", '"x"', "1" * 5000, "[" * 100_000, b"\0"])

@@ -20,6 +20,7 @@ from tasks_app.people.models import Advertiser
 from tasks_app.sellers.accounts import account_currency, natural_key
 from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.services import account_add, account_change
 from tests.factories import (
     approve_deal,
     make_account,
@@ -80,6 +81,39 @@ def test_an_account_that_is_told_of_after_the_end_was_published_is_kept() -> Non
     see(operation, answer("completed", task_id="t-1", payload={"accounts": [ours]}), "webhook")
 
     assert Account.objects.get().reference == {"account_id": "acc-ours"}
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["the answer", "a result after its end"])
+@pytest.mark.parametrize("way", ["entered", "changed", "renamed"])
+def test_a_late_answer_does_not_write_over_what_people_said_meanwhile(way: str, late: bool) -> None:
+    advertiser, ops = make_advertiser(), make_user("Ad Ops")
+    seller = make_seller(tools=["get_products", "sync_accounts", "create_media_buy"])
+    if way != "entered":
+        make_account(advertiser, seller, status="rejected")
+    operation = account_open(advertiser=advertiser, seller=seller, purpose="account:1", actor="system")
+    claim_one(operation_id=operation.pk)
+    if late:
+        see(operation, answer("completed", task_id="t-1", partial=True, payload=None), "poll")
+        after = clock.now() + timedelta(minutes=6)
+        with clock.injected(lambda: after):
+            assert publish_due(limit=10) == 1
+    said: dict[str, Any] = {"reference": {"account_id": "acc-letter"}, "payment_terms": "net_45"}
+    if way == "entered":
+        account_add(account=Account(advertiser=advertiser, seller=seller, status="active", **said), actor=ops)
+    else:
+        account = Account.objects.select_related("seller", "advertiser").get()
+        changed = {**said, "status": "active"} if way == "changed" else said
+        account_change(account=account, values=changed, actor=ops)
+    before = Account.objects.values("reference", "status", "payment_terms").get()
+
+    theirs = {"account_id": "acc-theirs", "status": "rejected", **natural_key(advertiser)}
+    seen = answer("completed", task_id="t-1", payload={"accounts": [{**theirs, "payment_terms": "prepay"}]})
+    see(operation, seen, "webhook")
+    publish_due(limit=10)
+
+    assert Account.objects.values("reference", "status", "payment_terms").get() == before
+    assert before["reference"] == said["reference"]
+    assert "answered late about the account" in Notification.objects.get(title__contains="late").title
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,7 @@ def test_asking_a_seller_again_does_not_undo_the_pause(seller: Seller, time: Clo
     time.forward(minutes=10)
     webhooks_judge()
     heard = Capabilities(agent_name="n", version="3.2", supported_versions=("3.2",), tools=frozenset())
-    _keep(seller, {"slots": 7}, heard, actor=make_user("Ad Ops"), reason="")
+    known_at = (seller.url, seller.protocol)
+    _keep(seller, {"slots": 7}, heard, known_at=known_at, actor=make_user("Ad Ops"), reason="")
     assert Seller.objects.get().slots == 7
     assert state(seller) == WebhookState.PAUSED

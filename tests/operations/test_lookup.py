@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
+from tasks_app.operations.lookup import look_up, lookup_of
 from tasks_app.operations.models import Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pulse import SweepPulse
@@ -111,6 +115,21 @@ def test_not_found_while_the_key_is_good_the_same_bytes_go_once_more_and_then_a_
 
     assert fresh(operation).status == S.TIMED_OUT
     assert Approval.objects.get().subject_id == operation.pk
+
+
+def test_a_list_that_never_ends_holds_nothing_up(still: Clock, settings: Any) -> None:
+    """Each page comes soon enough, with another cursor: together they would take hours."""
+    settings.RECONCILE_LIMIT_S = 0.5
+    pages = count()
+
+    def more(_asked: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.1)
+        return {**NO_TASKS, "pagination": {"has_more": True, "cursor": f"c{next(pages)}"}}
+
+    with serve(shop(list_tasks=more, get_media_buys=NO_BUYS)) as server:
+        operation = unanswered(server, still, ttl_s=60, after=hours(2))
+        assert asyncio.run(look_up(lookup_of(operation))).kind == "no_answer"
+    assert next(pages) < 20
 
 
 @pytest.mark.parametrize("ttl_s", [None, 3600])

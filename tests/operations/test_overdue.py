@@ -187,6 +187,19 @@ def test_keep_waiting_never_sends_again_what_was_taken_without_a_task_id(still: 
 
     assert fresh(operation).status == S.SUBMITTED
     assert claim_sends(limit=5, out=Counter()) == []
+    it_is_looked_up_and_found(operation, still)
+
+
+def it_is_looked_up_and_found(operation: Operation, still: Clock) -> None:
+    """At once, and again while nothing is shown; what is shown then ends it."""
+    for _ in range(2):
+        assert [call.lookup is not None for call in claim_polls(limit=5, out=Counter())] == [True]
+        see(operation, unknown(NOT_FOUND), "reconcile")
+        assert fresh(operation).status == S.SUBMITTED
+        still.forward(hours(1))
+    assert [call.lookup is not None for call in claim_polls(limit=5, out=Counter())] == [True]
+    see(operation, answer("completed", payload={"media_buy_id": "mb-1"}), "reconcile")
+    assert fresh(operation).status == S.COMPLETED
 
 
 def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(still: Clock) -> None:
@@ -196,6 +209,7 @@ def test_keep_waiting_never_sends_what_the_seller_no_longer_recognises(still: Cl
 
     assert fresh(operation).status == S.SUBMITTED
     assert claim_sends(limit=5, out=Counter()) == []
+    it_is_looked_up_and_found(operation, still)
 
 
 @pytest.mark.parametrize("ttl_s", [None, 3600])

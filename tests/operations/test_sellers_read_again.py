@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
@@ -21,6 +22,8 @@ from tasks_app.people.security_models import SecurityEvent
 from tasks_app.sellers import services
 from tasks_app.sellers.heard import seller_read_now, version_heard
 from tasks_app.sellers.models import Seller
+from tasks_app.sellers.services import seller_import
+from tasks_app.sellers.trust import row_change
 from tests.adcp.raw_server import Request, serve
 from tests.adcp.scripted_seller import mcp_result, rpc
 from tests.adcp.scripted_seller import seller as scripted
@@ -65,6 +68,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             tools=frozenset(told["tools"]),
             idempotency_ttl_s=86_400,
             quirks=endpoint.quirks,
+            raw=told.get("raw", {}),
         )
 
     monkeypatch.setattr(client, "discover", discover)
@@ -114,6 +118,29 @@ def test_a_seller_is_asked_again_every_day(said: dict[str, Any]) -> None:
 def test_who_is_off_or_was_never_added_is_not_asked(fields: dict[str, Any], said: dict[str, Any]) -> None:
     known(**fields)
     assert (sellers_wake(), sellers_read(), said["asked"]) == (0, 0, 0)
+
+
+def test_one_that_was_imported_is_asked_once_it_is_switched_on(said: dict[str, Any]) -> None:
+    seller = seller_import(name="Legacy", url="https://legacy.example/mcp", actor="system")
+    assert (sellers_wake(), sellers_read()) == (0, 0)
+    with transaction.atomic():
+        row_change(row=seller, values={"active": True}, actor=make_user("Ad Ops"))
+    assert (sellers_wake(), sellers_read(), said["asked"]) == (1, 1, 1)
+    assert stored(seller).tools == ["create_media_buy", "get_products"]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["moves", "comes back"])
+def test_keys_that_it_declares_elsewhere_are_told(first: bool, said: dict[str, Any]) -> None:
+    here, there = "https://keys.example", "https://keys.elsewhere.example"
+    before, after = (here, there) if first else (there, here)
+    said["raw"] = {"identity": {"key_origins": {"webhook_signing": after}}}
+    declared = {"identity": {"key_origins": {"webhook_signing": before}}}
+    signs = {"webhook_mode": "rfc9421", "jwks_url": f"{here}/jwks.json"}
+    seller = known(adcp_version="3.2", idempotency_ttl_s=86_400, capabilities=declared, **signs)
+    sellers_read()
+    assert stored(seller).keys_elsewhere == first
+    (line,) = Notification.objects.get(kind="seller_otherwise").body.splitlines()
+    assert ("webhooks are refused" in line) == first
 
 
 def test_one_that_does_not_say_keeps_what_it_said_and_is_asked_an_hour_later(said: dict[str, Any]) -> None:

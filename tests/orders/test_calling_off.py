@@ -31,7 +31,7 @@ from tasks_app.operations.publish import publish_due
 from tests.campaigns.briefs import brief
 from tests.factories import approve_deal, make_advertiser, make_deal, make_user
 from tests.jobs.claiming import claim_step
-from tests.operations.making import give_back, not_sent, observed, silent
+from tests.operations.making import failed, give_back, not_sent, observed, silent
 from tests.orders.late import fresh, say
 from tests.support import undone
 
@@ -77,6 +77,11 @@ def accepted(deal: Deal) -> None:
     say(tried(deal, silent()), "submitted", channel="webhook")
 
 
+def in_flight() -> Seen:
+    """With that a seller says that it has a request with this key."""
+    return failed("IDEMPOTENCY_IN_FLIGHT", "transient", retry_after=1.0)
+
+
 def locked_out() -> Seen:
     return Seen(kind="answer", status="auth-required", raw_status="auth-required")
 
@@ -91,6 +96,7 @@ STANDS: dict[str, tuple[Callable[[Deal], object], bool]] = {
     "credentials are wanted": (lambda deal: tried(deal, locked_out()), True),
     "a call is out": (out, False),
     "no answer came": (lambda deal: tried(deal, silent()), False),
+    "the seller works on it": (lambda deal: tried(deal, in_flight()), False),
     "the seller has it": (accepted, False),
 }
 

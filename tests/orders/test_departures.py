@@ -11,6 +11,7 @@ import pytest
 from orders.departures import MOST_NAMED, counted, departures_told, uncounted
 from orders.models import Deal
 from tasks_app import clock
+from tasks_app.approvals.plain import shortened
 from tests.orders.rows import BUDGET, END, START, deal, difference, line, package
 
 
@@ -163,7 +164,10 @@ def test_a_long_name_keeps_what_tells_it_apart() -> None:
     mine = line()
     others = [package(product_id="y", package_id="n" * 90, budget=n) for n in (1, 2)]
     found, _ = told({"packages": [package(context={"line_id": str(mine.pk)}), *others]}, lines=[mine])
-    assert [row["product"] for row in found] == ["n" * 80, "n" * 76 + " (2)"]
+    name = shortened("n" * 90, 70)
+    assert [row["product"] for row in found] == [name, f"{name} (2)"]
+    longer, _ = told({"packages": [package(product_id="y", package_id="n" * 91, budget=1)]}, lines=[])
+    assert longer[0]["product"] not in (name, f"{name} (2)")
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["counted", "uncounted"])
@@ -271,6 +275,7 @@ def test_what_cannot_be_counted_is_named_once(known: list[dict[str, Any]], names
 
 
 def test_what_is_cut_to_be_shown_is_not_counted_for_it() -> None:
-    found = one({"total_budget": "12" + " " * 90 + "or so"})
-    assert found["confirmed"] == f"“12{' ' * 77}"
+    stated = f"12{' ' * 90}or so"
+    found = one({"total_budget": stated})
+    assert found["confirmed"] == shortened(stated, 80)
     assert uncounted([found]) == [found["confirmed"]]

@@ -273,3 +273,32 @@ def test_words_go_by_the_name_of_the_package_once_it_has_one() -> None:
     assert set(DealMirror.objects.get().last_words) == {"", str(line.pk)}
     reads(deal)
     assert set(DealMirror.objects.get().last_words) == {"", "pkg-1"}
+
+
+def test_what_stands_behind_a_long_place_of_terms_is_shown_and_asked_about_again() -> None:
+    def terms(percent: int) -> Values:
+        vendor = {"domain": "adserver.measurement.norrland-digital.example"}
+        return {"billing_measurement": {"vendor": vendor, "max_variance_percent": percent}}
+
+    deal, _ = bought(package_measurement_terms=terms(20))
+    (shown,) = fresh(deal).differences
+    assert shown["confirmed"].endswith("max variance percent 20")
+    decide("booked_differently", "approve")
+    reads(deal, package_measurement_terms=terms(95))
+    assert departing(deal) == [(1, "measurement_terms")]
+    assert fresh(deal).differences[0]["confirmed"].endswith("max variance percent 95")
+
+
+def test_names_that_begin_alike_are_not_the_same() -> None:
+    deal, _ = bought(whole_name="n" * 200)
+    decide("booked_differently", "approve")
+    reads(deal, whole_name="n" * 200)
+    assert departing(deal) == []
+    reads(deal, whole_name="n" * 199 + "m")
+    assert departing(deal) == [(0, "name")]
+
+
+def test_a_number_that_is_stated_as_text_is_the_same() -> None:
+    terms = {"billing_measurement": {**_TERMS["billing_measurement"], "max_variance_percent": "5"}}
+    deal, _ = bought(package_measurement_terms=terms)
+    assert (departing(deal), questions()) == ([], [])

@@ -20,7 +20,9 @@ from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.jobs.bulk import bulk_start
 from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.models import Job, Step
+from tasks_app.jobs.outside_event import OutsideEvent
 from tasks_app.jobs.planning import job_start
+from tasks_app.jobs.selectors import outside_events_of
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.selectors import entries_visible
@@ -32,6 +34,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.reads import read_ensure
 from tasks_app.operations.services import Subject
 from tasks_app.people import scope
+from tasks_app.people.actors import actor_key
 from tasks_app.people.holders import users_with
 from tasks_app.people.models import Advertiser, Membership, Team, User
 from tasks_app.people.roles import DECIDE, ROLES
@@ -291,6 +294,35 @@ def test_a_notice_for_operators_about_a_teams_own_is_that_teams(lindqvist: Deal)
     assert unread_count(elsewhere) == 0
     own = make_user("Ad Ops", team=lindqvist.team)
     assert notifications_of(own).filter(pk=note.pk).exists()
+
+
+def test_an_event_that_no_step_has_taken_is_of_limited_members_its_senders_alone(
+    lindqvist: Deal, northwind: Deal
+) -> None:
+    """Nobody knows yet which advertiser it is about."""
+    sender, other = (
+        limit(make_user("Ad Ops", team=deal.team), deal.advertiser) for deal in (lindqvist, northwind)
+    )
+    boss = make_user("Ad Ops", team=lindqvist.team)
+    event = OutsideEvent.objects.create(
+        team=lindqvist.team, name="signed", idempotency_key="k", digest="d", delivered_by=actor_key(sender)
+    )
+
+    def seeing() -> list[bool]:
+        return [outside_events_of(one).filter(pk=event.pk).exists() for one in (sender, other, boss)]
+
+    assert seeing() == [True, False, True]
+    for subject, seen in ((lindqvist.advertiser, [True, False, True]), (None, [True, True, True])):
+        job = job_start(
+            recipe="book_deal",
+            inputs={"deal_id": str(lindqvist.pk)},
+            team=lindqvist.team,
+            actor="system",
+            subject_type="advertiser" if subject else "",
+            subject_id=subject.pk if subject else None,
+        )
+        OutsideEvent.objects.update(step=job.steps.first())
+        assert seeing() == seen
 
 
 def test_what_steers_many_is_of_limited_members_its_askers_alone(lindqvist: Deal, northwind: Deal) -> None:

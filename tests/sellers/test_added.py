@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.types import Capabilities, Endpoint
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import approval_decide
+from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.sellers import services
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import SellerChange, seller_add, seller_change
@@ -165,6 +167,10 @@ def test_an_accepted_risk_and_what_was_learnt_belong_to_the_host(url: str, kept:
     assert (again.may_be_sent_mutations, bool(again.quirks)) == (kept, kept)
 
 
+KEYS = "https://keys.seller.example/jwks.json"
+
+
+@pytest.mark.parametrize("way", ["published", "told", "known"])
 @pytest.mark.parametrize(
     ("origin", "taken"),
     [
@@ -178,10 +184,10 @@ def test_an_accepted_risk_and_what_was_learnt_belong_to_the_host(url: str, kept:
     ],
 )
 def test_keys_come_from_the_origin_that_the_seller_declares(
-    origin: str | None, taken: bool, monkeypatch: pytest.MonkeyPatch
+    origin: str | None, taken: bool, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def published(*_: object, **__: object) -> str:
-        return "https://keys.seller.example/jwks.json"
+        return KEYS
 
     async def discover(_: Endpoint) -> Capabilities:
         origins = {"key_origins": {"webhook_signing": origin}} if origin else {}
@@ -201,9 +207,62 @@ def test_keys_come_from_the_origin_that_the_seller_declares(
         "url": "https://agent.seller.example/mcp",
         "protocol": "mcp",
         "webhooks": "rfc9421",
+        **({"jwks_url": "https://keys.seller.example/jwks.json"} if way == "told" else {}),
     }
+    if way == "known":
+        make_seller("Keyed", url=told["url"], webhook_mode="rfc9421", jwks_url=KEYS)
+        told = {name: value for name, value in told.items() if name != "webhooks"}
     if taken:
-        assert seller_add(**told)[0].jwks_url == "https://keys.seller.example/jwks.json"
+        assert seller_add(**told)[0].jwks_url == KEYS
     else:
         with pytest.raises(ValidationError, match="another origin"):
             seller_add(**told)
+
+
+def declaring(origin: str) -> dict[str, Any]:
+    return {"identity": {"key_origins": {"webhook_signing": origin}}}
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "by a second person"])
+def test_keys_of_another_origin_are_not_set_by_people_either(waits: bool) -> None:
+    """Nor where it has declared another by the time that the second person approves."""
+    seller = make_seller("Keyed", webhook_mode="rfc9421", jwks_url=KEYS)
+    Seller.objects.update(capabilities=declaring("https://keys.seller.example"))
+    ops, there = make_user("Ad Ops"), "https://keys.elsewhere.example/jwks.json"
+    if waits:
+        stand("submitted", seller=seller)
+        near = "https://keys.seller.example/other.json"
+        with transaction.atomic():
+            row_change(row=Seller.objects.get(), values={"jwks_url": near}, actor=ops)
+        Seller.objects.update(capabilities=declaring("https://keys.elsewhere.example"))
+        asked, second = Approval.objects.get(kind="seller_trust"), make_user("Approver")
+        with suppress(DecisionRefusedError):
+            approval_decide(approval_id=asked.pk, user=second, verdict="approve")
+    else:
+        with pytest.raises(ValidationError, match="another origin"), transaction.atomic():
+            row_change(row=Seller.objects.get(), values={"jwks_url": there}, actor=ops)
+    assert Seller.objects.get().jwks_url == KEYS
+
+
+def test_one_whose_keys_it_declares_elsewhere_can_still_be_changed_otherwise() -> None:
+    make_seller("Keyed", webhook_mode="rfc9421", jwks_url=KEYS)
+    Seller.objects.update(capabilities=declaring("https://keys.elsewhere.example"))
+    assert Seller.objects.get().keys_elsewhere
+    with transaction.atomic():
+        row_change(row=Seller.objects.get(), values={"active": False}, actor=make_user("Ad Ops"))
+    assert not Seller.objects.get().active
+
+
+def test_an_address_that_became_another_while_it_was_asked_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it came other credentials, which are not this host's."""
+    seller, run = make_seller("Moves", url="https://a.example/mcp"), asyncio.run
+
+    def asks(call: Any) -> Any:
+        Seller.objects.filter(pk=seller.pk).update(url="https://b.example/mcp", token="token-of-b")
+        return run(call)
+
+    monkeypatch.setattr(asyncio, "run", asks)
+    with pytest.raises(ValidationError, match="meanwhile"):
+        seller_add(name="Moves", url="https://a.example/v2", protocol="mcp")
+    kept = Seller.objects.get()
+    assert (kept.url, kept.token) == ("https://b.example/mcp", "token-of-b")

@@ -38,16 +38,17 @@ def read(client: Client, address: str, status: int = 200) -> str:
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", main)))
 
 
-def drawn(client: Client, address: str, which: int = 0) -> dict[str, str]:
-    """What a form of the page carries of the row that it was drawn from; nothing where there is none."""
+def drawn(client: Client, address: str, which: int = 0, named: str = "drawn_from") -> dict[str, str]:
+    """What a form of the page carries of what it shows; nothing where there is none."""
     answer = client.get(address)
-    found = re.findall(r'name="drawn_from" value="([^"]*)"', answer.content.decode())
-    return {"drawn_from": html.unescape(found[which])} if found else {}
+    found = re.findall(rf'name="{named}" value="([^"]*)"', answer.content.decode())
+    return {named: html.unescape(found[which])} if found else {}
 
 
 def send(client: Client, address: str, form: dict[str, Any], which: int = 0, **extra: Any) -> Any:
     """The page is opened, one of its forms filled in and sent."""
-    return client.post(address, {**drawn(client, address, which), **form}, **extra)
+    named = "shown" if {"withdraw", "rotate"} & form.keys() else "drawn_from"
+    return client.post(address, {**drawn(client, address, which, named), **form}, **extra)
 
 
 def stranger(role: str = "Administrator") -> Client:

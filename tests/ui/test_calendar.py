@@ -14,6 +14,7 @@ from django.utils import timezone
 from icalendar import Calendar as Document
 
 from campaigns.calendar import layout
+from campaigns.calendar import pages as calendar_pages
 from campaigns.calendar.entries import Calendar, Wanted, calendar_of
 from campaigns.calendar.feeds import FeedRefusedError, feed_make, feed_revoke, feed_user
 from campaigns.calendar.models import CalendarFeed
@@ -196,6 +197,23 @@ def test_it_ends_when_it_is_revoked_renewed_or_its_person_may_not(
     assert Client().get(address(third)).status_code == 200
     who.groups.clear()
     assert Client().get(address(third)).status_code == 404
+
+
+def test_a_feed_that_is_cut_holds_the_next_dates_and_says_so(
+    agency: Agency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flight that ends last may have its deadline first."""
+    late, now = agency.deals["aldous-display"], clock.now()
+    Deal.objects.filter(pk=late.pk).update(
+        end_at=now + timedelta(days=170), creative_deadline=now + timedelta(minutes=5)
+    )
+    page, said = address(feed_make(user=agency.people["Finance"])), "more dates than this calendar holds"
+    dated = len({entry.deal for entry in seen(agency.people["Finance"]).entries if not entry.passed})
+    for most, cut in ((2, True), (dated, False), (400, False)):
+        monkeypatch.setattr(calendar_pages, "_FEED_DEALS", most)
+        told = Client().get(page).content.decode().replace("\r\n ", "")
+        assert f"creative-{late.pk}" in told
+        assert (said in told) == cut
 
 
 def test_the_feed_follows_the_persons_teams(agency: Agency) -> None:

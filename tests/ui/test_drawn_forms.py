@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import Model
 from django.http import HttpRequest
 from django.test import Client
@@ -25,8 +26,12 @@ from tasks_app.jobs.schedule import Schedule
 from tasks_app.notifications.models import TeamWebhook
 from tasks_app.notifications.team_webhook import team_webhook_set
 from tasks_app.people.models import Advertiser, Membership, Team, User
-from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.headers import headers_sealed
+from tasks_app.sellers.models import Account, Seller, TrustChange
+from tasks_app.sellers.services import change_withdraw, webhook_secret_rotate
+from tasks_app.sellers.trust import SELLER_TRUST, row_change
 from tests.factories import make_account, make_advertiser, make_seller, make_team, make_user
+from tests.operations.making import stand
 from tests.ui.pages import drawn, list_of, page_of
 
 pytestmark = pytest.mark.django_db
@@ -60,6 +65,7 @@ class Case(NamedTuple):
     which: int = 0
     to: str = ""  # where the form is sent, if not to its page
     who: User | None = None  # whose row it is; else an administrator
+    named: str = "drawn_from"  # by which field it carries what it shows
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +153,44 @@ def sellers_timing() -> Case:
     return Case(page_of(row), {"timing": "1", "timing_submitted_s": ""}, change, read(row, "timing"), 1)
 
 
+def waits(row: Seller | Account, **values: Any) -> None:
+    """A change of what is in use waits for a second person."""
+    with transaction.atomic():
+        assert row_change(row=row, values=values, actor=make_user("Ad Ops")).waiting
+
+
+def withdrawn(row: Seller | Account, column: str) -> Case:
+    """The button of a page that showed another change than the one that waits now."""
+    waits(row, **{column: "https://first.example"})
+
+    def again() -> None:
+        assert change_withdraw(row=row, actor=make_user("Ad Ops"))
+        waits(row, **{column: "https://second.example"})
+
+    open_now = TrustChange.objects.filter(refused_at__isnull=True).count
+    return Case(page_of(row), {"withdraw": "1"}, again, open_now, named="shown")
+
+
+def seller_withdrawn() -> Case:
+    return withdrawn(stand("submitted").seller, "jwks_url")
+
+
+def account_withdrawn() -> Case:
+    row = make_account(make_advertiser("Before"), make_seller())
+    stand("submitted", seller=row.seller, account=row)
+    return withdrawn(row, "setup_url")
+
+
+def rotated() -> Case:
+    """Purchases may have told the seller the secret that somebody else made since."""
+    row = make_seller("Shares", webhook_mode="hmac", webhook_secret="s" * 40)
+
+    def again() -> None:
+        webhook_secret_rotate(seller=row, actor=make_user("Ad Ops"), drop_present=True)
+
+    return Case(page_of(row), {"rotate": "drop"}, again, read(row, "webhook_secret"), named="shown")
+
+
 def schedule() -> Case:
     made = Schedule.objects.create(
         team=make_team(), name="Morning", recipe="stock_take", cron="0 9 * * *", actor="system"
@@ -222,8 +266,8 @@ CASES: dict[type[Model], list[Callable[[], Case]]] = {
     User: [person, persons_teams],
     Team: [team],
     Advertiser: [advertiser],
-    Account: [account],
-    Seller: [seller, sellers_timing],
+    Account: [account, account_withdrawn],
+    Seller: [seller, sellers_timing, seller_withdrawn, rotated],
     Schedule: [schedule],
     ApprovalPolicy: [policy],
     TeamWebhook: [team_webhook],
@@ -239,7 +283,7 @@ CHANGING = [one for one in EVERY if one is not policy]
 def test_a_form_older_than_its_row_changes_nothing(made: Callable[[], Case]) -> None:
     case = made()
     browser = client(case.who)
-    old = drawn(browser, case.page, case.which)
+    old = drawn(browser, case.page, case.which, case.named)
     case.change()
     before = case.now()
     for carried in (old, {}):  # nor one that does not say what it was drawn from
@@ -252,10 +296,41 @@ def test_one_that_is_not_changes_it(made: Callable[[], Case]) -> None:
     case = made()
     browser = client(case.who)
     case.change()
-    before, fresh = case.now(), drawn(browser, case.page, case.which)
+    before, fresh = case.now(), drawn(browser, case.page, case.which, case.named)
     answer = browser.post(case.to or case.page, {**case.form, **fresh})
     assert answer.status_code == 302, answer.content.decode()
     assert case.now() != before
+
+
+# A new value of each column that decides whom we believe.
+_OTHERS: dict[str, Any] = {
+    "name": "Another",
+    "active": False,
+    "url": "https://b.example/mcp",
+    "protocol": "a2a",
+    "token": "another-token",
+    "auth_scheme": "basic",
+    "headers": {"X-Tenant": "b"},
+    "secret_headers": headers_sealed({"X-Key": "b"}),
+    "webhook_mode": "none",
+    "jwks_url": "https://b.example/jwks.json",
+    "allow_private": False,
+    "contact_email": "b@example.com",
+    "status_tool": "get_task",
+}
+
+
+@pytest.mark.parametrize("column", SELLER_TRUST)
+def test_what_is_said_of_one_seller_is_not_written_of_what_it_became(column: str) -> None:
+    """The word that a risk is taken, and new credentials, are for the host that the page named."""
+    row = make_seller(webhook_mode="rfc9421", jwks_url="https://a.example/jwks.json", idempotency_ttl_s=None)
+    page, browser = page_of(row), client()
+    form = {"name": row.name, "slots": row.slots, "active": "on", "webhook_mode": row.webhook_mode}
+    old = drawn(browser, page)
+    update(row, **{column: _OTHERS[column]})()
+    browser.post(page, {**form, "risk_accepted": "on", "token": "of-the-first-host", **old})
+    now = Seller.objects.get(pk=row.pk)
+    assert (now.idempotency_risk_accepted_by, now.token == "of-the-first-host") == ("", False)
 
 
 def test_it_says_what_was_changed_and_stays_refused() -> None:

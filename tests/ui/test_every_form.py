@@ -33,7 +33,8 @@ CARRYING = {
     "desk/operation_pause.html": ["generation"],
     "desk/policy.html": ["version"],
     "desk/schedule.html": ["drawn_from"],
-    "desk/seller.html": ["drawn_from", "drawn_from"],
+    "desk/seller.html": ["drawn_from", "drawn_from", "shown"],
+    "desk/seller_waiting.html": ["shown"],
     "desk/team_webhooks.html": ["drawn_from"],
 }
 TRIED = {
@@ -41,7 +42,8 @@ TRIED = {
     "desk/list_tools.html": {"saved_filter", "saved_filter_deleted"},
     "desk/policy.html": {"policy"},
     "desk/schedule.html": {"schedule"},
-    "desk/seller.html": {"seller", "sellers_timing"},
+    "desk/seller.html": {"seller", "sellers_timing", "rotated"},
+    "desk/seller_waiting.html": {"seller_withdrawn", "account_withdrawn"},
     "desk/team_webhooks.html": {"team_webhook"},
 }
 # Forms that hold no value of a row: how many a template has, and what they do.
@@ -73,8 +75,7 @@ ACTS = {
     "desk/schedule.html": (1, "runs, pauses or goes on"),
     "desk/second_factor.html": (2, "proves who it is; signs out"),
     "desk/second_factor_new.html": (2, "proves who it is; signs out"),
-    "desk/seller.html": (3, "asks it again; forgets what was learnt; makes a new secret"),
-    "desk/seller_waiting.html": (1, "withdraws what waits"),
+    "desk/seller.html": (2, "asks it again; forgets what was learnt, by its name"),
     "desk/team_webhooks.html": (1, "sends a trial"),
 }
 # Form classes of no row: a new one each time.
@@ -108,7 +109,7 @@ POSTED = {
     "second_factor_new": "desk/second_factor_new.html",
 }
 _FORM = re.compile(r"<form\b([^>]*)>(.*?)</form>", re.S | re.I)
-_CARRIED = re.compile(r'name="(drawn_from|digest|version|generation|also)"|desk/(drawn_from)\.html')
+_CARRIED = re.compile(r'name="(drawn_from|shown|digest|version|generation|also)"|desk/(drawn_from)\.html')
 
 
 def drawn_forms() -> Iterator[tuple[str, str]]:

@@ -11,7 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 from tasks_app.approvals.models import Approval
+from tasks_app.people.security_models import SecurityEvent
 from tests.factories import make_team, make_user
+from tests.owning import as_the_product
 from tests.ui.pages import send
 from tests.ui.seed import Agency
 
@@ -215,10 +217,18 @@ def test_a_renamed_person_keeps_their_actor(agency: Agency, client_of: ClientOf)
         "memberships-TOTAL_FORMS": 0,
         "memberships-INITIAL_FORMS": 0,
     }
-    answer = send(client_of("Administrator"), reverse("admin:tasks_app_user_change", args=[tomas.pk]), form)
-    assert answer.status_code == 302
+    page = reverse("admin:tasks_app_user_change", args=[tomas.pk])
+    assert send(client_of("Administrator"), page, form).status_code == 302
     actor.refresh_from_db()
     assert (actor.name, actor.key) == ("Tomás Ferreira-Lima", f"human:{tomas.pk}")
+    with as_the_product():
+        renamed = send(client_of("Administrator"), page, {**form, "username": "tomas.ferreira"})
+    assert renamed.status_code == 302
+    told = SecurityEvent.objects.filter(event="rights_changed").latest("id")
+    assert (told.about, told.detail) == (
+        "tomas.ferreira",
+        {"changes": {"login": ["tomas", "tomas.ferreira"]}},
+    )
 
 
 def test_engine_rows_are_read_only(agency: Agency, client_of: ClientOf) -> None:

@@ -211,7 +211,7 @@ def test_what_waits_for_a_second_person_is_on_the_page_and_can_be_withdrawn(
     assert "They told us" in read(client_of("Approver"), page_of(asked))
     assert asked.reference in client_of("Approver").get(list_of(Approval)).content.decode()
     assert client_of("Buyer").post(page_of(seller), {"withdraw": "1"}).status_code == 403
-    assert client.post(page_of(seller), {"withdraw": "1"}).status_code == 302
+    assert send(client, page_of(seller), {"withdraw": "1"}).status_code == 302
     assert "They told us" not in read(client, page_of(seller))
     asked.refresh_from_db()
     assert asked.status == "voided"
@@ -358,13 +358,13 @@ def test_the_webhook_secret_is_rotated_and_never_shown(agency: Agency, client_of
     assert client_of("Buyer").post(address, {"rotate": "keep"}).status_code == 403
     assert Seller.objects.get(pk=seller.pk).webhook_secret == "s" * 40
     ops = client_of("Ad Ops")
-    assert ops.post(address, {"rotate": "keep"}).status_code == 302
+    assert send(ops, address, {"rotate": "keep"}).status_code == 302
     kept = Seller.objects.get(pk=seller.pk)
     assert kept.webhook_secret_previous == "s" * 40
     page = ops.get(address).content.decode()
     assert "The secret before is accepted until" in page
     assert not [secret for secret in ("s" * 40, str(kept.webhook_secret)) if secret in page]
-    ops.post(address, {"rotate": "drop"})
+    send(ops, address, {"rotate": "drop"})
     assert Seller.objects.get(pk=seller.pk).webhook_secret_previous is None
 
 

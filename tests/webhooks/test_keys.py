@@ -188,6 +188,15 @@ def test_an_unknown_key_is_fetched_once_and_then_not_for_a_while(operator: Publi
     assert operator.asked("jwks.json") == 3
 
 
+def test_keys_where_it_no_longer_declares_them_prove_nothing(operator: Publisher, vasa: Seller) -> None:
+    assert send(vasa) == "early"
+    elsewhere, here = "https://keys.elsewhere.example", operator.server.url
+    for origin, word in ((elsewhere, "webhook_signature_key_unknown"), (here, "early")):
+        declared = {"identity": {"key_origins": {"webhook_signing": origin}}}
+        Seller.objects.filter(pk=vasa.pk).update(capabilities=declared)
+        assert send(vasa) == word
+
+
 def test_known_keys_outlast_a_while_without_their_publisher(operator: Publisher, vasa: Seller) -> None:
     assert send(vasa) == "early"
     operator.keys = "down"

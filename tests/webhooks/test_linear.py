@@ -29,7 +29,8 @@ from tasks_app.adcp.hygiene import REDACTED, clean
 from tasks_app.operations.presenters import pretty
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks import diagnosis
-from tests.webhooks.of_a_body import OF_A_BODY, OF_FIELDS, SECRETS, Json
+from tests.webhooks.of_a_body import OF_A_BODY, SECRETS, Json
+from tests.webhooks.of_fields import OF_FIELDS
 
 # For each character of the body; and what is allowed whatever its size.
 STEPS, ROOM, GROWTH = (300, 40_000), (600, 2_000_000), (30, 40_000)

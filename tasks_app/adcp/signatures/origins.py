@@ -42,6 +42,15 @@ def same_origin(url: str, origin: str) -> bool:
     return _origin(url) is not None and _origin(url) == _origin(origin)
 
 
+def key_origin(capabilities: Mapping[str, Any]) -> str | None:
+    """The origin at which a seller says that its keys for signing webhooks are (get_adcp_capabilities,
+    identity.key_origins); None where it does not say."""
+    identity = capabilities.get("identity")
+    origins = identity.get("key_origins") if isinstance(identity, Mapping) else None
+    told = origins.get("webhook_signing") if isinstance(origins, Mapping) else None
+    return told if isinstance(told, str) else None
+
+
 def _origin(url: str) -> tuple[str, str, int] | None:
     try:
         parts = urlsplit(url)
