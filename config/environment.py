@@ -83,6 +83,13 @@ def secret(name: str) -> tuple[str, list[str]]:
     return key, [told] if key and told != key else []
 
 
+def earlier_secrets(name: str) -> list[str]:
+    """The keys of before, between commas, and the whole as it stands: one of them may hold a comma, or spaces
+    around it. Commas and spaces alone are no key."""
+    told, keys = env.str(name, ""), listed(name)
+    return list(dict.fromkeys([*keys, told])) if keys else []
+
+
 def key_ring(name: str) -> list[str]:
     """The keys of a list, between commas: the first is used from now on, and the others only read what was
     made by them. Raises ImproperlyConfigured for a first that can be guessed."""
@@ -92,7 +99,10 @@ def key_ring(name: str) -> list[str]:
 
 def _unguessable(name: str, key: str) -> str:
     if key and len(key) < _SECRET_CHARS:
-        raise ImproperlyConfigured(f"{name}: a key has at least {_SECRET_CHARS} characters")
+        raise ImproperlyConfigured(
+            f"{name}: a key has at least {_SECRET_CHARS} characters. Put a new one in its place; what the "
+            "one before made is read as long as that is kept beside it (docs/operating.md)"
+        )
     return key
 
 

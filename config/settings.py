@@ -18,6 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 from config import logs
 from config.environment import (
     count,
+    earlier_secrets,
     env,
     kept_secret,
     key_ring,
@@ -37,7 +38,7 @@ VAR_DIR = Path(env.str("FLIGHTDECK_VAR", str(BASE_DIR / "var")))
 DEBUG = yes_no("FLIGHTDECK_DEBUG", False)
 _KEY, _KEY_AS_TOLD = secret("FLIGHTDECK_SECRET_KEY")
 SECRET_KEY = _KEY or kept_secret(VAR_DIR / "secret_key")
-SECRET_KEY_FALLBACKS = [*listed("FLIGHTDECK_SECRET_KEY_FALLBACKS"), *_KEY_AS_TOLD]
+SECRET_KEY_FALLBACKS = [*earlier_secrets("FLIGHTDECK_SECRET_KEY_FALLBACKS"), *_KEY_AS_TOLD]
 # The key ring of encrypted columns: the first encrypts, all decrypt (django-fernet-encrypted-fields).
 SALT_KEY = key_ring("FLIGHTDECK_FIELD_KEYS") or [kept_secret(VAR_DIR / "field_key")]
 PUBLIC_URL = web_address("FLIGHTDECK_PUBLIC_URL", "http://127.0.0.1:8000")

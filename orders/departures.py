@@ -46,9 +46,9 @@ STATED = (
 MOST_NAMED = 50  # packages that nobody ordered, as many as people read; of the rest the sum is kept
 MANY = "many"  # of how many packages such a sum is
 _THE_BUY, _ZERO = "The media buy", Decimal(0)
-_MAX_SHOWN = 80
-_MAX_OF_A_TERM = 1_000  # each place of it, as `last_words` shortens what stands there
-_MAX_NAME = _MAX_SHOWN - 10  # with the number that tells it from others of that name
+_MAX_SHOWN = 255  # as long as AdCP's names and ids are
+_MAX_OF_A_TERM = 4_000  # each place of it, as `last_words` shortens what stands there
+_MAX_NAME = 70  # of a package that nobody ordered
 _Difference = dict[str, Any]
 _WHOLE: Key = (0, TOTAL, "")
 

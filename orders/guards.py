@@ -15,8 +15,9 @@ from orders.questions import DEAL, LATE
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.lifecycle.guards import guard_register
 from tasks_app.operations.conflicts import KIND as CONFLICT
+from tasks_app.sellers.columns import Row
 from tasks_app.sellers.models import Account
-from tasks_app.sellers.trust import Row, use_register
+from tasks_app.sellers.trust import use_register
 
 
 def register() -> None:

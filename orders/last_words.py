@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 from orders.effects import PAUSED, is_paused, pauses_all_it_names, pauses_every_package
@@ -35,7 +36,7 @@ WHOLE = ""  # in place of a package's id
 NOT = "not"  # which names or pacings people refused, and said nothing else
 TERM = "term"  # what was sent along of a term
 _BUDGET = "budget"
-_MAX_OF_A_PLACE = 80  # characters shown of what stands at one place of a term
+_MAX_OF_A_PLACE = 255  # characters shown of what stands at one place of a term
 Word = str | bool | int | Decimal | Mapping[str, Any]
 Words = Mapping[str, Mapping[str, Word]]  # by package, then by field
 _Record = Mapping[str, Any]
@@ -174,13 +175,13 @@ def _number(stated: Any) -> Decimal | None:
 
 
 def _apart(ours: Any, theirs: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where a term is stated otherwise than it was sent: place, as sent, as stated. What its seller adds is
-    no difference."""
+    """Where a term is stated otherwise than it was sent: place, as sent, as stated. What its seller adds to
+    an object is no difference, what it adds to a list is one."""
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         for name, value in ours.items():
             yield from _apart(value, theirs.get(name), f"{at} {name.replace('_', ' ')}".strip())
-    elif _are_lists(ours, theirs) and len(ours) == len(theirs) and all(isinstance(o, Mapping) for o in ours):
-        for place, (one, other) in enumerate(zip(ours, theirs, strict=True), start=1):
+    elif _are_lists(ours, theirs) and all(isinstance(one, Mapping) for one in ours):
+        for place, (one, other) in enumerate(zip_longest(ours, theirs), start=1):
             yield from _apart(one, other, f"{at} {place}".strip())
     elif not (is_the_same(ours, theirs) or _are_written_alike(ours, theirs)):
         yield at, ours, theirs

@@ -329,7 +329,7 @@ def late_question(deal: Deal, operation: Operation, shown: Sequence[Any] = ()) -
         **not_counted(unknown),
         **({} if unknown else budget_after(deal, gross)),
         "operation": operation.reference,
-        "media_buy_id": (operation.result or {}).get("media_buy_id"),
+        "media_buy_id": bought_by(operation) or None,
         "settled_at": operation.settled_at,
     }
     question = deal_question(

@@ -181,7 +181,17 @@ def calendar_to_keep(viewer: User, wanted: Wanted) -> Calendar:
     found = calendar_of(viewer, wanted)
     if not found.more:
         return found
-    return found.with_next(calendar_of(viewer, replace(wanted, since=clock.now(), flights=False)))
+    kept = found.with_next(calendar_of(viewer, replace(wanted, since=clock.now(), flights=False)))
+    return replace(kept, more=kept.more or _leaves_out(kept, viewer, wanted))
+
+
+def _leaves_out(calendar: Calendar, viewer: User, wanted: Wanted) -> bool:
+    """Whether a deal that flies in the time, by any zone's days, is not in it."""
+    if not wanted.kinds:
+        return False
+    rows = _rows(viewer, wanted).filter(status__in=(*UNSETTLED, *CONFIRMED))
+    flying = rows.filter(start_at__lt=wanted.until - _ZONES, end_at__gt=wanted.since + _ZONES)
+    return flying.exclude(pk__in=[lane.deal.pk for lane in calendar.lanes]).exists()
 
 
 def calendar_of(viewer: User, wanted: Wanted) -> Calendar:
@@ -220,15 +230,18 @@ def _deals(viewer: User, wanted: Wanted) -> list[Deal]:
     fly in it."""
     if not wanted.kinds:
         return []
-    rows = visible(with_answered(Deal.objects.filter(end_at__gt=wanted.earliest)), viewer)
-    rows = _narrowed(rows.select_related("seller", "advertiser").defer(*_HEAVY), wanted)
-    if wanted.mine:
-        rows = rows.filter(requested_by=actor_key(viewer))
+    rows = _rows(viewer, wanted)
     most = wanted.limit + 1
     if wanted.kind or not wanted.flights:
         rows = rows.filter(status__in=(*UNSETTLED, *CONFIRMED))
         return list(_dated(rows, wanted)[:most])
     return _flying(rows, wanted, most)
+
+
+def _rows(viewer: User, wanted: Wanted) -> QuerySet[Deal]:
+    rows = visible(with_answered(Deal.objects.filter(end_at__gt=wanted.earliest)), viewer)
+    rows = _narrowed(rows.select_related("seller", "advertiser").defer(*_HEAVY), wanted)
+    return rows.filter(requested_by=actor_key(viewer)) if wanted.mine else rows
 
 
 def _dated(rows: QuerySet[Deal], wanted: Wanted) -> QuerySet[Deal]:

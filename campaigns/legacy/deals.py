@@ -65,7 +65,7 @@ def _by_deal(source: Source, table: str, refused: list[Refused]) -> _Beside:
             if row.unread:
                 named = source.one(table, row.rowid, "deal_id")
                 if isinstance(named, str):  # else it is no deal's in its own system either
-                    beside.unread[named] = f"row {row.rowid} {row.unread}"
+                    beside.unread[named.strip()] = f"row {row.rowid} {row.unread}"
                 raise UnmappableError("", row.unread)
             beside.rows.setdefault(required(row.values, "deal_id"), []).append(row.values)
         except UnmappableError as error:

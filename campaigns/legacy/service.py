@@ -131,22 +131,36 @@ def _write(plans: list[Plan], owner: Owner, report: Report, dry_run: bool) -> No
     with connection.cursor() as cursor:  # one import at a time: the next sees what this one wrote
         cursor.execute("select pg_advisory_xact_lock(hashtext('flightdeck import_ad_buyer'))")
     fresh = _fresh(plans, report)
-    if not fresh:
-        return
+    # A dry run uses up no reference that people would miss.
+    references = {
+        plan.pk: f"DRY-RUN-{number}" if dry_run else next_reference(_KINDS[plan.table][1])
+        for number, plan in enumerate(fresh, start=1)
+    }
+    while fresh:
+        refused = _written(fresh, references, owner, report, dry_run)
+        fresh = [plan for plan in fresh if plan.pk not in refused] if refused else []
+
+
+@transaction.atomic
+def _written(
+    fresh: list[Plan], references: dict[uuid.UUID, str], owner: Owner, report: Report, dry_run: bool
+) -> set[uuid.UUID]:
+    """Write them in one import, which says of how many it is; answers which of them are refused. Then nothing
+    is written: an import that says more than it brought would explain births that it had no part in."""
     actor = actor_ensure(user=owner.user)
     import_row = import_record(source=owner.source, actor=actor, digest=report.digest, rows=len(fresh))
-    report.import_id = import_row.pk
-    for number, plan in enumerate(fresh, start=1):
-        # A dry run uses up no reference that people would miss.
-        reference = f"DRY-RUN-{number}" if dry_run else next_reference(_KINDS[plan.table][1])
+    imported, sellers, refused = [], [], set()
+    for plan in fresh:
+        reference = references[plan.pk]
         try:
             with transaction.atomic():
                 recorded, seller = _stored(plan, owner, import_row, reference)
         except (UnmappableError, TransitionError, DataError, IntegrityError) as error:
             report.refused.append(_refused(plan, error))
+            refused.add(plan.pk)
             continue
-        report.sellers += [seller] if seller else []
-        report.imported.append(
+        sellers += [seller] if seller else []
+        imported.append(
             Imported(
                 table=plan.table,
                 legacy_id=plan.legacy_id,
@@ -156,6 +170,11 @@ def _write(plans: list[Plan], owner: Owner, report: Report, dry_run: bool) -> No
                 notes=plan.notes,
             )
         )
+    if refused:
+        transaction.set_rollback(True)
+        return refused
+    report.import_id, report.sellers, report.imported = import_row.pk, sellers, imported
+    return refused
 
 
 def _fresh(plans: list[Plan], report: Report) -> list[Plan]:

@@ -121,9 +121,16 @@ def _of_no_task(told: Told) -> Seen:
         context=_context(told.outer.get("context")),
         context_id=identity_of(told.outer.get("context_id")),
         adcp_version=text_of(told.outer.get("adcp_version")),
-        retry_after=error.retry_after if error else None,
+        retry_after=_retry_after(told, error),
         raw=told.carried.raw,
     )
+
+
+def _retry_after(told: Told, error: WireError | None) -> float | None:
+    """How long to wait, in seconds: by the error, else by what stands beside it."""
+    if error is not None and error.retry_after is not None:
+        return error.retry_after
+    return errors.clamp_retry_after(told.outer.get("retry_after"))
 
 
 def _explained(seen: Seen, told: Told) -> Seen:
@@ -135,13 +142,12 @@ def _explained(seen: Seen, told: Told) -> Seen:
         return replace(seen, error=error, message=error.message)
     status = refusal_status(error) if error and error.details is IN_WORDS else seen.status
     said = first_text(told.outer, _MESSAGE_FIELDS) or first_text(told.result, _MESSAGE_FIELDS)
-    asked = errors.clamp_retry_after(told.outer.get("retry_after"))
     return replace(
         seen,
         status=status,
         error=error,
         message=said or (error.message if error else None) or told.carried.text,
-        retry_after=asked if error is None or error.retry_after is None else error.retry_after,
+        retry_after=_retry_after(told, error),
         partial=told.of_a_task and not told.is_whole and is_partial(status, None, _explaining(told, error)),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -20,9 +21,9 @@ from tasks_app.money import decimal_of
 
 # Shown in places of their own on every page; what a gate lets pass, and what a cancellation costs, is said by
 # why it is asked and by what approving does.
-_PLACED = frozenset(
-    {"cancellation", "differences", "gates", "lines", "passes", "reasons", "seller", "sent", "terms"}
-)
+_PLACED = frozenset({"cancellation", "differences", "gates", "lines", "passes", "seller", "sent"})
+# Of the reasons of a deal: what was asked for is what is sent.
+_PLACED_REASONS = frozenset({"asked_for", "lines", "passed_over", "passed_over_more"})
 # The same on the page of what is about packages; whatever else the evidence holds is listed as it is.
 _SHOWN = _PLACED | frozenset(
     {
@@ -42,13 +43,19 @@ _SHOWN = _PLACED | frozenset(
         "new_start",
         "payment_terms",
         "start",
+        "terms",
         "zone",
     }
 )
 _AMOUNTS = ("budget", "total_budget")
 # Departures that cost: shown first where not all are.
 _COSTLY = frozenset({*_AMOUNTS, "package", "packages", "currency", "rate", "stated_budget", "stated_rate"})
-_MOST_FACTS, _LONGEST_FACT = 300, 2_000
+# What a seller answered, whole: it may hold millions of values, and texts and names of megabytes.
+_ANSWERS = frozenset({"answered", "first", "second"})
+_MOST_OF_AN_ANSWER, _MOST_COUNTED = 300, 20_000
+_LONGEST_OF_AN_ANSWER, _LONGEST_NAME = 2_000, 200
+_HELD = "seller_holds"  # of each of our packages, what its seller states
+_BLANK: tuple[Any, ...] = (None, "", [], {})
 # Amounts of a pricing option that nobody could read (orders/offers.py), by their AdCP names.
 _UNREAD = {
     "fixed_price": "Price",
@@ -192,22 +199,49 @@ def stated_terms(
 
 def other_facts(approval: Approval) -> list[tuple[str, str]]:
     """Whatever else the evidence says, value by value, so that nothing that is decided on is hidden from the
-    person: of a list or an object each with the names that lead to it."""
-    found = list(islice(_facts(approval.evidence), _MOST_FACTS + 1))
-    if len(found) > _MOST_FACTS:
-        more = sum(1 for _ in _facts(approval.evidence)) - _MOST_FACTS
-        return [*found[:_MOST_FACTS], ("And", f"{more:,} more values, which its record holds")]
-    return found
-
-
-def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    person: of a list or an object each with the names that lead to it. First what we say, whole, and of each
+    package what its seller holds; then what its seller answered. Of what a seller says no more than people
+    read, and how much is left."""
+    evidence = approval.evidence
     placed = _SHOWN if evidence.get("lines") else _PLACED
-    for name, value in sorted(evidence.items()):
-        if name in placed or f"{name}_in_words" in evidence:
-            continue
-        for keys, leaf in leaves(value, (name.replace("_", " "),)):
-            if leaf not in (None, "", [], {}):
-                yield field_words(keys).capitalize(), shortened(_plain(leaf), _LONGEST_FACT)
+    named = [name for name in sorted(evidence) if name not in placed and f"{name}_in_words" not in evidence]
+    named.sort(key=lambda name: name in _ANSWERS)
+    return [fact for name in named for fact in _facts(name, evidence[name])]
+
+
+def _facts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if value in _BLANK:
+        return
+    if name in _ANSWERS:
+        yield from _answered((name,), value)
+        return
+    if name == _HELD:
+        for place, package in enumerate(_dicts(value), start=1):
+            for field, held in package.items():
+                yield from _answered(("seller holds", str(place), field.replace("_", " ")), held)
+        return
+    is_reasons = name == "reasons"  # their own names say enough
+    found = leaves(_other_reasons(value)) if is_reasons else leaves(value, (name.replace("_", " "),))
+    yield from ((field_words(keys).capitalize(), _plain(leaf)) for keys, leaf in found)
+
+
+def _answered(keys: tuple[str, ...], value: Any) -> Iterator[tuple[str, str]]:
+    values, name_of = leaves(value, keys), cache(partial(shortened, most=_LONGEST_NAME))
+    for names, leaf in islice(values, _MOST_OF_AN_ANSWER):
+        label = field_words(tuple(map(name_of, names))).capitalize()
+        yield shortened(label, _LONGEST_OF_AN_ANSWER), shortened(_plain(leaf), _LONGEST_OF_AN_ANSWER)
+    more = sum(1 for _ in islice(values, _MOST_COUNTED))
+    unread = any(True for _ in values)
+    if more:
+        said = f"more than {more:,}" if unread else f"{more:,}"
+        yield f"{field_words(keys).capitalize()}, and", f"{said} more values, which its record holds"
+
+
+def _other_reasons(reasons: Any) -> dict[str, Any]:
+    """The reasons that have no place of their own, and where what is known of each package is from."""
+    found = {name: value for name, value in _dict(reasons).items() if name not in _PLACED_REASONS}
+    known = [{"facts": line["facts"]} for line in _dicts(_dict(reasons).get("lines")) if "facts" in line]
+    return {**found, **({"packages": known} if known else {})}
 
 
 def commitment_of(evidence: Mapping[str, Any]) -> str:
@@ -356,7 +390,7 @@ def _plain(value: Any) -> str:
     at = parse_time(value) if isinstance(value, str) else None
     if at is not None:
         return text.moment(at)
-    return text.DASH if value in (None, "", {}) else str(value)
+    return text.DASH if value in _BLANK else str(value)
 
 
 def _number(line: Mapping[str, Any], key: str) -> Decimal | None:

@@ -22,17 +22,16 @@ from tasks_app.notifications.services import About, notify
 from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
+from tasks_app.sellers.columns import Row, trusted_of
 from tasks_app.sellers.models import SECRET_COLUMNS, Account, TrustChange
 from tasks_app.sellers.trust import (
     Approvers,
-    Row,
     approvers_register,
     trust_apply,
     trust_before,
     trust_locked,
     trust_refuse,
     trust_row,
-    trusted_of,
 )
 
 KIND = "seller_trust"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tasks_app.adcp.values import parse_time
@@ -36,12 +36,12 @@ def field_words(keys: tuple[str, ...]) -> str:
 def leaves(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every value of a piece of JSON with the keys that lead to it; an element of a list by its place from 1,
     an empty object or list as itself."""
-    inner: list[tuple[str, Any]] = []
+    inner: Iterable[tuple[str, Any]] = ()
     if isinstance(value, dict):
-        inner = [(str(key).replace("_", " "), one) for key, one in value.items()]
+        inner = ((str(key).replace("_", " "), one) for key, one in value.items())
     elif isinstance(value, list):
-        inner = [(str(place), one) for place, one in enumerate(value, start=1)]
-    if not inner and keys:
+        inner = ((str(place), one) for place, one in enumerate(value, start=1))
+    if keys and not (value and isinstance(value, dict | list)):
         yield keys, value
     for key, one in inner:
         yield from leaves(one, (*keys, key))

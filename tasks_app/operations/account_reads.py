@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -42,9 +43,14 @@ from tasks_app.sellers.accounts import (
     on_account_changed,
     switched_off_words,
 )
-from tasks_app.sellers.accounts_told import AccountOfAnotherError, account_record, account_refused
+from tasks_app.sellers.accounts_told import (
+    AccountOfAnotherError,
+    AnsweredLateError,
+    account_record,
+    account_refused,
+    people_said_since,
+)
 from tasks_app.sellers.models import Account, Seller
-from tasks_app.sellers.trust import changed_by_people
 from tasks_app.troubles.rows import each_row, held_back
 from tasks_app.troubles.works import work_on
 
@@ -206,7 +212,7 @@ def _listed(operation: Operation) -> None:
         return
     told = account_in(_entries(operation.result), account.reference or natural_key(account.advertiser))
     if told is not None and not _of_another(told, account):
-        _record(operation, account.advertiser, told)
+        _record(operation, account.advertiser, told, asked_at=_asked_at(operation))
 
 
 def _of_another(told: Mapping[str, Any], account: Account) -> bool:
@@ -216,11 +222,13 @@ def _of_another(told: Mapping[str, Any], account: Account) -> bool:
 
 def _is_older(operation: Operation, account: Account) -> bool:
     """Whether the account's state became another, or people changed it, after the seller was asked for it."""
-    rows = Account.objects.select_related("seller", "advertiser")
-    stored = rows.select_for_update(no_key=True, of=("self",)).get(pk=account.pk)
-    asked_at = operation.sent_at or operation.created_at
-    moved = stored.status_since is not None and stored.status_since > asked_at
-    return moved or changed_by_people(stored, asked_at)
+    stored = Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+    moved = stored.status_since is not None and stored.status_since > _asked_at(operation)
+    return moved or people_said_since(stored, _asked_at(operation))
+
+
+def _asked_at(operation: Operation) -> datetime:
+    return operation.sent_at or operation.created_at
 
 
 def _synced(operation: Operation) -> None:
@@ -232,24 +240,39 @@ def _synced(operation: Operation) -> None:
     if told is None:
         _tell_unopened(operation, advertiser, answered)
         return
-    known = Account.objects.filter(advertiser=advertiser, seller=operation.seller).first()
-    if known is not None and _is_older(operation, known):
-        Account.objects.filter(pk=known.pk).update(next_read_at=clock.now())
-        _tell_late(operation, advertiser, told)
-        return
-    _record(operation, advertiser, {**wanted[0], **told}, requested_by=_asker(operation))
+    _record(
+        operation,
+        advertiser,
+        {**wanted[0], **told},
+        requested_by=_asker(operation),
+        asked_at=_asked_at(operation),
+    )
 
 
 def _record(
-    operation: Operation, advertiser: Advertiser, answer: Mapping[str, Any], requested_by: str = ""
+    operation: Operation,
+    advertiser: Advertiser,
+    answer: Mapping[str, Any],
+    *,
+    requested_by: str = "",
+    asked_at: datetime | None = None,
 ) -> None:
-    """Keep what the seller tells; where it tells of another's account, nothing, and people are told why."""
+    """Keep what the seller tells; where it tells of another's account, or what it was asked at `asked_at` is
+    older than what stands, nothing. People are told why, but of a reading, which is made again."""
     try:
         account_record(
-            advertiser=advertiser, seller=operation.seller, answer=answer, requested_by=requested_by
+            advertiser=advertiser,
+            seller=operation.seller,
+            answer=answer,
+            requested_by=requested_by,
+            asked_at=asked_at,
         )
     except AccountOfAnotherError as error:
         _tell_anothers(operation, advertiser, str(error))
+    except AnsweredLateError as error:
+        Account.objects.filter(pk=error.account_id).update(next_read_at=clock.now())
+        if operation.task_type == "sync_accounts":
+            _tell_late(operation, advertiser, answer, str(error))
 
 
 _TAKEN = {"list_accounts": _listed, "sync_accounts": _synced}
@@ -309,34 +332,42 @@ def _tell_unopened(
     )
 
 
-def _tell_late(operation: Operation, advertiser: Advertiser, told: Mapping[str, Any]) -> None:
-    """What a seller answers of an account that became another meanwhile is not taken: people compare."""
+def _tell_late(operation: Operation, advertiser: Advertiser, told: Mapping[str, Any], since: str) -> None:
+    """What a seller answers too late is not taken: people compare."""
     status = text.stated(told.get("status")) if told.get("status") else "no state"
-    notify(
-        kind=KIND,
+    _tell_untaken(
+        operation,
+        advertiser,
         title=f"{operation.seller} answered late about the account of {advertiser}",
-        body=f"It told of {account_name(told)}: {status}. The account was changed here after it was asked, "
-        "and stays so; the seller is asked again where it lists its accounts.",
-        level=Notification.Level.WARNING,
-        about=About(type="operation", id=operation.pk),
-        team=advertiser.team,
-        right=STEER_OPERATION,
+        body=f"It told of {account_name(told)}: {status}. {since}, which stays; the seller is asked again "
+        "where it lists its accounts.",
         key=f"{KIND}:{operation.pk}:late",
     )
 
 
 def _tell_anothers(operation: Operation, advertiser: Advertiser, why: str) -> None:
     """Once per advertiser and reason: its account is read again until the seller tells of it."""
-    notify(
-        kind=KIND,
+    _tell_untaken(
+        operation,
+        advertiser,
         title=f"{operation.seller} told of another’s account as that of {advertiser}",
         body=f"It was not taken: {why}. What is known of {advertiser} there stays as it was. Ask the seller "
         "which account it is; where it is this one, it can be entered by hand.",
+        key=f"{KIND}:{operation.seller_id}:{advertiser.pk}:{hashlib.sha256(why.encode()).hexdigest()[:16]}",
+    )
+
+
+def _tell_untaken(operation: Operation, advertiser: Advertiser, *, title: str, body: str, key: str) -> None:
+    """Those of the advertiser who steer operations are told that an answer changed nothing here."""
+    notify(
+        kind=KIND,
+        title=title,
+        body=body,
         level=Notification.Level.WARNING,
         about=About(type="operation", id=operation.pk),
         team=advertiser.team,
         right=STEER_OPERATION,
-        key=f"{KIND}:{operation.seller_id}:{advertiser.pk}:{hashlib.sha256(why.encode()).hexdigest()[:16]}",
+        key=key,
     )
 
 

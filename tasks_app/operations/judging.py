@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from tasks_app import clock
-from tasks_app.adcp.errors import TOOL_ERROR
+from tasks_app.adcp.errors import IN_FLIGHT, TOOL_ERROR
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import doubted, partial, policy
 from tasks_app.operations.lookup import after_another, after_lookup, is_fruitless, looks_on
@@ -213,7 +213,7 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
         # A webhook was faster, or the deadline: it is looked at, or a person's, not sent again.
         changes = {"send_at": None, **_keep_looking(operation, seen)}
         return Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=changes)
-    in_flight = seen.error is not None and seen.error.code == "IDEMPOTENCY_IN_FLIGHT"
+    in_flight = seen.error is not None and seen.error.code == IN_FLIGHT
     harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
     tried = 1 + operation.observations.filter(channel=Channel.REPLY, outcome=_Outcome.INDETERMINATE).count()
     if tried >= policy.max_attempts(operation.seller) and harmless and not in_flight:

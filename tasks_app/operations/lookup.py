@@ -253,7 +253,7 @@ def look_up_at(operation: Operation, status: str) -> datetime:
 def after_lookup(operation: Operation, seen: Seen) -> tuple[str, dict[str, Any]]:
     """A note, and the columns to write, after a look-up that is fruitless."""
     if seen.raw_status == SEVERAL:
-        return _to_a_person(seen.message or SEVERAL)
+        return _several_shown(operation, seen.message or SEVERAL)
     if operation.status == S.TIMED_OUT:
         return "nothing was found", {"next_poll_at": None}
     if operation.status in LOOKED_UP:
@@ -268,6 +268,14 @@ def after_lookup(operation: Operation, seen: Seen) -> tuple[str, dict[str, Any]]
     refused = refusal_of(operation)
     said = f" It is not sent again: {refused}" if refused else ""
     return _to_a_person(f"The outcome is unknown, and {_shown(operation)}: ask it before buying again.{said}")
+
+
+def _several_shown(operation: Operation, why: str) -> tuple[str, dict[str, Any]]:
+    """A person says which of them it is; one who knows of these and waits on is asked at the deadline."""
+    known = _looks(operation).filter(raw_status=SEVERAL, note=why)
+    if operation.status in LOOKED_UP and known.exists():
+        return why, looks_on(operation, operation.status)
+    return _to_a_person(why)
 
 
 def looks_on(operation: Operation, status: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
 
 from tasks_app import clock
+from tasks_app.adcp.errors import IN_FLIGHT
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.subjects import questions_withdraw
@@ -292,7 +293,8 @@ def _next(operation: Operation, seen: Seen, descriptor: str, generation: int) ->
 
 def _replied(operation: Operation, current: Continuation, seen: Seen) -> None:
     """What the reply to an answer does to it."""
-    refused_for_now = seen.error is not None and seen.error.recovery == "transient"
+    code, recovery = (seen.error.code, seen.error.recovery) if seen.error else ("", None)
+    refused_for_now = recovery == "transient" and code != IN_FLIGHT
     if not seen.request_left or (seen.kind == "answer" and seen.status == "failed" and refused_for_now):
         # It surely had no effect: the same answer leaves again when the operation is due.
         current.dispatched_at = None
@@ -302,13 +304,15 @@ def _replied(operation: Operation, current: Continuation, seen: Seen) -> None:
             send_at=clock.now() + policy.resend_delay(operation.attempts, seen.asks_to_wait, operation.seller)
         )
         return
-    if seen.kind == "answer" and seen.status != "unknown":
+    if code == IN_FLIGHT:
+        _unclear(operation, current, "the seller works on it", asks_to_wait_s=seen.asks_to_wait)
+    elif seen.kind == "answer" and seen.status != "unknown":
         _put_back(operation, current)
         if seen.status not in _PAUSES or not seen.continuation:
             current.consumed_at = clock.now()
             current.save(update_fields=["consumed_at"])
-        return
-    _unclear(operation, current)
+    else:
+        _unclear(operation, current, "whether it arrived is not known")
 
 
 def _put_back(operation: Operation, current: Continuation) -> None:
@@ -318,14 +322,22 @@ def _put_back(operation: Operation, current: Continuation) -> None:
         operation.deadline_at = current.deadline_at
 
 
-def _unclear(operation: Operation, current: Continuation) -> None:
-    """The answer left and nobody knows what became of it: looked at, or a person's; never sent again."""
-    current.note = "the answer left; whether it arrived is not known"
+def _unclear(
+    operation: Operation, current: Continuation, why: str, *, asks_to_wait_s: float | None = None
+) -> None:
+    """The answer left and nobody knows what becomes of it: looked at, no sooner than its seller asks, or a
+    person's; never sent again."""
+    current.note = f"the answer left; {why}"
     current.save(update_fields=["note"])
     if operation.status not in PENDING:
         return
-    due = {"next_poll_at": clock.now()} if operation.task_id else {"deadline_at": clock.now()}
-    said = f"Our answer left; whether it arrived is not known. {operation.message}"
+    due = {"next_poll_at" if operation.task_id else "deadline_at": clock.now()}
+    if operation.task_id and asks_to_wait_s:
+        later = policy.next_poll(
+            operation, status=operation.status, now=clock.now(), retry_after_s=asks_to_wait_s
+        )
+        due = {"next_poll_at": later}
+    said = f"Our answer left; {why}. {operation.message}"
     Operation.objects.filter(pk=operation.pk).update(send_at=None, message=said[:2000], **due)
 
 

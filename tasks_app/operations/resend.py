@@ -11,6 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from tasks_app import clock
+from tasks_app.adcp.errors import IN_FLIGHT
 from tasks_app.commands.models import Command
 from tasks_app.operations.models import UNKNOWN_TYPE, Channel, Observation, Operation, OperationStatus
 
@@ -21,8 +22,7 @@ _UNSENT = (OperationStatus.REQUESTED, OperationStatus.CALLING_ADCP)
 # What a seller says of a request that it has taken.
 _TAKEN = ("submitted", "working", "input-required", "completed")
 _UNCLEAR = ~Q(kind=NOT_SENT) & (Q(status="unknown") | Q(kind=GARBLED))
-# With it a seller says that it works on a request of ours under that key, whichever of them that was.
-_WORKS_ON_IT = Q(error_code="IDEMPOTENCY_IN_FLIGHT")
+_WORKS_ON_IT = Q(error_code=IN_FLIGHT)  # whichever of our requests under that key it was
 _MAY_HAVE_ACTED = _UNCLEAR | Q(status__in=_TAKEN) | _WORKS_ON_IT
 
 

@@ -6,7 +6,9 @@ Source: AdCP account/sync-accounts-response, account/list-accounts-response, cor
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -22,8 +24,9 @@ from tasks_app.money import is_currency
 from tasks_app.people.models import Advertiser
 from tasks_app.people.security import Kind
 from tasks_app.sellers.accounts import ENDED, A, account_save, mapping_of, natural_key
+from tasks_app.sellers.columns import ACCOUNT_TRUST
 from tasks_app.sellers.models import Account, Seller
-from tasks_app.sellers.trust import ACCOUNT_TRUST, shown, trust_record
+from tasks_app.sellers.trust import shown, trust_record
 
 _IDS = 0x0F11_ACC7  # the class of advisory locks of sellers' account ids
 _WORDS_CHARS, _ERRORS = 600, 10
@@ -37,16 +40,34 @@ class AccountOfAnotherError(ValueError):
     """The account that a seller tells of is another brand's here; the text says so, and not whose."""
 
 
+class AnsweredLateError(ValueError):
+    """Since a seller was asked for the account `account_id` people have said something of it, or it has
+    answered what it was asked later; the text says which."""
+
+    def __init__(self, account_id: uuid.UUID, since: str) -> None:
+        super().__init__(since)
+        self.account_id = account_id
+
+
 @transaction.atomic
 def account_record(
-    *, advertiser: Advertiser, seller: Seller, answer: Mapping[str, Any], requested_by: str = ""
+    *,
+    advertiser: Advertiser,
+    seller: Seller,
+    answer: Mapping[str, Any],
+    requested_by: str = "",
+    asked_at: datetime | None = None,
 ) -> Account:
     """Keep one account as a seller's sync_accounts or list_accounts answered it; `requested_by` is the key of
-    who asked for it. A state that is none of AdCP's changes nothing, nor does any but an end where a person
-    switched the account off. Raises AccountOfAnotherError, and nothing is kept."""
+    who asked for it, `asked_at` when the seller was asked, if it is an answer. A state that is none of AdCP's
+    changes nothing, nor does any but an end where a person switched the account off. Raises
+    AccountOfAnotherError and AnsweredLateError, and nothing is kept."""
     account, new = Account.objects.select_for_update(no_key=True, of=("self",)).get_or_create(
         advertiser=advertiser, seller=seller, defaults={"reference": {}}
     )
+    if asked_at is not None:
+        _refuse_late(account, asked_at)
+        account.asked_at = asked_at
     before, known = ("", {}) if new else (account.status, _recorded(account))
     _refuse_anothers(account, answer)
     account.reference = _reference(account, answer)
@@ -74,6 +95,19 @@ def account_refused(account: Account, reference: Mapping[str, Any], *, key: Mapp
     account.save(update_fields=["reference", "refused_reference"])
     _record(account, known)
     return True
+
+
+def people_said_since(account: Account, asked_at: datetime) -> bool:
+    """Whether people have said something of the account since then."""
+    return account.people_said_at is not None and account.people_said_at > asked_at
+
+
+def _refuse_late(account: Account, asked_at: datetime) -> None:
+    """A request that is sent again under its key is answered as it was the first time, however late."""
+    if people_said_since(account, asked_at):
+        raise AnsweredLateError(account.pk, "People here have said something of it since it was asked")
+    if account.asked_at is not None and account.asked_at > asked_at:
+        raise AnsweredLateError(account.pk, "It has answered what it was asked later")
 
 
 def _refuse_anothers(account: Account, answer: Mapping[str, Any]) -> None:

@@ -24,18 +24,10 @@ from tasks_app.desk.items import joined
 from tasks_app.people.roles import CHANGE_SELLER
 from tasks_app.people.scope import visible
 from tasks_app.sellers.accounts import AWAITED, account_words, switched_off_words
+from tasks_app.sellers.columns import ACCOUNT_TRUST, SELLER_TRUST, Row
 from tasks_app.sellers.models import SECRET_COLUMNS, Account, Seller, SellerBreaker
 from tasks_app.sellers.selectors import seller_breaker
-from tasks_app.sellers.trust import (
-    ACCOUNT_TRUST,
-    SELLER_TRUST,
-    Row,
-    credentials_among,
-    in_use,
-    needs_second,
-    trust_deciding,
-    trust_waiting,
-)
+from tasks_app.sellers.trust import credentials_among, in_use, needs_second, trust_deciding, trust_waiting
 
 A = Account.Status
 _CHANGE_ACCOUNT = "tasks_app.change_account"

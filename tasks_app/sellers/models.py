@@ -20,7 +20,7 @@ from tasks_app.sellers.headers import HEADERS_LOST, headers_opened, headers_vali
 from tasks_app.sellers.hours import hours_valid
 
 _HORIZON_S = (24 * 3600, 7 * 24 * 3600)
-KEYS_ELSEWHERE = "The seller declares its keys at another origin than this address."
+KEYS_ELSEWHERE = "The seller declares its keys at another origin than where they are read."
 LONGEST_HORIZON = timedelta(seconds=_HORIZON_S[1])
 
 
@@ -299,6 +299,10 @@ class Account(models.Model):
     switched_off_by = models.CharField(max_length=80, blank=True, editable=False)
     requested_by = models.CharField(max_length=80, blank=True, editable=False)
     status_since = models.DateTimeField(default=timezone.now, editable=False)
+    # When people last said something of it: what its seller was asked before does not write over that.
+    people_said_at = models.DateTimeField(null=True, editable=False)
+    # When its seller was asked for what it answered last: what it was asked before does not write over that.
+    asked_at = models.DateTimeField(null=True, editable=False)
     read_at = models.DateTimeField(null=True, editable=False)  # when the seller last spoke of it
     next_read_at = models.DateTimeField(null=True, editable=False)  # while its state is awaited
     created_at = models.DateTimeField(default=timezone.now, editable=False)

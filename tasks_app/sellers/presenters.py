@@ -12,11 +12,12 @@ from tasks_app.desk import text
 from tasks_app.desk.items import Item, plural
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
 from tasks_app.people.actors import actor_names
+from tasks_app.sellers.columns import trusted_of
 from tasks_app.sellers.health import Breaker, Calls, Out, SellerHealth, WebhookRate, WebhookState
 from tasks_app.sellers.models import Account, Seller, TrustChange
 from tasks_app.sellers.selectors import seller_names
 from tasks_app.sellers.services import seller_abilities
-from tasks_app.sellers.trust import trust_waiting, trusted_of
+from tasks_app.sellers.trust import trust_waiting
 
 _WEBHOOKS = {
     Seller.WebhookMode.RFC9421: ("RFC 9421", "signed with its own key"),

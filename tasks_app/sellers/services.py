@@ -26,16 +26,13 @@ from tasks_app.people.actors import SYSTEM, actor_ensure
 from tasks_app.people.models import Actor, User
 from tasks_app.people.roles import ADD_SELLER
 from tasks_app.sellers.accounts import account_save, account_switched, holdable, switched_off_words
+from tasks_app.sellers.columns import ACCOUNT_TRUST, SELLER_HANDLING, SELLER_ROTATED, SELLER_TRUST
 from tasks_app.sellers.headers import headers_opened, headers_sealed
 from tasks_app.sellers.heard import WANTED, Reread, heard_columns, seller_reread
-from tasks_app.sellers.models import KEYS_ELSEWHERE, SECRET_COLUMNS, Account, Seller
+from tasks_app.sellers.models import SECRET_COLUMNS, Account, Seller
 from tasks_app.sellers.names import free_slug, name_check
 from tasks_app.sellers.timing import timing_clean
 from tasks_app.sellers.trust import (
-    ACCOUNT_TRUST,
-    SELLER_HANDLING,
-    SELLER_ROTATED,
-    SELLER_TRUST,
     Made,
     in_use,
     row_change,
@@ -123,13 +120,13 @@ def seller_add(
         draft.quirks = []
     for column, value in values.items():
         setattr(draft, column, value)
+    draft.capabilities = {}  # it is asked for its own: what it declared may hold no more
     draft.full_clean(exclude=[*SECRET_COLUMNS])
     capabilities = asyncio.run(client.discover(draft.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S)))
     if draft.webhook_mode == Seller.WebhookMode.RFC9421 and not draft.jwks_url:
         values["jwks_url"] = draft.jwks_url = _published_keys(draft, capabilities)
     draft.capabilities = dict(capabilities.raw)
-    if draft.keys_elsewhere:
-        raise ValidationError({"jwks_url": KEYS_ELSEWHERE})
+    draft.clean()
     kept = _keep(draft, values, capabilities, known_at=known_at, actor=actor, reason=reason)
     return kept, capabilities
 
@@ -299,6 +296,7 @@ def account_hold(*, account: Account, actor: User) -> None:
         off = switched_off_words(held)
         raise ValidationError(f"{off} already." if off else "Its seller has not switched it off.")
     account_switched(held, actor)
+    held.people_said_at = clock.now()
     account_save(held, before=held.status)
     kept = {"status": (held.status, f"{held.status}, until people let it go")}
     trust_record(held, kept, actor, told=in_use(held))
@@ -308,6 +306,7 @@ def account_hold(*, account: Account, actor: User) -> None:
 def account_add(*, account: Account, actor: Who) -> None:
     """Keep an account that a person made; recorded."""
     account_switched(account, actor)
+    account.people_said_at = clock.now()
     account_save(account, before="")
     first = {name: ("none", shown(account, name)) for name in (*ACCOUNT_TRUST, "requested_by")}
     trust_record(account, first, actor, told=False, detail={"added": True})

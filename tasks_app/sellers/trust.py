@@ -1,4 +1,4 @@
-"""What decides whom we believe: how each column of a seller and of an account is changed, and the change.
+"""What decides whom we believe: how the columns of a seller and of an account (`columns.py`) are changed.
 
 Once a seller (an account) is in use, a change of what decides whom we believe waits for a second person, and
 the present values stand until then, also for what is under way. What only takes trust away is done at once,
@@ -13,13 +13,11 @@ import secrets
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import structlog
 from django.core.exceptions import ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import models
 from django.utils.crypto import salted_hmac
 
 from tasks_app import clock
@@ -31,88 +29,18 @@ from tasks_app.people.models import Actor
 from tasks_app.people.security import Kind, security_record
 from tasks_app.people.security_models import SecurityEvent
 from tasks_app.sellers.accounts import SWITCHED_OFF, account_save, account_switched
+from tasks_app.sellers.columns import SELLER_HEARD, SELLER_ROTATED, Row, trusted_of
 from tasks_app.sellers.headers import headers_opened
 from tasks_app.sellers.models import Account, Seller, TrustChange
 from tasks_app.sellers.names import name_check
 
 log = structlog.get_logger(__name__)
-Row = Seller | Account
 _SALT = "tasks_app.sellers.trust"
 _FINGERPRINT = 12  # hex digits
 _ON, _OFF = "yes", "no"  # as a column is shown that is one or the other
 _NONE = "none"  # as one is shown that is empty
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trusted:
-    """One column that decides whom we believe. `takes` tells of a new value whether it only takes trust away;
-    a `secret` is shown by its fingerprint alone."""
-
-    label: str
-    takes: Callable[[Any], bool] = lambda value: not value
-    secret: bool = False
-
-
-def _never(_value: Any) -> bool:
-    return False
-
-
-SELLER_TRUST: dict[str, Trusted] = {
-    "name": Trusted(label="Name", takes=_never),
-    "active": Trusted(label="Active"),
-    "url": Trusted(label="Address", takes=_never),
-    "protocol": Trusted(label="Protocol", takes=_never),
-    "token": Trusted(label="Our credentials", secret=True),
-    "auth_scheme": Trusted(label="Kind of credentials", takes=_never),
-    "headers": Trusted(label="Its own headers", takes=_never),
-    "secret_headers": Trusted(label="Its own secret headers", secret=True),
-    "webhook_mode": Trusted(
-        label="How it proves its webhooks", takes=lambda value: value == Seller.WebhookMode.NONE
-    ),
-    "jwks_url": Trusted(label="Where its keys are"),
-    "allow_private": Trusted(label="Private address allowed"),
-    "contact_email": Trusted(label="Contact"),
-    "status_tool": Trusted(label="Status tool"),
-}
-ACCOUNT_TRUST: dict[str, Trusted] = {
-    "reference": Trusted(label="What the seller calls it", takes=_never),
-    "status": Trusted(label="Status", takes=lambda value: value != Account.Status.ACTIVE),
-    "setup_url": Trusted(label="Where it is set up"),
-    "billing_party": Trusted(label="Billed to", takes=_never),
-    "payment_terms": Trusted(label="Payment terms", takes=_never),
-}
-# Changed by one person, recorded: they decide how a seller is handled, not whom we believe.
-SELLER_HANDLING = frozenset(
-    {
-        "slots",
-        "account_in_reads",
-        "timing",
-        "business_hours",
-        "idempotency_risk_accepted_by",
-        "idempotency_risk_accepted_at",
-    }
-)
-# What the seller said of itself over the trusted wire; no person writes it.
-SELLER_HEARD = frozenset(
-    {
-        "capabilities",
-        "capabilities_at",
-        "capabilities_next_at",
-        "adcp_version",
-        "tools",
-        "idempotency_ttl_s",
-        "quirks",
-    }
-)
-# Made by ourselves and chosen by nobody: `webhook_secret_rotate`.
-SELLER_ROTATED = frozenset({"webhook_secret", "webhook_secret_previous", "webhook_secret_previous_until"})
-# Never changed by a person: who it is, and what the sweep keeps.
-SELLER_FIXED = frozenset(
-    {"id", "slug", "created_at", "webhook_paused_until", "webhook_judged_since", "webhook_checked_at"}
-)
-ACCOUNT_HEARD = frozenset({"said", "refused_reference", "status_since", "read_at", "next_read_at"})
-# `switched_off_by` follows the status that a person sets.
-ACCOUNT_FIXED = frozenset({"id", "advertiser", "seller", "requested_by", "created_at", "switched_off_by"})
 _CREDENTIALS = ("token", "secret_headers")
 _RISK: dict[str, Any] = {"idempotency_risk_accepted_by": "", "idempotency_risk_accepted_at": None}
 
@@ -151,11 +79,6 @@ def on_credentials(listener: Callable[[Seller, str], object]) -> None:
     """Call `listener(seller, actor key)` in the commit that gives a seller new credentials."""
     if listener not in _renewed:
         _renewed.append(listener)
-
-
-def trusted_of(row: Row) -> dict[str, Trusted]:
-    """The columns of a row that decide whom we believe."""
-    return SELLER_TRUST if isinstance(row, Seller) else ACCOUNT_TRUST
 
 
 def use_register(used: Callable[[Row], bool]) -> None:
@@ -398,6 +321,7 @@ def _write(
         setattr(row, name, value)
     made = ["webhook_secret"] if values and isinstance(row, Seller) and secret_ensure(row) else []
     if values and isinstance(row, Account):
+        row.people_said_at = clock.now()
         if "status" in values:
             account_switched(row, actor)
         account_save(row, before=status)
@@ -453,12 +377,6 @@ def credentials_given(seller: Seller) -> SecurityEvent | None:
     return newest if credentials_among(after) else None
 
 
-def changed_by_people(row: Row, since: datetime) -> bool:
-    """Whether people have changed since then what decides whom we believe of it."""
-    told = SecurityEvent.objects.filter(event=Kind.SELLER_CHANGED, about=_named(row), at__gt=since)
-    return told.exists()
-
-
 def credentials_among(after: Mapping[str, str]) -> bool:
     """Whether new values, as shown, hold credentials and do not only take them away."""
     return any(after.get(name, _NONE) != _NONE for name in _CREDENTIALS)
@@ -511,8 +429,3 @@ def _pairs(change: TrustChange) -> dict[str, list[str]]:
 
 def _named(row: Row) -> str:
     return row.slug if isinstance(row, Seller) else f"{row.advertiser} with {row.seller}"
-
-
-def all_columns(model: type[models.Model]) -> set[str]:
-    """Names of a model's own columns."""
-    return {field.name for field in model._meta.concrete_fields}

@@ -8,16 +8,19 @@ import ipaddress
 import json
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from tasks_app.adcp import answers
 from tasks_app.adcp.addresses import is_public
 from tasks_app.adcp.capabilities import negotiate, read_capabilities
 from tasks_app.adcp.client import discover
+from tasks_app.adcp.meaning import About
 from tasks_app.adcp.signatures.errors import SignatureError
 from tasks_app.adcp.signatures.jwks import KeysError, webhook_key
 from tasks_app.adcp.signatures.revocations import read_signed
+from tasks_app.adcp.told import Carried
 from tasks_app.adcp.types import QUIRK_A2A_PARAMETERS, DiscoveryError
 from tasks_app.adcp.values import boolean_of, identity_of, number_of, parse_time, text_of, whole_of
 
@@ -102,6 +105,19 @@ def test_how_long_to_wait_is_read_wherever_it_stands(
     seen, _ = ask(seller(response(body, status="429 Too Many Requests", **told)), protocol)
     said = own if shape == "AdCP's" else None
     assert seen.asks_to_wait == (said or (3600 if head else None))
+
+
+@pytest.mark.parametrize("about", [about for about in get_args(About) if about != "buy"])
+@pytest.mark.parametrize("own", [None, 60])
+@pytest.mark.parametrize("beside", [None, 600])
+def test_how_long_to_wait_may_stand_beside_the_error(
+    beside: int | None, own: int | None, about: About
+) -> None:
+    """Of a call, and of a poll that failed: its task is looked at when its seller asks."""
+    error = {**_BUSY, **({} if own is None else {"retry_after": own})}
+    told = {"status": "failed", "adcp_error": error, **({} if beside is None else {"retry_after": beside})}
+    seen = answers.read_answer(Carried(data=told, raw=told, is_error=True), about=about)
+    assert seen.asks_to_wait == (own or beside)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -9,6 +9,7 @@ from knox.models import AuthToken
 from rest_framework.test import APIClient
 
 from tasks_app.people.models import Team, User
+from tests.api.asks import known
 from tests.factories import make_team, make_user
 
 Open = Callable[..., APIClient]
@@ -36,3 +37,10 @@ def opened() -> Open:
 def strangers() -> Callable[[], Team]:
     """Another team; nothing of the usual one is theirs."""
     return lambda: make_team("Somebody else")
+
+
+@pytest.fixture
+def api() -> APIClient:
+    """The client of an integration, and a seller that it can buy from."""
+    known()
+    return client_of(make_user("Integration"))

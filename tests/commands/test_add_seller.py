@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
+from tasks_app.adcp.types import Capabilities
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
+from tasks_app.management.commands.add_seller import _lines
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.people.models import Actor, User
 from tasks_app.people.security_models import SecurityEvent
 from tasks_app.sellers import services
 from tasks_app.sellers.models import Seller
 from tests.commands.running import call
-from tests.factories import make_user
+from tests.factories import make_seller, make_user
 from tests.faulty_seller import FaultySeller
 from tests.operations.making import stand
 
@@ -368,3 +370,15 @@ def test_an_added_seller_is_recorded(faulty: FaultySeller, ops: User) -> None:
     assert entry.detail["changes"]["url"] == ["none", faulty.url]
     assert faulty.token not in json.dumps(entry.detail)
     assert call(*arguments, "--as", make_user("Buyer").username).code == 2
+
+
+def test_the_command_says_that_webhooks_prove_nothing() -> None:
+    """Its keys are read where they were, and it declares others by now."""
+    declared = {"identity": {"key_origins": {"webhook_signing": "https://keys.moved.example"}}}
+    signs = {"webhook_mode": "rfc9421", "jwks_url": "https://keys.example/jwks.json"}
+    moved, stays = make_seller("Moved", capabilities=declared, **signs), make_seller("Stays", **signs)
+    asked = Capabilities(agent_name="A", version="3.2", supported_versions=("3.2",), tools=frozenset())
+    assert [any("webhooks are refused" in line for line in _lines(one, asked)) for one in (moved, stays)] == [
+        True,
+        False,
+    ]

@@ -16,7 +16,7 @@ from tasks_app import clock
 from tasks_app.adcp.hygiene import REDACTED
 from tasks_app.operations.tokens import webhook_token_of
 from tasks_app.people.security_models import SecurityEvent
-from tasks_app.sellers import trust
+from tasks_app.sellers import columns
 from tasks_app.sellers.accounts_told import account_record, account_refused
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.services import (
@@ -43,10 +43,11 @@ OTHER = {
     "text": "md5(coalesce({0}, ''))",
 }
 _TYPES = "select column_name, data_type from information_schema.columns where table_name = %s"
-# By whom else a column is written than by people: the sweep keeps a seller's webhook health.
+# By whom else a column is written than by people: the sweep keeps a seller's webhook health, and when people
+# said something of an account is kept beside what they said.
 HEARD = {
-    Seller: trust.SELLER_HEARD | {"webhook_paused_until", "webhook_judged_since", "webhook_checked_at"},
-    Account: trust.ACCOUNT_HEARD,
+    Seller: columns.SELLER_HEARD | {"webhook_paused_until", "webhook_judged_since", "webhook_checked_at"},
+    Account: columns.ACCOUNT_HEARD | {"people_said_at"},
 }
 # Told with another column.
 WITH = {
@@ -89,7 +90,7 @@ def test_each_column_changes_with_an_entry_that_names_it(
     row = model.objects.get()
     about = row.slug if isinstance(row, Seller) else f"{row.advertiser} with {row.seller}"
     statements = of(model, role)
-    names = trust.all_columns(model)
+    names = columns.all_columns(model)
     assert {"url", "token", "webhook_secret"} <= names or {"reference", "status"} <= names
     assert HEARD[model] < statements.keys() <= names
     for name, statement in statements.items():

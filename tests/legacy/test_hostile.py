@@ -150,15 +150,16 @@ def test_rows_of_other_tables_that_cannot_be_read_are_told(buyer: Buyer, bring: 
     assert Deal.objects.count() == 1, "it is no deal's there either"
 
 
+@pytest.mark.parametrize("named", ["deal-1", " deal-1 "])
 @pytest.mark.parametrize("table", ["booking_records", "portfolio_metadata"])
 def test_a_deal_of_which_a_row_is_too_large_is_not_taken_for_less(
-    buyer: Buyer, bring: Import, table: str
+    buyer: Buyer, bring: Import, table: str, named: str
 ) -> None:
     buyer.deal("deal-1", "quoted")
     buyer.deal("deal-2", "quoted")
     buyer.add("booking_records", deal_id="deal-1", line_id="L1", channel="ctv", cost=10_000)
     buyer.sql(f"alter table {table} add column more")
-    buyer.add(table, deal_id="deal-1", more="x" * (source.MAX_ROW + 1))
+    buyer.add(table, deal_id=named, more="x" * (source.MAX_ROW + 1))
 
     ran = bring()
 
@@ -204,7 +205,11 @@ def test_two_deals_of_one_media_buy_are_told_and_the_first_stays(buyer: Buyer, b
     buyer.deal("deal-1", "quoted", seller_deal_id="MB-1")
     buyer.deal("deal-2", "quoted", seller_deal_id="MB-1")
     ran = bring()
-    assert told(ran)[0]["field"] == "seller_deal_id"
+    refused = told(ran)[0]
+    assert (refused["field"], Deal.objects.get().reference in refused["problem"]) == ("seller_deal_id", True)
+    assert ImportRow.objects.get().rows == Deal.objects.count() == 1, (
+        "it explains no birth but those it brought"
+    )
     assert Deal.objects.get().media_buy_id == "MB-1"
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from orders.services import deal_book
 from tasks_app import clock
@@ -33,6 +35,7 @@ from tests.factories import (
 from tests.operations.making import answer, ask, fresh, see
 from tests.operations.wire import mcp
 from tests.orders.accounts import end
+from tests.owning import as_the_owner
 
 pytestmark = pytest.mark.django_db
 OTHER: dict[str, Any] = {"account_id": "acc-other", "brand": {"domain": "another.com"}, "status": "active"}
@@ -81,6 +84,88 @@ def test_an_account_that_is_told_of_after_the_end_was_published_is_kept() -> Non
     see(operation, answer("completed", task_id="t-1", payload={"accounts": [ours]}), "webhook")
 
     assert Account.objects.get().reference == {"account_id": "acc-ours"}
+
+
+def test_of_two_answers_of_the_seller_the_later_is_taken() -> None:
+    """Two campaigns of a new client ask for the same account: what came of one is no word of people's."""
+    advertiser = make_advertiser()
+    seller = make_seller(tools=["get_products", "sync_accounts", "create_media_buy"], slots=2)
+    first, second = (
+        account_open(advertiser=advertiser, seller=seller, purpose=f"account:{n}", actor="system")
+        for n in range(2)
+    )
+    for operation in (first, second):
+        claim_one(operation_id=operation.pk)
+    for operation, status in ((first, "pending_approval"), (second, "active")):
+        told = {"account_id": "acc-1", "status": status, **natural_key(advertiser)}
+        see(operation, answer("completed", payload={"accounts": [told]}))
+        publish_due(limit=10)
+    assert Account.objects.get().status == "active"
+    assert not Notification.objects.filter(title__contains="late").exists()
+
+
+@pytest.mark.parametrize("lists", [False, True], ids=["opens", "lists"])
+def test_an_answer_of_a_request_sent_again_does_not_write_over_that_of_a_later_one(lists: bool) -> None:
+    """Its seller answers the same key as it did the first time: what it has answered since stays."""
+    advertiser = make_advertiser()
+    tools = ["get_products", "sync_accounts", "create_media_buy", *(["list_accounts"] if lists else [])]
+    seller = make_seller(tools=tools, slots=2)
+    told = {"account_id": "acc-1", **natural_key(advertiser)}
+    first = account_open(advertiser=advertiser, seller=seller, purpose="account:1", actor="system")
+    claim_one(operation_id=first.pk)
+    later = clock.now() + timedelta(minutes=2)
+    with clock.injected(lambda: later):
+        if lists:
+            make_account(advertiser, seller, status="pending_approval")
+            Account.objects.update(next_read_at=later, reference={"account_id": "acc-1"})
+            assert accounts_read_due() == 1
+        else:
+            account_open(advertiser=advertiser, seller=seller, purpose="account:2", actor="system")
+        second = Operation.objects.latest("id")
+        claim_one(operation_id=second.pk)
+        see(second, answer("completed", payload={"accounts": [{**told, "status": "active"}]}))
+        publish_due(limit=10)
+        assert Account.objects.get().status == "active"
+
+        replayed = {"accounts": [{**told, "status": "pending_approval"}]}
+        see(first, answer("completed", payload=replayed))
+        publish_due(limit=10)
+
+    account = Account.objects.get()
+    assert (account.status, account.next_read_at) == ("active", later), "it is asked what holds now"
+    assert "It has answered what it was asked later" in Notification.objects.get(title__contains="late").body
+
+
+def test_what_people_said_of_an_account_before_that_was_kept_is_read_from_the_log() -> None:
+    seller, other = make_seller(), make_seller("Other")
+    account, untouched = (make_account(make_advertiser(), one) for one in (seller, other))
+    account_change(account=account, values={"payment_terms": "net_45"}, actor=make_user("Ad Ops"))
+    said_at = Account.objects.get(pk=account.pk).people_said_at
+    assert said_at is not None
+    Account.objects.update(people_said_at=None)
+    with as_the_owner(), connection.cursor() as cursor:
+        cursor.execute(import_module("tasks_app.migrations.0072_account_people_said").SAID)
+    found = Account.objects.get(pk=account.pk).people_said_at
+    assert found is not None
+    assert abs(found - said_at) < timedelta(minutes=1)
+    assert Account.objects.get(pk=untouched.pk).people_said_at is None
+
+
+def test_people_are_believed_whatever_things_are_called_by_then() -> None:
+    advertiser, ops = make_advertiser(), make_user("Ad Ops")
+    Advertiser.objects.update(name="A" * 160)
+    seller = make_seller("S" * 120, slug="s", tools=["get_products", "sync_accounts", "create_media_buy"])
+    make_account(advertiser, seller, status="rejected")
+    operation = account_open(advertiser=advertiser, seller=seller, purpose="account:1", actor="system")
+    claim_one(operation_id=operation.pk)
+    account = Account.objects.select_related("seller", "advertiser").get()
+    account_change(account=account, values={"payment_terms": "net_45"}, actor=ops)
+    connection.check_constraints()  # what is told of a change names it as it was called then
+    Seller.objects.update(name="Renamed")
+    told = {"account_id": "acc-1", "status": "active", "payment_terms": "prepay", **natural_key(advertiser)}
+    see(operation, answer("completed", payload={"accounts": [told]}))
+    publish_due(limit=10)
+    assert Account.objects.get().payment_terms == "net_45"
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["the answer", "a result after its end"])

@@ -26,7 +26,7 @@ from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.pauses import continuation_current
+from tasks_app.operations.pauses import continuation_current, request_let_go
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.operations.steering import operation_resend
 from tasks_app.people.models import User
@@ -352,6 +352,39 @@ def test_an_answer_that_is_refused_for_now_leaves_again_when_its_seller_asks(ops
             sweep()
         assert len(messages(server)) == 3
     assert fresh(operation).status == S.COMPLETED
+
+
+def test_an_answer_that_its_seller_works_on_is_sent_no_second_time_and_is_what_counts(ops: User) -> None:
+    """It came twice on its way, say by a gateway: what it changes is being done under its own key."""
+    busy = {"code": "IDEMPOTENCY_IN_FLIGHT", "message": "Working", "recovery": "transient"}
+    with serve(answering(paused(), done({"status": "failed", "adcp_error": busy}))) as server:
+        operation = paused_purchase(server)
+        say(operation, ops, packages=[{"product_id": "p", "budget": 15_000}])
+        release()
+        sweep()
+        assert len(messages(server)) == 2
+    later = clock.now() + timedelta(hours=1)
+    with clock.injected(lambda: later):
+        assert claim_sends(limit=5, out=Counter()) == []
+    see(operation, told("working", task_id=fresh(operation).task_id or None), "poll")
+    assert request_let_go(fresh(operation), left=True)["packages"] == [{"product_id": "p", "budget": 15_000}]
+    current = operation.continuations.get()
+    assert (current.stale_at, current.note) == (None, "the answer left; the seller works on it")
+    assert claim_sends(limit=5, out=Counter()) == []
+
+
+def test_a_seller_that_works_on_an_answer_is_not_asked_sooner_than_it_says(ops: User) -> None:
+    busy = {"code": "IDEMPOTENCY_IN_FLIGHT", "message": "Working", "recovery": "transient", "retry_after": 90}
+    with serve(answering(paused(), done({"status": "failed", "adcp_error": busy}))) as server:
+        operation = paused_purchase(server)
+        say(operation, ops, packages=[{"product_id": "p", "budget": 15_000}])
+        release()
+        Operation.objects.filter(pk=operation.pk).update(task_id="t-1", next_poll_at=None)
+        before = clock.now()
+        sweep()
+    due = fresh(operation).next_poll_at
+    assert due is not None
+    assert due >= before + timedelta(seconds=90)
 
 
 def test_overdue_comes_before_the_answer_and_waiting_on_lets_it_be_given(quill: RawServer, ops: User) -> None:

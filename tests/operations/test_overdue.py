@@ -15,7 +15,7 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations import deadlines, publish
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_polls, claim_sends
-from tasks_app.operations.lookup import NOT_FOUND
+from tasks_app.operations.lookup import NOT_FOUND, SEVERAL
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
@@ -188,6 +188,29 @@ def test_keep_waiting_never_sends_again_what_was_taken_without_a_task_id(still: 
     assert fresh(operation).status == S.SUBMITTED
     assert claim_sends(limit=5, out=Counter()) == []
     it_is_looked_up_and_found(operation, still)
+
+
+def test_keep_waiting_though_its_seller_shows_several_lasts_until_the_new_deadline(still: Clock) -> None:
+    """Unless it shows others than people have been asked about."""
+    operation = _unanswered(still, ttl_s=3600)
+    two, three = (
+        unknown(SEVERAL, message=f"The seller shows more than one: {names}.") for names in ("a", "b")
+    )
+    decide("approve")
+    assert len(claim_polls(limit=5, out=Counter())) == 1
+    see(operation, two, "reconcile")
+    assert time_out_due(limit=5) == 1, "which of them it is, a person says"
+    decide("approve")
+
+    for _ in range(2):
+        assert [call.lookup is not None for call in claim_polls(limit=5, out=Counter())] == [True]
+        see(operation, two, "reconcile")
+        assert time_out_due(limit=5) == 0
+        still.forward(hours(1))
+    assert fresh(operation).status == S.SUBMITTED
+    assert len(claim_polls(limit=5, out=Counter())) == 1
+    see(operation, three, "reconcile")
+    assert time_out_due(limit=5) == 1
 
 
 def it_is_looked_up_and_found(operation: Operation, still: Clock) -> None:

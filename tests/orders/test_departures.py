@@ -275,7 +275,7 @@ def test_what_cannot_be_counted_is_named_once(known: list[dict[str, Any]], names
 
 
 def test_what_is_cut_to_be_shown_is_not_counted_for_it() -> None:
-    stated = f"12{' ' * 90}or so"
+    stated = f"12{' ' * 300}or so"
     found = one({"total_budget": stated})
-    assert found["confirmed"] == shortened(stated, 80)
+    assert found["confirmed"] == shortened(stated, 255)
     assert uncounted([found]) == [found["confirmed"]]

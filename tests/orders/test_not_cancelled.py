@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from orders.acts import deal_cancel_ask
-from orders.models import Deal
+from orders.models import Deal, DealMirror
 from orders.services import deal_cancel_at_seller
 from tasks_app.approvals.models import Approval
 from tasks_app.lifecycle.imports import create_imported, import_record
@@ -96,7 +96,7 @@ def imported(**columns: Any) -> Deal:
 
 @pytest.mark.parametrize("end", ["rejected", "failed", "canceled"])
 @pytest.mark.parametrize(
-    ("status", "told", "warned"),
+    ("status", "told", "warned"),  # "canceled?": and then a reading that told otherwise
     [
         ("failed", "active", 1),  # imported: no purchase of it was ever asked for here
         ("completed", "active", 1),
@@ -106,13 +106,15 @@ def imported(**columns: Any) -> Deal:
         ("completed", "canceled", 0),
         ("cancelled", "canceled", 0),
         ("cancelled", "rejected", 0),
+        ("completed", "canceled?", 1),
     ],
 )
 def test_what_runs_on_after_its_deal_and_is_not_cancelled_raises_an_alarm(
     status: str, told: str, warned: int, end: str
 ) -> None:
-    """Unless its seller says that it is gone."""
-    deal = imported(status=status, media_buy_id="mb-7", media_buy_status=told)
+    """Unless its seller says that it is gone, and has not told otherwise since."""
+    deal = imported(status=status, media_buy_id="mb-7", media_buy_status=told.rstrip("?"))
+    DealMirror.objects.create(deal=deal, older_reads=int(told.endswith("?")))
     deal_cancel_at_seller(deal=deal, actor=make_user("Ad Ops"), reason="Given up last year")
     operation = Operation.objects.get()
     claim_one(operation_id=operation.pk)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from orders.ask import Ask
+from orders.last_words import _apart
 from orders.models import Deal, DealLine, DealMirror
 from orders.purchases import purchase_ask
 from orders.seller_state import deal_follow
@@ -290,15 +291,41 @@ def test_what_stands_behind_a_long_place_of_terms_is_shown_and_asked_about_again
 
 
 def test_names_that_begin_alike_are_not_the_same() -> None:
-    deal, _ = bought(whole_name="n" * 200)
+    deal, _ = bought(whole_name="n" * 255)
+    assert fresh(deal).differences[0]["confirmed"] == "n" * 255, "as long as names are, it is shown whole"
     decide("booked_differently", "approve")
-    reads(deal, whole_name="n" * 200)
+    reads(deal, whole_name="n" * 400)
+    decide("booked_differently", "approve")
+    reads(deal, whole_name="n" * 400)
     assert departing(deal) == []
-    reads(deal, whole_name="n" * 199 + "m")
+    reads(deal, whole_name="n" * 399 + "m")
     assert departing(deal) == [(0, "name")]
+
+
+def test_of_goals_of_which_there_is_one_more_each_is_shown_by_its_place() -> None:
+    other, more = {**_GOALS[0], "target": {"value": 15}}, {"kind": "metric", "metric": "views"}
+    goals = [{**_GOALS[0], "target": {"value": 1.5}}]
+    assert list(_apart(goals, [other, more])) == [("1 target value", 1.5, 15), ("2", None, more)]
+    assert list(_apart([*goals, more], goals)) == [("2", more, None)]
+    deal, _ = bought(package_optimization_goals=[*_GOALS, more])
+    (shown,) = fresh(deal).differences
+    assert (shown["approved"], shown["confirmed"]) == ("2 nothing", f"2 {more}")
 
 
 def test_a_number_that_is_stated_as_text_is_the_same() -> None:
     terms = {"billing_measurement": {**_TERMS["billing_measurement"], "max_variance_percent": "5"}}
     deal, _ = bought(package_measurement_terms=terms)
     assert (departing(deal), questions()) == ([], [])
+    terms["billing_measurement"]["vendor"] = {"domain": "other.example"}
+    reads(deal, package_measurement_terms=terms)
+    (shown,) = fresh(deal).differences
+    assert shown["confirmed"] == "billing measurement vendor domain other.example", "and that alone"
+
+
+def test_an_id_that_is_stated_as_a_number_is_the_same() -> None:
+    deal, _ = bought()
+    deal.lines.update(pricing_option_id="1234")
+    told = record(deal)
+    told["packages"][0]["pricing_option_id"] = 1234
+    deal_follow(deal_id=deal.pk, buy=told, asked_at=clock.now())
+    assert departing(deal) == []

@@ -16,9 +16,10 @@ from tasks_app.adcp.types import Capabilities, Endpoint
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.sellers import services
+from tasks_app.sellers.columns import SELLER_HEARD
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import SellerChange, seller_add, seller_change
-from tasks_app.sellers.trust import SELLER_HEARD, row_change
+from tasks_app.sellers.trust import row_change
 from tests.factories import make_seller, make_user
 from tests.operations.making import stand
 
@@ -212,8 +213,9 @@ def test_keys_come_from_the_origin_that_the_seller_declares(
     if way == "known":
         make_seller("Keyed", url=told["url"], webhook_mode="rfc9421", jwks_url=KEYS)
         told = {name: value for name, value in told.items() if name != "webhooks"}
-    if taken:
-        assert seller_add(**told)[0].jwks_url == KEYS
+    if taken or way == "known":  # what is kept bars nothing else; it proves nothing from then on
+        kept = seller_add(**told)[0]
+        assert (kept.jwks_url, kept.keys_elsewhere) == (KEYS, not taken)
     else:
         with pytest.raises(ValidationError, match="another origin"):
             seller_add(**told)
@@ -244,6 +246,34 @@ def test_keys_of_another_origin_are_not_set_by_people_either(waits: bool) -> Non
     assert Seller.objects.get().jwks_url == KEYS
 
 
+@pytest.mark.parametrize("url", ["https://agent.seller.example/mcp", "https://moved.example/mcp"])
+def test_one_that_moves_its_keys_is_asked_where_they_are_now(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it declared before holds no more."""
+    make_seller("Keyed", url="https://agent.seller.example/mcp", webhook_mode="rfc9421", jwks_url=KEYS)
+    Seller.objects.update(capabilities=declaring("https://keys.seller.example"))
+    _declares("https://keys.moved.example", monkeypatch)
+    moved = {"webhooks": "rfc9421", "jwks_url": "https://keys.moved.example/jwks.json"}
+    kept, _ = seller_add(name="Keyed", url=url, protocol="mcp", **moved)
+    assert (kept.jwks_url, kept.keys_elsewhere) == (moved["jwks_url"], False)
+
+
+def test_new_credentials_do_not_wait_for_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_seller("Keyed", url="https://agent.seller.example/mcp", webhook_mode="rfc9421", jwks_url=KEYS)
+    _declares("https://keys.moved.example", monkeypatch)
+    kept, _ = seller_add(name="Keyed", url="https://agent.seller.example/mcp", protocol="mcp", token="new")
+    assert (kept.token, kept.keys_elsewhere) == ("new", True)
+
+
+def _declares(origin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def discover(_: Endpoint) -> Capabilities:
+        said = {"agent_name": "A", "version": "3.2", "supported_versions": ("3.2",), "tools": frozenset()}
+        return Capabilities(**said, raw=declaring(origin))
+
+    monkeypatch.setattr(client, "discover", discover)
+
+
 def test_one_whose_keys_it_declares_elsewhere_can_still_be_changed_otherwise() -> None:
     make_seller("Keyed", webhook_mode="rfc9421", jwks_url=KEYS)
     Seller.objects.update(capabilities=declaring("https://keys.elsewhere.example"))
@@ -253,16 +283,20 @@ def test_one_whose_keys_it_declares_elsewhere_can_still_be_changed_otherwise() -
     assert not Seller.objects.get().active
 
 
-def test_an_address_that_became_another_while_it_was_asked_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("became", [{"url": "https://b.example/mcp"}, {"protocol": "a2a"}])
+def test_an_address_that_became_another_while_it_was_asked_stays(
+    became: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With it came other credentials, which are not this host's."""
     seller, run = make_seller("Moves", url="https://a.example/mcp"), asyncio.run
 
     def asks(call: Any) -> Any:
-        Seller.objects.filter(pk=seller.pk).update(url="https://b.example/mcp", token="token-of-b")
+        Seller.objects.filter(pk=seller.pk).update(**became, token="token-of-b")
         return run(call)
 
     monkeypatch.setattr(asyncio, "run", asks)
     with pytest.raises(ValidationError, match="meanwhile"):
         seller_add(name="Moves", url="https://a.example/v2", protocol="mcp")
     kept = Seller.objects.get()
-    assert (kept.url, kept.token) == ("https://b.example/mcp", "token-of-b")
+    assert kept.token == "token-of-b"
+    assert {name: getattr(kept, name) for name in became} == became

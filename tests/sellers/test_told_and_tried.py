@@ -23,11 +23,12 @@ from tasks_app.operations.presenters import operation_next
 from tasks_app.operations.steer_forms import steering_data
 from tasks_app.people.models import User
 from tasks_app.people.roles import ROLES
+from tasks_app.sellers.columns import Row
 from tasks_app.sellers.explain import credentials_words
 from tasks_app.sellers.headers import headers_sealed
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.services import account_change, change_withdraw
-from tasks_app.sellers.trust import Row, row_change, trust_waiting
+from tasks_app.sellers.trust import row_change, trust_waiting
 from tests.approvals.deciding import decides
 from tests.factories import make_account, make_advertiser, make_seller, make_user
 from tests.operations.making import ask, fresh, stand

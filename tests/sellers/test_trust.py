@@ -27,7 +27,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.people.models import User
 from tasks_app.people.security_models import SecurityEvent
-from tasks_app.sellers import trust
+from tasks_app.sellers import columns, trust
 from tasks_app.sellers.models import Account, Seller, TrustChange
 from tasks_app.sellers.services import (
     account_change,
@@ -111,16 +111,16 @@ def approve(user: User | None = None) -> None:
 
 
 def test_every_column_of_a_seller_and_an_account_is_classified_once() -> None:
-    """A new column fails here until somebody says whether it decides whom we believe (sellers/trust.py)."""
+    """A new column fails here until somebody says whether it decides whom we believe (sellers/columns.py)."""
     classes = [
-        *(set(trust.SELLER_TRUST), trust.SELLER_HANDLING, trust.SELLER_HEARD),
-        *(trust.SELLER_ROTATED, trust.SELLER_FIXED),
+        *(set(columns.SELLER_TRUST), columns.SELLER_HANDLING, columns.SELLER_HEARD),
+        *(columns.SELLER_ROTATED, columns.SELLER_FIXED),
     ]
-    assert sorted(name for one in classes for name in one) == sorted(trust.all_columns(Seller))
-    classes = [set(trust.ACCOUNT_TRUST), trust.ACCOUNT_HEARD, trust.ACCOUNT_FIXED]
-    assert sorted(name for one in classes for name in one) == sorted(trust.all_columns(Account))
-    assert OTHER.keys() == trust.SELLER_TRUST.keys()
-    assert OTHER_ACCOUNT.keys() == trust.ACCOUNT_TRUST.keys()
+    assert sorted(name for one in classes for name in one) == sorted(columns.all_columns(Seller))
+    classes = [set(columns.ACCOUNT_TRUST), columns.ACCOUNT_HEARD, columns.ACCOUNT_FIXED]
+    assert sorted(name for one in classes for name in one) == sorted(columns.all_columns(Account))
+    assert OTHER.keys() == columns.SELLER_TRUST.keys()
+    assert OTHER_ACCOUNT.keys() == columns.ACCOUNT_TRUST.keys()
 
 
 def test_the_encrypted_columns_are_shown_by_fingerprint_alone(seller: Seller) -> None:
@@ -131,7 +131,7 @@ def test_the_encrypted_columns_are_shown_by_fingerprint_alone(seller: Seller) ->
     seller.token = "t-2"
     assert trust.shown(seller, "token") != trust.shown(Seller.objects.get(), "token")
     encrypted = {f.name for f in Seller._meta.concrete_fields if "Encrypted" in type(f).__name__}
-    hidden = {name for name, one in trust.SELLER_TRUST.items() if one.secret} | trust.SELLER_ROTATED
+    hidden = {name for name, one in columns.SELLER_TRUST.items() if one.secret} | columns.SELLER_ROTATED
     assert encrypted <= hidden
 
 
@@ -275,7 +275,7 @@ _IN_THE_FORM = {
 
 
 def test_every_trusted_column_is_in_the_form_but_where_it_is() -> None:
-    assert _IN_THE_FORM.keys() == trust.SELLER_TRUST.keys() - {"url", "protocol"}
+    assert _IN_THE_FORM.keys() == columns.SELLER_TRUST.keys() - {"url", "protocol"}
 
 
 @pytest.mark.parametrize("name", _IN_THE_FORM)
@@ -412,8 +412,8 @@ def test_every_column_that_can_be_revoked_is_tried_above() -> None:
     """The others only become others: what we are asked for by, a name, whose account a header decides, be it
     a secret one."""
     others = {"name", "url", "protocol", "auth_scheme", "headers", "secret_headers"}
-    revocable = {name for name, value in _OFF.items() if trust.SELLER_TRUST[name].takes(value)}
-    assert revocable == trust.SELLER_TRUST.keys() - others
+    revocable = {name for name, value in _OFF.items() if columns.SELLER_TRUST[name].takes(value)}
+    assert revocable == columns.SELLER_TRUST.keys() - others
 
 
 @pytest.mark.parametrize(("token", "values", "waits"), [

@@ -1,8 +1,8 @@
 """Which columns hold what sellers say, and putting hostile values into every one of them.
 
 A new column of a model that sellers' words reach joins by itself (of a seller and an account by what
-`sellers/trust.py` says of it), and a new model has to be named here: what is ours is said, everything else is
-theirs.
+`sellers/columns.py` says of it), and a new model has to be named here: what is ours is said, everything else
+is theirs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
+from tasks_app.sellers.columns import ACCOUNT_HEARD, SELLER_HEARD, all_columns
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
-from tasks_app.sellers.trust import ACCOUNT_HEARD, SELLER_HEARD, all_columns
 from tasks_app.troubles.models import RowTrouble
 from tasks_app.webhooks.models import SellerKey, SellerRevocations, WebhookDelivery
 

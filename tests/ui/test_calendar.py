@@ -216,6 +216,22 @@ def test_a_feed_that_is_cut_holds_the_next_dates_and_says_so(
         assert (said in told) == cut
 
 
+def test_a_feed_that_leaves_out_a_flight_without_a_date_ahead_says_so(
+    agency: Agency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that began long ago and ends long after."""
+    long, now = agency.deals["aldous-display"], clock.now()
+    span = {"start_at": now - timedelta(days=300), "end_at": now + timedelta(days=300)}
+    Deal.objects.filter(pk=long.pk).update(**span, creative_deadline=None)
+    long.lines.update(**span, terms={})
+    page = address(feed_make(user=agency.people["Finance"]))
+    dated = {entry.deal for entry in seen(agency.people["Finance"]).entries if not entry.passed} - {long.pk}
+    for most, cut in ((len(dated), True), (400, False)):
+        monkeypatch.setattr(calendar_pages, "_FEED_DEALS", most)
+        told = Client().get(page).content.decode().replace("\r\n ", "")
+        assert ("more dates than this calendar holds" in told, f"flight-{long.pk}" in told) == (cut, not cut)
+
+
 def test_the_feed_follows_the_persons_teams(agency: Agency) -> None:
     secret = feed_make(user=agency.people["Finance"])
     assert b"Tamarack" in Client().get(address(secret)).content

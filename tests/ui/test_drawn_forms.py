@@ -26,10 +26,11 @@ from tasks_app.jobs.schedule import Schedule
 from tasks_app.notifications.models import TeamWebhook
 from tasks_app.notifications.team_webhook import team_webhook_set
 from tasks_app.people.models import Advertiser, Membership, Team, User
+from tasks_app.sellers.columns import SELLER_TRUST
 from tasks_app.sellers.headers import headers_sealed
 from tasks_app.sellers.models import Account, Seller, TrustChange
 from tasks_app.sellers.services import change_withdraw, webhook_secret_rotate
-from tasks_app.sellers.trust import SELLER_TRUST, row_change
+from tasks_app.sellers.trust import row_change
 from tests.factories import make_account, make_advertiser, make_seller, make_team, make_user
 from tests.operations.making import stand
 from tests.ui.pages import drawn, list_of, page_of

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.urls import reverse
+from psycopg.types.json import Jsonb
 
 from orders.models import Deal
 from tasks_app import clock
@@ -168,6 +169,19 @@ def test_each_line_says_what_it_takes_to_decide(agency: Agency, client_of: Clien
         "You may decide",
     ):
         assert said in shown, said
+
+
+def test_a_preview_shows_first_what_costs_and_how_much_it_leaves_out(
+    agency: Agency, client_of: ClientOf, tamper: Tamper
+) -> None:
+    asked = agency.question("tamarack-cobalt")
+    named = ["name", "start", "end", "targeting", "pacing"]
+    departing = [{"field": one, "approved": f"our {one}", "confirmed": f"their {one}"} for one in named]
+    departing.append({"field": "rate", "approved": "5", "confirmed": "7.25"})
+    tamper(asked, evidence=Jsonb({**asked.evidence, "differences": departing}))
+    shown = read(client_of("Approver"), preview_of(asked))
+    assert ("their pacing" in shown, "6 departures in all" in shown) == (False, True)
+    assert shown.index("7.25") < shown.index("their name")
 
 
 def test_a_preview_is_scoped_and_needs_the_right(agency: Agency, client_of: ClientOf) -> None:

@@ -424,12 +424,13 @@ end $$;
 create or replace trigger fd_resolved_at before insert or update of resolved_at on public.tasks_app_reconciliationfinding
   for each row when (new.resolved_at is not null) execute function public.fd_resolved_at();
 
--- Columns that hold what a seller says of itself and of an account, and what the sweep keeps: no person writes them.
+-- Columns that hold what a seller says of itself and of an account, what the sweep keeps, and when people spoke or
+-- were answered: no person writes them.
 create or replace function public.fd_heard(p_table text) returns text[] language sql immutable as $$
   select case p_table when 'tasks_app_seller' then
     '{capabilities,capabilities_at,capabilities_next_at,adcp_version,tools,idempotency_ttl_s,quirks,'
     'webhook_paused_until,webhook_judged_since,webhook_checked_at}'::text[]
-  else '{said,refused_reference,status_since,read_at,next_read_at}'::text[] end
+  else '{said,refused_reference,status_since,read_at,next_read_at,people_said_at,asked_at}'::text[] end
 $$;
 
 -- A seller or an account that is added, and what else changes of one, stands in the security log at commit, column by

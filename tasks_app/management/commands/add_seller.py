@@ -16,7 +16,7 @@ from tasks_app.management.base import DeskCommand, read_file, refuse, user_named
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.models import User
 from tasks_app.sellers.headers import headers_parse, secret_headers_parse
-from tasks_app.sellers.models import Seller, TrustChange
+from tasks_app.sellers.models import KEYS_ELSEWHERE, Seller, TrustChange
 from tasks_app.sellers.presenters import trust_lines
 from tasks_app.sellers.services import seller_abilities, seller_add, seller_options, seller_try
 from tasks_app.sellers.trust import trust_waiting
@@ -223,6 +223,8 @@ def _lines(seller: Seller, capabilities: Capabilities) -> list[str]:
         "Set by us:",
         *(f"  {name}: {value}" for name, value in seller_options(seller).items()),
     ]
+    if seller.keys_elsewhere:
+        told.append(f"{KEYS_ELSEWHERE} Its webhooks are refused, and it is polled.")
     if not seller.may_be_sent_mutations:
         told.append("Nothing is bought there until an administrator accepts the risk of buying twice.")
     return told
