@@ -27,14 +27,14 @@ from campaigns.outcome import (
     operation_out,
 )
 from campaigns.proposals import propose
-from campaigns.recommend import PassedOver, passed_unread, pick
+from campaigns.recommend import PassedOver, passed_unread, pick, products_wanted
 from campaigns.services import campaign_brief, campaign_refuse, sellers_for
 from orders.models import Deal, DealStatus
 from orders.offers import LeftOut, Offer, channels_asked, left_out, offers
 from orders.outcomes import booking_ended
 from orders.questions import ask_undecided
 from tasks_app import clock
-from tasks_app.adcp import requests
+from tasks_app.adcp.capabilities import targets_region
 from tasks_app.commands.services import CommandRefusedError
 from tasks_app.jobs.actions import (
     Done,
@@ -118,6 +118,7 @@ def research(run: Run) -> Result:
     campaign = _campaign(run)
     seller = Seller.objects.get(pk=run.inputs["seller"])
     try:
+        _refuse_regions(campaign, seller)
         waiting = _account_operation(run, campaign, seller)
         if waiting is not None:
             return _until(waiting)
@@ -260,6 +261,15 @@ def _account_operation(run: Run, campaign: Campaign, seller: Seller) -> Operatio
     return operation if operation.published_at is None else None
 
 
+def _refuse_regions(campaign: Campaign, seller: Seller) -> None:
+    """Raises OperationRefusedError for regions that the seller does not declare to honour: it might deliver
+    everywhere."""
+    regions = campaign_brief(campaign).geography.regions
+    beyond = [region for region in regions if not targets_region(seller.capabilities, region)]
+    if beyond:
+        raise OperationRefusedError(f"{seller} does not declare that it targets {', '.join(beyond)}")
+
+
 def _account(campaign: Campaign, seller: Seller) -> Account | None:
     """The account to ask under: none while the seller reviews it. Raises OperationRefusedError for one that
     the seller refused or closed, or that is bound to another currency."""
@@ -297,20 +307,11 @@ def _products_page(
 def _products_asked(
     run: Run, campaign: Campaign, seller: Seller, account: Account | None, purpose: str, *, cursor: str = ""
 ) -> Operation:
-    brief = campaign_brief(campaign)
-    asked = requests.GetProducts(
-        buying_mode="brief",
-        brief=f"{brief.name}: {brief.objective.goal}. {brief.audience}".strip(),
-        brand=requests.Brand(domain=campaign.buyer.brand_domain),
-        account=requests.Account.model_validate(account.reference) if account else None,
-        filters=requests.ProductFilters(
-            channels=[wish.channel for wish in brief.channels],
-            countries=list(brief.geography.countries),
-            start_date=brief.flight.start.isoformat(),
-            end_date=brief.flight.end.isoformat(),
-            delivery_type=brief.constraints.delivery_type,
-        ),
-        pagination=requests.Pagination(cursor=cursor) if cursor else None,
+    asked = products_wanted(
+        campaign_brief(campaign),
+        brand_domain=campaign.buyer.brand_domain,
+        account=account.reference if account else None,
+        cursor=cursor,
     )
     return read_ensure(
         purpose=run.purpose(purpose),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 from zoneinfo import available_timezones
 
 from pydantic import (
@@ -59,8 +59,9 @@ _RELATIVE = re.compile(r"\+([0-9]{1,3})d")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
-_MOST = 20
+_MOST_CHANNELS, _MOST_QUOTED, _MOST_PROBLEMS = 20, 60, 50
 _COUNTRY = re.compile(r"[A-Z]{2}")
+_REGION = re.compile(r"[A-Z]{2}-[A-Z0-9]{1,3}")
 
 
 def _exact(value: Any) -> Any:
@@ -84,16 +85,20 @@ def _number(read: Decimal | None) -> Decimal:
     return read
 
 
-def _few(value: Any) -> Any:
-    """A list of a few, counted before anything in it is looked at."""
-    if isinstance(value, list | tuple) and len(value) > _MOST:
-        raise ValueError(f"should have at most {_MOST} items, not {len(value)}")
-    return value
+def _most(items: int) -> BeforeValidator:
+    """A list of so many at most, counted before anything in it is looked at."""
+
+    def counted(value: Any) -> Any:
+        if isinstance(value, list | tuple) and len(value) > items:
+            raise ValueError(f"should have at most {items} items, not {len(value)}")
+        return value
+
+    return BeforeValidator(counted)
 
 
 def _zone(value: str) -> str:
     if value not in _zones():
-        raise ValueError(f"{value!r} is no time zone of the IANA database, such as America/New_York")
+        raise ValueError(f"{_quoted(value)} is no time zone of the IANA database, such as America/New_York")
     return value
 
 
@@ -105,14 +110,29 @@ def _zones() -> frozenset[str]:
 def _domain(value: str) -> str:
     domain = value.lower()
     if not _DOMAIN.fullmatch(domain):
-        raise ValueError(f"{value!r} is no domain, such as example.com")
+        raise ValueError(f"{_quoted(value)} is no domain, such as example.com")
     return domain
 
 
 def _country(value: str) -> str:
     if not _COUNTRY.fullmatch(value):
-        raise ValueError(f"{value!r} is no two-letter country code of ISO 3166-1, such as US")
+        raise ValueError(f"{_quoted(value)} is no two-letter country code of ISO 3166-1, such as US")
     return value
+
+
+def _region(value: str) -> str:
+    if not _REGION.fullmatch(value):
+        raise ValueError(f"{_quoted(value)} is no region of ISO 3166-2, such as US-IL")
+    return value
+
+
+def _quoted(value: str) -> str:
+    return repr(_cut(value))
+
+
+def _cut(value: str) -> str:
+    """As much of what was written as names it."""
+    return value if len(value) <= _MOST_QUOTED else f"{value[:_MOST_QUOTED]}…"
 
 
 def _day(value: Any, info: ValidationInfo) -> Any:
@@ -147,6 +167,7 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 Category = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 Domain = Annotated[str, StringConstraints(max_length=253), AfterValidator(_domain)]
 Country = Annotated[str, AfterValidator(_country)]
+Region = Annotated[str, AfterValidator(_region)]
 
 
 class _Part(BaseModel):
@@ -200,17 +221,38 @@ class ChannelWish(_Part):
 
 
 class Geography(_Part):
-    """ISO 3166-1 alpha-2 countries, and regions in the seller's words."""
+    """Countries (ISO 3166-1 alpha-2); and of each of them, or of none, the regions (ISO 3166-2) that are
+    bought instead of the whole: together sellers may read them either way."""
 
-    countries: tuple[Country, ...] = Field(min_length=1)
-    regions: tuple[Text, ...] = ()
+    countries: Annotated[tuple[Country, ...], _most(300), Field(min_length=1)]
+    regions: Annotated[tuple[Region, ...], _most(500)] = ()
+
+    @model_validator(mode="after")
+    def _of_each_country(self) -> Self:
+        if not self.regions:
+            return self
+        within = {region.partition("-")[0] for region in self.regions}
+        beyond = sorted(within - {*self.countries})
+        if beyond:
+            raise ValueError(f"regions lie in {', '.join(beyond)}, which is none of the countries")
+        whole = sorted({*self.countries} - within)
+        if whole:
+            raise ValueError(f"name regions of each country, or of none: {', '.join(whole)} has none")
+        return self
+
+    @property
+    def targeting(self) -> dict[str, list[str]]:
+        """AdCP's targeting overlay that buys it and nothing beside it."""
+        if self.regions:
+            return {"geo_regions": list(self.regions)}
+        return {"geo_countries": list(self.countries)}
 
 
 class Constraints(_Part):
     """Ceilings per rate basis in the brief's currency, sellers not to be asked, guaranteed or not."""
 
     ceilings: dict[RateBasis, Rate] = Field(default_factory=dict)
-    excluded_sellers: tuple[Text, ...] = ()
+    excluded_sellers: Annotated[tuple[Text, ...], _most(100)] = ()
     delivery_type: Literal["guaranteed", "non_guaranteed"] | None = None
 
 
@@ -225,13 +267,13 @@ class Brief(_Part):
     objective: Objective
     budget: Budget
     flight: Flight
-    channels: Annotated[tuple[ChannelWish, ...], BeforeValidator(_few), Field(min_length=1)]
+    channels: Annotated[tuple[ChannelWish, ...], _most(_MOST_CHANNELS), Field(min_length=1)]
     audience: Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)] = ""
     geography: Geography
-    formats: tuple[Text, ...] = ()
-    measurement: tuple[Text, ...] = ()
+    formats: Annotated[tuple[Text, ...], _most(100)] = ()
+    measurement: Annotated[tuple[Text, ...], _most(100)] = ()
     # AdCP's sync_plans: regulatory categories that apply to it; approval policies may ask for more.
-    policy_categories: Annotated[tuple[Category, ...], BeforeValidator(_few)] = ()
+    policy_categories: Annotated[tuple[Category, ...], _most(20)] = ()
     booking: Booking = "each"
     constraints: Constraints = Constraints()
 
@@ -251,12 +293,30 @@ def brief_validate(raw: object, *, now: datetime) -> tuple[Brief | None, list[Pr
     if isinstance(raw, dict):
         problems += _flight_problems(_mapping(raw.get("flight")), now)
         problems += _money_problems(_mapping(raw.get("budget")), _wishes(raw.get("channels")))
-    return (None if problems else brief), problems
+    return (None if problems else brief), problems_told(problems)
+
+
+def brief_kept(raw: dict[str, Any], *, now: datetime) -> tuple[Brief | None, list[Problem]]:
+    """As `brief_validate`, of a brief that was right when it came. Its regions were any words once, which
+    nothing read: what are no regions of its countries are left out, as they were then."""
+    geography = _mapping(raw.get("geography"))
+    if _read(_GEOGRAPHY, geography) is None:
+        raw = {**raw, "geography": {name: value for name, value in geography.items() if name != "regions"}}
+    return brief_validate(raw, now=now)
+
+
+def problems_told(problems: list[Problem]) -> list[Problem]:
+    """As many as people read, and how many more there are."""
+    more = len(problems) - _MOST_PROBLEMS
+    if more <= 0:
+        return problems
+    return [*problems[:_MOST_PROBLEMS], _named("brief", f"has {more} more problems like these")]
 
 
 # The rules between fields. They read the raw brief, so that one wrong field hides none of them; what
 # cannot be read was named by its own field already.
 _AMOUNT: TypeAdapter[Decimal] = TypeAdapter(Amount)
+_GEOGRAPHY: TypeAdapter[Geography] = TypeAdapter(Geography)
 _CURRENCY: TypeAdapter[str] = TypeAdapter(Currency)
 _DATE: TypeAdapter[date] = TypeAdapter(Day)
 _ZONE: TypeAdapter[str] = TypeAdapter(Zone)
@@ -281,7 +341,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 def _wishes(value: object) -> list[dict[str, Any]]:
     listed = value if isinstance(value, list | tuple) else []
-    few = listed[: _MOST + 1]  # as far as it is told whether they are too many
+    few = listed[: _MOST_CHANNELS + 1]  # as far as it is told whether they are too many
     return [{"channel": wish} if isinstance(wish, str) else _mapping(wish) for wish in few]
 
 
@@ -295,11 +355,11 @@ def _flight_problems(flight: dict[str, Any], now: datetime) -> Iterator[Problem]
 
 
 def _money_problems(budget: dict[str, Any], wishes: list[dict[str, Any]]) -> Iterator[Problem]:
-    if len(wishes) > _MOST:
+    if len(wishes) > _MOST_CHANNELS:
         return  # named by its field; nothing so long is compared
     named = Counter(wish["channel"] for wish in wishes if isinstance(wish.get("channel"), str))
     for name in sorted(name for name, times in named.items() if times > 1):
-        yield _named("channels", f"{name} is named twice")
+        yield _named("channels", f"{_cut(name)} is named twice")
     for place, wish in enumerate(wishes):
         if wish.get("fixed") is not None and wish.get("minimum") is not None:
             yield _named(f"channels.{place}", "a fixed amount and a minimum exclude each other")
@@ -342,7 +402,7 @@ def _follows(found: dict[str, Any]) -> bool:
 
 
 def _problem(found: dict[str, Any]) -> Problem:
-    field = ".".join(str(part) for part in found["loc"]) or "brief"
+    field = ".".join(_cut(str(part)) for part in found["loc"]) or "brief"
     text = str(found["msg"]).removeprefix("Value error, ")
     if found["type"] == "extra_forbidden":
         text = "is not a field of a brief"

@@ -144,12 +144,20 @@ class Today:
         return cards.departures(self.who)
 
     @property
+    def departures_count(self) -> str:
+        return cards.many(len(self.departures))
+
+    @property
     def departures_money(self) -> list[tuple[str, Decimal]]:
         return text.amounts((one.deal.currency, one.confirmed) for one in self.departures)
 
     @cached_property
     def attention(self) -> list[Item]:
         return cards.attention(self.who, self._flying, self._out, self.departures)
+
+    @property
+    def attention_count(self) -> str:
+        return cards.many(len(self.attention))
 
     @cached_property
     def budgets(self) -> list[money.Commitment]:

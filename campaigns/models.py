@@ -55,10 +55,18 @@ class Campaign(Stateful):
     end_at = models.DateTimeField(null=True)
     zone = models.CharField(max_length=64, blank=True)
     outcome = models.JSONField(default=dict)  # how each deal ended, when the campaign has
+    # The key under which a caller submitted it (tasks_app/request_keys.py), and the digest of what came.
+    request_key = models.CharField(max_length=64, blank=True, default="", db_default="", editable=False)
+    request_digest = models.CharField(max_length=64, blank=True, default="", db_default="", editable=False)
 
     class Meta:
         ordering = ["-id"]
         permissions = [("submit_campaign", "May submit a brief")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["request_key"], condition=~models.Q(request_key=""), name="campaign_once_per_request"
+            )
+        ]
         indexes = [
             # Found by the beginning of its name, in either case.
             models.Index(OpClass(Upper("name"), name="text_pattern_ops"), name="campaign_by_name"),

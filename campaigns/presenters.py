@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from campaigns.brief import brief_kept
 from campaigns.models import Campaign, CampaignStatus
 from campaigns.outcome import LEFT_OUT, LEFT_OUT_MORE, fates
 from campaigns.selectors import CampaignRows, campaign_names
@@ -141,6 +142,12 @@ def left_out_data(campaign: Campaign) -> dict[str, Any]:
     }
 
 
+def _regions(campaign: Campaign, brief: dict[str, Any]) -> Any:
+    """As they are bought; of a brief that is wrong, as they were written."""
+    kept, _ = brief_kept(brief, now=campaign.created_at)
+    return list(kept.geography.regions) if kept else as_dict(brief.get("geography")).get("regions")
+
+
 def brief_facts(campaign: Campaign) -> list[tuple[str, str]]:
     """The brief as submitted, in words; whatever cannot be read is left out."""
     brief = campaign.brief if isinstance(campaign.brief, dict) else {}
@@ -157,6 +164,7 @@ def brief_facts(campaign: Campaign) -> list[tuple[str, str]]:
         ),
         ("Audience", as_words(brief.get("audience"))),
         ("Geography", as_words(geography.get("countries"))),
+        ("Regions", as_words(_regions(campaign, brief))),
         ("Formats", as_words(brief.get("formats"))),
         ("Measurement", as_words(brief.get("measurement"))),
         ("Ceilings", ", ".join(ceilings)),

@@ -95,7 +95,7 @@ def _line(brief: Brief, one: Pick) -> LineDraft:
         budget=one.budget,
         minimum=offer.minimum,
         units=offer.units(one.budget),
-        targeting={"geo_countries": list(brief.geography.countries)},
+        targeting=brief.geography.targeting,
         forecast=forecast_of(offer.product),
         terms=offer.terms,
     )

@@ -16,6 +16,7 @@ from typing import Any
 from campaigns.brief import RATE_BASES, Brief
 from orders.offers import LeftOut, Offer, forecast_of
 from tasks_app import money
+from tasks_app.adcp import requests
 
 _SMALLEST_RATE = Decimal("0.000001")  # the scale of DealLine.rate
 
@@ -112,13 +113,34 @@ def _unfit_price(brief: Brief, offer: Offer, share: Decimal) -> str:
     return ""
 
 
+def products_wanted(
+    brief: Brief, *, brand_domain: str, account: Mapping[str, Any] | None = None, cursor: str = ""
+) -> requests.GetProducts:
+    """What a seller is asked for: products for the whole brief, and at a `cursor` its further page."""
+    return requests.GetProducts(
+        buying_mode="brief",
+        brief=f"{brief.name}: {brief.objective.goal}. {brief.audience}".strip(),
+        brand=requests.Brand(domain=brand_domain),
+        account=requests.Account.model_validate(account) if account else None,
+        filters=requests.ProductFilters(
+            channels=[wish.channel for wish in brief.channels],
+            countries=list(brief.geography.countries),
+            regions=list(brief.geography.regions) or None,
+            start_date=brief.flight.start.isoformat(),
+            end_date=brief.flight.end.isoformat(),
+            delivery_type=brief.constraints.delivery_type,
+        ),
+        pagination=requests.Pagination(cursor=cursor) if cursor else None,
+    )
+
+
 def matches(brief: Brief, offer: Offer, channel: str) -> tuple[Match, ...]:
     """Channel, geography, dates, and format and measurement where the brief asks for them."""
-    countries = ", ".join(brief.geography.countries)
+    where = ", ".join(brief.geography.regions or brief.geography.countries)
     dates = " to ".join(f"{day.day} {day:%b %Y}" for day in (brief.flight.start, brief.flight.end))
     found = [
         _channel_match(offer, channel),
-        Match(name="geography", met=True, detail=f"offered for {countries}, as asked"),
+        Match(name="geography", met=True, detail=f"offered for {where}, as asked"),
         Match(name="dates", met=True, detail=f"offered for {dates}, as asked"),
     ]
     if brief.formats:

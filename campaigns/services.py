@@ -5,19 +5,22 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
-from campaigns.brief import Brief, Problem, brief_validate
+from campaigns.brief import Brief, Problem, brief_kept, brief_validate
 from campaigns.buyers import buyer_of
 from campaigns.models import Campaign, CampaignStatus
 from tasks_app import clock
+from tasks_app.canonical import canonical_digest
+from tasks_app.commands.services import IdempotencyKeyConflictError
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import create, transition
-from tasks_app.people.actors import SYSTEM, actor_ensure
+from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.roles import SUBMIT_CAMPAIGN
+from tasks_app.request_keys import request_key
 from tasks_app.sellers.models import Seller
 
 
@@ -34,11 +37,14 @@ class BriefRefusedError(Exception):
 
 
 @transaction.atomic
-def campaign_submit(*, user: User, raw: dict[str, Any], campaign_id: uuid.UUID | None = None) -> Campaign:
+def campaign_submit(
+    *, user: User, raw: dict[str, Any], campaign_id: uuid.UUID | None = None, key: str = ""
+) -> Campaign:
     """Keep a parsed brief as a campaign and start its job; a wrong one ends in `validation_failed`
     with every problem named. One commit. `campaign_id`: the new campaign's, where the caller made one so that
-    the same submission twice is one. Raises SubmissionRefusedError, IntegrityError (the id is taken), and
-    BriefRefusedError where it cannot be told which of the user's teams may see the brief."""
+    the same submission twice is one; `key`: the caller's own, for the same. Raises SubmissionRefusedError,
+    IntegrityError (the id or the key is taken), and BriefRefusedError where it cannot be told which of the
+    user's teams may see the brief."""
     if not user.is_active or not user.has_perm(SUBMIT_CAMPAIGN):
         raise SubmissionRefusedError("You have no right to submit briefs.")
     if not user.teams.exists():
@@ -51,6 +57,7 @@ def campaign_submit(*, user: User, raw: dict[str, Any], campaign_id: uuid.UUID |
     campaign = _campaign(user, buyer.team, buyer.advertiser, raw, brief)
     campaign.pk = campaign_id or campaign.pk
     actor = actor_ensure(user=user)
+    campaign.request_key, campaign.request_digest = request_key(actor.key, key), canonical_digest(raw)
     create(campaign, actor=actor, reason="Submitted")
     transition(campaign, CampaignStatus.BRIEF_RECEIVED, actor=SYSTEM)
     if problems:
@@ -67,6 +74,30 @@ def campaign_submit(*, user: User, raw: dict[str, Any], campaign_id: uuid.UUID |
     return campaign
 
 
+def campaign_submit_once(*, user: User, raw: dict[str, Any], key: str) -> tuple[Campaign, bool]:
+    """As `campaign_submit`, and whether it made the campaign: the same brief under the same `key` of the user
+    is the same campaign. Raises IdempotencyKeyConflictError as well: the key was another brief's."""
+    known = _submitted(user, raw, key)
+    if known is not None:
+        return known, False
+    try:
+        return campaign_submit(user=user, raw=raw, key=key), True
+    except IntegrityError:
+        # Somebody with the same key was a moment faster; theirs is the campaign.
+        known = _submitted(user, raw, key)
+        if known is None:
+            raise
+        return known, False
+
+
+def _submitted(user: User, raw: dict[str, Any], key: str) -> Campaign | None:
+    kept = request_key(actor_key(user), key)
+    found = Campaign.objects.filter(request_key=kept).first() if kept else None
+    if found is not None and found.request_digest != canonical_digest(raw):
+        raise IdempotencyKeyConflictError("This Idempotency-Key was used for another brief.")
+    return found
+
+
 def campaign_refuse(*, campaign: Campaign, problems: list[Problem]) -> None:
     """brief_received → validation_failed, with the problems."""
     named = "; ".join(f"{p['field']}: {p['problem']}" for p in problems)
@@ -81,7 +112,7 @@ def campaign_refuse(*, campaign: Campaign, problems: list[Problem]) -> None:
 
 def campaign_brief(campaign: Campaign) -> Brief:
     """The campaign's validated brief. Raises ValueError where it is wrong, or its flight has begun."""
-    brief, problems = brief_validate(campaign.brief, now=campaign.created_at)
+    brief, problems = brief_kept(campaign.brief, now=campaign.created_at)
     if brief is None:
         raise ValueError("; ".join(f"{p['field']}: {p['problem']}" for p in problems))
     return brief

@@ -15,6 +15,7 @@ from campaigns.models import Campaign
 from campaigns.parsing import UnparseableBriefError, brief_parse
 from campaigns.services import BriefRefusedError, SubmissionRefusedError, campaign_submit
 from tasks_app import clock, ids
+from tasks_app.canonical import canonical_digest
 from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 
@@ -48,17 +49,17 @@ def submission_data(user: User, like: Campaign | None = None) -> dict[str, Any]:
 def brief_submit(form: Mapping[str, str], user: User) -> Campaign:
     """The campaign of the brief in a form; of the same form twice the same campaign.
 
-    Raises BriefRefusedError, SubmissionRefusedError. A brief that only the whole can find wrong becomes a
-    campaign that says so.
+    Raises BriefRefusedError, SubmissionRefusedError: also for another brief in a form that was submitted. A
+    brief that only the whole can find wrong becomes a campaign that says so.
     """
     token = _token(form.get("token", ""))
-    known = visible(Campaign.objects.all(), user).filter(pk=token).first()
-    if known is not None:
-        return known
     try:
         raw = brief_parse(form.get("text", "").encode("utf-8", "surrogatepass"))
     except UnparseableBriefError as error:
         raise BriefRefusedError([{"field": "brief", "problem": str(error)}]) from error
+    known = _submitted(token, raw, user)
+    if known is not None:
+        return known
     if not may_submit(user):
         raise SubmissionRefusedError("You have no right to submit briefs.")
     problems = brief_validate(raw, now=clock.now())[1]
@@ -67,10 +68,20 @@ def brief_submit(form: Mapping[str, str], user: User) -> Campaign:
     try:
         return campaign_submit(user=user, raw=raw, campaign_id=token)
     except IntegrityError as error:
-        same = visible(Campaign.objects.all(), user).filter(pk=token).first()
+        same = _submitted(token, raw, user)
         if same is None:
             raise SubmissionRefusedError("It could not be submitted: load the page again.") from error
         return same
+
+
+def _submitted(token: uuid.UUID, raw: dict[str, Any], user: User) -> Campaign | None:
+    """What this form was submitted as. Raises SubmissionRefusedError where that was another brief."""
+    known = visible(Campaign.objects.all(), user).filter(pk=token).first()
+    if known is not None and known.request_digest not in ("", canonical_digest(raw)):
+        raise SubmissionRefusedError(
+            f"This page was submitted as {known.reference}, with another brief: open a new one for this."
+        )
+    return known
 
 
 def _token(written: str) -> uuid.UUID:

@@ -44,9 +44,9 @@ def yes_no(name: str, default: bool) -> bool:
     return told in _YES
 
 
-def positive(name: str, default: float) -> float:
-    """A number above 0, and no longer than a hundred years. Raises ImproperlyConfigured."""
-    value, most = _number(name, default), _LONGEST.get(name.rpartition("_")[2], _LONGEST_S)
+def positive(name: str, default: float, *, most: float | None = None) -> float:
+    """A number above 0, at most `most`, and no longer than a hundred years. Raises ImproperlyConfigured."""
+    value, most = _number(name, default), most or _LONGEST.get(name.rpartition("_")[2], _LONGEST_S)
     if not 0 < value <= most:
         raise ImproperlyConfigured(f"{name} must be above 0 and at most {most:,}, got {value:g}")
     return value

@@ -359,8 +359,9 @@ OBSERVED_BYTES = count("FLIGHTDECK_OBSERVED_BYTES", 4 * 2**20)
 SWEEP_TICK_S = positive("FLIGHTDECK_SWEEP_TICK_S", 1.0)
 SWEEP_BATCH = count("FLIGHTDECK_SWEEP_BATCH", 200)
 OPERATION_LEASE_S = positive("FLIGHTDECK_OPERATION_LEASE_S", 7)
-CALL_TIMEOUT_S = positive("FLIGHTDECK_CALL_TIMEOUT_S", 60)
-WORKING_TIMEOUT_S = positive("FLIGHTDECK_WORKING_TIMEOUT_S", 300)
+# No longer than half an hour: the sweep's turns are to be long beside them (tasks_app.operations.sweep).
+CALL_TIMEOUT_S = positive("FLIGHTDECK_CALL_TIMEOUT_S", 60, most=1800)
+WORKING_TIMEOUT_S = positive("FLIGHTDECK_WORKING_TIMEOUT_S", 300, most=1800)
 OPERATION_DEADLINES = {
     "create_media_buy": timedelta(hours=24),
     "update_media_buy": timedelta(hours=12),

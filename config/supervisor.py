@@ -63,10 +63,9 @@ def require_free_port(port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise ProcessError(
-                f"Port {port} cannot be used ({error.strerror}): choose another with PORT=…"
-            ) from error
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise ProcessError(f"Port {port} cannot be used ({why}): choose another with PORT=…") from error
 
 
 def run(port: int, *, base_dir: Path = BASE_DIR, home: Path | None = None) -> None:
@@ -120,7 +119,7 @@ def main(arguments: list[str] | None = None, *, base_dir: Path = BASE_DIR) -> in
     parser = argparse.ArgumentParser(prog="python -m config.supervisor", description="Runs Flightdeck.")
     commands = parser.add_subparsers(dest="action", required=True)
     runs = commands.add_parser("run", help="migrate, then serve until Ctrl-C")
-    runs.add_argument("--port", type=int, default=int(os.environ.get("PORT") or DEFAULT_PORT))
+    runs.add_argument("--port", type=int, default=os.environ.get("PORT") or DEFAULT_PORT)
     runs.add_argument("--home", type=Path, help="where the embedded database is kept (default: the project)")
     executes = commands.add_parser("exec", help="run one command while the database is open")
     executes.add_argument("command", nargs="+")

@@ -332,11 +332,9 @@ def _line_state(deal: Deal, departs: bool, purchase: Operation | None) -> tuple[
 
 def _departures(deal: Deal, line: DealLine, fields: Collection[str]) -> Iterable[str]:
     if "start" in fields:
-        starts = [_first_day(at, deal.zone) for at in (line.confirmed_start_at, line.start_at)]
-        yield f"starts {starts[0]}, not {starts[1]}"
+        yield f"starts {_not(line.confirmed_start_at, line.start_at, 'start', deal.zone)}"
     if "end" in fields:
-        ends = [_last_day(at, deal.zone) for at in (line.confirmed_end_at, line.end_at)]
-        yield f"ends {ends[0]}, not {ends[1]}"
+        yield f"ends {_not(line.confirmed_end_at, line.end_at, 'end', deal.zone)}"
     if "rate" in fields:
         yield f"rate {_rate(line.confirmed_rate, deal.currency)}, not {_rate(line.rate, deal.currency)}"
     if "targeting" in fields:
@@ -345,6 +343,15 @@ def _departures(deal: Deal, line: DealLine, fields: Collection[str]) -> Iterable
     for found in departures_known(deal).values():
         if found["line"] == line.position and found["field"] in STATED:
             yield f"{found['field'].replace('_', ' ')} {found['confirmed']}, not {found['approved']}"
+
+
+def _not(confirmed: datetime | None, approved: datetime, name: str, zone: str) -> str:
+    """The one day and the other; the hour or the year where the days do not tell them apart."""
+    short = _first_day if name == "start" else _last_day
+    told = [short(at, zone) for at in (confirmed, approved)]
+    if confirmed is not None and (told[0] == told[1] or confirmed.year != approved.year):
+        told = [text.flight_edge(name, at, zone) for at in (confirmed, approved)]
+    return f"{told[0]}, not {told[1]}"
 
 
 def _notes(deal: Deal, rows: DealRows, purchase: Operation | None) -> Iterable[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.db import IntegrityError, connection, transaction
+from django.db import connection, transaction
 
 from orders.ask import (
     Ask,
@@ -33,6 +32,7 @@ from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import SEND_OPERATION
 from tasks_app.people.scope import team_named
+from tasks_app.request_keys import KEY_FORM, is_request_key, request_key
 from tasks_app.sellers.accounts import is_shared
 from tasks_app.sellers.models import Account, Seller
 
@@ -53,7 +53,7 @@ _MUTATIONS: dict[str, Callable[[Ask], Operation]] = {
     "update_media_buy": change_ask,
 }
 TASKS = (*READ_TASKS, *_MUTATIONS)
-_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_KEYS = 0x0F11_4E75  # the class of advisory locks of callers' keys
 
 
 class AskForbiddenError(Exception):
@@ -82,20 +82,16 @@ def operation_ask(
     """
     if not user.is_active or not user.has_perm(SEND_OPERATION):
         raise AskForbiddenError("You have no right to ask for operations.")
-    if key and not _KEY.fullmatch(key):
-        refuse("Idempotency-Key", "has 1 to 255 printable characters without spaces")
+    if key and not is_request_key(key):
+        refuse("Idempotency-Key", KEY_FORM)
     ask = _ask(user, task, seller, arguments, account, team)
-    known = _known(ask, key)
+    known = _known(ask, key)  # before anything is judged: what it made stands, whatever has changed since
     if known is not None:
         return known
-    try:
-        operation, call = _make(ask, key)
-    except IntegrityError:
-        # Somebody with the same key was a moment faster; theirs is the operation.
-        known = _known(ask, key)
-        if known is None:
-            raise
-        return known
+    if not ask.seller.offers(task):
+        refuse("task", f"{ask.seller} does not offer it")
+    ours_refused(arguments)
+    operation, call = _make(ask, key)
     if call is not None:
         _send(call)
         operation.refresh_from_db()
@@ -108,9 +104,6 @@ def _ask(user: User, task: str, seller: str, arguments: Mapping[str, Any], accou
     found = Seller.objects.filter(slug=seller).first()
     if found is None:
         refuse("seller", "there is no such seller")
-    if not found.offers(task):
-        refuse("task", f"{found} does not offer it")
-    ours_refused(arguments)
     named = team_named(user, team) if team else None
     if team and named is None:
         refuse("team", "is none of your teams")
@@ -136,11 +129,25 @@ def _known(ask: Ask, key: str) -> Operation | None:
 @transaction.atomic(durable=True)
 def _make(ask: Ask, key: str) -> tuple[Operation, dispatch.Call | None]:
     """The operation, and for a read its call, claimed in the same commit so that no sweep makes it too."""
+    if key:
+        _hold(ask, key)
+        known = _known(ask, key)
+        if known is not None:  # somebody with the same key was a moment faster
+            return known, None
     mutation = _MUTATIONS.get(ask.task)
     operation = mutation(ask) if mutation else _read(ask)
     if key:
         RequestKey.objects.create(actor=actor_key(ask.user), key=key, digest=ask.digest, operation=operation)
     return operation, None if mutation else dispatch.claim_one(operation_id=operation.pk)
+
+
+def _hold(ask: Ask, key: str) -> None:
+    """Who sends the same key at once waits here until this transaction ends: it would else find the deal held
+    by its own twin."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select pg_advisory_xact_lock(%s, hashtext(%s))", [_KEYS, request_key(actor_key(ask.user), key)]
+        )
 
 
 def _read(ask: Ask) -> Operation:

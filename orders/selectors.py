@@ -272,7 +272,9 @@ def _lines(
     """The packages that are shown, and what all of them come to, by deal; one query."""
     if not deals:
         return {}, {}
-    departs = Q(confirmed_budget__isnull=False) & ~Q(confirmed_budget=F("budget"))
+    departs = Q()
+    for name in ("budget", "start_at", "end_at", "rate", "targeting"):
+        departs |= Q(**{f"confirmed_{name}__isnull": False}) & ~Q(**{f"confirmed_{name}": F(name)})
     differs = Case(When(departs, then=Value(0)), default=Value(1), output_field=IntegerField())
     place = Window(RowNumber(), partition_by=[F("deal_id")], order_by=[differs, F("position")])
     whole = [F("deal_id")]

@@ -23,7 +23,14 @@ _TESTS, _ORM = str(_ROOT / "tests"), "/django/db/models/"
 _USERS = str(_ROOT / "tasks_app/people/models.py")  # User.save() writes what a test saves
 _VERBS = ("UPDATE ", "DELETE ", "INSERT ")
 # Asked for by triggers and functions that compare with the present moment.
-_TIMED = ("webhookdelivery", "securityevent", "tasks_app_reconciliation", "tasks_app_conflict", "_forget")
+_TIMED = (
+    "webhookdelivery",
+    "securityevent",
+    "tasks_app_reconciliation",
+    "tasks_app_conflict",
+    "_forget",
+    "_escalate(",
+)
 _CLOCK = "select set_config('flightdeck.test_clock', %s, false)"
 _INSTALL = """
 create schema testing;

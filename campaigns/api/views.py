@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.decorators import action
@@ -27,12 +28,13 @@ from campaigns.api.serializers import (
     DecidedSerializer,
     PartsRefusedSerializer,
 )
-from campaigns.brief import Brief
+from campaigns.brief import Brief, Problem
 from campaigns.decisions import NOT_DECIDED, Decided, campaign_asked, campaign_decide
 from campaigns.models import Campaign, CampaignStatus
-from campaigns.services import BriefRefusedError, SubmissionRefusedError, campaign_submit
+from campaigns.services import BriefRefusedError, SubmissionRefusedError, campaign_submit_once
 from orders.questions import DEAL
 from tasks_app.api.base import RoomViewSet
+from tasks_app.api.idempotency import key_of, key_parameter
 from tasks_app.api.problems import problem
 from tasks_app.api.serializers import budgets_of
 from tasks_app.api.unread import UNREAD_400, decision_body
@@ -88,7 +90,9 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
     @extend_schema(
         summary="Submit a brief",
         request={"application/json": Brief, "application/yaml": {"type": "string"}},
+        parameters=[key_parameter("campaign")],
         responses={
+            200: OpenApiResponse(CampaignSerializer, "The campaign that this key made before"),
             201: OpenApiResponse(
                 CampaignSerializer,
                 "A wrong brief is kept too: `validation_failed`, with every problem by field",
@@ -96,6 +100,7 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
             400: OpenApiResponse(
                 description="No brief at all, or none that says whose of your teams it is: nothing is kept"
             ),
+            409: OpenApiResponse(description="The key was used for another brief, be it a wrong one"),
             413: OpenApiResponse(description="Larger than a brief may be"),
         },
     )
@@ -104,13 +109,20 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
         if request.stream is None:  # the parsers, which refuse what is no brief, are asked of a body alone
             raise ParseError("The body is empty: send a brief.")
         try:
-            campaign = campaign_submit(user=self.viewer, raw=cast("dict[str, Any]", request.data))
+            campaign, is_new = campaign_submit_once(
+                user=self.viewer, raw=cast("dict[str, Any]", request.data), key=key_of(request)
+            )
         except SubmissionRefusedError as error:
             raise PermissionDenied(str(error)) from error
         except BriefRefusedError as error:
-            raise ValidationError({one["field"]: [one["problem"]] for one in error.problems}) from error
+            raise ValidationError(_by_field(error.problems)) from error
+        if not is_new:
+            campaign = get_object_or_404(
+                self.get_queryset(), pk=campaign.pk
+            )  # who made it may see it no more
         where = reverse("campaign-detail", kwargs={"id": campaign.pk}, request=request)
-        return Response(CampaignSerializer(campaign).data, status=201, headers={"Location": where})
+        told = CampaignSerializer(campaign).data
+        return Response(told, status=201 if is_new else 200, headers={"Location": where})
 
     @extend_schema(
         summary="One word on all that waits",
@@ -145,6 +157,13 @@ class CampaignViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Campaign])
         """What is asked now, of the kind that the body names."""
         kind = self.request.data.get("kind", DEAL) if isinstance(self.request.data, dict) else DEAL
         return campaign_asked(campaign, kind if kind in KINDS_DECIDED else DEAL)
+
+
+def _by_field(problems: Sequence[Problem]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in problems:
+        found.setdefault(one["field"], []).append(one["problem"])
+    return found
 
 
 def _first(done: Sequence[Decided]) -> str:

@@ -65,6 +65,7 @@ def calendar_view(request: HttpRequest) -> HttpResponse:
             "earlier": _address(view, shown, _step(view, first, -1)),
             "later": _address(view, shown, _step(view, first, 1)),
             "now": _address(view, shown, None),
+            "agenda_link": _address("agenda", shown, None),
             "chosen": chosen,
             "filtered": bool(shown),
             "kinds": KINDS,

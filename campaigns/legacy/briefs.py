@@ -94,6 +94,7 @@ def _job(values: Values) -> _Facts:
     )
 
 
+_NOISE = Decimal("1e-9")  # of a sum of floats
 _FACTS: dict[str, Callable[[Values], _Facts]] = {"campaigns": _campaign, "jobs": _job}
 
 
@@ -159,9 +160,12 @@ def _columns(facts: _Facts, owner: Owner) -> tuple[dict[str, Any], list[str]]:
 
 def _amount(facts: _Facts) -> Decimal | None:
     found = number(facts.values, facts.budget)
-    if found is not None and found != found.quantize(Decimal("0.0001")):
+    if found is None:
+        return None
+    kept = found.quantize(Decimal("0.0001"))
+    if abs(found - kept) > _NOISE:
         raise UnmappableError(facts.budget, "has more than four decimals")
-    return found
+    return kept
 
 
 def _currency(facts: _Facts) -> str:

@@ -23,6 +23,20 @@ _GUARANTEED = ("PG", "UPFRONT")
 # The source's price models; none said means a price per thousand (its `price` column is a CPM).
 _MODELS = {"": "cpm", "CPM": "cpm", "CPP": "cpp", "FLAT": "flat_rate"}
 _LARGEST = Decimal(10) ** 13
+# The reference writes free words, "pending" unless told.
+_BOUGHT = (
+    "",
+    "pending",
+    "confirmed",
+    "booked",
+    "approved",
+    "active",
+    "live",
+    "delivering",
+    "completed",
+    "paused",
+)
+_NOT_BOUGHT = ("cancelled", "canceled", "failed", "rejected", "declined", "expired", "void")
 _NO_AMOUNT = "price and volume, or a cost, that come to an amount are not there"
 _Read = TypeVar("_Read")
 
@@ -186,6 +200,11 @@ class _Reading:
             yield None, str(error)
 
     def _booked(self, booking: Values, currency: str) -> tuple[dict[str, Any] | None, str]:
+        state = text(booking, "booking_status").lower()
+        if state in _NOT_BOUGHT:
+            return None, f"booking record: {state}"
+        if state not in _BOUGHT:
+            self.notes.append(f"the booking status {state[:40]!r} is none that is known; kept as bought")
         units, cost = (_of_a_booking(booking, number, name) for name in ("impressions", "cost"))
         if not cost:
             return None, f"booking record: {_NO_AMOUNT}"
@@ -223,9 +242,12 @@ class _Reading:
     def _bounded(
         self, line: dict[str, Any], gross: Decimal | None, currency: str
     ) -> tuple[dict[str, Any] | None, str]:
-        budget = None if gross is None or gross >= _LARGEST else money.floor_to_unit(gross, currency)
+        amount = None if gross is None or gross >= _LARGEST else money.amount_of(gross)
+        budget = money.floor_to_unit(amount, currency) if amount else None
         if not budget:
             return None, _NO_AMOUNT
+        if budget != amount:
+            self.notes.append(f"{amount} {currency} is finer than the currency's unit; kept as {budget}")
         return {**line, "budget": budget}, ""
 
 

@@ -178,7 +178,7 @@ def attention(
     found = [_late(o, names) for o in flying if o.status == O.TIMED_OUT]
     found += _conflicts(who)
     found += [_asked(o, names) for o in flying if o.status in (O.AUTH_REQUIRED, O.INPUT_REQUIRED)]
-    found += [_departure(one) for one in differing[:20]]
+    found += [_departure(one) for one in differing]
     return found + _failed_jobs(who)
 
 
@@ -205,7 +205,7 @@ def _conflicts(who: User) -> list[Item]:
             link=reverse("admin:tasks_app_conflict_change", args=[one.pk]),
             note=f"{one.reference}, {one.operation.reference}, since {text.moment_short(one.at)}",
         )
-        for one in rows[:20]
+        for one in rows[:MOST]
     ]
 
 
@@ -241,5 +241,5 @@ def _failed_jobs(who: User) -> list[Item]:
             note=(job.error or job.recipe)[:_NOTE],
             link=link_to(Job, job.pk),
         )
-        for job in rows.defer("plan", "inputs", "outputs").order_by("-pk")[:20]
+        for job in rows.defer("plan", "inputs", "outputs").order_by("-pk")[:MOST]
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -135,7 +136,7 @@ def answers_chart(settled: Iterable[Settled]) -> Chart | None:
 
 
 def confirmed_chart(who: User) -> tuple[Chart | None, list[tuple[str, Decimal]]]:
-    """What sellers confirmed a day, in the currency with the most; and the sums per currency."""
+    """What sellers confirmed a day, in the currency of most deals; and the sums per currency."""
     since = _since()
     rows = visible(Deal.objects.filter(status__in=CONFIRMED), who)
     rows = rows.filter(pk__gte=ids.first_id_at(clock.now() - _BOOKED_OF)).order_by("-pk")
@@ -144,7 +145,8 @@ def confirmed_chart(who: User) -> tuple[Chart | None, list[tuple[str, Decimal]]]
     sums = text.amounts((currency, money) for _, currency, money in found)
     if not sums:
         return None, []
-    currency, total = sums[0]
+    currency = Counter(named for _, named, _ in found).most_common(1)[0][0]
+    total = dict(sums)[currency]
     days = _sums((at, money) for at, named, money in found if named == currency)
     drawn = chart(
         title=f"Confirmed by sellers, {currency}",

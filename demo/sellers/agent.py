@@ -84,6 +84,7 @@ class SellerAgent(ADCPHandler[ToolContext]):
             "buying_modes": ["brief", "wholesale"],
             "supports_proposals": False,
             "features": dict(_FEATURES),
+            "execution": {"targeting": {"geo_countries": True, "geo_regions": True}},
             "portfolio": {
                 "publisher_domains": sorted({product.domain for product in house.products}),
                 "primary_channels": sorted({product.channel for product in house.products}),

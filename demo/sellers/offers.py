@@ -165,10 +165,12 @@ def _satisfies(product: Product, request: dict[str, Any]) -> bool:
     filters = request.get("filters") or {}
     overlay = request.get("targeting_overlay") or {}
     countries = set(filters.get("countries") or ()) | set(overlay.get("geo_countries") or ())
+    regions = set(filters.get("regions") or ()) | set(overlay.get("geo_regions") or ())
     return all(
         (
             not filters.get("channels") or product.channel in filters["channels"],
             not countries or bool(countries & set(product.countries)),
+            not regions or bool({region[:2] for region in regions} & set(product.countries)),
             filters.get("delivery_type") in (None, "guaranteed" if product.guaranteed else "non_guaranteed"),
             any(_price_satisfies(price, filters) for price in product.prices),
             _in_time(filters),

@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from orders.amounts import approved_shown, is_unapproved, line_amounts
+from orders.amounts import approved_shown, confirmed_of, is_unapproved, line_amounts
 from orders.api.selectors import Behind
 from orders.models import Deal, DealLine
 from orders.presenters import unread_of
@@ -79,6 +79,7 @@ class DealSerializer(serializers.ModelSerializer[Deal]):
     seller = serializers.SlugField(source="seller.slug", read_only=True)
     advertiser = serializers.CharField(source="advertiser.name", read_only=True)
     gross = serializers.SerializerMethodField()
+    confirmed_gross = serializers.SerializerMethodField()
     as_stated = serializers.SerializerMethodField()
 
     class Meta:
@@ -113,6 +114,10 @@ class DealSerializer(serializers.ModelSerializer[Deal]):
     @shown_as_money
     def get_gross(self, deal: Deal) -> str | None:
         return exact(approved_shown(deal))
+
+    @shown_as_money
+    def get_confirmed_gross(self, deal: Deal) -> str | None:
+        return exact(confirmed_of(deal))
 
     @extend_schema_field(serializers.DictField(child=serializers.CharField()))
     def get_as_stated(self, deal: Deal) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
@@ -27,6 +27,7 @@ from orders.ask import AskConflictError, AskRefusedError
 from orders.models import Deal, DealStatus
 from orders.requests import AskForbiddenError, operation_ask
 from tasks_app.api.base import RoomViewSet
+from tasks_app.api.idempotency import key_of, key_parameter
 from tasks_app.api.problems import ConflictError
 from tasks_app.api.steering import STEERING_RIGHTS, SteeringActions
 from tasks_app.operations.models import SETTLED, Operation, OperationStatus
@@ -113,14 +114,7 @@ class OperationViewSet(ListModelMixin, RetrieveModelMixin, SteeringActions):
     @extend_schema(
         summary="Send a task to a seller",
         request=AskSerializer,
-        parameters=[
-            OpenApiParameter(
-                "Idempotency-Key",
-                str,
-                OpenApiParameter.HEADER,
-                description="The same key with the same body answers the operation it made before.",
-            )
-        ],
+        parameters=[key_parameter("operation")],
         responses={
             200: OpenApiResponse(OperationDetailSerializer, "A read, with the seller's answer"),
             202: OpenApiResponse(
@@ -136,9 +130,7 @@ class OperationViewSet(ListModelMixin, RetrieveModelMixin, SteeringActions):
         """Reads are made at once. What spends money makes a deal and an approval; nothing is sent before."""
         asked = self.read_body(AskSerializer)
         try:
-            made = operation_ask(
-                user=self.viewer, key=request.headers.get("Idempotency-Key", "").strip(), **asked
-            )
+            made = operation_ask(user=self.viewer, key=key_of(request), **asked)
         except AskForbiddenError as error:
             raise PermissionDenied(str(error)) from error
         except AskRefusedError as error:

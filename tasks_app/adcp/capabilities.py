@@ -5,15 +5,20 @@ Sources: AdCP protocol/get-adcp-capabilities, core/version-envelope.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .hygiene import clean
+from .tasks import TASK_NAMES
 from .types import Capabilities, DiscoveryError, Seen
 from .values import identity_of, whole_of
 
 # AdCP allows no more; beyond it nothing is promised that we count on.
 _LONGEST_TTL_S = 7 * 86_400
 VERSION_UNSUPPORTED = "VERSION_UNSUPPORTED"
+# It is read with each row of a seller's: of what it says of itself no more is kept.
+_LARGEST = 2**20
+_MOST_NAMES, _LONGEST_NAME = 1000, 128
 # What we speak, best first.
 OUR_VERSIONS = ("3.2", "3.1", "3.0")
 
@@ -54,6 +59,22 @@ def listed_versions(payload: Mapping[str, Any]) -> tuple[str, ...]:
     return ("3.0",) if "3" in spoken else ()
 
 
+def targets_region(payload: Mapping[str, Any], region: str) -> bool:
+    """Whether a seller's capabilities promise that `geo_regions` with this one (ISO 3166-2) is honoured: of
+    all, or from 3.2 on country by country (core/geo-region-support)."""
+    execution = _mapping(_mapping(payload.get("media_buy")).get("execution"))
+    declared = _mapping(execution.get("targeting")).get("geo_regions")
+    country = _mapping(_mapping(_mapping(declared).get("countries")).get(region.partition("-")[0]))
+    return declared is True or country.get("all_values") is True or region in _texts(country.get("values"))
+
+
+def names_kept(names: Iterable[str]) -> frozenset[str]:
+    """A seller's tools or skills as they are kept: readable ones, the tasks of AdCP's first, no more than
+    anybody has."""
+    readable = {str(clean(name)) for name in names if 0 < len(name) <= _LONGEST_NAME}
+    return frozenset(sorted(readable, key=lambda name: (name not in TASK_NAMES, name))[:_MOST_NAMES])
+
+
 def read_capabilities(
     payload: Mapping[str, Any],
     *,
@@ -62,7 +83,11 @@ def read_capabilities(
     quirks: frozenset[str],
     version: str,
 ) -> Capabilities:
-    """The parts of a seller's capabilities that decide anything; all of it stays in `raw`."""
+    """The parts of a seller's capabilities that decide anything; all of it stays in `raw`. Raises
+    DiscoveryError for more than is kept of a seller."""
+    size = _size(payload)
+    if size > _LARGEST:
+        raise DiscoveryError(f"the seller says {size:,} characters of itself, more than {_LARGEST:,}")
     account = payload.get("account")
     account = account if isinstance(account, dict) else None
     signing = payload.get("webhook_signing")
@@ -70,7 +95,7 @@ def read_capabilities(
     media_buy = _mapping(payload.get("media_buy"))
     operator_auth = account.get("require_operator_auth") if account else None
     return Capabilities(
-        agent_name=agent_name,
+        agent_name=str(clean(agent_name))[:_LONGEST_NAME],
         version=version,
         supported_versions=listed_versions(payload),
         tools=tools,
@@ -87,6 +112,15 @@ def read_capabilities(
         quirks=quirks,
         raw=payload,
     )
+
+
+def _size(value: Any) -> int:
+    """About as many characters as a JSON value has when it is written."""
+    if isinstance(value, dict):
+        return sum(len(str(name)) + _size(item) for name, item in value.items())
+    if isinstance(value, list):
+        return sum(_size(item) + 1 for item in value)
+    return len(value) if isinstance(value, str) else 8
 
 
 def _release(version: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .capabilities import negotiate, read_capabilities, version_named
+from .capabilities import names_kept, negotiate, read_capabilities, version_named
 from .meaning import About
 from .optional import MOST_TRIES, OPTIONAL, lesson, merged, shaped, tool_of
 from .tasks import (
@@ -43,7 +43,7 @@ async def call(
 ) -> Seen:
     """Send one task and normalise whatever comes back; nothing a seller or the network does raises.
 
-    `timeout_s` (seconds, the whole call) replaces the endpoint's own limit. With a pinned
+    `timeout_s` (seconds, the whole call with all its tries) replaces the endpoint's own limit. With a pinned
     `endpoint.adcp_version` the version fields are added unless `arguments` hold them. Every occurrence of
     `secrets`, and of the endpoint's own, is replaced in what is returned. `continuation` (from a Seen, A2A
     only) answers a task that waits for input; beside the identity it may hold a `message_id` (the same where
@@ -56,6 +56,7 @@ async def call(
     if timeout_s is not None:
         endpoint = replace(endpoint, timeout_s=timeout_s)
     began = time.monotonic()
+    ends = began + endpoint.timeout_s
     hidden = (*secrets, *endpoint.secrets)
     about: About = "poll" if tool in STATUS_TOOLS or tool == endpoint.status_tool else "call"
     of = task_type if about == "poll" else tool
@@ -63,8 +64,8 @@ async def call(
     async def ask(version: str | None) -> Seen:
         versioned = {**version_fields(version), **arguments}
         if tool in OPTIONAL or about == "poll":
-            return await _read(endpoint, tool, versioned, spare or {}, hidden, about, of)
-        return await _send(endpoint, tool, versioned, hidden, continuation or {}, about, of)
+            return await _read(endpoint, tool, versioned, spare or {}, hidden, about, of, ends)
+        return await _send(endpoint, tool, versioned, hidden, continuation or {}, about, of, ends)
 
     seen = await ask(endpoint.adcp_version)
     spoken = version_named(seen)
@@ -84,6 +85,7 @@ async def _read(
     secrets: Sequence[str],
     about: About,
     of: str,
+    ends: float,
 ) -> Seen:
     """The read as this seller takes it; refused for an optional argument, once more without it or with it.
 
@@ -102,7 +104,7 @@ async def _read(
     learned: dict[str, str] = {}  # argument to quirk
     while True:
         sent = shaped(known, arguments, spare, merged(quirks, learned.values()))
-        seen = await _send(endpoint, tool, sent, secrets, {}, about, of)
+        seen = await _send(endpoint, tool, sent, secrets, {}, about, of, ends)
         # What a task failed for says nothing of how it is asked for.
         refused = about == "call" or seen.task_id is None
         taught = lesson(known, sent, {**spare, **arguments}, seen, said | learned.keys()) if refused else None
@@ -121,7 +123,10 @@ async def _send(
     ids: Mapping[str, str],
     about: About,
     of: str,
+    ends: float,
 ) -> Seen:
+    """One try of the call, within what is left until `ends` (monotonic seconds)."""
+    endpoint = replace(endpoint, timeout_s=max(0.0, ends - time.monotonic()))
     if endpoint.unusable:
         from .http import Ledger
         from .outcome import seen_failure
@@ -186,7 +191,7 @@ async def _a2a_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, frozenset
     card, failure = await a2a.read_card(endpoint)
     if card is None:
         raise DiscoveryError(_explain("the agent card", failure))
-    return card.skills, card.name, card.quirks
+    return names_kept(card.skills), card.name, card.quirks
 
 
 async def _mcp_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, frozenset[str]]:
@@ -197,7 +202,7 @@ async def _mcp_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, frozenset
         raise DiscoveryError(_explain("the list of tools", failure))
     if CAPABILITIES_TOOL not in tools:
         raise DiscoveryError(f"the seller has no tool {CAPABILITIES_TOOL}: it does not speak AdCP 3")
-    return tools, name, frozenset()
+    return names_kept(tools), name, frozenset()
 
 
 def _explain(what: str, seen: Seen | None) -> str:

@@ -29,7 +29,7 @@ from .types import Endpoint, Seen, WireError
 for _name in ("mcp.client.streamable_http", "mcp.client.session", "mcp.shared.jsonrpc_dispatcher"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
-_MAX_TOOL_PAGES = 50
+_MAX_TOOL_PAGES, _MOST_TOOLS = 50, 10_000
 
 Talk = Callable[[ClientSession], Awaitable[None]]
 
@@ -94,7 +94,7 @@ async def list_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, Seen | No
             page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
             heard.tools += [tool.name for tool in page.tools]
             cursor = page.next_cursor
-            if not cursor:
+            if not cursor or len(heard.tools) > _MOST_TOOLS:
                 break
         heard.tools_complete = True
 

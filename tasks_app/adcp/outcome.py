@@ -129,7 +129,7 @@ def _busy(exchange: Exchange) -> WireError | None:
         code="RATE_LIMITED" if status == 429 else "SERVICE_UNAVAILABLE",
         message=f"the seller answered HTTP {status}",
         recovery="transient",
-        retry_after=_retry_after(exchange.retry_after),
+        retry_after=retry_after_s(exchange.retry_after),
         details={"http_status": status},
     )
 
@@ -204,7 +204,7 @@ def _raw(exchange: Exchange, secrets: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _retry_after(value: str | None) -> float | None:
+def retry_after_s(value: str | None) -> float | None:
     """`Retry-After` in seconds, or as a date; None where it is neither."""
     told = (value or "").strip()
     if told.isascii() and told.isdecimal():

@@ -60,6 +60,7 @@ Rate = Annotated[Decimal, BeforeValidator(_rate), _BOUNDS, _AS_JSON]
 Moment = Annotated[AwareDatetime, Field(ge=clock.EARLIEST, lt=clock.LATEST)]
 Currency = Annotated[str, AfterValidator(currency_of)]
 Country = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
+Region = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}-[A-Z0-9]+$")]
 Domain = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$")
 ]
@@ -161,6 +162,7 @@ class ProductFilters(_Strict):
 
     channels: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
     countries: Annotated[list[Country], Field(min_length=1)] | None = None
+    regions: Annotated[list[Region], Field(min_length=1)] | None = None
     start_date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     end_date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     delivery_type: Literal["guaranteed", "non_guaranteed"] | None = None

@@ -94,7 +94,7 @@ class CommandViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Command]):
     lookup_value_regex = "[0-9a-f-]{36}"
 
     def rows(self, viewer: User) -> QuerySet[Command]:
-        return commands_of(viewer)
+        return commands_of(viewer).defer("payload") if self.action == "list" else commands_of(viewer)
 
     def get_serializer_class(self) -> type[CommandSerializer]:
         return CommandSerializer if self.action == "list" else CommandDetailSerializer

@@ -123,8 +123,10 @@ class JobViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Job]):
 
     def rows(self, viewer: User) -> QuerySet[Job]:
         """Hidden ones are listed only when their status is asked for."""
-        asked = self.action != "list" or "status" in self.request.query_params
-        return jobs_of(viewer) if asked else jobs_of(viewer).exclude(status=JobStatus.DELETED)
+        if self.action != "list":
+            return jobs_of(viewer)
+        rows = jobs_of(viewer).defer("inputs", "outputs")
+        return rows if "status" in self.request.query_params else rows.exclude(status=JobStatus.DELETED)
 
     def get_serializer_class(self) -> type[JobSerializer]:
         return JobSerializer if self.action == "list" else JobDetailSerializer

@@ -14,6 +14,7 @@ from rest_framework.reverse import reverse
 
 from tasks_app.api.base import RoomViewSet, StrictSerializer
 from tasks_app.api.problems import problem
+from tasks_app.api.serializers import ShownField
 from tasks_app.api.teams import TeamField
 from tasks_app.jobs.outside import EventRefusedError, event_deliver
 from tasks_app.jobs.outside_event import OutsideEvent
@@ -28,6 +29,7 @@ class OutsideEventSerializer(serializers.ModelSerializer[OutsideEvent]):
     """An event as it was kept. `step_id` and `job_id`: who took it; empty while it waits for its step."""
 
     job_id = serializers.UUIDField(source="step.job_id", read_only=True, default=None)
+    payload = ShownField(read_only=True)
 
     class Meta:
         model = OutsideEvent

@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from tasks_app.api.base import RoomViewSet, StrictSerializer
+from tasks_app.api.idempotency import key_of, key_parameter
 from tasks_app.api.selectors import jobs_of
 from tasks_app.api.serializers import JobSerializer
 from tasks_app.api.teams import TeamField
@@ -162,12 +163,15 @@ class ScheduleViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Schedule])
         """Goes on with the next time; what was due meanwhile is not made up for."""
         return self._steered(schedule_resume)
 
-    @extend_schema(summary="Run now", request=None, responses={201: JobSerializer})
+    @extend_schema(
+        summary="Run now", request=None, parameters=[key_parameter("job")], responses={201: JobSerializer}
+    )
     @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
     def run(self, request: Request, **_: Any) -> Response:
         """Starts the recipe at once, in your name; answers the job."""
         schedule = self.get_object()
-        job = _done(lambda: schedule_run_now(schedule_id=schedule.pk, actor=self.viewer))
+        key = key_of(request)
+        job = _done(lambda: schedule_run_now(schedule_id=schedule.pk, actor=self.viewer, key=key))
         where = reverse("job-detail", kwargs={"id": job.pk}, request=request)
         told = JobSerializer(jobs_of(self.viewer).get(pk=job.pk)).data
         return Response(told, status=201, headers={"Location": where})

@@ -14,10 +14,13 @@ from tasks_app.people.actors import actor_names
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
+_STEP_HEAVY = [f"parent_step__{name}" for name in ("spec", "item", "waiting_for", "outputs", "error")]
+
 
 def jobs_of(viewer: User) -> QuerySet[Job]:
-    """Jobs of the viewer's teams, with the step that a nested one belongs to."""
-    return visible(Job.objects.select_related("parent_step__job").defer("plan"), viewer)
+    """Jobs of the viewer's teams, with the step that a nested one belongs to, without what may be long."""
+    rows = Job.objects.select_related("parent_step").defer("plan", *_STEP_HEAVY)
+    return visible(rows, viewer)
 
 
 def approvals_of(viewer: User) -> QuerySet[Approval]:

@@ -205,13 +205,11 @@ def _api_error(error: SteeringRefusedError) -> Exception:
 
 
 class ConflictSerializer(serializers.ModelSerializer[Conflict]):
-    """A contradiction: what was first and what came second, each {channel, at, status, task_id, value}."""
+    """A contradiction; what was first and what came second, which may be large, is told of one by itself."""
 
     operation_id = serializers.UUIDField(read_only=True)
     operation = serializers.CharField(source="operation.reference", read_only=True)
     seller = serializers.SlugField(source="operation.seller.slug", read_only=True)
-    first = serializers.SerializerMethodField()
-    second = serializers.SerializerMethodField()
 
     class Meta:
         model = Conflict
@@ -224,8 +222,6 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
             "kind",
             "note",
             "at",
-            "first",
-            "second",
             "resolution",
             "resolved_by",
             "resolved_at",
@@ -233,26 +229,24 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
             "asked_at",
         ]
 
-    @extend_schema_field(serializers.DictField())
-    def get_first(self, conflict: Conflict) -> dict[str, Any]:
-        return _without_body(conflict.first)
-
-    @extend_schema_field(serializers.DictField())
-    def get_second(self, conflict: Conflict) -> dict[str, Any]:
-        return _without_body(conflict.second)
-
 
 class ConflictDetailSerializer(ConflictSerializer):
-    """With both bodies as received, what each choice will do, and the approval that decides: approve keeps
-    what was first, reject takes what came second."""
+    """With `first` and `second`, each {channel, at, status, task_id, value, body} with the body as received,
+    what each choice will do, and the approval that decides: approve keeps what was first, reject takes what
+    came second."""
 
+    first = serializers.SerializerMethodField()
+    second = serializers.SerializerMethodField()
     approval_id = serializers.SerializerMethodField()
     keep = serializers.SerializerMethodField()
     take = serializers.SerializerMethodField()
     take_refusal = serializers.SerializerMethodField()
 
     class Meta(ConflictSerializer.Meta):
-        fields = [*ConflictSerializer.Meta.fields, "approval_id", "keep", "take", "take_refusal"]
+        fields = [
+            *ConflictSerializer.Meta.fields,
+            *("first", "second", "approval_id", "keep", "take", "take_refusal"),
+        ]
 
     @extend_schema_field(serializers.DictField())
     def get_first(self, conflict: Conflict) -> dict[str, Any]:
@@ -280,10 +274,6 @@ class ConflictDetailSerializer(ConflictSerializer):
         return take_refusal(conflict)
 
 
-def _without_body(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if name != "body"}
-
-
 @extend_schema_view(
     list=extend_schema(summary="Contradictions of sellers, newest first"),
     retrieve=extend_schema(summary="One contradiction, by id or reference: both payloads, whole"),
@@ -299,7 +289,8 @@ class ConflictViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Conflict])
     }
 
     def rows(self, viewer: User) -> QuerySet[Conflict]:
-        return conflicts_of(viewer)
+        rows = conflicts_of(viewer)
+        return rows.defer("first", "second") if self.action == "list" else rows
 
     def get_serializer_class(self) -> type[ConflictSerializer]:
         return ConflictSerializer if self.action == "list" else ConflictDetailSerializer

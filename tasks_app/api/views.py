@@ -11,6 +11,7 @@ from tasks_app.api.deciding import DECIDING_RIGHTS, DecidingActions
 from tasks_app.api.selectors import approvals_of
 from tasks_app.api.serializers import ApprovalDetailSerializer, ApprovalSerializer
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.spending import with_stakes
 from tasks_app.people.models import User
 
 VIEW_APPROVAL = "tasks_app.view_approval"
@@ -47,7 +48,7 @@ class ApprovalViewSet(ListModelMixin, RetrieveModelMixin, DecidingActions):
     def rows(self, viewer: User) -> QuerySet[Approval]:
         rows = approvals_of(viewer)
         if self.action == "list":
-            return rows.prefetch_related(None)
+            return with_stakes(rows.prefetch_related(None))
         return rows.select_related("replaces")
 
     def get_serializer_class(self) -> type[ApprovalSerializer]:

@@ -11,7 +11,7 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any
 
-from tasks_app import clock, days
+from tasks_app import clock
 from tasks_app.adcp.values import parse_time
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.plain import shortened
@@ -296,8 +296,8 @@ def cancel_words(evidence: Mapping[str, Any]) -> str:
     if at is None:
         return ""
     if at > clock.now():
-        return f"no fee until {_boundary('end', at, zone)}"
-    return f"only with a fee since {_boundary('start', at, zone)}"
+        return f"no fee until {text.flight_edge('end', at, zone)}"
+    return f"only with a fee since {text.flight_edge('start', at, zone)}"
 
 
 def _package(line: Mapping[str, Any], currency: str) -> Package:
@@ -362,16 +362,8 @@ def _difference_text(name: str, value: Any, currency: str, zone: str) -> str:
     if name == "rate":
         return _rate(decimal_of(value), currency)
     if at is not None:
-        return _boundary(name, at, zone)
+        return text.flight_edge(name, at, zone)
     return terms.targeting(value) if isinstance(value, dict) and value else _plain(value)
-
-
-def _boundary(name: str, at: datetime, zone: str) -> str:
-    """A flight's first or last day (the end is exclusive), with the hour where it is not midnight."""
-    day = days.day_of(at, zone)
-    if at != days.start_of(day, zone):
-        return text.moment_there(at, zone)
-    return text.weekday(day if name == "start" else days.last_day(at, zone))
 
 
 def _change(approved: Any, confirmed: Any, currency: str) -> str:

@@ -135,6 +135,7 @@ class PolicyAdmin(ListPage):
         return {
             **_form_data(form, _sentences(policy_of(obj), _scope(obj))),
             "policy": obj,
+            "seen": obj.version,
             "glyph": glyph,
             "word": word,
             "scope": _scope(obj) or "all teams",
@@ -147,13 +148,13 @@ class PolicyAdmin(ListPage):
         user = viewer(request)
         if not may_change(obj, user):
             raise PermissionDenied
-        form = PolicyForm(request.POST, viewer=user)
+        form, said = PolicyForm(request.POST, viewer=user), request.POST.get("version", "")
+        seen = int(said) if said.isdecimal() and len(said) < 9 else 0
         if form.is_valid():
-            seen = request.POST.get("version", "")
             try:
                 made = policy_change(
                     key=obj.key,
-                    version=int(seen) if seen.isdecimal() and len(seen) < 9 else 0,
+                    version=seen,
                     draft=form.draft(),
                     actor=user,
                     reason=form.cleaned_data["reason"],
@@ -164,6 +165,7 @@ class PolicyAdmin(ListPage):
                 messages.success(request, f"{made.name}: version {made.version} holds from now on.")
                 return redirect(link_to(ApprovalPolicy, made.pk))
         data = {**self.object_data(request, obj), **_form_data(form, _sentences(form.draft().policy()))}
+        data["seen"] = seen  # what was refused as read too early stays refused until it is read again
         return self.page(request, _PAGE, obj, status=400, **data)
 
     def words_view(self, request: HttpRequest) -> HttpResponse:

@@ -122,7 +122,7 @@ def _segments(view: str, kept: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
         {
             "title": title,
-            "link": "?" + urlencode(({} if value == "mine" else {"view": value}) | narrowed),
+            "link": "?" + urlencode({"view": value} | narrowed),  # not bare, which one's own filter is for
             "active": value == view,
         }
         for value, title in VIEWS.items()

@@ -19,6 +19,7 @@ from tasks_app.approvals.models import Approval
 from tasks_app.money import decimal_of
 
 _KEYS = {"told_after": "evidence__gross_after", "told_passed": "evidence__passed"}
+_FREES = {"told_frees": "evidence__cancellation__frees"}
 Sum = tuple[str, Decimal | None]
 
 
@@ -39,7 +40,7 @@ class Stake:
 
 
 def stake_of(approval: Approval) -> Stake:
-    """The stake of a question whose evidence was read."""
+    """The stake of a question whose evidence was read, or that was read `with_stakes`."""
     spent, freed = spends(approval), frees(approval)
     return Stake(amount=approval.amount, currency=approval.currency, spends=spent, frees=freed)
 
@@ -51,20 +52,39 @@ def spent_after(approval: Approval) -> Decimal | None:
 
 def spends(approval: Approval) -> Decimal | None:
     """What approving it spends, in its currency; None where that is nothing, or nobody knows."""
-    told = approval.evidence
-    return _spends(approval.kind, approval.amount, told.get("gross_after"), told.get("passed"))
+    told = _told(approval)
+    return _spends(approval.kind, approval.amount, told["told_after"], told["told_passed"])
 
 
 def frees(approval: Approval) -> Decimal | None:
     """What approving it frees, in its currency; None where that is nothing."""
-    told = approval.evidence.get("cancellation")
-    freed = decimal_of(told.get("frees")) if isinstance(told, Mapping) else None
-    return freed if freed and _is_spending(approval.kind, approval.evidence.get("passed")) else None
+    told = _told(approval)
+    freed = decimal_of(told["told_frees"])
+    return freed if freed and _is_spending(approval.kind, told["told_passed"]) else None
+
+
+def _told(approval: Approval) -> Mapping[str, Any]:
+    """What of its evidence says so, as it was read."""
+    if "told_frees" in vars(approval):
+        return vars(approval)
+    evidence = approval.evidence
+    cancelled = evidence.get("cancellation")
+    return {
+        "told_after": evidence.get("gross_after"),
+        "told_passed": evidence.get("passed"),
+        "told_frees": cancelled.get("frees") if isinstance(cancelled, Mapping) else None,
+    }
 
 
 def with_spending(found: QuerySet[Approval]) -> QuerySet[Approval]:
     """Questions with what it takes to say what they spend, without their evidence, which is large."""
     return found.annotate(**{name: KT(key) for name, key in _KEYS.items()})
+
+
+def with_stakes(found: QuerySet[Approval]) -> QuerySet[Approval]:
+    """Questions with what it takes to say what they spend and free, their evidence left unread."""
+    keys = {name: KT(key) for name, key in {**_KEYS, **_FREES}.items()}
+    return found.annotate(**keys).defer("evidence")
 
 
 def spent_by(brief: Collection[Approval]) -> list[Sum]:

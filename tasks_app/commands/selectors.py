@@ -8,11 +8,13 @@ from tasks_app.commands.kill_switch import stopped_words, stops_shown
 from tasks_app.commands.models import Command, KillSwitch
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
+from tasks_app.sellers.models import SELLER_HEAVY
 
 
 def commands_of(viewer: User) -> QuerySet[Command]:
     """What the viewer's teams had done outside, newest first."""
-    return visible(Command.objects.select_related("seller", "team"), viewer).order_by("-id")
+    rows = Command.objects.select_related("seller", "team").defer(*SELLER_HEAVY)
+    return visible(rows, viewer).order_by("-id")
 
 
 def commands_stopped(viewer: User) -> QuerySet[Command]:

@@ -305,6 +305,14 @@ class _AdvertiserForm(DrawnForm, forms.ModelForm):
         super().__init__(*args, **kwargs)
         self.initial["policy_categories"] = ", ".join(self.instance.policy_categories)
 
+    def clean_name(self) -> str:
+        """Of one that is there the team is no field of the form: nobody else looks at its names."""
+        name = str(self.cleaned_data["name"])
+        others = Advertiser.objects.filter(team_id=self.instance.team_id, name=name)
+        if self.instance.team_id and others.exclude(pk=self.instance.pk).exists():
+            raise forms.ValidationError("This team has an advertiser of that name.")
+        return name
+
     def clean_policy_categories(self) -> list[str]:
         said = [word.strip() for word in self.cleaned_data["policy_categories"].split(",")]
         named = list(dict.fromkeys(word for word in said if word))

@@ -119,6 +119,15 @@ def moment_there(at: datetime | None, zone: str) -> str:
     return f"{moment(at, zone)} {zone_name(zone)}" if at is not None else DASH
 
 
+def flight_edge(name: str, at: datetime, zone: str) -> str:
+    """A flight's first or last day (the end is exclusive), with the hour where it is not midnight. `name`:
+    start or end."""
+    first = days.day_of(at, zone)
+    if at != days.start_of(first, zone):
+        return moment_there(at, zone)
+    return weekday(first if name == "start" else days.last_day(at, zone))
+
+
 def moment_exact(at: datetime) -> str:
     """Wed 18 Nov, 12:00:07 in the viewer's zone."""
     return f"{day(at)}, {days.local(at):%H:%M:%S}"

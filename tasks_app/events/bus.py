@@ -46,6 +46,15 @@ class Event:
         return self.entity_type, self.entity_id, self.seq
 
 
+class LaterError(Exception):
+    """What a handler raises for an event that it did not try: it is called again from `at` (a moment) on, and
+    that costs the event no attempt."""
+
+    def __init__(self, why: str, *, at: datetime) -> None:
+        super().__init__(why)
+        self.at = at
+
+
 Handler = Callable[[Event], None]
 
 
@@ -78,7 +87,8 @@ def subscribe(name: str, types: Collection[str], handler: Handler) -> None:
     `name` is kept with the subscriber's position: renaming it begins anew, and takes a migration that
     deletes the row of the old name, for which events are kept otherwise. A new name begins with the first
     event that is not numbered yet. The handler is called outside a transaction, one event at a time; what it
-    raises is retried; it bounds its own waits, for the subscriber's next events wait meanwhile.
+    raises is retried, and with LaterError put off, for a day at most; it bounds its own waits, for the
+    subscriber's next events wait meanwhile.
     Raises ValueError for a name taken or malformed, and for a type that nobody declares.
     """
     if not _NAME.fullmatch(name):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import structlog
@@ -18,13 +18,14 @@ from django.conf import settings
 from django.db import transaction
 
 from tasks_app import clock
-from tasks_app.events.bus import ANY, Event, Subscriber
+from tasks_app.events.bus import ANY, Event, LaterError, Subscriber
 from tasks_app.events.models import EventDelivery
 from tasks_app.lifecycle.prepared import prepared_row, prepared_rows
 from tasks_app.lifecycle.transitions import exact
 
 log = structlog.get_logger(__name__)
 BATCH = 100
+PUT_OFF = timedelta(days=1)  # so long a subscriber may put an event off, from when it first did
 REACH = 2000  # positions looked through in one turn, wanted or not
 TURN_S = 1.0  # handlers that take longer than this together end the batch early
 _ERROR_CHARS = 1000
@@ -117,14 +118,24 @@ def deliver_from(subscriber: Subscriber, standing: Standing, *, stopped: Stopped
     return reach - standing.position
 
 
-def call(subscriber: Subscriber, event: Event) -> str | None:
-    """Call the handler; None when it took the event, else what it raised, in words."""
+@dataclass(frozen=True, kw_only=True)
+class NotTaken:
+    """What a handler raised, in words; `again_at`: when it wants an event that it did not try."""
+
+    error: str
+    again_at: datetime | None = None
+
+
+def call(subscriber: Subscriber, event: Event) -> NotTaken | None:
+    """Call the handler; None when it took the event."""
     with structlog.contextvars.bound_contextvars(trace_id=f"event:{event.position}"):
         try:
             subscriber.handler(event)
+        except LaterError as later:
+            return NotTaken(error=str(exact(str(later)))[:_ERROR_CHARS], again_at=later.at)
         except Exception as error:  # a handler may raise anything; it costs this entity's events a while
             log.exception("event_not_taken", subscriber=subscriber.name, type=event.type)
-            return str(exact(f"{type(error).__name__}: {error}"))[:_ERROR_CHARS]
+            return NotTaken(error=str(exact(f"{type(error).__name__}: {error}"))[:_ERROR_CHARS])
     return None
 
 
@@ -179,12 +190,14 @@ def _deliver(
 
 
 def _tried(subscriber: Subscriber, row: _Row) -> EventDelivery | None:
-    error = call(subscriber, row.event)
-    if error is None:
+    refused = call(subscriber, row.event)
+    if refused is None:
         return None
     delivery = _aside(subscriber, row)
-    delivery.attempts, delivery.error = 1, error
-    if settings.EVENT_ATTEMPTS > 1:
+    delivery.attempts, delivery.error = 1, refused.error
+    if refused.again_at is not None:
+        delivery.attempts, delivery.due_at = 0, refused.again_at
+    elif settings.EVENT_ATTEMPTS > 1:
         delivery.due_at = clock.now() + backoff(1)
     else:
         delivery.gave_up_at = clock.now()

@@ -1,4 +1,5 @@
-"""The careful way: what failed, or stands behind what did, one by one and counted before the attempt."""
+"""The careful way: what failed, was put off, or stands behind such a one; one by one, and counted before the
+attempt."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from django.db.models import QuerySet
 
 from tasks_app import clock
 from tasks_app.events.bus import Subscriber, event_of
-from tasks_app.events.delivery import TURN_S, Stopped, backoff, call, never
+from tasks_app.events.delivery import PUT_OFF, TURN_S, NotTaken, Stopped, backoff, call, never
 from tasks_app.events.models import EventDelivery, EventSubscription
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
@@ -64,14 +65,26 @@ def _attempt(subscriber: Subscriber, delivery: EventDelivery) -> None:
     if delivery.attempts > settings.EVENT_ATTEMPTS:  # the last one was counted, and killed its relay
         _give_up(delivery, delivery.error or _KILLED)
         return
-    error = call(subscriber, event_of(delivery.event))
-    if error is None:
+    refused = call(subscriber, event_of(delivery.event))
+    if refused is None:
         _delivered(delivery)
-    elif delivery.attempts == settings.EVENT_ATTEMPTS:
-        _give_up(delivery, error)
+    elif _is_last(delivery, refused):
+        _give_up(delivery, refused.error)
     else:
-        due = clock.now() + backoff(delivery.attempts)
-        _mine(delivery).update(due_at=due, error=error)
+        _later(delivery, refused)
+
+
+def _is_last(delivery: EventDelivery, refused: NotTaken) -> bool:
+    if refused.again_at is None:
+        return delivery.attempts == settings.EVENT_ATTEMPTS
+    return clock.now() >= delivery.created_at + PUT_OFF
+
+
+def _later(delivery: EventDelivery, refused: NotTaken) -> None:
+    """After the backoff, or when the subscriber said: an attempt that it put off itself costs none."""
+    due = refused.again_at or clock.now() + backoff(delivery.attempts)
+    attempts = delivery.attempts - (refused.again_at is not None)
+    _mine(delivery).update(due_at=due, error=refused.error, attempts=attempts)
 
 
 def _give_up(delivery: EventDelivery, error: str) -> None:

@@ -36,7 +36,8 @@ class EventSubscription(models.Model):
 
 
 class EventDelivery(models.Model):
-    """An event that a subscriber has yet to take: it failed there, or stands behind one that did.
+    """An event that a subscriber has yet to take: it failed there, was put off, or stands behind
+    one of these.
 
     The first of an entity is tried at `due_at`, or has given up at `gave_up_at`; the later ones of that
     entity have neither and wait behind it. Delivered ones are deleted.

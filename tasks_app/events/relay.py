@@ -7,6 +7,7 @@ is free at once, and another process, retrying every turn, takes over.
 from __future__ import annotations
 
 import threading
+import time
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -33,6 +34,7 @@ class Relay:
 
     def __init__(self) -> None:
         self._stop = threading.Event()
+        self._turns: list[_Turns] = []
         self._news = {one: _News() for one in subscribers()}
         errands: dict[str, Callable[[], None]] = {_PUBLISHING: self._publish}
         errands |= {f"to {one.name}": partial(self._deliver, one) for one in self._news}
@@ -53,10 +55,20 @@ class Relay:
         for thread in self._threads:
             thread.join()
 
+    def at_work_s(self) -> float:
+        """How long the longest of the turns that are being taken has lasted, in seconds."""
+        now = time.monotonic()
+        return max((now - turns.since for turns in list(self._turns) if turns.since is not None), default=0.0)
+
+    def _turns_of(self, errand: str, work: Callable[[], int]) -> _Turns:
+        turns = _Turns(errand, work)
+        self._turns.append(turns)
+        return turns
+
     def _publish(self) -> None:
         """Where events come all the time, one numbering a tick is for all of them: who numbers each at once
         wakes everybody for each."""
-        turns = _Turns(_PUBLISHING, self._number)
+        turns = self._turns_of(_PUBLISHING, self._number)
         try:
             while not self._stop.is_set():
                 numbered = turns.take()
@@ -74,7 +86,7 @@ class Relay:
 
     def _deliver(self, subscriber: Subscriber) -> None:
         """Who wants nothing of what is new moves past it once in a pause."""
-        turns = _Turns(f"to {subscriber.name}", partial(self._turn, subscriber))
+        turns = self._turns_of(f"to {subscriber.name}", partial(self._turn, subscriber))
         news = self._news[subscriber]
         try:
             while not self._stop.is_set():
@@ -106,15 +118,19 @@ class _Turns:
         self._errand, self._work = errand, work
         self._key = zlib.crc32(errand.encode()) - 2**31
         self._held_by: Any = None
+        self.since: float | None = None  # when the turn began that is being taken (monotonic seconds)
 
     def take(self) -> int | None:
         """What the work answered; None where another has the errand, or it went wrong."""
+        self.since = time.monotonic()
         try:
             return self._work() if self._held() else None
         except (OperationalError, InterfaceError) as error:
             log.warning("event_relay_database_lost", errand=self._errand, error=str(error))
         except Exception:  # the next turn begins afresh, and finds what this one left
             log.exception("event_relay_turn_failed", errand=self._errand)
+        finally:
+            self.since = None
         connection.close()
         return None
 

@@ -13,6 +13,7 @@ from tasks_app.commands.kill_switch import NO_STOPS, stops_shown
 from tasks_app.jobs.models import STEP_ENDED, WAITING, Job, Step, WorkflowEvent
 from tasks_app.jobs.waits import Awaited
 from tasks_app.operations.models import Operation
+from tasks_app.sellers.models import SELLER_HEAVY
 
 _EVENTS = 2000  # the latest that tell of waits and tries
 _OPERATIONS = 200  # shown, pending or completed
@@ -107,7 +108,7 @@ def _operations(ids: Iterable[str]) -> dict[str, Operation]:
     wanted = set(ids)
     if not wanted:
         return {}
-    rows = Operation.objects.filter(pk__in=wanted).select_related("seller")
+    rows = Operation.objects.filter(pk__in=wanted).select_related("seller").defer(*SELLER_HEAVY)
     return {str(one.pk): one for one in rows.defer("request_text", "webhook_token", "request", "result")}
 
 

@@ -172,7 +172,10 @@ def report(run: Run) -> Result:
     """Inputs {asked: n, results: as above, skipped: n}; outputs {done, refused, failed, skipped: how many,
     words}."""
     outcomes = Counter(one["outcome"] for one in run.inputs["results"])
-    told = {DONE: outcomes[DONE], REFUSED: outcomes[REFUSED], "skipped": run.inputs.get("skipped", 0)}
+    skipped = run.inputs.get("skipped", 0)
+    if skipped is True:  # all of them, before they were begun
+        skipped = run.inputs["asked"]
+    told = {DONE: outcomes[DONE], REFUSED: outcomes[REFUSED], "skipped": skipped}
     told["failed"] = run.inputs["asked"] - sum(told.values())
     words = ", ".join(f"{count:,} {word}" for word, count in told.items() if count or word == DONE)
     return Done(outputs={**told, "words": words})

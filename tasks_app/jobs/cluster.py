@@ -31,12 +31,11 @@ from django_q.queues import Queue
 from tasks_app import stopping
 from tasks_app.jobs import claims
 from tasks_app.jobs.ear import TaskQueue
-from tasks_app.jobs.serving import SWEEP
+from tasks_app.jobs.serving import SWEEP, sweep_wake
 from tasks_app.lanes import WorkerLane, queue_of
 from tasks_app.people.actors import SYSTEM
 from tasks_app.reconciliation.models import ReconciliationRun
 from tasks_app.reconciliation.runs import run_ask
-from tasks_app.waking import wake_workers
 
 _PR_SET_PDEATHSIG = 1
 _TIMER_LOCK_S = 1.0
@@ -196,7 +195,7 @@ def _sweep_wake(lanes: Sequence[str]) -> None:
     if WorkerLane.POLLING not in lanes:
         return
     try:
-        wake_workers(SWEEP, lane=WorkerLane.POLLING)
+        sweep_wake()
     except db.Error:
         logger.exception("the sweep was not started; the pusher does, within seconds")
 

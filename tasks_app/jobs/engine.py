@@ -7,7 +7,7 @@ several parallel steps always sees the others ended.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -310,10 +310,21 @@ def _skip(job: Job, step: Step) -> None:
 
 
 def skip(job: Job, step: Step, *, actor: Who, reason: str) -> None:
-    """Count a queued or waiting step as done without a worker, in the caller's commit; it holds both rows."""
+    """Count a queued or waiting step as done without a worker, in the caller's commit; it holds both rows.
+    One over a list keeps what was done of it; how many are left out is told in the place of `true`."""
     changes = {"ready_at": None, "waiting_for": None}
     transition(step, S.EXECUTING, actor=actor, reason="Skipped without a worker", changes=changes)
-    _complete(job, step, {"skipped": True}, skipped=True, actor=actor, reason=reason)
+    outputs: dict[str, Any] = {"skipped": True}
+    if step.spec.get("for_each"):
+        items = list(step.items.order_by("item_index").only("status", "skipped", "outputs"))
+        results = _results(items)
+        outputs = {"results": results, "skipped": len(items) - len(results) or True}
+    _complete(job, step, outputs, skipped=True, actor=actor, reason=reason)
+
+
+def _results(items: Iterable[Step]) -> list[dict[str, Any] | None]:
+    """What was done of a list, without what people skipped."""
+    return [one.outputs for one in items if one.status == S.COMPLETED and not one.skipped]
 
 
 def _join(job: Job, item: Step) -> None:
@@ -335,7 +346,6 @@ def _end_fan_out(job: Job, whole: Step) -> None:
     if failed and not whole.spec["optional"]:
         _fail(job, whole, f"{failed[0].key}: {failed[0].error}")
         return
-    done = [one for one in items if one.status == S.COMPLETED]
-    results = [one.outputs for one in done if not one.skipped]
-    skipped = len(done) - len(results)
+    results = _results(items)
+    skipped = sum(one.status == S.COMPLETED for one in items) - len(results)
     _complete(job, whole, {"results": results, **({"skipped": skipped} if skipped else {})})

@@ -15,8 +15,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
-# An input that an expression needs: not one that it asks for first, or has a default for.
-_INPUT = re.compile(r"\binputs\.([A-Za-z0-9_]+)\b(?!\s*(?:is\s+(?:not\s+)?defined|\|\s*default))")
+# What an expression needs: not what it asks for first, or has a default for.
+_NEEDED = r"\b(?!\s*(?:is\s+(?:not\s+)?defined|\|\s*default))"
+_INPUT = re.compile(rf"\binputs\.([A-Za-z0-9_]+){_NEEDED}")
+_OUTPUT = re.compile(rf"\bsteps\.([A-Za-z0-9_]+)\.outputs\.([A-Za-z0-9_]+){_NEEDED}")
 # steps.name, steps["name"]
 _REFERENCE = re.compile(r"""\bsteps(?:\.|\[\s*["'])([A-Za-z0-9_]+)""")
 _STEPS = re.compile(r"\bsteps\b")
@@ -120,6 +122,18 @@ class Recipe(BaseModel):
         """The inputs that the expressions speak of and that are not given, unless they say what then."""
         texts = [*texts_of(self.outputs), *(text for step in self.steps for text in step.texts())]
         return sorted({name for text in texts for name in _INPUT.findall(text)} - set(inputs))
+
+    def missed_by(self, key: str) -> list[str]:
+        """Who needs of that step what it does not have when it is skipped: titles of steps, "the outputs"."""
+        spec = next(step for step in self.steps if step.id == key)
+        kept = {"skipped", "results"} if spec.for_each else {"skipped"}
+
+        def needs(texts: Iterable[str]) -> bool:
+            found = (name for text in texts for name in _OUTPUT.findall(text))
+            return any(step == key and name not in kept for step, name in found)
+
+        missed = [step.title or step.id for step in self.steps if needs(step.texts())]
+        return [*missed, "the job's outputs"] if needs(texts_of(self.outputs)) else missed
 
     def from_step(self, key: str) -> frozenset[str]:
         """The step and everything that comes after it."""

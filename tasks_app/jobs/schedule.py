@@ -81,6 +81,8 @@ class ScheduleEntry(models.Model):
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
     note = models.TextField(blank=True)
     changes = models.JSONField(default=dict)  # column to [before, after]
+    # Of a start that a caller asked for under an Idempotency-Key (tasks_app/request_keys.py).
+    request_key = models.CharField(max_length=64, blank=True, default="", db_default="", editable=False)
 
     class Meta:
         ordering = ["-id"]
@@ -90,7 +92,12 @@ class ScheduleEntry(models.Model):
                 fields=["schedule", "due_at"],
                 condition=Q(due_at__isnull=False),
                 name="schedule_due_once",
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["schedule", "request_key"],
+                condition=~Q(request_key=""),
+                name="schedule_run_once_per_request",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -28,6 +28,7 @@ from tasks_app.notifications.services import About, notify
 from tasks_app.people.actors import SYSTEM, actor_key, actor_user
 from tasks_app.people.models import Team, User
 from tasks_app.people.roles import SCHEDULE_JOB
+from tasks_app.request_keys import request_key
 from tasks_app.troubles.rows import each_row, held_back
 from tasks_app.troubles.works import work_on
 from tasks_app.waking import wake_workers
@@ -105,14 +106,19 @@ def schedule_resume(*, schedule_id: uuid.UUID, actor: Who) -> Schedule:
 
 
 @transaction.atomic
-def schedule_run_now(*, schedule_id: uuid.UUID, actor: Who) -> Job:
-    """Start its recipe at once, in this actor's name, whatever is due. Raises ScheduleRefusedError."""
+def schedule_run_now(*, schedule_id: uuid.UUID, actor: Who, key: str = "") -> Job:
+    """Start its recipe at once, in this actor's name, whatever is due; what the actor asked for under the
+    same `key` before is the same job. Raises ScheduleRefusedError."""
     schedule = _locked(schedule_id, actor)
+    asked = request_key(actor_key(actor), key)
+    earlier = schedule.entries.filter(request_key=asked).select_related("job").first() if asked else None
+    if earlier is not None and earlier.job is not None:
+        return earlier.job
     errors = _recipe_errors(schedule.recipe, schedule.inputs)
     if errors:
         raise ScheduleRefusedError(errors)
     job = _start(schedule, actor_key(actor))
-    _enter(schedule, Kind.STARTED, actor, job=job, note="By hand")
+    _enter(schedule, Kind.STARTED, actor, job=job, note="By hand", request_key=asked)
     return job
 
 

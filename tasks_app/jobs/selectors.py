@@ -20,6 +20,7 @@ from tasks_app.lifecycle.names import EntityName, link_to, names_of
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
+from tasks_app.sellers.models import SELLER_HEAVY
 
 EVENTS_SHOWN = 60
 STEPS_READ = 400  # of a recipe's own steps
@@ -205,7 +206,8 @@ def item_kind(spec: dict[str, Any]) -> str:
 def _operations(waits: Iterable[dict[str, Any]], known: Mapping[str, Operation]) -> dict[str, Operation]:
     ids = {wait["id"] for wait in waits if wait.get("type") == "operation"}
     missing = ids - known.keys()
-    rows = Operation.objects.filter(pk__in=missing).select_related("seller") if missing else ()
+    found = Operation.objects.filter(pk__in=missing).select_related("seller").defer(*SELLER_HEAVY)
+    rows = found if missing else ()
     return {str(o.pk): o for o in rows} | {pk: known[pk] for pk in ids & known.keys()}
 
 

@@ -17,7 +17,7 @@ from tasks_app.jobs.clusters import WorkerCluster
 from tasks_app.lanes import WorkerLane
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import notify
-from tasks_app.operations.sweep import sweep_runs
+from tasks_app.operations.sweep import sweep_runs, turn_limit_s
 from tasks_app.people.roles import STEER_JOB
 from tasks_app.waking import wake_workers
 
@@ -79,9 +79,14 @@ class Serving:
             self._pause_s = _ASK_AGAIN_S[0]
             self._ask_at = now + self._pause_s
         elif now >= self._ask_at:
-            wake_workers(SWEEP, lane=WorkerLane.POLLING)
+            sweep_wake()
             self._pause_s = min(2 * self._pause_s, _ASK_AGAIN_S[1])
             self._ask_at = now + self._pause_s
+
+
+def sweep_wake() -> None:
+    """Have a worker sweep, which may take longer than anything else does."""
+    wake_workers(SWEEP, lane=WorkerLane.POLLING, timeout=turn_limit_s())
 
 
 def clusters_running() -> list[WorkerCluster]:

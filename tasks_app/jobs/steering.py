@@ -18,6 +18,7 @@ from tasks_app.jobs.endings import JobRefusedError, children_end, may_steer, wai
 from tasks_app.jobs.models import JOB_ENDED, STEP_ENDED, WAITING, Job, Step
 from tasks_app.jobs.models import StepStatus as S
 from tasks_app.jobs.outside import event_give
+from tasks_app.jobs.recipes import Recipe
 from tasks_app.jobs.waits import WaitType, wait_type
 from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations.turns import turns_prioritise
@@ -38,15 +39,21 @@ _WHY_NOT = {
 
 
 def can_be_skipped(step: Step) -> bool:
-    """Whether the step's state allows it: it waits for something, for its next try or for a worker."""
-    return step.status in _SKIPPABLE
+    """Whether it waits for something, for its next try or for a worker, and the job can do without it."""
+    return step.status in _SKIPPABLE and not _missed_by(step)
+
+
+def _missed_by(step: Step) -> list[str]:
+    """Who could not go on without what the step finds. An item is only counted."""
+    return [] if step.fan_out_id else Recipe.stored(step.job.plan).missed_by(step.key)
 
 
 def step_skip(*, step_id: uuid.UUID, actor: Who, reason: str) -> Job:
-    """Count a step as done without its result (`skipped: true`) and let the job go on. What it waited for is
-    called off: open questions, what was not sent, items, nested jobs; what has left stays with the seller.
+    """Count a step as done without its result (`skipped: true`; over a list, with what was done of it),
+    and let the job go on. What it waited for is called off: open questions, what was not sent, items, nested
+    jobs; what has left stays with the seller.
 
-    Raises JobRefusedError: no right, no reason, or its state does not allow it.
+    Raises JobRefusedError: no right, no reason, its state does not allow it, or others need what it finds.
     """
     _check(actor, reason, "skipped")
     with transaction.atomic():
@@ -80,8 +87,11 @@ def _open_items(step: Step) -> QuerySet[Step]:
 
 
 def _refuse_unskippable(step: Step) -> None:
-    if not can_be_skipped(step):
+    if step.status not in _SKIPPABLE:
         raise JobRefusedError(_WHY_NOT.get(S(step.status), f"It is {step.status} already."))
+    missed = _missed_by(step)
+    if missed:
+        raise JobRefusedError(f"What it finds is needed: {', '.join(missed)}. Cancel the job instead.")
 
 
 def can_be_given(step: Step) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -37,18 +39,17 @@ from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.recipes import StepSpec
 from tasks_app.jobs.retrying import job_retry_nested
 from tasks_app.jobs.scope import scope_of
-from tasks_app.jobs.serving import SWEEP
+from tasks_app.jobs.serving import sweep_wake
 from tasks_app.jobs.templates import resolve
 from tasks_app.jobs.wake import taking_next, wake
-from tasks_app.lanes import WorkerLane
 from tasks_app.operations.models import Operation
-from tasks_app.operations.sweep import sweep_for
+from tasks_app.operations.sweep import TURN_S, sweep_for
 from tasks_app.sellers.accounts import AWAITED
 from tasks_app.sellers.models import Account
-from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
-SWEEP_SLICE_S = 45
+# A sweep that looks at nothing for so long beyond its tick hangs; so does a relay that long at one turn.
+_HANGS_S = 75
 _DRAIN_S = 45  # the queue's time limit covers a whole drain: the last step needs room below it
 
 
@@ -86,15 +87,24 @@ def drain(steps: int | None = None, *, lanes: Sequence[str] = claims.ALL) -> int
 
 def sweep_slice() -> dict[str, int]:
     """The sweep loop's turn, the relay of events beside it. Each puts the next one in; the pushers of the
-    lane see to it where one is lost (`serving`)."""
+    lane see to it where one is lost (`serving`). One that hangs ends its process, and says where it hung."""
     close_old_connections()
-    with Relay():
-        return asyncio.run(sweep_for(seconds=SWEEP_SLICE_S, handover=_next_slice)).as_dict()
+    try:
+        with Relay() as relay:
+            turn = sweep_for(seconds=TURN_S, handover=_next_slice, alive=partial(_alive, relay))
+            return asyncio.run(turn).as_dict()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _alive(relay: Relay) -> None:
+    if relay.at_work_s() < _HANGS_S:
+        faulthandler.dump_traceback_later(_HANGS_S + settings.SWEEP_TICK_S, exit=True)
 
 
 def _next_slice() -> None:
     if not stopping.asked():
-        wake_workers(SWEEP, lane=WorkerLane.POLLING)
+        sweep_wake()
 
 
 def run_step(step: Step, hand: Hand | None = None) -> None:

@@ -110,6 +110,7 @@ class TeamWebhook(models.Model):
     sent_at = models.DateTimeField(null=True, editable=False)
     failed_at = models.DateTimeField(null=True, editable=False)  # null: the latest was taken
     failure = models.CharField(max_length=200, blank=True, editable=False)
+    again_at = models.DateTimeField(null=True, editable=False)  # nothing is posted before
 
     class Meta:
         ordering = ["team__name"]

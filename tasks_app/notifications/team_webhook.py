@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from datetime import timedelta
 from urllib.parse import urljoin
 
@@ -21,7 +22,8 @@ from django.db import transaction
 from tasks_app import clock
 from tasks_app.adcp.addresses import AddressError, check_url
 from tasks_app.adcp.http import Ledger, Policy, client, httpx
-from tasks_app.events.bus import Event, subscribe
+from tasks_app.adcp.outcome import retry_after_s
+from tasks_app.events.bus import Event, LaterError, subscribe
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.notifications.mail import TOLD
 from tasks_app.notifications.models import Notification, TeamWebhook, TeamWebhookSent
@@ -35,8 +37,13 @@ _LEVELS = list(Notification.Level.values)  # from quiet to loud
 _LONGEST = 3000  # characters of a text; Slack takes 4,000 and shows fewer
 _LONGEST_URL = 1000
 _TIMEOUT_S, _MOST_BYTES = 10.0, 64 * 2**10
-# After a failure the team's chat is left alone so long: one that is away holds up no other for its time-out.
+_BUSY = (429, 503)
+_CALL, _APART = re.compile(r"(?<![^\W_])@"), "\u200b"  # which nobody sees
+_WORDS = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), *((f"]{mark}", f"]{_APART}{mark}") for mark in "([:"))
+# After a failure the team's chat is left alone so long, or as long as it asks for (an hour at most): one that
+# is away holds up no other for its time-out.
 _PAUSE = timedelta(seconds=30)
+_LOOK_AGAIN = timedelta(minutes=1)  # whether somebody has mended it meanwhile
 
 
 class TeamWebhookRefusedError(Exception):
@@ -44,7 +51,12 @@ class TeamWebhookRefusedError(Exception):
 
 
 class NotPostedError(RuntimeError):
-    """The chat did not take it; the text says how, without the URL. The bus calls again."""
+    """The chat did not take it; the text says how, without the URL. The bus calls again. `wait`: how long the
+    chat is left alone."""
+
+    def __init__(self, why: str, *, wait: timedelta = _PAUSE) -> None:
+        super().__init__(why)
+        self.wait = wait
 
 
 def register() -> None:
@@ -69,13 +81,14 @@ def team_webhook_set(
     hook.host = _checked_host(hook.url, allow_private=allow_private)
     hook.level, hook.active, hook.allow_private = level, active, allow_private
     hook.changed_by, hook.changed_at = actor_ensure(user=user).key, clock.now()
-    hook.failed_at, hook.failure = None, ""
+    hook.failed_at, hook.failure, hook.again_at = None, "", None
     hook.save()
     return hook
 
 
 def team_webhook_deliver(event: Event) -> None:
-    """Post one notification of a team that has a webhook and was not posted it. Raises NotPostedError."""
+    """Post one notification of a team that has a webhook and was not posted it. Raises NotPostedError, and
+    LaterError while the chat is left alone."""
     note = Notification.objects.select_related("team").filter(pk=event.entity_id).first()
     if (
         note is None or note.team_id is None or note.person_id is not None
@@ -86,8 +99,9 @@ def team_webhook_deliver(event: Event) -> None:
         return
     if TeamWebhookSent.objects.filter(notification=note).exists():
         return
-    if hook.failed_at is not None and clock.now() < hook.failed_at + _PAUSE:
-        raise NotPostedError(f"left alone a while after: {hook.failure}")
+    if hook.again_at is not None and clock.now() < hook.again_at:
+        at = min(hook.again_at, clock.now() + _LOOK_AGAIN)
+        raise LaterError(f"left alone a while after: {hook.failure}", at=at)
     _post(hook, text_of(note))
     TeamWebhookSent.objects.get_or_create(notification=note, defaults={"at": clock.now()})
 
@@ -98,7 +112,7 @@ def team_webhook_test(*, hook: TeamWebhook) -> None:
 
 
 def text_of(note: Notification) -> str:
-    """The words that are posted: level, title, text, where to look."""
+    """The words that are posted: level, title, text, where to look. What sellers say is among them."""
     mark = "" if note.level == Notification.Level.INFO else f"{note.get_level_display()}: "
     page = subject_links([note]).get(note.pk)
     parts = [f"{mark}{note.title}", note.body[:_LONGEST], urljoin(settings.PUBLIC_URL, page) if page else ""]
@@ -106,8 +120,11 @@ def text_of(note: Notification) -> str:
 
 
 def _escaped(text: str) -> str:
-    """What Slack reads as mark-up in a text (a link, a call to everybody in the channel) is words here."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """What Slack or Mattermost read as mark-up in a text (a link under other words, a call to everybody in
+    the channel) is words here."""
+    for mark, words in _WORDS:
+        text = text.replace(mark, words)
+    return _CALL.sub(f"@{_APART}", text)
 
 
 def _checked_host(url: str, *, allow_private: bool) -> str:
@@ -125,9 +142,12 @@ def _post(hook: TeamWebhook, text: str) -> None:
         asyncio.run(_posted(hook.url, text, allow_private=hook.allow_private))
     except NotPostedError as error:
         log.warning("team_webhook_not_taken", team=str(hook.team_id), why=str(error))
-        TeamWebhook.objects.filter(pk=hook.pk).update(failed_at=clock.now(), failure=str(error)[:200])
+        now = clock.now()
+        failed = {"failed_at": now, "failure": str(error)[:200], "again_at": now + error.wait}
+        TeamWebhook.objects.filter(pk=hook.pk).update(**failed)
         raise
-    TeamWebhook.objects.filter(pk=hook.pk).update(sent_at=clock.now(), failed_at=None, failure="")
+    taken = {"sent_at": clock.now(), "failed_at": None, "failure": "", "again_at": None}
+    TeamWebhook.objects.filter(pk=hook.pk).update(**taken)
 
 
 async def _posted(url: str, text: str, *, allow_private: bool) -> None:
@@ -146,4 +166,6 @@ async def _posted(url: str, text: str, *, allow_private: bool) -> None:
         last = ledger.last
         raise NotPostedError(last.reason if last and last.reason else "the address cannot be read") from None
     if not answer.is_success:
-        raise NotPostedError(f"answered HTTP {answer.status_code}")
+        told = retry_after_s(answer.headers.get("retry-after"))
+        wait = timedelta(seconds=told) if told is not None and answer.status_code in _BUSY else _PAUSE
+        raise NotPostedError(f"answered HTTP {answer.status_code}", wait=wait)

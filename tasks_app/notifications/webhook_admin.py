@@ -41,11 +41,15 @@ class TeamWebhookAdmin(Page):
     def list_data(self, request: HttpRequest) -> dict[str, Any]:
         hooks = list(self.get_queryset(request).select_related("team").defer("url"))
         names = actor_names({hook.changed_by for hook in hooks})
+        wanted = _uuid(request.GET.get("team", ""))
+        have = {hook.team_id: hook for hook in hooks}
         return {
+            # Whose form this is: one that is there is changed from what it is, in a form of its own.
+            "chosen": have.get(wanted) if wanted else None,
             "title": "Team webhooks",
             "drawn": _drawn(hooks),
             "rows": [{"hook": hook, "by": names[hook.changed_by], **_face(hook)} for hook in hooks],
-            "teams": list(teams_of(viewer(request))),
+            "teams": list(teams_of(viewer(request)).exclude(pk__in=have)),
             "levels": Notification.Level.choices,
         }
 

@@ -151,6 +151,7 @@ class ConflictAdmin(Page):
             "operation_link": link_to(Operation, conflict.operation_id),
             "fields": [field for field in fields if field.differs] if only else fields,
             "only": only,
+            "kept": _kept(request),
             "differing": sum(field.differs for field in fields),
             "first_at": parse_time(conflict.first.get("at")),
             "second_at": parse_time(conflict.second.get("at")),
@@ -204,6 +205,13 @@ def _title(conflict: Conflict) -> str:
     if first == second:
         return f"{first.capitalize()} twice, differently"
     return f"{first.capitalize()}, then {second}"
+
+
+def _kept(request: HttpRequest) -> str:
+    """What an address says besides, to be added to another."""
+    said = request.GET.copy()
+    said.pop("only", None)
+    return f"&{said.urlencode()}" if said else ""
 
 
 def _view(request: HttpRequest) -> str:

@@ -6,6 +6,7 @@ It costs what is due, not what exists; a hanging seller delays only itself (docu
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import uuid
 from collections import Counter, deque
@@ -40,9 +41,11 @@ log = structlog.get_logger(__name__)
 _chores: dict[str, Callable[[], int]] = {}
 # One sweep loop at a time in all clusters; a killed holder's connection gives it back.
 _LOCK = 0xF117_D3C5
-# Less than a turn (`jobs.worker.SWEEP_SLICE_S`): one that waits for its last calls and one that sweeps leave
-# the third worker of a cluster to everything else.
-_LAST_CALLS_S = 40
+# Long beside the calls that are out at its end: the turn's process waits for them while another sweeps, which
+# is missing for everything else meanwhile.
+TURN_S = 3600
+# A call and all that follows from its answer end within its own limit and so much more.
+_MARGIN_S = 15
 _PART = 8  # a claim follows when this part of the calls that were out have ended
 
 
@@ -89,14 +92,28 @@ async def sweep_once() -> Swept:
     return sweeper.swept
 
 
-async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
+def last_calls_s() -> float:
+    """How long the calls that are out at the end of a turn are waited for: each has its whole limit."""
+    longest = max(settings.CALL_TIMEOUT_S, settings.WORKING_TIMEOUT_S, settings.RECONCILE_LIMIT_S)
+    return float(longest) + _MARGIN_S
+
+
+def turn_limit_s() -> int:
+    """No turn lasts longer, its last calls among it."""
+    return math.ceil(TURN_S + last_calls_s() + settings.SWEEP_TICK_S + _MARGIN_S)
+
+
+async def sweep_for(
+    *, seconds: float, handover: Callable[[], None], alive: Callable[[], None] = lambda: None
+) -> Swept:
     """Pass after pass, settings.SWEEP_TICK_S apart, for `seconds` or until this process is asked to stop.
 
     Does nothing while another process sweeps, and ends where one does by the time that a connection which
     was lost is there again. At the end `handover()` lets the next one begin, then the calls still out are
-    waited for, a while; what is not answered by then is released and sent again.
+    waited for, each as long as it may take; asked to stop, they are released and sent again. `alive()` is
+    called as often as something was looked at: where it is not, this hangs.
     """
-    sweeper = _Sweeper()
+    sweeper = _Sweeper(alive=alive)
     # In the thread that the work is done in: a connection that broke under the last slice is replaced.
     await sync_to_async(close_old_connections)()
     await sweeper.lock()
@@ -112,12 +129,13 @@ async def sweep_for(*, seconds: float, handover: Callable[[], None]) -> Swept:
         await sync_to_async(session_unlock)(_LOCK)
     if sweeper.alone:
         await sweeper.safely(sync_to_async(handover))
-    await sweeper.drain(seconds=_LAST_CALLS_S)
+    await sweeper.drain(seconds=last_calls_s())
     return sweeper.swept
 
 
 class _Sweeper:
-    def __init__(self, *, due_by: datetime | None = None) -> None:
+    def __init__(self, *, due_by: datetime | None = None, alive: Callable[[], None] = lambda: None) -> None:
+        self._alive = alive
         self.swept = Swept()
         self.alone = True  # as far as it knows, nobody else sweeps
         self._locked_on: Any = None  # the connection that holds the lock
@@ -168,6 +186,7 @@ class _Sweeper:
 
     async def fill(self) -> None:
         """Begin what is due, as far as there is room."""
+        self._alive()
         await self._renew_leases()
         self._ended = 0
         self._room.clear()
@@ -207,6 +226,7 @@ class _Sweeper:
         """Wait for the calls that are out; after `seconds`, or when asked to stop, hand them back."""
         until = time.monotonic() + seconds
         while self._out:
+            self._alive()
             if stopping.asked() or time.monotonic() >= until:
                 await self.safely(self._hand_back)
                 return
@@ -303,6 +323,7 @@ class _Sweeper:
         self.swept.overdue += _run("deadlines", _time_out_due)
         self.swept.published += _run("published", _publish_due)
         for name, chore in _chores.items():
+            self._alive()
             self._renew()  # the ones before may have taken long
             self.swept.chores[name] = self.swept.chores.get(name, 0) + _run(name, chore)
 

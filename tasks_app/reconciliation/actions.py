@@ -21,6 +21,7 @@ from tasks_app.people.holders import people_with
 from tasks_app.people.models import User
 from tasks_app.people.rights import on_rights_changed
 from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.reconciliation.findings import finding_sign
 from tasks_app.reconciliation.models import ReconciliationFinding
 from tasks_app.reconciliation.selectors import findings_of
 
@@ -33,11 +34,13 @@ class ActionRefusedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What a person asked for: who, why, and for which of our accounts, where that is asked."""
+    """What a person asked for: who, why, and for which of our accounts, where that is asked. `seen`: the sign
+    of the finding as it was shown (`finding_sign`); None where it was shown nobody."""
 
     user: User
     reason: str
     account_id: uuid.UUID | None = None
+    seen: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +90,8 @@ def subject_of(finding: ReconciliationFinding) -> uuid.UUID:
 def finding_act(*, finding_id: uuid.UUID, action: str, chosen: Chosen) -> str:
     """Take one action on a finding; answers what was done, in words.
 
-    Raises ActionRefusedError: no right, no such finding in the person's teams, resolved meanwhile, not
-    offered here, no reason given, or what the action itself refuses.
+    Raises ActionRefusedError: no right, no such finding in the person's teams, resolved meanwhile, another
+    than was shown, not offered here, no reason given, or what the action itself refuses.
     """
     user = chosen.user
     if user.is_service or not user.is_active or not user.has_perm(STEER_OPERATION):
@@ -100,6 +103,8 @@ def finding_act(*, finding_id: uuid.UUID, action: str, chosen: Chosen) -> str:
     wanted = _actions.get(action)
     if not finding.is_open:
         raise ActionRefusedError("It is resolved already.")
+    if chosen.seen is not None and chosen.seen != finding_sign(finding):
+        raise ActionRefusedError("It has changed since this page was opened: read it again.")
     if wanted is None or not wanted.offered(finding):
         raise ActionRefusedError("That does not help here.")
     if wanted.needs_reason and not chosen.reason.strip():

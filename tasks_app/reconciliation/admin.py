@@ -25,6 +25,7 @@ from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.people.scope import scope_of, visible
 from tasks_app.reconciliation.actions import ActionRefusedError, Chosen, actions_for, finding_act
+from tasks_app.reconciliation.findings import finding_sign
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.reconciliation.presenters import (
     KINDS,
@@ -137,6 +138,7 @@ class FindingAdmin(ListPage):
         glyph, word = finding_face(obj)
         return {
             "finding": obj,
+            "seen": finding_sign(obj),
             "kind": KINDS.get(obj.kind, ""),
             "words": verdict_words(obj.verdict),
             "glyph": glyph,
@@ -157,6 +159,7 @@ class FindingAdmin(ListPage):
             user=viewer(request),
             reason=request.POST.get("reason", "")[:_MAX_REASON],
             account_id=_uuid(request.POST.get("account", "")),
+            seen=request.POST.get("seen", ""),
         )
         try:
             said = finding_act(finding_id=obj.pk, action=request.POST.get("action", ""), chosen=chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -157,6 +158,12 @@ def _describe(row: ReconciliationFinding, finding: Finding) -> None:
     row.subject_id = finding.subject.id if finding.subject else None
     row.team_id, row.account_id = finding.team_id, finding.account_id
     row.told = finding.told
+
+
+def finding_sign(row: ReconciliationFinding) -> str:
+    """Differs where somebody who acts on the finding would act on something else."""
+    told = [row.verdict, row.status_there, row.status_here, row.account_id, row.subject_id, row.holder_id]
+    return id_digest(json.dumps([told, _accepted(row.told)], sort_keys=True, default=str))
 
 
 def _accepted(told: Any) -> tuple[dict[str, Any], ...]:

@@ -20,6 +20,7 @@ from tasks_app.sellers.headers import HEADERS_LOST, headers_opened, headers_vali
 from tasks_app.sellers.hours import hours_valid
 
 _HORIZON_S = (24 * 3600, 7 * 24 * 3600)
+SELLER_HEAVY = ("seller__capabilities", "seller__tools")  # of rows that only name their seller
 KEYS_ELSEWHERE = "The seller declares its keys at another origin than where they are read."
 LONGEST_HORIZON = timedelta(seconds=_HORIZON_S[1])
 

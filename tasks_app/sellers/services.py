@@ -248,7 +248,8 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> Made:
         values["secret_headers"] = headers_sealed(change.secret_headers)
     if change.token or change.forget_token:
         values["token"] = change.token or None
-    if change.risk_accepted != bool(seller.idempotency_risk_accepted_by):
+    # Of one that promises to replay there is no risk, and the form asks for nothing.
+    if seller.idempotency_ttl_s is None and change.risk_accepted != bool(seller.idempotency_risk_accepted_by):
         values |= _risk(actor, accepted=change.risk_accepted)
     return row_change(row=seller, values=values, actor=actor, reason=change.reason)
 

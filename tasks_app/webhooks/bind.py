@@ -9,10 +9,10 @@ import hashlib
 from typing import Any
 
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, Q
 from psycopg.types.json import Jsonb
 
-from tasks_app import clock
+from tasks_app.database_clock import database_now
 from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -109,10 +109,12 @@ def twin_answer(delivery: WebhookDelivery, operation: Operation | None) -> Answe
 
     The caller holds the key (`key_take`).
     """
-    first = WebhookDelivery.objects.filter(
-        seller=delivery.seller_id, key=delivery.key, bound_until__isnull=False
-    ).first()
-    if first is None or (first.bound_until and first.bound_until <= clock.now()):
+    first = (
+        WebhookDelivery.objects.filter(seller=delivery.seller_id, key=delivery.key, bound_until__isnull=False)
+        .annotate(is_past=Q(bound_until__lte=database_now()))  # by the clock that lets its key go
+        .first()
+    )
+    if first is None or first.is_past:
         if first is not None:
             _key_release(first)
         return None

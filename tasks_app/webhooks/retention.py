@@ -19,6 +19,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Left
 
 from tasks_app import clock
+from tasks_app.database_clock import database_now
 from tasks_app.sellers.models import LONGEST_HORIZON
 from tasks_app.troubles.rows import held_back, together
 from tasks_app.troubles.works import work_on
@@ -33,14 +34,15 @@ _AT_ONCE = 1000
 def deliveries_forget() -> int:
     """Let go of what is past its time, so many at once. Answers how many rows were changed or removed."""
     now = clock.now()
-    changed = _keys_forget(now) + _contradictions_forget(now)
+    changed = _keys_forget() + _contradictions_forget(now)
     with connection.cursor() as cursor:  # the owner's: none younger than a day goes
         cursor.execute("select fd_deliveries_forget(%s, %s)", [now - settings.WEBHOOK_KEEP, _AT_ONCE])
         return changed + int(cursor.fetchone()[0])
 
 
-def _keys_forget(now: datetime) -> int:
-    past = WebhookDelivery.objects.filter(bound_until__lte=now).exclude(verdict=Verdict.RECEIVED)
+def _keys_forget() -> int:
+    """By the database's clock, which refuses to let go of what is not past its time (`fd_delivery_said`)."""
+    past = WebhookDelivery.objects.filter(bound_until__lte=database_now()).exclude(verdict=Verdict.RECEIVED)
 
     def forget(ids: Sequence[uuid.UUID]) -> list[int]:
         rows = WebhookDelivery.objects.filter(pk__in=ids)

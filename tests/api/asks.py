@@ -7,16 +7,19 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 
+from orders.models import Deal
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.sweep import Swept, sweep_once
-from tasks_app.people.models import Advertiser
+from tasks_app.people.models import Advertiser, User
 from tasks_app.sellers.models import Seller
-from tests.factories import make_account, make_advertiser, make_seller
+from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.faulty_seller import FaultySeller
 from tests.sellers.faulty_shop import TOOLS
 
 ROOM = "/api/v1/operations/"
+BOUGHT = "nrl-1"
 
 
 def faulty(seller: FaultySeller, **fields: Any) -> Seller:
@@ -75,3 +78,31 @@ def sweep() -> Swept:
 def shown(approval_id: str) -> str:
     """The digest of what is asked."""
     return Approval.objects.get(pk=approval_id).evidence_digest
+
+
+def booked() -> Deal:
+    """A booked deal with one package, in revision 3."""
+    deal = make_deal()
+    approve_deal(deal)
+    transition(deal, "booking", actor="system")
+    transition(deal, "booked", actor="system")
+    Deal.objects.filter(pk=deal.pk).update(media_buy_id=BOUGHT, revision=3)
+    deal.lines.update(package_id="pkg-1")
+    deal.refresh_from_db()
+    return deal
+
+
+def change(**arguments: Any) -> dict[str, Any]:
+    arguments = arguments or {"packages": [{"package_id": "pkg-1", "budget": 90_000}]}
+    return {
+        "task": "update_media_buy",
+        "seller": "norrland-digital",
+        "arguments": {"media_buy_id": BOUGHT, **arguments},
+    }
+
+
+def integrator() -> User:
+    user = make_user("Integration")
+    user.is_service = True
+    user.save()
+    return user

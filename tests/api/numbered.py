@@ -30,6 +30,14 @@ def questions() -> list[tuple[str, str]]:
     return list(Approval.objects.order_by("id").values_list("kind", "status"))
 
 
+def held_by(deal: Deal) -> Approval:
+    """The question about the number, which that deal holds; the order that was asked for waits for it."""
+    asked = Approval.objects.get(kind="po_number", status="open")
+    assert [one["deal"] for one in asked.evidence["used_by"]] == [deal.reference]
+    assert not Approval.objects.filter(kind="deal", status="open").exists()
+    return asked
+
+
 def another(budget: int = 700) -> dict[str, Any]:
     """Another order under the number."""
     body = purchase(po_number="PO-4711")

@@ -17,40 +17,23 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
-from tests.api.asks import ROOM, shown
+from tasks_app.sellers.models import Seller
+from tests.api.asks import BOUGHT, ROOM, booked, change, shown
 from tests.api.conftest import Open, client_of
-from tests.factories import approve_deal, make_deal, make_team, make_user
+from tests.factories import make_team, make_user
 from tests.operations.making import observed
 
 pytestmark = pytest.mark.django_db
-BOUGHT = "nrl-1"
 
 
 @pytest.fixture
 def deal() -> Deal:
-    """A booked deal with one package, in revision 3."""
-    deal = make_deal()
-    approve_deal(deal)
-    transition(deal, "booking", actor="system")
-    transition(deal, "booked", actor="system")
-    Deal.objects.filter(pk=deal.pk).update(media_buy_id=BOUGHT, revision=3)
-    deal.lines.update(package_id="pkg-1")
-    deal.refresh_from_db()
-    return deal
+    return booked()
 
 
 @pytest.fixture
 def api() -> APIClient:
     return client_of(make_user("Integration"))
-
-
-def change(**arguments: Any) -> dict[str, Any]:
-    arguments = arguments or {"packages": [{"package_id": "pkg-1", "budget": 90_000}]}
-    return {
-        "task": "update_media_buy",
-        "seller": "norrland-digital",
-        "arguments": {"media_buy_id": BOUGHT, **arguments},
-    }
 
 
 def ask(api: APIClient, body: dict[str, Any], **headers: str) -> Any:
@@ -213,3 +196,14 @@ def test_another_teams_media_buy_is_out_of_reach(opened: Open, deal: Deal) -> No
 
     assert list(answer.json()["errors"]) == ["arguments.media_buy_id"]
     assert nothing_asked()
+
+
+KEY = {"Idempotency-Key": "change-1"}
+
+
+def test_what_a_key_made_is_answered_whatever_its_seller_offers_since(api: APIClient, deal: Deal) -> None:
+    first = ask(api, change(), **KEY)
+    Seller.objects.update(tools=["get_products"])
+    again = ask(api, change(), **KEY)
+    assert (again.status_code, again.json()["operation_id"]) == (202, first.json()["operation_id"])
+    assert ask(api, change(), **{"Idempotency-Key": "another"}).status_code == 400

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connections
 from rest_framework.test import APIClient
 
 from orders.models import Deal, RequestKey
@@ -21,24 +18,16 @@ from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.models import Operation
 from tasks_app.operations.reads import read_ensure
-from tasks_app.people.models import Advertiser, User
+from tasks_app.people.models import Advertiser
 from tasks_app.sellers.models import Account, Seller
-from tests.api.asks import ROOM, faulty, known, purchase, read, shown, sweep
+from tests.api.asks import ROOM, faulty, integrator, known, purchase, read, shown, sweep
 from tests.api.conftest import Open, client_of
 from tests.database import Database
 from tests.factories import make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
 from tests.operations.making import answer, see
-from tests.support import PATIENCE_S
 
 KEY = {"Idempotency-Key": "order-77"}
-
-
-def integrator() -> User:
-    user = make_user("Integration")
-    user.is_service = True
-    user.save()
-    return user
 
 
 def ask(api: APIClient, body: dict[str, Any], **headers: str) -> Any:
@@ -134,26 +123,6 @@ def test_after_approval_exactly_what_was_frozen_is_sent_once(seller: FaultySelle
     again = ask(api, body, **KEY)
     assert (again.status_code, again.json()["operation_id"]) == (200, told["operation_id"])
     assert len(seller.books()) == 1
-
-
-def test_two_requests_with_one_key_at_once_make_one_deal(committed_db: Database) -> None:
-    known()
-    user, body = integrator(), purchase()
-    clients = [client_of(user) for _ in range(4)]
-    together = threading.Barrier(len(clients), timeout=PATIENCE_S)
-
-    def order(api: APIClient) -> Any:
-        together.wait()
-        try:
-            return ask(api, body, **KEY).json()
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(len(clients)) as threads:
-        answers = list(threads.map(order, clients))
-
-    assert len({told["operation_id"] for told in answers}) == 1
-    assert (Deal.objects.count(), Approval.objects.count(), Operation.objects.count()) == (1, 1, 1)
 
 
 def test_after_rejection_it_is_withdrawn_and_never_sent(seller: FaultySeller) -> None:

@@ -20,18 +20,11 @@ from tasks_app.approvals.models import Approval, Decision
 from tasks_app.jobs.models import Job
 from tasks_app.people.models import User
 from tests.api.conftest import Open, client_of
-from tests.campaigns.briefs import brief
-from tests.factories import make_advertiser, make_deal, make_line, make_seller, make_user
+from tests.campaigns.briefs import brief, future
+from tests.factories import make_advertiser, make_deal, make_line, make_seller, make_team, make_user
 
 pytestmark = pytest.mark.django_db
 ROOM = "/api/v1/campaigns/"
-
-
-def future(**changed: Any) -> dict[str, Any]:
-    """A right brief whose flight lies ahead."""
-    day = clock.now().date() + timedelta(days=30)
-    dates = {"flight__start": day.isoformat(), "flight__end": (day + timedelta(days=20)).isoformat()}
-    return brief(**{**dates, **changed})
 
 
 @pytest.fixture
@@ -49,6 +42,64 @@ def submitted(api: APIClient, **changed: Any) -> dict[str, Any]:
     answer = api.post(ROOM, future(**changed), format="json")
     assert answer.status_code == 201, answer.content
     return dict(answer.json())
+
+
+KEY = {"Idempotency-Key": "brief-4711"}
+
+
+def test_the_same_brief_under_one_key_is_one_campaign(api: APIClient, opened: Open) -> None:
+    """Its answer was lost, and it is sent again: the budget is put to people once."""
+    body = future(flight__start="+30d", flight__end="+50d")
+    first, later = api.post(ROOM, body, format="json", headers=KEY), clock.now() + timedelta(hours=30)
+    with clock.injected(lambda: later):
+        again = api.post(ROOM, body, format="json", headers=KEY)
+    assert (first.status_code, again.status_code) == (201, 200), again.content
+    assert (again.json()["id"], again["Location"]) == (first.json()["id"], first["Location"])
+    assert (Campaign.objects.count(), Job.objects.count()) == (1, 1)
+
+    other = api.post(ROOM, future(budget__total=1000), format="json", headers=KEY)
+    assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_KEY_CONFLICT")
+    assert api.post(ROOM, body, format="json").status_code == 201, "without a key each is one of its own"
+    assert opened("Buyer").post(ROOM, body, format="json", headers=KEY).status_code == 201, (
+        "keys are each own"
+    )
+    assert Campaign.objects.count() == 3
+
+
+@pytest.mark.parametrize("key", ["with a blank", "x" * 256, "\u00e9"])
+def test_a_key_that_is_none_is_refused(api: APIClient, key: str) -> None:
+    answer = api.post(ROOM, future(), format="json", HTTP_IDEMPOTENCY_KEY=key)
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, ["Idempotency-Key"])
+    assert not Campaign.objects.exists()
+
+
+def test_a_wrong_brief_is_kept_once_for_a_key(api: APIClient) -> None:
+    bodies = [future(budget__total=-1)] * 2
+    first, again = (api.post(ROOM, body, format="json", headers=KEY).json() for body in bodies)
+    assert (first["status"], first["id"]) == ("validation_failed", again["id"])
+
+
+def test_who_may_see_it_no_more_is_told_nothing_of_it_by_its_key(buyer: User, api: APIClient) -> None:
+    assert api.post(ROOM, future(), format="json", headers=KEY).status_code == 201
+    buyer.teams.set([make_team("Another house")])
+    answer = client_of(User.objects.get(pk=buyer.pk)).post(ROOM, future(), format="json", headers=KEY)
+    assert answer.status_code == 404
+    assert Campaign.objects.count() == 1
+
+
+def test_every_problem_of_a_field_is_told(opened: Open) -> None:
+    """Of a brief that is nobody's, as one of several teams' members sends it."""
+    user = make_user("Buyer")
+    user.teams.add(make_team("Second"))
+    wrong = future(
+        channels=["ctv", "ctv", {"channel": "olv", "fixed": 10, "minimum": 5}], advertiser="Nobody"
+    )
+    answer = client_of(user).post(ROOM, wrong, format="json")
+    assert answer.status_code == 400
+    assert {"channels", "channels.2"} <= answer.json()["errors"].keys()
+    two = future(channels=["ctv", "ctv", {"channel": "olv", "fixed": 9_000_000}], advertiser="Nobody")
+    told = client_of(user).post(ROOM, two, format="json").json()["errors"]["channels"]
+    assert len(told) == 2, told
 
 
 def test_a_right_brief_becomes_a_campaign_with_its_job(api: APIClient) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from orders.amounts import UNAPPROVED
-from orders.models import Deal
+from orders.amounts import UNAPPROVED, deal_amounts
+from orders.models import Deal, DealStatus
 from orders.presenters import mirror_facts
 from orders.questions import DIFFERENT, ask_deal
 from orders.services import deal_book
@@ -20,7 +20,7 @@ from tests.api.conftest import Open
 from tests.factories import approve_deal, make_deal, make_line, make_seller
 from tests.operations.making import observed
 from tests.orders.late import bought, decide, say
-from tests.orders.live import packages
+from tests.orders.live import led, packages
 
 pytestmark = pytest.mark.django_db
 DEALS, OPERATIONS = "/api/v1/deals/", "/api/v1/operations/"
@@ -41,6 +41,22 @@ def booking() -> tuple[Deal, Operation]:
     )
     operation.refresh_from_db()
     return deal, operation
+
+
+_BOUGHT = {"booked", "delivering", "completed", "makegood_pending", "partially_canceled"}
+
+
+@pytest.mark.parametrize("status", DealStatus.values)
+def test_what_is_confirmed_is_told_as_everywhere_else(opened: Open, status: str) -> None:
+    """What was confirmed of a deal that is over by now is in no sum, nor here."""
+    deal = make_deal()
+    Deal.objects.update(confirmed_gross=20_500, media_buy_id="m-1")
+    led(Deal.objects.get(pk=deal.pk), status)
+    amount = deal_amounts(Deal.objects.get(pk=deal.pk)).confirmed
+    assert amount == (20_500 if status in _BOUGHT else None)
+    api = opened("Finance")
+    told = [api.get(f"{DEALS}{deal.pk}/").json(), *api.get(DEALS).json()["results"]]
+    assert [one["confirmed_gross"] for one in told] == [amount and f"{amount:.4f}"] * 2
 
 
 def test_a_deal_shows_approved_beside_confirmed(opened: Open) -> None:

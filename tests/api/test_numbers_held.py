@@ -20,7 +20,7 @@ from tasks_app.operations.services import Subject
 from tasks_app.reconciliation.findings import reading_record
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tests.api.asks import purchase
-from tests.api.numbered import ask, cancelled_later, decide, placed, questions
+from tests.api.numbered import ask, cancelled_later, decide, held_by, placed, questions
 from tests.orders import late
 
 pytestmark = pytest.mark.django_db
@@ -57,9 +57,7 @@ def test_a_number_under_which_something_runs_that_nobody_keeps_is_asked_about(
 
     assert told.status_code == 202, told.content
     assert told.json()["operation_id"] != str(operation.pk), "it came to nothing here: it is no answer"
-    asked = Approval.objects.get(kind="po_number", status="open")
-    assert [one["deal"] for one in asked.evidence["used_by"]] == [deal.reference]
-    assert not Approval.objects.filter(kind="deal", status="open").exists()
+    held_by(deal)
 
 
 CANCELLED = {"media_buy_id": late.BUY, "media_buy_status": "canceled"}
@@ -198,11 +196,7 @@ def test_what_may_still_be_at_the_seller_holds_the_number_until_it_is_gone(api: 
     told = ask(api, body)
     assert told.status_code == 202, told.content
     assert told.json()["operation_id"] != str(operation.pk), "it came to nothing here: it is no answer"
-    asked = Approval.objects.get(kind="po_number", status="open")
-    assert [one["deal"] for one in asked.evidence["used_by"]] == [deal.reference]
-    assert not Approval.objects.filter(kind="deal", status="open").exists()
-
-    decide(asked, "reject")
+    decide(held_by(deal), "reject")
     gone(deal)
     assert ask(api, body).status_code == 202
     assert [kind for kind, status in questions() if status == "open"] == ["deal"]

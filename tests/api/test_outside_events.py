@@ -42,6 +42,14 @@ def test_it_resumes_the_step_that_waits_for_it(opened: Open, bench: Bench) -> No
     assert (kept["payload"], kept["idempotency_key"]) == ({"by": "Astrid", "share": 0.5}, "evt-1")
 
 
+def test_what_looks_like_a_secret_is_shown_to_nobody(opened: Open) -> None:
+    api = opened("Integration")
+    told = api.post(ROOM, body(payload={"password": "hunter2", "by": "Astrid"}), format="json")
+    for answer in (told, api.get(ROOM), api.get(told.headers["Location"])):
+        assert "hunter2" not in answer.content.decode()
+    assert OutsideEvent.objects.get().payload["password"] == "hunter2", "its step is given it"
+
+
 def test_one_that_comes_first_is_kept(opened: Open) -> None:
     api = opened("Integration")
     told = api.post(ROOM, body(), format="json").json()

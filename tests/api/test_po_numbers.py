@@ -23,7 +23,17 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tests.api.asks import purchase
-from tests.api.numbered import another, ask, cancelled_later, decide, given_up, placed, questions, refused
+from tests.api.numbered import (
+    another,
+    ask,
+    cancelled_later,
+    decide,
+    given_up,
+    held_by,
+    placed,
+    questions,
+    refused,
+)
 from tests.factories import make_account, make_advertiser, make_user
 from tests.orders import late
 from tests.owning import as_the_owner
@@ -144,9 +154,7 @@ def test_a_number_of_a_purchase_that_is_overdue_is_asked_about(api: APIClient) -
     other["arguments"]["total_budget"]["amount"] = 700
     assert ask(api, other).status_code == 202
 
-    asked = Approval.objects.get(kind="po_number", status="open")
-    assert [one["deal"] for one in asked.evidence["used_by"]] == [deal.reference]
-    assert not Approval.objects.filter(kind="deal", status="open").exists()
+    held_by(deal)
     assert ask(api, body).json()["operation_id"] == str(operation.pk), "the same order is the first one"
 
 

@@ -51,6 +51,17 @@ def test_made_listed_paused_resumed_and_run_now(opened: Open) -> None:
     assert kinds == ["started", "resumed", "paused", "created"]
 
 
+def test_run_twice_under_one_key_is_one_job(opened: Open) -> None:
+    api, key = opened("Ad Ops"), {"Idempotency-Key": "run-1"}
+    where = f"{ROOM}{api.post(ROOM, body(), format='json').json()['id']}/run/"
+    told = [api.post(where, headers=key).json()["reference"] for _ in range(2)]
+    assert told == [Job.objects.get().reference] * 2
+    assert api.post(where, headers={"Idempotency-Key": "run-2"}).status_code == 201
+    assert api.post(where).status_code == 201
+    assert opened("Ad Ops").post(where, headers=key).status_code == 201
+    assert Job.objects.count() == 4
+
+
 @pytest.mark.parametrize(
     ("fields", "field"),
     [

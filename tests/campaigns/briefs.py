@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from tasks_app import clock
 
 NOW = datetime(2030, 3, 1, 12, tzinfo=UTC)
 
@@ -30,3 +32,10 @@ def brief(**changed: Any) -> dict[str, Any]:
             part = part.setdefault(section, {})
         part[field] = value
     return raw
+
+
+def future(**changed: Any) -> dict[str, Any]:
+    """A right brief whose flight lies ahead."""
+    day = clock.now().date() + timedelta(days=30)
+    dates = {"flight__start": day.isoformat(), "flight__end": (day + timedelta(days=20)).isoformat()}
+    return brief(**{**dates, **changed})

@@ -188,6 +188,16 @@ def test_a_brief_is_submitted_once_however_often_the_form_is_sent(buyer: User) -
     assert Campaign.objects.count() == Job.objects.count() == 1
 
 
+def test_another_brief_in_a_form_that_was_submitted_is_refused(buyer: User) -> None:
+    """The page was gone back to, and changed: it is not told that the second is submitted."""
+    make_seller()
+    token = submission_data(buyer)["token"]
+    made = brief_submit(form(raw(), token), buyer)
+    with pytest.raises(SubmissionRefusedError, match=f"submitted as {made.reference}, with another brief"):
+        brief_submit(form({**raw(), "name": "Austria"}, token), buyer)
+    assert Campaign.objects.count() == 1
+
+
 def test_a_wrong_brief_is_refused_whole_and_nothing_is_made(buyer: User) -> None:
     wrong = {**raw(), "budget": {"total": -1, "currency": "dollars"}}
     with pytest.raises(BriefRefusedError) as refused:

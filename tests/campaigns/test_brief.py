@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -87,6 +88,14 @@ def test_relative_days_count_from_today() -> None:
         ("channels.0.weight", [{"channel": "ctv", "weight": "1e-9"}], "greater than or equal"),
         ("geography.countries.0", ["usa"], "country code"),
         ("geography.countries", [], "at least 1"),
+        ("geography.countries", ["US"] * 301, "at most 300 items"),
+        ("geography.regions", ["US-IL"] * 501, "at most 500 items"),
+        ("geography.regions.0", ["Illinois"], "no region of ISO 3166-2"),
+        ("geography", {"countries": ["US"], "regions": ["CA-ON"]}, "lie in CA"),
+        ("geography", {"countries": ["US", "CA"], "regions": ["US-IL"]}, "CA has none"),
+        ("formats", ["x"] * 101, "at most 100 items"),
+        ("measurement", ["x"] * 101, "at most 100 items"),
+        ("constraints.excluded_sellers", ["x"] * 101, "at most 100 items"),
         ("brand_domain", "not a domain", "no domain"),
         ("brand_domain", "-bad.com", "no domain"),
         ("constraints.ceilings.cpm", -5, "greater than 0"),
@@ -195,3 +204,27 @@ def test_more_channels_than_are_taken_are_counted_and_not_compared() -> None:
     """Ten thousand of them took minutes: each was looked for among all."""
     channels = [{"channel": "ctv", "fixed": 10, "minimum": 5}] * 9_000
     assert set(problems_of(brief(channels=channels))) == {"channels"}
+
+
+HUGE = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"flight__zone": HUGE},
+        {"brand_domain": HUGE},
+        {"geography__countries": [HUGE] * 300},
+        {"geography__regions": [HUGE] * 500},
+        {"channels": [HUGE, HUGE]},
+        {HUGE: 1},
+        {"constraints__ceilings": {f"{HUGE}{n}": 1 for n in range(300)}},
+        {f"surprise{n}": 1 for n in range(5_000)},
+    ],
+    ids=["zone", "domain", "countries", "regions", "channels", "name", "bases", "names"],
+)
+def test_problems_repeat_no_more_than_names_what_is_wrong(wrong: dict[str, Any]) -> None:
+    """They are kept with the campaign, and listed with it."""
+    _, problems = brief_validate(brief(**wrong), now=NOW)
+    assert problems
+    assert len(json.dumps(problems)) < 20_000

@@ -1,7 +1,9 @@
-"""Research under an account that the seller reviews, refused, or names by an id that it does not know."""
+"""Research under an account that the seller reviews, refused, or names by an id that it does not know; and
+with a seller that does not promise what the brief needs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,12 +26,15 @@ pytestmark = pytest.mark.django_db
 _TOOLS = ["get_products", "create_media_buy", "sync_accounts"]
 
 
-def researched(status: str, **account: Any) -> Campaign:
+def researched(status: str, *, regions: Sequence[str] = (), declared: Any = None, **account: Any) -> Campaign:
     """A campaign that has asked its one seller as far as the state of its account allows."""
     advertiser, seller = make_advertiser("Lindqvist Coffee"), make_seller()
+    seller.capabilities = {"media_buy": {"execution": {"targeting": {"geo_regions": declared}}}}
+    seller.save()
     make_account(advertiser, seller, status)
     Account.objects.update(**account)
-    campaign = campaign_submit(user=make_user("Buyer"), raw=brief(brand_domain=advertiser.brand_domain))
+    raw = brief(brand_domain=advertiser.brand_domain, geography__regions=[*regions])
+    campaign = campaign_submit(user=make_user("Buyer"), raw=raw)
     assert campaign.problems == []
     drain()
     return campaign
@@ -110,3 +115,26 @@ def test_a_seller_that_is_new_in_a_retry_opens_the_account_of_no_other() -> None
     drain()
     opened = Operation.objects.filter(task_type="sync_accounts").order_by("id")
     assert list(opened.values_list("seller", flat=True)) == [first.pk, second.pk]
+
+
+US = {"countries": {"US": {"values": ["US-IL"]}, "CA": {"all_values": True}}}
+
+
+@pytest.mark.parametrize(("declared", "beyond"), [
+    (True, ""),
+    (US, "US-WI"),
+    ({"countries": {"US": {"all_values": True}}}, ""),
+    ({"countries": {"US": {"all_values": "yes"}}}, "US-IL, US-WI"),
+    ({"countries": {"US": {"values": "US-IL, US-WI"}}}, "US-IL, US-WI"),
+    (False, "US-IL, US-WI"),
+    ("true", "US-IL, US-WI"),
+    (None, "US-IL, US-WI"),
+    ([], "US-IL, US-WI"),
+])  # fmt: skip
+def test_a_seller_that_promises_to_honour_no_regions_is_not_asked(declared: Any, beyond: str) -> None:
+    """It might deliver everywhere, and say nothing."""
+    campaign = researched("active", regions=["US-IL", "US-WI"], declared=declared)
+    assert len(asked_with()) == (0 if beyond else 1)
+    campaign.refresh_from_db()
+    why = f"Norrland Digital does not declare that it targets {beyond}"
+    assert left_out_words(campaign) == ([("Norrland Digital", why)] if beyond else [])

@@ -25,6 +25,7 @@ from tasks_app.people.models import Membership, User
 from tasks_app.people.rights import rights_recorded
 from tasks_app.reconciliation import findings
 from tasks_app.reconciliation.actions import ActionRefusedError, Chosen, finding_act
+from tasks_app.reconciliation.findings import finding_sign
 from tasks_app.reconciliation.models import ReconciliationFinding
 from tasks_app.reconciliation.retention import reports_prune
 from tasks_app.sellers.models import Account, Seller
@@ -92,6 +93,33 @@ def test_what_may_stay_so_is_what_was_seen(faulty: FaultySeller, omar: User, wha
     assert call("reconcile").code == 1
     assert is_open().verdict == "bought_unknown"
     assert Notification.objects.filter(kind="bought_unknown").count() == 2
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_what_is_settled_is_what_was_shown(faulty: FaultySeller, omar: User, what: str) -> None:
+    """A run writes the same row anew: a page opened before it says nothing of what stands there now."""
+    tells(faulty, BUY)
+    call("reconcile")
+    shown = finding_sign(is_open())
+    tells(faulty, {**BUY, "revision": 7, "status_as_of": "2030-01-02T00:00:00Z"})
+    call("reconcile")
+    assert finding_sign(is_open()) == shown, "what moves by itself is nothing else"
+    tells(faulty, {**BUY, **CHANGED[what]})
+    call("reconcile")
+    with pytest.raises(ActionRefusedError, match="read it again"):
+        act(is_open(), omar, "seen", seen=shown)
+    act(is_open(), omar, "seen", seen=finding_sign(is_open()))
+    assert not ReconciliationFinding.objects.filter(resolved_at=None).exists()
+
+
+def test_nobody_takes_what_somebody_else_took_meanwhile(faulty: FaultySeller, omar: User) -> None:
+    tells(faulty, BUY)
+    call("reconcile")
+    shown, other = finding_sign(is_open()), make_user("Ad Ops", name="olga")
+    act(is_open(), omar, "take", seen=shown)
+    with pytest.raises(ActionRefusedError, match="read it again"):
+        act(is_open(), other, "take", seen=shown)
+    assert is_open().holder == omar
 
 
 def test_what_may_stay_so_is_kept_for_as_long_as_it_is_found(faulty: FaultySeller, omar: User) -> None:

@@ -21,6 +21,7 @@ from tasks_app.jobs.outside_event import OutsideEvent
 from tasks_app.notifications.models import Notification, NotificationRead
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.people.rights import rights_recorded
 from tasks_app.people.security import security_record
@@ -124,19 +125,22 @@ def test_a_subscriber_goes_on(role: psycopg.Connection, user: User) -> None:
     assert EventSubscription.objects.get(name="mine").position == 5
 
 
-def answered() -> Continuation:
-    """A pause of a purchase, answered by one person."""
-    operation = stand("input_required")
-    Continuation.objects.create(
-        operation=operation,
+def paused(kind: str = "input") -> Continuation:
+    """A pause of a purchase that nobody has answered."""
+    return Continuation.objects.create(
+        operation=stand("input_required"),
         generation=1,
-        kind="input",
+        kind=kind,
         descriptor='{"task_id": "t", "context_id": "c"}',
         asked="Which markets?",
         expires_at=clock.now() + timedelta(days=9),
     )
-    asker = make_user("Administrator")
-    return operation_answer(operation_id=operation.pk, generation=1, user=asker, text="Sweden.")
+
+
+def answered() -> Continuation:
+    """One, answered by one person."""
+    asker, pause = make_user("Administrator"), paused()
+    return operation_answer(operation_id=pause.operation_id, generation=1, user=asker, text="Sweden.")
 
 
 def test_an_answer_is_released_where_it_was_approved(role: psycopg.Connection, deal: Deal) -> None:
@@ -155,6 +159,16 @@ def test_an_answer_is_released_where_it_was_approved(role: psycopg.Connection, d
 
     approval_decide(approval_id=Approval.objects.get().pk, user=make_user("Approver"), verdict="approve")
     assert Continuation.objects.get().released_at is not None
+
+
+@pytest.mark.parametrize("of", ["no team", "no words"])
+def test_nor_is_one_without_a_team_or_without_words(role: psycopg.Connection, deal: Deal, of: str) -> None:
+    """Two people look at what may move money, whoever's it is."""
+    pause = answered() if of == "no team" else paused("auth")
+    if of == "no team":
+        Operation.objects.filter(pk=pause.operation_id).update(team=None)
+    with pytest.raises(errors.InsufficientPrivilege, match="nobody approved"):
+        role.execute("update tasks_app_continuation set released_at = now() where id = %s", [pause.pk])
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ from tests.database import Database, point_django_at
 from tests.enforcement.conftest import in_one_transaction, unchanged
 from tests.enforcement.test_definers import ENTITIES
 from tests.factories import make_deal, make_user
+from tests.lifecycle.entities import MAKERS
 from tests.operations.making import ask
 
 _LINE = Decimal("10250.00")  # make_line's budget
@@ -329,6 +330,45 @@ def test_what_moves_or_is_noted_changes_named_columns_alone(
         else:
             with pytest.raises(errors.CheckViolation, match=f"does not change {column}"):
                 role.execute(changing(entity, verb), [Jsonb({column: None})])
+
+
+@pytest.mark.parametrize("entity", ENTITIES)
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+@pytest.mark.parametrize("changed", [False, True], ids=["nothing", "something"])
+def test_a_move_from_a_status_to_itself_is_none(
+    role: psycopg.Connection, owner: psycopg.Connection, deal: Deal, entity: str, many: bool, changed: bool
+) -> None:
+    """It would change what a note may not, tell of an end once more, and make it a later one."""
+    key = deal.pk if entity == "deal" else MAKERS[entity]().pk
+    table = sql.Identifier(ENTITIES[entity]._meta.db_table)
+    read = sql.SQL("select to_jsonb(t) from {} t where id = %s").format(table)
+    before = owner.execute(read, [key]).fetchone()
+    assert before is not None
+    status, version = before[0]["status"], before[0]["version"]
+    moved = sorted(changes_declared()[entity].moved)
+    other = Jsonb({moved[0]: None}) if changed and moved else None
+    if many:
+        call = f"select fd_move_many_{entity}(array[%s]::uuid[], %s, 'human:boss', %s, '{{}}', %s, '', null)"
+        given: list[object] = [key, status, Jsonb({status: "So."}), other]
+        found = role.execute(call, given).fetchone()
+        assert found == (0,)
+    else:
+        call = f"select fd_move_{entity}(%s, %s, %s, %s, 'human:boss', 'So.', '{{}}', %s, '', null)"
+        with pytest.raises(errors.CheckViolation, match="it is so already"):
+            role.execute(call, [key, status, status, version, other])
+    assert owner.execute(read, [key]).fetchone() == before
+    assert verify_entity(entity, key).ok
+
+
+def test_a_question_is_put_to_others_when_it_is_time(role: psycopg.Connection, deal: Deal) -> None:
+    asked = ask_deal(deal)
+    for due_at in (asked.due_at, asked.due_at + timedelta(days=1)):
+        with pytest.raises(errors.CheckViolation, match="not time yet"):
+            role.execute(
+                "select fd_approval_escalate(%s, %s, %s, 'Nobody decided', '', null)",
+                [asked.pk, asked.version, due_at],
+            )
+    assert Approval.objects.get().version == asked.version
 
 
 def test_a_note_forges_no_deal(role: psycopg.Connection, deal: Deal) -> None:

@@ -130,7 +130,8 @@ class _Player:
             return replace(done, child=None, failures=0)  # adopted: nothing runs
         try:
             if node.condition is not None and not odd(self._number(node.condition)):
-                return StepEnd(status="completed", outputs={"skipped": True}, skipped=True)
+                none = {"results": []} if node.each is not None else {}  # as of an empty list
+                return StepEnd(status="completed", outputs={**none, "skipped": True}, skipped=True)
             if node.each is not None:
                 return self._fan_out(number, node, self._list(node.each))
         except MissingError:

@@ -28,7 +28,7 @@ from tasks_app.jobs.serving import SWEEP, Serving, lanes_served, lanes_watch
 from tasks_app.jobs.worker import drain
 from tasks_app.lanes import WorkerLane, lanes_read, queue_of
 from tasks_app.notifications.models import Notification
-from tasks_app.operations.sweep import _LOCK, sweep_runs
+from tasks_app.operations.sweep import _LOCK, sweep_runs, turn_limit_s
 from tasks_app.people.actors import SYSTEM
 from tasks_app.reconciliation.models import ReconciliationRun
 from tasks_app.reconciliation.runs import run_ask
@@ -191,7 +191,8 @@ def test_a_sweep_that_was_lost_is_asked_for_again(committed_db: Database) -> Non
         return OrmQ.objects.filter(key=queue_of("polling")).exists()
 
     until(looked, "the pusher asks for a sweep")
-    assert [task.func() for task in OrmQ.objects.all()] == [SWEEP]
+    (task,) = OrmQ.objects.all()
+    assert (task.func(), task.task["timeout"]) == (SWEEP, turn_limit_s())
 
 
 def test_while_somebody_sweeps_no_other_is_asked_for(committed_db: Database) -> None:

@@ -22,8 +22,9 @@ from tasks_app.jobs.endings import JobRefusedError, nested_end_due
 from tasks_app.jobs.engine import mark_complete
 from tasks_app.jobs.graph import job_graph
 from tasks_app.jobs.models import Job, Step, WorkflowEvent
+from tasks_app.jobs.recipes import recipes_known
 from tasks_app.jobs.replaying import replayed
-from tasks_app.jobs.steering import job_priority_set, step_input_give, step_skip
+from tasks_app.jobs.steering import can_be_skipped, job_priority_set, step_input_give, step_skip
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
@@ -127,6 +128,84 @@ def test_a_fan_out_is_skipped_with_its_items_and_an_item_alone(bench: Bench, ops
     for key in ("many[0]", "many[1]", "many[2]"):
         skip(again, key, ops)
     assert steps_of(again)["many"].outputs == {"results": [], "skipped": 3}
+
+
+def test_a_list_that_is_skipped_keeps_what_was_done_of_it(bench: Bench, ops: User) -> None:
+    """Of twelve sellers one does not answer: the job goes on with the others'."""
+
+    def slow(run: Run) -> Result:
+        return tomorrow(run) if run.inputs["of"] == 2 else Done(outputs={"of": run.inputs["of"]})
+
+    bench.action("ask", slow)
+    each = {"id": "many", "action": "ask", "for_each": "{{ [1, 2, 3] }}", "inputs": {"of": "{{ item }}"}}
+    bench.recipe(each, {"id": "b", "after": ["many"], "inputs": {"of": "{{ steps.many.outputs.results }}"}})
+    job = bench.run()
+    skip(job, "many", ops)
+    drain()
+    job.refresh_from_db()
+    steps = steps_of(job)
+    assert steps["many"].outputs == {"results": [{"of": 1}, {"of": 3}], "skipped": 1}
+    assert (job.status, steps["b"].outputs["inputs"]) == ("COMPLETED", {"of": [{"of": 1}, {"of": 3}]})
+
+
+def test_a_list_that_is_not_begun_is_skipped_empty(bench: Bench, ops: User) -> None:
+    bench.recipe(
+        {"id": "many", "for_each": "{{ [1, 2] }}"},
+        {"id": "b", "after": ["many"], "inputs": {"of": "{{ steps.many.outputs.results }}"}},
+    )
+    job = bench.start()
+    skip(job, "many", ops)
+    drain()
+    job.refresh_from_db()
+    assert (job.status, steps_of(job)["many"].outputs) == ("COMPLETED", {"results": [], "skipped": True})
+
+
+@pytest.mark.parametrize(
+    ("spoken", "refused"),
+    [
+        ("{{ steps.a.outputs.found }}", True),
+        ("{{ steps.a.outputs.found | length }}", True),
+        ("{{ steps.a.outputs.found | default(0) }}", False),
+        ("{{ steps.a.outputs.found is defined }}", False),
+        ("{{ steps.a.outputs.skipped }}", False),
+        ("a", False),
+    ],
+)
+def test_what_others_need_is_not_skipped(bench: Bench, ops: User, spoken: str, refused: bool) -> None:
+    """They could not run, however often the job is retried."""
+    bench.action("sleep", tomorrow)
+    last = {"id": "b", "title": "Add up", "after": ["a"], "inputs": {"n": spoken}}
+    bench.recipe({"id": "a", "action": "sleep"}, last)
+    job = bench.run()
+    assert can_be_skipped(steps_of(job)["a"]) != refused
+    if refused:
+        with pytest.raises(JobRefusedError, match=r"needed: Add up\. Cancel the job"):
+            skip(job, "a", ops)
+        assert statuses(job)["a"] == "awaiting_tool"
+        return
+    skip(job, "a", ops)
+    drain()
+    job.refresh_from_db()
+    assert (job.status, job.error) == ("COMPLETED", "")
+
+
+def test_what_the_outputs_need_is_not_skipped(bench: Bench, ops: User) -> None:
+    bench.action("sleep", tomorrow)
+    bench.recipe({"id": "a", "action": "sleep"}, outputs={"n": "{{ steps.a.outputs.n }}"})
+    with pytest.raises(JobRefusedError, match="needed: the job's outputs"):
+        skip(bench.run(), "a", ops)
+
+
+def test_what_can_be_skipped_of_ours() -> None:
+    needed = {
+        (recipe.name, step.id): recipe.missed_by(step.id)
+        for recipe in recipes_known().values()
+        for step in recipe.steps
+    }
+    assert {key: missed for key, missed in needed.items() if missed} == {
+        ("campaign", "allocate"): ["Research"],
+        ("campaign", "recommend"): ["Ask people", "Book"],
+    }
 
 
 def test_a_nested_job_ends_with_the_step_it_runs_for(bench: Bench, ops: User) -> None:

@@ -206,6 +206,50 @@ def test_booking_records_become_lines(buyer: Buyer, bring: Import) -> None:
     assert any(note.startswith("no line:") for note in one["notes"])
 
 
+@pytest.mark.parametrize("state", ["cancelled", "Failed", "rejected"])
+def test_a_booking_that_came_to_nothing_is_no_line(buyer: Buyer, bring: Import, state: str) -> None:
+    buyer.deal("deal-1", "quoted")
+    for number, told in enumerate(("booked", state, "half-way")):
+        buyer.add(
+            "booking_records",
+            deal_id="deal-1",
+            line_id=f"L{number}",
+            channel="ctv",
+            cost=10,
+            booking_status=told,
+        )
+    (one,) = bring().json["imported"]
+    assert [line.package_id for line in Deal.objects.get().lines.order_by("position")] == ["L0", "L2"]
+    assert f"no line: booking record: {state.lower()}" in one["notes"]
+    assert any("'half-way' is none that is known; kept as bought" in note for note in one["notes"])
+
+
+@pytest.mark.parametrize(
+    ("cost", "budget", "noted"),
+    [
+        (114.99999999999999, "115", False),
+        (0.1 + 0.2, "0.3", False),
+        (1.005, "1.00", True),
+        (10.5, "10.5", False),
+    ],
+)
+def test_a_sum_of_floats_is_what_it_means(
+    buyer: Buyer, bring: Import, cost: float, budget: str, noted: bool
+) -> None:
+    """A cent less would be booked differently for ever; what is cut is told."""
+    buyer.deal("deal-1", "quoted")
+    buyer.add("booking_records", deal_id="deal-1", line_id="L1", channel="ctv", cost=cost)
+    (one,) = bring().json["imported"]
+    assert Deal.objects.get().lines.get().budget == Decimal(budget)
+    assert any("finer than the currency" in note for note in one["notes"]) == noted
+
+
+def test_a_campaigns_budget_of_floats_is_kept(buyer: Buyer, bring: Import) -> None:
+    buyer.campaign(total_budget=114.99999999999999)
+    bring()
+    assert Campaign.objects.get().budget == 115
+
+
 @pytest.mark.parametrize(
     ("fields", "field"),
     [

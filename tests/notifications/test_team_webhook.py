@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -128,6 +129,102 @@ def test_a_chat_that_failed_is_left_alone_a_while(chat: Receiver) -> None:
     assert TeamWebhookSent.objects.count() == 0
 
 
+def test_a_chat_that_limits_its_rate_is_told_everything_in_time(chat: Receiver) -> None:
+    """One a second after a burst of five, as chats do: what waits meanwhile is not given up."""
+    hook_to(chat)
+    now = clock.now()
+    full_at = now  # of the allowance
+
+    def busy() -> int | None:
+        nonlocal full_at
+        full_at = max(full_at, now)
+        if full_at - now > timedelta(seconds=4):
+            return 2
+        full_at += timedelta(seconds=1)
+        return None
+
+    chat.busy = busy
+    for number in range(40):
+        notify(kind="test", title=f"number {number}", team=make_team())
+    with clock.injected(lambda: now):
+        for _ in range(400):
+            relay()
+            if TeamWebhookSent.objects.count() == 40:
+                break
+            now += timedelta(seconds=2)
+    assert TeamWebhookSent.objects.count() == 40
+    assert not EventDelivery.objects.filter(subscriber="team_webhooks").exists()
+    assert TeamWebhook.objects.get().again_at is None
+
+
+@pytest.mark.parametrize(("told", "waits"), [(7, 7), (100_000, 3600)])
+def test_a_chat_is_left_alone_as_long_as_it_asks_for(chat: Receiver, told: int, waits: int) -> None:
+    hook_to(chat)
+    chat.busy = lambda: told
+    before = clock.now()
+    for title in ("one", "two"):
+        notify(kind="test", title=title, team=make_team())
+    relay()
+    again_at = TeamWebhook.objects.get().again_at
+    assert again_at is not None
+    assert before + timedelta(seconds=waits) <= again_at <= clock.now() + timedelta(seconds=waits)
+    waiting = EventDelivery.objects.filter(subscriber="team_webhooks").order_by("position")
+    assert [one.attempts for one in waiting] == [1, 0], "only what was tried has cost one"
+    assert waiting[1].due_at is not None
+    assert waiting[1].due_at <= again_at, "it is looked at sooner where somebody may have mended it"
+
+
+def test_a_chat_that_stays_away_is_given_up_after_a_day(chat: Receiver) -> None:
+    """Nobody wants what is older than that, and its events are not kept for it."""
+    hook_to(chat)
+    chat.busy = lambda: 3600
+    for number in range(30):
+        notify(kind="test", title=f"number {number}", team=make_team())
+    now = clock.now()
+    with clock.injected(lambda: now):
+        for _ in range(40):
+            relay()
+            now += timedelta(hours=1)
+    waiting = EventDelivery.objects.filter(subscriber="team_webhooks")
+    assert waiting.count() == 30
+    assert not waiting.filter(gave_up_at=None).exists()
+
+
+def test_what_waits_is_posted_soon_after_the_webhook_is_mended(chat: Receiver) -> None:
+    hook_to(chat)
+    chat.busy = lambda: 3600
+    for title in ("one", "two"):
+        notify(kind="test", title=title, team=make_team())
+    relay()
+    chat.busy = None
+    hook_to(chat)
+    later = clock.now() + timedelta(minutes=2)
+    with clock.injected(lambda: later):
+        relay()
+    assert texts(chat) == [f"{title}" for title in ("one", "one", "two")]
+
+
+def test_what_a_seller_says_is_no_mark_up(chat: Receiver) -> None:
+    """Of Slack, nor of Mattermost: it calls nobody, and no link stands under other words."""
+    hook_to(chat)
+    said = "@channel, _@here_: [Approve now](https://evil.example) <!channel> <https://evil.example|Approve>"
+    notify(kind="test", title=said, body=f"{said} or mail ads@example.com", team=make_team())
+    relay()
+    (text,) = texts(chat)
+    assert not re.search(r"@(channel|here)|\]\(|<", text)
+    assert "ads@example.com" in text
+
+
+@pytest.mark.parametrize("said", ["[Approve][1]", "[1]: https://evil.example", "__@all__", "a.@all", "-@all"])
+def test_no_mark_up_in_further_forms(chat: Receiver, said: str) -> None:
+    hook_to(chat)
+    notify(kind="test", title=said, team=make_team())
+    relay()
+    (text,) = texts(chat)
+    assert said not in text
+    assert said in text.replace("\u200b", "")
+
+
 def test_the_url_is_encrypted_and_shown_nowhere(chat: Receiver, client: Client) -> None:
     hook = hook_to(chat)
     with connection.cursor() as cursor:
@@ -161,9 +258,22 @@ def test_an_administrator_sets_it_and_sends_a_test(chat: Receiver, client: Clien
     assert "answered HTTP 503" in client.post(page, {"test": str(hook.pk)}, follow=True).content.decode()
     assert "This is a test." in texts(chat)[0]
     changed = {**form, "url": "", "level": "alarm"}
-    send(client, page, changed)
+    send(client, f"{page}?team={form['team']}", changed)
     hook.refresh_from_db()
     assert (hook.url, hook.level) == (url_of(chat), "alarm"), "an empty field keeps the URL"
+
+
+def test_one_that_is_there_is_changed_from_what_it_is(chat: Receiver, client: Client) -> None:
+    """Somebody who wants another level alone switches nothing on again, and nothing off."""
+    administrator, hook = make_user("Administrator", is_staff=True), hook_to(chat, active=False)
+    client.force_login(administrator, backend=BACKEND)
+    page = reverse("admin:tasks_app_teamwebhook_changelist")
+    assert f'href="?team={hook.team_id}"' in client.get(page).content.decode()
+    drawn = client.get(page, {"team": str(hook.team_id)}).content.decode()
+    assert f'<input type="hidden" name="team" value="{hook.team_id}">' in drawn
+    assert 'name="active">' in drawn
+    assert 'name="allow_private" checked>' in drawn
+    assert '<select id="team"' not in client.get(page).content.decode(), "no team is without one"
 
 
 @pytest.mark.django_db

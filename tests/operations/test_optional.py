@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -79,6 +80,24 @@ def test_an_optional_argument_that_is_refused_is_dropped_once_and_for_all(name: 
         assert asked_with(server, name) == [True, False, False]
         assert all(asked_with(server, "media_buy_ids")), "what is asked for is never dropped"
     assert Seller.objects.get().quirks == [f"omit get_media_buys {name}"]
+
+
+def test_all_tries_of_a_call_share_its_limit(settings: Any) -> None:
+    """A seller that refuses one argument after the other, slowly, holds its slot no longer than any."""
+    settings.CALL_TIMEOUT_S = 0.8
+
+    def slowly(asked: Told) -> Told:
+        time.sleep(0.6)
+        wrong = next((name for name in ("account", "status_filter") if name in asked), None)
+        return refused("not taken", field=wrong) if wrong else NO_BUYS
+
+    with serve(shop(get_media_buys=slowly)) as server:
+        seller = make_seller(url=f"{server.url}/mcp")
+        account = make_account(make_advertiser(), seller)
+        operation = read(seller, 1, account=account.reference, status_filter=["active"])
+
+        assert operation.status not in (S.COMPLETED, S.FAILED)
+        assert len(calls(server)) <= 2
 
 
 @pytest.mark.parametrize("omitted", [False, True])

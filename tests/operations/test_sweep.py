@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import suppress
 from typing import Any
@@ -12,7 +13,6 @@ from asgiref.sync import async_to_sync
 from django.db import OperationalError, connection
 
 from tasks_app import stopping
-from tasks_app.jobs.worker import SWEEP_SLICE_S
 from tasks_app.operations import publish, sweep
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -180,7 +180,6 @@ def test_an_outage_while_the_last_calls_are_waited_for_costs_none_of_them(
         return DONE
 
     monkeypatch.setattr(sweep, "leases_renew", renewed)
-    monkeypatch.setattr(sweep, "_LAST_CALLS_S", PATIENCE_S)
     with serve(answering(late)) as server:
         operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
         async_to_sync(sweep_for)(seconds=0.5, handover=hand_over)
@@ -189,8 +188,36 @@ def test_an_outage_while_the_last_calls_are_waited_for_costs_none_of_them(
     assert (cut.is_set(), fresh(operation).status) == (True, S.COMPLETED)
 
 
-def test_who_waits_for_last_calls_and_who_sweeps_leave_a_worker_to_the_rest() -> None:
-    assert sweep._LAST_CALLS_S < SWEEP_SLICE_S
+@pytest.mark.parametrize("limit", ["CALL_TIMEOUT_S", "WORKING_TIMEOUT_S", "RECONCILE_LIMIT_S"])
+def test_last_calls_have_their_whole_limit(settings: Any, limit: str) -> None:
+    """A purchase that its seller holds open would be cut, sent again, and cut again, for ever."""
+    setattr(settings, limit, 700)
+    waited = sweep.last_calls_s()
+    assert waited > 700
+    assert sweep.turn_limit_s() > sweep.TURN_S + waited
+
+
+def test_a_turn_is_long_beside_its_last_calls() -> None:
+    """While they are waited for, two workers are held."""
+    assert 10 * sweep.last_calls_s() < sweep.TURN_S
+
+
+def test_a_call_that_outlives_its_turn_is_made_once(committed_db: Database, quick: None) -> None:
+    handed = threading.Event()
+    looked: list[bool] = []
+
+    def late(_request: Request) -> dict[str, Any]:
+        assert handed.wait(PATIENCE_S)
+        return DONE
+
+    with serve(answering(late)) as server:
+        operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
+        turn = sweep_for(seconds=0.3, handover=handed.set, alive=lambda: looked.append(handed.is_set()))
+        asyncio.run(turn)
+        assert len(calls(server)) == 1
+
+    assert (fresh(operation).status, fresh(operation).attempts) == (S.COMPLETED, 1)
+    assert {*looked} == {False, True}, "it says that it is alive, also while it waits for its last calls"
 
 
 @pytest.mark.django_db

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from orders.models import Deal, DealLine
+from orders.models import Deal, DealLine, DealStatus
 from orders.seller_state import deal_follow
 from orders.services import LineDraft, deal_book
 from tasks_app import clock
@@ -96,3 +96,25 @@ def before(seconds: float) -> datetime:
 
 def first_line(deal: Deal) -> DealLine:
     return deal.lines.get(position=1)
+
+
+def led(deal: Deal, status: str) -> Deal:
+    """The deal, led to that status by the shortest way of declared edges, approved where it is accepted."""
+    for step in _way(deal, status):
+        if step == DealStatus.ACCEPTED:
+            approve_deal(deal)
+            deal = Deal.objects.get(pk=deal.pk)
+        else:
+            transition(deal, step, actor="system")
+    return deal
+
+
+def _way(deal: Deal, to: str) -> list[str]:
+    """The shortest along declared edges."""
+    ways: list[list[str]] = [[]]
+    for way in ways:
+        here = way[-1] if way else deal.status
+        if here == to:
+            return way
+        ways.extend([*way, step] for step in deal.declared().targets(here) if step not in way)
+    raise AssertionError(f"nothing leads to {to}")

@@ -16,38 +16,21 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import choice_words
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Account, Seller
-from tests.factories import approve_deal, make_deal
+from tests.factories import make_deal
 from tests.orders.late import BUY, adopted, booking, bought, cancellation, decide, fresh, give_up, say
-from tests.orders.live import says
+from tests.orders.live import led, says
 from tests.support import undone
 
 pytestmark = pytest.mark.django_db
 
 
 def holder(seller: Seller, status: str) -> Deal:
-    """Another deal that its seller's name for a media buy stands with, led along declared edges."""
+    """Another deal that its seller's name for a media buy stands with."""
     deal = make_deal(seller=seller, account=Account.objects.get(seller=seller))
     Deal.objects.filter(pk=deal.pk).update(media_buy_id=BUY)
-    deal = fresh(deal)
-    for step in _way(deal, status):
-        if step == DealStatus.ACCEPTED:
-            approve_deal(deal)
-            deal = fresh(deal)
-        else:
-            transition(deal, step, actor="system")
+    deal = led(fresh(deal), status)
     assert (deal.status, deal.media_buy_id) == (status, BUY)
     return deal
-
-
-def _way(deal: Deal, to: str) -> list[str]:
-    """The shortest along declared edges."""
-    ways: list[list[str]] = [[]]
-    for way in ways:
-        here = way[-1] if way else deal.status
-        if here == to:
-            return way
-        ways.extend([*way, step] for step in deal.declared().targets(here) if step not in way)
-    raise AssertionError(f"nothing leads to {to}")
 
 
 def open_kinds(deal: Deal) -> list[str]:

@@ -124,6 +124,12 @@ def test_ones_own_page_lists_what_opens_besides_and_ends_it_with_all_other_sessi
     assert (event.detail, event.actor) == ({"ended": 1, "tokens": 1, "calendar": 1}, f"human:{maya.pk}")
 
 
+def test_ones_own_password_page_says_what_goes_on_and_where_it_is_ended(maya: User, sign_in: SignIn) -> None:
+    page = sign_in(maya).get(reverse("admin:password_change")).content.decode()
+    assert "API tokens and your calendar’s address go on" in page
+    assert f'href="{ACCOUNT}"' in page
+
+
 def test_what_one_keeps_oneself_is_kept_on_record(maya: User, sign_in: SignIn) -> None:
     end_others(sign_in(maya))
     assert left(maya) == (1, 1, True)

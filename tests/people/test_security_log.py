@@ -153,6 +153,17 @@ def test_teams_and_advertisers_are_recorded_and_an_advertiser_keeps_its_team(
     assert latest("advertiser_changed").detail == {"changes": {"name": ["Lindqvist Coffee", "Lindqvist Tea"]}}
 
 
+def test_an_advertiser_gets_no_name_that_its_team_has(person: Person, sign_in: SignIn) -> None:
+    desk, coffee, tea = sign_in(person("Administrator")), make_advertiser(), make_advertiser("Lindqvist Tea")
+    form = {"name": tea.name, "brand_domain": coffee.brand_domain, "team": str(coffee.team_id)}
+    answer = send(desk, f"/admin/tasks_app/advertiser/{coffee.pk}/change/", form)
+    assert answer.status_code == 200
+    assert "This team has an advertiser of that name." in answer.content.decode()
+    assert Advertiser.objects.get(pk=coffee.pk).name == "Lindqvist Coffee"
+    form["name"] = "Lindqvist Coffee"
+    assert send(desk, f"/admin/tasks_app/advertiser/{coffee.pk}/change/", form).status_code == 302
+
+
 def test_a_password_is_recorded_with_who_set_it(person: Person, sign_in: SignIn) -> None:
     maya, ada = person("Approver"), person("Administrator")
     new = "another horse, another staple"

@@ -12,9 +12,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as S
+from tasks_app.people.models import User
+from tasks_app.sellers.models import Account, Seller
 from tests.ending import end
+from tests.factories import make_account, make_advertiser, make_seller, make_user
+from tests.operations.making import stand
 from tests.sellers.clients import SellerClient
 from tests.sellers.receiver import Receiver
+from tests.sellers.trusting import SECRET
 from tests.support import SELLERS_S, until
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -82,3 +89,23 @@ def sellers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sellers]:
 def receiver() -> Iterator[Receiver]:
     with Receiver() as listening:
         yield listening
+
+
+@pytest.fixture
+def ops() -> User:
+    return make_user("Ad Ops", is_staff=True)
+
+
+@pytest.fixture
+def seller() -> Seller:
+    """In use: a purchase is under way."""
+    seller = make_seller("Vasa", allow_private=False, webhook_mode="hmac", webhook_secret=SECRET, token="t-1")
+    stand(S.SUBMITTED, seller=seller)
+    return seller
+
+
+@pytest.fixture
+def account(seller: Seller) -> Account:
+    account = make_account(make_advertiser(), seller, status="pending_approval")
+    Operation.objects.update(account=account)
+    return account

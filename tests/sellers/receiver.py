@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -25,11 +26,13 @@ class Delivery:
 
 
 class Receiver:
-    """Context manager; `refuse` makes the next so many deliveries a 503."""
+    """Context manager; `refuse` makes the next so many deliveries a 503. `busy`, where it is given, says of
+    each the seconds after which to come again (429), or None."""
 
     def __init__(self) -> None:
         self.deliveries: list[Delivery] = []
         self.refuse = 0
+        self.busy: Callable[[], int | None] | None = None
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -41,7 +44,10 @@ class Receiver:
                 url = f"http://{self.headers['Host']}{self.path}"
                 receiver.deliveries.append(Delivery(url, dict(self.headers.items()), body))
                 refused, receiver.refuse = receiver.refuse > 0, max(0, receiver.refuse - 1)
-                self.send_response(503 if refused else 200)
+                wait = receiver.busy() if receiver.busy is not None else None
+                self.send_response(503 if refused else 200 if wait is None else 429)
+                if wait is not None:
+                    self.send_header("Retry-After", str(wait))
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

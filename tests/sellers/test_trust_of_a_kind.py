@@ -13,7 +13,7 @@ from tasks_app.sellers import trust
 from tasks_app.sellers.models import Seller
 from tests.factories import make_seller, make_user
 from tests.operations.making import stand
-from tests.sellers.test_trust import OTHER, approve, change, stored
+from tests.sellers.trusting import OTHER, approve, change, stored
 
 pytestmark = pytest.mark.django_db
 

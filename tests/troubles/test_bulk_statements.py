@@ -42,7 +42,7 @@ ALLOWED: dict[Place, str] = {
     ("tasks_app.events.delivery", "_MOVE"): BY_KEY,
     ("tasks_app.events.delivery", "_TAKE"): BY_KEY,
     ("tasks_app.events.delivery", "_put_aside"): OURS,
-    ("tasks_app.events.held", "_attempt"): BY_KEY,
+    ("tasks_app.events.held", "_later"): BY_KEY,
     ("tasks_app.events.held", "_delivered"): BY_KEY,
     ("tasks_app.events.held", "_give_up"): BY_KEY,
     ("tasks_app.events.publishing", "_NUMBER"): OURS,

@@ -97,6 +97,17 @@ def test_more_than_fits_is_said(agency: Agency) -> None:
     assert few.more
 
 
+@pytest.mark.parametrize("view", ["weeks", "month"])
+def test_what_does_not_fit_is_shown_with_the_same_filters(
+    agency: Agency, client_of: ClientOf, view: str
+) -> None:
+    deal = agency.deals["aldous-display"]
+    wanted = {"view": view, "advertiser": str(deal.advertiser_id), "from": "2030-03-01"}
+    answer = client_of("Approver").get(PAGE, wanted)
+    assert answer.context["agenda_link"] == f"?view=agenda&advertiser={deal.advertiser_id}"
+    assert "?view=agenda&amp;from" not in answer.content.decode()
+
+
 @pytest.mark.parametrize("view", ["weeks", "month", "agenda"])
 def test_another_team_sees_nothing_of_it(agency: Agency, view: str) -> None:
     shown = read(stranger(), f"{PAGE}?view={view}")

@@ -38,7 +38,7 @@ from tests.ui.pages import drawn, list_of, page_of
 pytestmark = pytest.mark.django_db
 
 # Pages that take a POST and hold nothing of a row: an act on what is shown, which the act's own service
-# judges as it stands then (a decision carries the digest of what was shown, a repair its finding's state).
+# judges as it stands then (a decision carries the digest of what was shown, a repair its finding's sign).
 ACTS = {
     "campaigns.campaign": "calls off, tries again, submits a new one",
     "orders.deal": "asks for a read, a correction or a cancellation",
@@ -50,7 +50,7 @@ ACTS = {
     "tasks_app.job": "steers it, from the state it has then",
     "tasks_app.notification": "reads it; turns one's own mails on or off",
     "tasks_app.operation": "steers it, from the state it has then",
-    "tasks_app.reconciliationfinding": "repairs it, from the state it has then",
+    "tasks_app.reconciliationfinding": "repairs it, by the sign of what was shown",
 }
 ADDED = {"tasks_app.exchangerate": "each is a new row"}
 SHOWN = {"tasks_app.webhookdelivery": "a list of its own that changes nothing"}
@@ -227,7 +227,7 @@ def team_webhook() -> Case:
     hook = team_webhook_set(active=True, allow_private=False, **kept)
     form = {"team": str(whose.pk), "url": "", "level": "info", "active": "on"}
     change = update(hook, active=False, changed_by="system", changed_at=hook.changed_at.replace(year=2031))
-    return Case(list_of(TeamWebhook), form, change, read(hook, "active"))
+    return Case(f"{list_of(TeamWebhook)}?team={whose.pk}", form, change, read(hook, "active"))
 
 
 def kill_switch() -> Case:

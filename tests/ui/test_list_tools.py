@@ -213,6 +213,21 @@ def test_ones_default_opens_with_the_list_and_everything_is_a_click_away(
     assert [one.name for one in SavedFilter.objects.filter(is_default=True)] == ["Other"]
 
 
+def test_with_a_default_all_approvals_are_a_click_away(client_of: ClientOf, agency: Agency) -> None:
+    """Else what waits of another kind stays hidden under a badge that counts it."""
+    owner = agency.people["Approver"]
+    SavedFilter.objects.create(
+        owner=owner, page="tasks_app.approval", name="Answers", query="kind=answer", is_default=True
+    )
+    client, bare = client_of("Approver"), list_of(Approval)
+    page = client.get(bare, follow=True).content.decode()
+    assert "Nothing like that waits" in page
+    assert '<a class="go" href="?view=mine">Show everything' in page
+    everything = client.get(f"{bare}?view=mine")
+    assert everything.status_code == 200
+    assert "Nothing like that waits" not in everything.content.decode()
+
+
 def test_a_shared_filter_is_seen_by_the_team_and_changed_by_its_owner_alone(
     client_of: ClientOf, agency: Agency
 ) -> None:

@@ -82,6 +82,7 @@ HARMLESS = {
     "actor": {"key"}, "approvalpolicy": {"key"}, "notification": {"key"}, "ormq": {"key"}, "step": {"key"},
     "command": {"key", "digest"}, "requestkey": {"key", "digest"}, "operation": {"idempotency_key"},
     "outsideevent": {"idempotency_key", "digest"}, "workflowevent": {"idempotency_key"},
+    "campaign": {"request_key", "request_digest"}, "scheduleentry": {"request_key"},
     "approval": {"evidence_digest"}, "decision": {"evidence_digest"}, "auditentry": {"hash", "prev_hash"},
     "conflict": {"digest"}, "import": {"source_digest"}, "job": {"recipe_digest"},
     "observation": {"digest", "error_code"}, "reconciliationfinding": {"digest"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -109,7 +110,12 @@ def test_two_who_edit_at_once_do_not_overwrite_each_other(agency: Agency, client
     answer = client.post(page_of(seen), edited(limit="70000", version=str(seen.version)))
 
     assert answer.status_code == 400
-    assert "Somebody changed it first" in answer.content.decode()
+    page = answer.content.decode()
+    assert "Somebody changed it first" in page
+    again = re.search(r'name="version" value="(\d+)"', page)
+    assert again is not None
+    answer = client.post(page_of(seen), edited(limit="70000", version=again[1]))
+    assert answer.status_code == 400, "a second click is no second reading"
     assert over().limit == 50_000
 
 

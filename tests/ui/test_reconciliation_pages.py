@@ -12,7 +12,7 @@ from orders.models import Deal
 from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
-from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
+from tests.ui.pages import STAFF, ClientOf, drawn, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
 from tests.ui.seed_reconciliation import reconciled
 
@@ -83,9 +83,12 @@ def test_only_who_may_steer_is_offered_anything(run: ReconciliationRun, client_o
 def test_adopting_from_the_page(run: ReconciliationRun, client_of: ClientOf) -> None:
     client, address = client_of("Ad Ops"), pages(run)["bought_unknown"]
 
-    refused = client.post(address, {"action": "adopt", "reason": ""}, follow=True)
+    seen = drawn(client, address, named="seen")
+    early = client.post(address, {"action": "adopt", "reason": "It is ours"}, follow=True)
+    assert "read it again" in early.content.decode(), "it does not say what was shown"
+    refused = client.post(address, {**seen, "action": "adopt", "reason": ""}, follow=True)
     assert "Say why" in refused.content.decode()
-    done = client.post(address, {"action": "adopt", "reason": "It is ours"}, follow=True)
+    done = client.post(address, {**seen, "action": "adopt", "reason": "It is ours"}, follow=True)
 
     deal = Deal.objects.get(media_buy_id="nrl-77120")
     assert f"nrl-77120 is {deal.reference} now" in done.content.decode()

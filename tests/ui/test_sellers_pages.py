@@ -247,6 +247,10 @@ def test_who_accepts_the_idempotency_risk_is_recorded(agency: Agency, client_of:
     with timezone.override(person.time_zone):
         on = text.day(stored.idempotency_risk_accepted_at).replace(SPACE, " ")
     assert f"risk accepted by {person.get_full_name()} on {on}" in read(client, page_of(seller))
+    Seller.objects.filter(pk=seller.pk).update(idempotency_ttl_s=86_400)
+    send(client, page_of(seller), _SETTINGS)  # its form asks for nothing now, and takes nothing back
+    Seller.objects.filter(pk=seller.pk).update(idempotency_ttl_s=None)
+    assert Seller.objects.get(pk=seller.pk).may_be_sent_mutations
     send(client, page_of(seller), _SETTINGS)
     assert not Seller.objects.get(pk=seller.pk).may_be_sent_mutations
 

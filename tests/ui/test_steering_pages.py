@@ -177,6 +177,10 @@ def test_the_inbox_shows_both_sides_field_by_field(
     assert f'action="{page_of(contradicted)}"' in body, "decided on from the inbox too"
     only = read(client_of("Approver"), f"{page_of(contradicted)}?only=differences")
     assert "fields differ" in only
+    told = client_of("Approver").get(f"{INBOX}?view=open&only=differences").content.decode()
+    assert 'href="?only=&amp;view=open"' in told, "the same view, not the first of another"
+    told = client_of("Approver").get(f"{INBOX}?view=open").content.decode()
+    assert 'href="?only=differences&amp;view=open"' in told
 
 
 @pytest.mark.parametrize("role", STAFF)

@@ -330,6 +330,11 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (capabilities, "listed_versions"): lambda body: capabilities.listed_versions(
         {"adcp": {"supported_versions": body}}
     ),
+    (capabilities, "names_kept"): lambda body: capabilities.names_kept([str(one) for one in _packages(body)]),
+    (capabilities, "targets_region"): lambda body: capabilities.targets_region(
+        {"media_buy": {"execution": {"targeting": {"geo_regions": {"countries": {"US": {"values": body}}}}}}},
+        "US-IL",
+    ),
     (capabilities, "read_capabilities"): lambda body: str(
         capabilities.read_capabilities(
             {"account": body, "media_buy": body, "x": body},

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from django.conf import settings as configured
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from tasks_app import clock
 from tasks_app.operations.models import OperationStatus as S
@@ -137,3 +139,13 @@ def test_every_delivery_has_a_horizon_native_ones_of_a2a_too() -> None:
         deliveries_forget()
     kept.refresh_from_db()
     assert (kept.body, kept.bound_until) == (None, None)
+
+
+def test_what_goes_is_chosen_by_the_clock_that_lets_it_go() -> None:
+    """The database's: a host whose clock is ahead would choose what is refused."""
+    with CaptureQueriesContext(connection) as asked:
+        deliveries_forget()
+        take(seller_with(), payload(task_id="t-1"), {})
+    chosen = [one["sql"] for one in asked if '"bound_until" <=' in one["sql"]]
+    assert chosen
+    assert all('"bound_until" <= (statement_timestamp())' in sql.lower() for sql in chosen), chosen

@@ -25,6 +25,9 @@ begin
   elsif new.version is distinct from old.version and new.version is distinct from old.version + 1 then
     perform public.fd_refuse('version', '{entity}', old.id, old.status, new.status,
       format('version must rise from %s to %s, not to %s', old.version, old.version + 1, new.version));
+  elsif new.status_since is distinct from old.status_since then
+    -- What a note may not change would be changed by a move that goes nowhere.
+    perform public.fd_refuse('edge', '{entity}', old.id, old.status, new.status, 'it is so already');
   end if;
   return new;
 end $$;
@@ -119,7 +122,7 @@ begin
   perform public.fd_only('a move', '{entity}', p_ids[1], p_changes, public.fd_moved_{entity}());
   -- In the order of their keys, so that two sweeps never wait for each other in a circle.
   select array_agg(l.id), array_agg(l.status) into v_ids, v_statuses
-    from (select t.id, t.status from public.{table} t where t.id = any(p_ids) and p_reasons ? t.status
+    from (select t.id, t.status from public.{table} t where t.id = any(p_ids) and p_reasons ? t.status and t.status <> p_to
            order by t.id for no key update) l;
   v_at := coalesce(p_at, clock_timestamp());
   if p_changes is not null then

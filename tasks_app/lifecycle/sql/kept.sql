@@ -328,14 +328,14 @@ create or replace trigger fd_position_on before update of position on public.tas
   for each row when (new.position is distinct from old.position) execute function public.fd_position_on();
 
 -- An answer that may move money is released where an approval of this pause says so; new credentials alone, which
--- say nothing, a read, and what belongs to no team need none.
+-- say nothing, and a read need none.
 create or replace function public.fd_answer_released() returns trigger language plpgsql as $$
 begin
   if public.fd_by_application()
      and (tg_op = 'INSERT' or old.released_at is null)
-     and not (new.kind = 'auth' and new.answer ->> 'text' = '' and new.answer -> 'changes' = '{}')
-     and exists (select from public.tasks_app_operation o where o.id = new.operation_id
-                  and o.team_id is not null and o.idempotency_key is not null)
+     and not coalesce(new.kind = 'auth' and new.answer ->> 'text' = '' and new.answer -> 'changes' = '{}', false)
+     and exists (select from public.tasks_app_operation o
+                  where o.id = new.operation_id and o.idempotency_key is not null)
      and not exists (select from public.tasks_app_approval a
                       where a.kind = 'answer' and a.subject_type = 'operation' and a.status = 'approved'
                         and a.subject_id = new.operation_id and a.subject_version = new.generation) then
