@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from campaigns.allocation import allocate as split_budget
+from campaigns.brief import Brief
 from campaigns.models import Allocation, Campaign
 from campaigns.models import CampaignStatus as C
 from campaigns.outcome import (
@@ -34,7 +35,7 @@ from orders.offers import LeftOut, Offer, channels_asked, left_out, offers
 from orders.outcomes import booking_ended
 from orders.questions import ask_undecided
 from tasks_app import clock
-from tasks_app.adcp.capabilities import targets_region
+from tasks_app.adcp.capabilities import regions_not_targeted
 from tasks_app.commands.services import CommandRefusedError
 from tasks_app.jobs.actions import (
     Done,
@@ -264,10 +265,14 @@ def _account_operation(run: Run, campaign: Campaign, seller: Seller) -> Operatio
 def _refuse_regions(campaign: Campaign, seller: Seller) -> None:
     """Raises OperationRefusedError for regions that the seller does not declare to honour: it might deliver
     everywhere."""
-    regions = campaign_brief(campaign).geography.regions
-    beyond = [region for region in regions if not targets_region(seller.capabilities, region)]
+    beyond = _regions_beyond(campaign_brief(campaign), seller)
     if beyond:
-        raise OperationRefusedError(f"{seller} does not declare that it targets {', '.join(beyond)}")
+        raise OperationRefusedError(beyond)
+
+
+def _regions_beyond(brief: Brief, seller: Seller) -> str:
+    beyond = regions_not_targeted(seller.capabilities, brief.geography.regions)
+    return f"{seller} does not declare that it targets {', '.join(beyond)}" if beyond else ""
 
 
 def _account(campaign: Campaign, seller: Seller) -> Account | None:
@@ -331,8 +336,9 @@ def _propose(run: Run, campaign: Campaign) -> list[Deal]:
     found: list[Offer] = []
     unread: list[LeftOut] = []
     ceilings = {str(basis): limit for basis, limit in brief.constraints.ceilings.items()}
+    withdrawn = _regions_withdrawn(run, brief)
     for answer in run.inputs["research"]:
-        if answer["operation"] and not answer["error"]:
+        if answer["operation"] and not answer["error"] and answer["seller"] not in withdrawn:
             # A campaign that was researched before lists had pages names its one answer alone.
             for page in answer.get("pages") or [answer["operation"]]:
                 operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(page))
@@ -341,7 +347,7 @@ def _propose(run: Run, campaign: Campaign) -> list[Deal]:
                 unread += left_out(operation.seller, products)
     picks, passed = pick(brief, shares, found, now=clock.now())
     passed += [*(passed_unread(one) for one in unread), *_not_whole(run)]
-    unanswered = _unanswered(run)
+    unanswered = [*_unanswered(run), *_of_sellers(withdrawn)]
     if not picks:
         left = [*unanswered, *passed]
         why = "no product of any seller fits the brief: " + _first(left)
@@ -352,20 +358,31 @@ def _propose(run: Run, campaign: Campaign) -> list[Deal]:
 
 def _unanswered(run: Run) -> list[PassedOver]:
     """The sellers that offered nothing, each with what it said."""
-    return _of_sellers(run, "error")
+    return _of_sellers(_told(run, "error"))
 
 
 def _not_whole(run: Run) -> list[PassedOver]:
     """The sellers whose list of products was not read to its end, each with why."""
-    return _of_sellers(run, "unread")
+    return _of_sellers(_told(run, "unread"))
 
 
-def _of_sellers(run: Run, name: str) -> list[PassedOver]:
-    errors = {found["seller"]: str(found[name]) for found in run.inputs["research"] if found.get(name)}
-    names = {str(pk): seller.name for pk, seller in Seller.objects.in_bulk(list(errors)).items()}
+def _told(run: Run, name: str) -> dict[str, str]:
+    return {found["seller"]: str(found[name]) for found in run.inputs["research"] if found.get(name)}
+
+
+def _regions_withdrawn(run: Run, brief: Brief) -> dict[str, str]:
+    """Of the sellers that answered, those that do not declare, or no more, to honour the brief's regions,
+    with why."""
+    asked = [found["seller"] for found in run.inputs["research"] if found["operation"] and not found["error"]]
+    sellers = Seller.objects.in_bulk(asked) if brief.geography.regions else {}
+    return {str(pk): why for pk, seller in sellers.items() if (why := _regions_beyond(brief, seller))}
+
+
+def _of_sellers(why: Mapping[str, str]) -> list[PassedOver]:
+    names = {str(pk): seller.name for pk, seller in Seller.objects.in_bulk(list(why)).items()}
     return [
-        PassedOver(seller=names[seller], product="", option="", channel="", why=why)
-        for seller, why in errors.items()
+        PassedOver(seller=names[seller], product="", option="", channel="", why=said)
+        for seller, said in why.items()
     ]
 
 

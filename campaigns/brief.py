@@ -86,14 +86,21 @@ def _number(read: Decimal | None) -> Decimal:
 
 
 def _most(items: int) -> BeforeValidator:
-    """A list of so many at most, counted before anything in it is looked at."""
+    """A list of so many at most, counted before anything in it is looked at. One of a brief that is kept may
+    be longer than what comes today."""
 
-    def counted(value: Any) -> Any:
-        if isinstance(value, list | tuple) and len(value) > items:
+    def counted(value: Any, info: ValidationInfo) -> Any:
+        kept = bool((info.context or {}).get("kept"))
+        if not kept and isinstance(value, list | tuple) and len(value) > items:
             raise ValueError(f"should have at most {items} items, not {len(value)}")
         return value
 
     return BeforeValidator(counted)
+
+
+def _once(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Each once: a seller that confirms it once confirms what was asked for."""
+    return tuple(dict.fromkeys(values))
 
 
 def _zone(value: str) -> str:
@@ -224,8 +231,8 @@ class Geography(_Part):
     """Countries (ISO 3166-1 alpha-2); and of each of them, or of none, the regions (ISO 3166-2) that are
     bought instead of the whole: together sellers may read them either way."""
 
-    countries: Annotated[tuple[Country, ...], _most(300), Field(min_length=1)]
-    regions: Annotated[tuple[Region, ...], _most(500)] = ()
+    countries: Annotated[tuple[Country, ...], _most(300), Field(min_length=1), AfterValidator(_once)]
+    regions: Annotated[tuple[Region, ...], _most(500), AfterValidator(_once)] = ()
 
     @model_validator(mode="after")
     def _of_each_country(self) -> Self:
@@ -281,13 +288,14 @@ class Brief(_Part):
 Problem = dict[str, str]
 
 
-def brief_validate(raw: object, *, now: datetime) -> tuple[Brief | None, list[Problem]]:
-    """The brief, or every problem with it as `{"field": …, "problem": …}`. `now` decides what is past."""
+def brief_validate(raw: object, *, now: datetime, kept: bool = False) -> tuple[Brief | None, list[Problem]]:
+    """The brief, or every problem with it as `{"field": …, "problem": …}`. `now` decides what is past; one
+    that is `kept` may have longer lists."""
     problems: list[Problem] = []
     brief = None
     try:
         currency = _currency_of(_mapping(_mapping(raw).get("budget")))
-        brief = Brief.model_validate(raw, context={"now": now, "currency": currency})
+        brief = Brief.model_validate(raw, context={"now": now, "currency": currency, "kept": kept})
     except ValidationError as error:
         problems = [_problem(dict(found)) for found in error.errors() if not _follows(dict(found))]
     if isinstance(raw, dict):
@@ -300,9 +308,9 @@ def brief_kept(raw: dict[str, Any], *, now: datetime) -> tuple[Brief | None, lis
     """As `brief_validate`, of a brief that was right when it came. Its regions were any words once, which
     nothing read: what are no regions of its countries are left out, as they were then."""
     geography = _mapping(raw.get("geography"))
-    if _read(_GEOGRAPHY, geography) is None:
+    if _read(_GEOGRAPHY, geography, kept=True) is None:
         raw = {**raw, "geography": {name: value for name, value in geography.items() if name != "regions"}}
-    return brief_validate(raw, now=now)
+    return brief_validate(raw, now=now, kept=True)
 
 
 def problems_told(problems: list[Problem]) -> list[Problem]:

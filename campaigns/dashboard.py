@@ -157,7 +157,16 @@ class Today:
 
     @property
     def attention_count(self) -> str:
-        return cards.many(len(self.attention))
+        return self._at_least(len(self.attention))
+
+    @property
+    def attention_more(self) -> str:
+        """How many there are beside the first."""
+        return self._at_least(len(self.attention) - 1)
+
+    def _at_least(self, count: int) -> str:
+        """With a plus where more is in flight than was looked through."""
+        return f"{count}+" if 0 < count <= cards.MOST < len(self._flying) else cards.many(count)
 
     @cached_property
     def budgets(self) -> list[money.Commitment]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from django.contrib.postgres.indexes import OpClass
 from django.db import models
 from django.db.models.functions import Upper
-from django_fsm import FSMField, transition
+from django_fsm import transition
 
 from campaigns.calendar.models import CalendarFeed
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.lifecycle.status_field import StatusField
 from tasks_app.people.models import Advertiser, Team
 
 __all__ = ["ENDED", "Allocation", "CalendarFeed", "Campaign", "CampaignStatus"]
@@ -41,7 +42,7 @@ class Campaign(Stateful):
     unowned_is_requesters = True
 
     reference = models.CharField(max_length=20, unique=True, editable=False)
-    status = FSMField(default=S.INITIALIZED, choices=S.choices, protected=True, editable=False)
+    status = StatusField(default=S.INITIALIZED, choices=S.choices, protected=True, editable=False)
     team = models.ForeignKey(Team, on_delete=models.PROTECT)
     advertiser = models.ForeignKey(Advertiser, null=True, on_delete=models.PROTECT)
     name = models.CharField(max_length=200)
@@ -55,7 +56,7 @@ class Campaign(Stateful):
     end_at = models.DateTimeField(null=True)
     zone = models.CharField(max_length=64, blank=True)
     outcome = models.JSONField(default=dict)  # how each deal ended, when the campaign has
-    # The key under which a caller submitted it (tasks_app/request_keys.py), and the digest of what came.
+    # The key under which a caller submitted it (tasks_app/ids.py), and the digest of what came.
     request_key = models.CharField(max_length=64, blank=True, default="", db_default="", editable=False)
     request_digest = models.CharField(max_length=64, blank=True, default="", db_default="", editable=False)
 

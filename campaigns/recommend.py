@@ -17,7 +17,9 @@ from campaigns.brief import RATE_BASES, Brief
 from orders.offers import LeftOut, Offer, forecast_of
 from tasks_app import money
 from tasks_app.adcp import requests
+from tasks_app.adcp.capabilities import lets_choose_regions
 
+_LIES_SOMEWHERE = frozenset({"linear_tv", "radio", "ooh", "dooh", "print", "cinema"})  # channels of one place
 _SMALLEST_RATE = Decimal("0.000001")  # the scale of DealLine.rate
 
 
@@ -88,6 +90,8 @@ def unfit(brief: Brief, offer: Offer, share: Decimal, *, now: datetime) -> str:
         return f"sold in {offer.currency or 'no stated currency'}, the brief is in {brief.budget.currency}"
     if wanted is not None and offer.product.get("delivery_type") != wanted:
         return f"is not {wanted}"
+    if not lets_choose_regions(offer.product, brief.geography.regions):
+        return f"does not let packages be cut to {', '.join(brief.geography.regions)}"
     if offer.minimum is not None and offer.minimum > share:
         return f"its minimum of {offer.minimum} is above the channel's share of {share}"
     if offer.expires_at is not None and offer.expires_at <= now:
@@ -116,16 +120,22 @@ def _unfit_price(brief: Brief, offer: Offer, share: Decimal) -> str:
 def products_wanted(
     brief: Brief, *, brand_domain: str, account: Mapping[str, Any] | None = None, cursor: str = ""
 ) -> requests.GetProducts:
-    """What a seller is asked for: products for the whole brief, and at a `cursor` its further page."""
+    """What a seller is asked for: products for the whole brief, and at a `cursor` its further page. Its
+    regions are a filter where all that is asked for lies in one (AdCP core/product-filters): what is sold for
+    a country, and cut to them, might not pass it."""
+    regions = brief.geography.regions
+    only = f"Only in {', '.join(regions)}." if regions else ""
+    words = (f"{brief.name}: {brief.objective.goal}.", only, brief.audience)
+    lies_there = all(wish.channel in _LIES_SOMEWHERE for wish in brief.channels)
     return requests.GetProducts(
         buying_mode="brief",
-        brief=f"{brief.name}: {brief.objective.goal}. {brief.audience}".strip(),
+        brief=" ".join(part for part in words if part),
         brand=requests.Brand(domain=brand_domain),
         account=requests.Account.model_validate(account) if account else None,
         filters=requests.ProductFilters(
             channels=[wish.channel for wish in brief.channels],
             countries=list(brief.geography.countries),
-            regions=list(brief.geography.regions) or None,
+            regions=list(regions) if regions and lies_there else None,
             start_date=brief.flight.start.isoformat(),
             end_date=brief.flight.end.isoformat(),
             delivery_type=brief.constraints.delivery_type,
@@ -136,11 +146,16 @@ def products_wanted(
 
 def matches(brief: Brief, offer: Offer, channel: str) -> tuple[Match, ...]:
     """Channel, geography, dates, and format and measurement where the brief asks for them."""
-    where = ", ".join(brief.geography.regions or brief.geography.countries)
+    regions, countries = (", ".join(named) for named in (brief.geography.regions, brief.geography.countries))
+    where = (
+        f"can be cut to {regions}, as its seller declares"
+        if regions
+        else f"offered for {countries}, as asked"
+    )
     dates = " to ".join(f"{day.day} {day:%b %Y}" for day in (brief.flight.start, brief.flight.end))
     found = [
         _channel_match(offer, channel),
-        Match(name="geography", met=True, detail=f"offered for {where}, as asked"),
+        Match(name="geography", met=True, detail=where),
         Match(name="dates", met=True, detail=f"offered for {dates}, as asked"),
     ]
     if brief.formats:

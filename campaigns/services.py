@@ -13,6 +13,7 @@ from campaigns.models import Campaign, CampaignStatus
 from tasks_app import clock
 from tasks_app.canonical import canonical_digest
 from tasks_app.commands.services import IdempotencyKeyConflictError
+from tasks_app.ids import request_key
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.references import next_reference
@@ -20,7 +21,6 @@ from tasks_app.lifecycle.transitions import create, transition
 from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
 from tasks_app.people.models import Advertiser, Team, User
 from tasks_app.people.roles import SUBMIT_CAMPAIGN
-from tasks_app.request_keys import request_key
 from tasks_app.sellers.models import Seller
 
 

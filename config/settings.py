@@ -359,9 +359,10 @@ OBSERVED_BYTES = count("FLIGHTDECK_OBSERVED_BYTES", 4 * 2**20)
 SWEEP_TICK_S = positive("FLIGHTDECK_SWEEP_TICK_S", 1.0)
 SWEEP_BATCH = count("FLIGHTDECK_SWEEP_BATCH", 200)
 OPERATION_LEASE_S = positive("FLIGHTDECK_OPERATION_LEASE_S", 7)
-# No longer than half an hour: the sweep's turns are to be long beside them (tasks_app.operations.sweep).
-CALL_TIMEOUT_S = positive("FLIGHTDECK_CALL_TIMEOUT_S", 60, most=1800)
-WORKING_TIMEOUT_S = positive("FLIGHTDECK_WORKING_TIMEOUT_S", 300, most=1800)
+# Twice the longest is waited for at the end of a sweep's turn of an hour, which is to be the longer
+# (tasks_app.operations.sweep).
+CALL_TIMEOUT_S = positive("FLIGHTDECK_CALL_TIMEOUT_S", 60, most=1750)
+WORKING_TIMEOUT_S = positive("FLIGHTDECK_WORKING_TIMEOUT_S", 300, most=1750)
 OPERATION_DEADLINES = {
     "create_media_buy": timedelta(hours=24),
     "update_media_buy": timedelta(hours=12),

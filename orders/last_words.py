@@ -37,6 +37,7 @@ NOT = "not"  # which names or pacings people refused, and said nothing else
 TERM = "term"  # what was sent along of a term
 _BUDGET = "budget"
 _MAX_OF_A_PLACE = 255  # characters shown of what stands at one place of a term
+_MAX_OF_ITS_NAME = 48  # of the names that lead there: all that stands under a long one would repeat it
 Word = str | bool | int | Decimal | Mapping[str, Any]
 Words = Mapping[str, Mapping[str, Word]]  # by package, then by field
 _Record = Mapping[str, Any]
@@ -179,12 +180,16 @@ def _apart(ours: Any, theirs: Any, at: str = "") -> Iterator[tuple[str, Any, Any
     an object is no difference, what it adds to a list is one."""
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         for name, value in ours.items():
-            yield from _apart(value, theirs.get(name), f"{at} {name.replace('_', ' ')}".strip())
+            yield from _apart(value, theirs.get(name), _place(at, name.replace("_", " ")))
     elif _are_lists(ours, theirs) and all(isinstance(one, Mapping) for one in ours):
         for place, (one, other) in enumerate(zip_longest(ours, theirs), start=1):
-            yield from _apart(one, other, f"{at} {place}".strip())
+            yield from _apart(one, other, _place(at, place))
     elif not (is_the_same(ours, theirs) or _are_written_alike(ours, theirs)):
         yield at, ours, theirs
+
+
+def _place(at: str, name: str | int) -> str:
+    return shortened(f"{at} {name}".strip(), _MAX_OF_ITS_NAME)
 
 
 def _are_written_alike(*sides: Any) -> bool:

@@ -8,10 +8,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from django.db import models
 from django.utils import timezone
-from django_fsm import FSMField, transition
+from django_fsm import transition
 
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.lifecycle.status_field import StatusField
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import Advertiser, Team
 from tasks_app.people.roles import CANCEL_DEAL, DECIDE
@@ -48,7 +49,7 @@ class Deal(Stateful):
     entity = "deal"
 
     reference = models.CharField(max_length=20, unique=True, editable=False)
-    status = FSMField(default=S.QUOTED, choices=S.choices, protected=True, editable=False)
+    status = StatusField(default=S.QUOTED, choices=S.choices, protected=True, editable=False)
     team = models.ForeignKey(Team, on_delete=models.PROTECT)
     advertiser = models.ForeignKey(Advertiser, on_delete=models.PROTECT)
     seller = models.ForeignKey(Seller, on_delete=models.PROTECT, related_name="deals")

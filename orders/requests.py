@@ -32,7 +32,6 @@ from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import SEND_OPERATION
 from tasks_app.people.scope import team_named
-from tasks_app.request_keys import KEY_FORM, is_request_key, request_key
 from tasks_app.sellers.accounts import is_shared
 from tasks_app.sellers.models import Account, Seller
 
@@ -82,8 +81,8 @@ def operation_ask(
     """
     if not user.is_active or not user.has_perm(SEND_OPERATION):
         raise AskForbiddenError("You have no right to ask for operations.")
-    if key and not is_request_key(key):
-        refuse("Idempotency-Key", KEY_FORM)
+    if key and not ids.is_request_key(key):
+        refuse("Idempotency-Key", ids.REQUEST_KEY_FORM)
     ask = _ask(user, task, seller, arguments, account, team)
     known = _known(ask, key)  # before anything is judged: what it made stands, whatever has changed since
     if known is not None:
@@ -146,7 +145,8 @@ def _hold(ask: Ask, key: str) -> None:
     by its own twin."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "select pg_advisory_xact_lock(%s, hashtext(%s))", [_KEYS, request_key(actor_key(ask.user), key)]
+            "select pg_advisory_xact_lock(%s, hashtext(%s))",
+            [_KEYS, ids.request_key(actor_key(ask.user), key)],
         )
 
 

@@ -90,8 +90,8 @@ def is_targeted(shown: _Targeting, wanted: _Targeting, names: Iterable[str]) -> 
 
 
 def is_the_same(one: Any, other: Any) -> bool:
-    """Whether two pieces of JSON mean the same: lists of texts or objects have no order, what is empty is
-    nothing."""
+    """Whether two pieces of JSON mean the same: lists of texts or objects have no order, a text that is named
+    twice is named; what is empty is nothing."""
     return _meaning(one) == _meaning(other)
 
 
@@ -102,7 +102,9 @@ def _meaning(value: Any) -> str:
         return f"{{{','.join(sorted(named))}}}" if value else _NONE
     if isinstance(value, list):
         items = [_meaning(one) for one in value]
-        if all(isinstance(one, (str, Mapping)) for one in value):
+        if all(isinstance(one, str) for one in value):
+            items = sorted(set(items))
+        elif all(isinstance(one, (str, Mapping)) for one in value):
             items.sort()
         return f"[{','.join(items)}]" if value else _NONE
     number = decimal_of(value) if isinstance(value, (int, float)) else None

@@ -39,6 +39,11 @@ def wall(at: datetime, zone: str = "") -> datetime:
     return local(at, zone).replace(tzinfo=None)
 
 
+def placed(wall: datetime, zone: str) -> datetime:
+    """The moment at which clocks there show `wall`, which names no zone."""
+    return wall.replace(tzinfo=zone_of(zone))
+
+
 def utc(at: datetime) -> datetime:
     """The same moment in UTC."""
     return at.astimezone(UTC)

@@ -84,7 +84,7 @@ TABLES: dict[str, May] = {
     "tasks_app_eventdelivery": May(
         insert="an event that a subscriber has yet to take",
         update="tried again, or given up",
-        columns=("attempts", "due_at", "gave_up_at", "error", "retried_by"),
+        columns=("attempts", "due_at", "gave_up_at", "error", "retried_by", "created_at"),
         delete="it was taken",
     ),
     "tasks_app_eventstream": May(update="when old events were last looked for", columns=("pruned_at",)),

@@ -4,7 +4,8 @@ however long the machine takes to look."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -28,3 +29,14 @@ def still() -> Iterator[Clock]:
     moment = Clock()
     with clock.injected(lambda: moment.now):
         yield moment
+
+
+@contextmanager
+def host(wrong_by: timedelta) -> Iterator[None]:
+    """A machine whose clock is wrong; unlike a clock that a test injects, the database does not follow it."""
+    right, read = clock._system, clock._read
+    clock._system = clock._read = lambda: datetime.now(UTC) + wrong_by
+    try:
+        yield
+    finally:
+        clock._system, clock._read = right, read

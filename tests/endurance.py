@@ -2,9 +2,9 @@
 
 Each is marked ``endurance``. `make test` plays a short round of it, `make test-endurance` (so does
 `.ci/run`) all rounds; with ROUNDS=50 hypothesis and random stories play fifty times as many, of other
-stories. ARGS=--hypothesis-seed=N plays the same of these again. A sweep kills before each statement in turn,
-in a short round before some: more rounds have no more of these, nor of what a test plays in a fixed order,
-and chaos buys no more than ends within its minutes (more of it: `make chaos`).
+stories. ARGS=--hypothesis-seed=N plays the same of these again. A sweep kills at each moment in turn
+(`tests.enforcement.mortal`), in a short round at some: more rounds have no more of these, nor of what a test
+plays in a fixed order, and chaos buys no more than ends within its minutes (more of it: `make chaos`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def rounds(short: int, whole: int) -> int:
     return whole * _TIMES if _TIMES else short
 
 
-def statements(*, every: int, whole: int = 1) -> Iterator[int]:
-    """Before which statements a sweep kills: the first and each ``whole``-th one from there; in a short round
-    each ``every``-th."""
-    return count(1, whole if _TIMES else every)
+def moments(*, every: int) -> Iterator[int]:
+    """At which moments of a process a sweep kills it: at all, from the first; in a short round at each
+    ``every``-th."""
+    return count(1, 1 if _TIMES else every)
 
 
 def all_or_some(cases: Sequence[T], *, every: int) -> list[T]:

@@ -50,8 +50,14 @@ def _sources() -> list[Path]:
     return sorted([ROOT / "requirements.txt", *(ROOT / "tests" / name for name in _OF_TESTS), *found])
 
 
+def _decides(name: str) -> bool:
+    return name.startswith("FLIGHTDECK_") and name not in _ADDRESSES
+
+
 # Taken before the tests import them: what somebody edits from then on is not what is migrated.
 _IMPORTED = _sources_digest()
+# What the session was started with: what a test sets for its processes decides nothing of a migration.
+_ENVIRONMENT = tuple(f"{name}={value}" for name, value in sorted(os.environ.items()) if _decides(name))
 
 
 def lay_down(
@@ -145,12 +151,8 @@ def _digest() -> str:
         importlib.metadata.version(engine.WHEEL),
         importlib.metadata.version("django"),
         str(os.geteuid()),
-        *(f"{name}={value}" for name, value in sorted(os.environ.items()) if _decides(name)),
+        *_ENVIRONMENT,
     ):
         told.update(f"{word}\0".encode())
     told.update(_IMPORTED.encode())
     return told.hexdigest()[:24]
-
-
-def _decides(name: str) -> bool:
-    return name.startswith("FLIGHTDECK_") and name not in _ADDRESSES

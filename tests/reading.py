@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 _TESTS = Path(__file__).resolve().parent
+_FOLDER = f"{_TESTS}{os.sep}"
 _DOES_MORE = {"committed_db", "processes"}  # it starts processes, and takes its time
 _LOOKS_THROUGH, _READS = {"rglob", "glob"}, {"read_text"}
 
@@ -30,24 +33,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def reads_the_project(test: object, *given: object) -> bool:
     """Whether a test looks through files, or reads one of the project that it names or is given; itself or
     through other functions of tests."""
-    codes, named = _reached(test)
-    names = {name for code in codes for name in _names(code)}
+    names, named = _reached(test)
     return bool(names & _LOOKS_THROUGH) or bool(names & _READS and any(map(_is_ours, [*named, *given])))
 
 
-def _reached(test: object) -> tuple[set[CodeType], list[object]]:
-    """The code of a test and of what it calls among the functions of tests, and what else these name."""
-    codes: set[CodeType] = set()
+@cache  # asked for each of a test's parameters
+def _reached(test: object) -> tuple[set[str], list[object]]:
+    """What is named in the code of a test and of what it calls among the functions of tests, and what of that
+    is no function of theirs."""
+    names: dict[CodeType, set[str]] = {}
     named: list[object] = []
     follow = [test]
     while follow:
         function = inspect.unwrap(one) if callable(one := follow.pop()) else one
         if not isinstance(function, FunctionType):
             named.append(one)
-        elif function.__code__ not in codes and Path(function.__code__.co_filename).is_relative_to(_TESTS):
-            codes.add(function.__code__)
-            follow += [function.__globals__.get(name) for name in _names(function.__code__)]
-    return codes, named
+        elif function.__code__ not in names and function.__code__.co_filename.startswith(_FOLDER):
+            names[function.__code__] = {*_names(function.__code__)}
+            follow += [function.__globals__.get(name) for name in names[function.__code__]]
+    return set().union(*names.values()), named
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -33,8 +33,7 @@ from campaigns.decisions import NOT_DECIDED, Decided, campaign_asked, campaign_d
 from campaigns.models import Campaign, CampaignStatus
 from campaigns.services import BriefRefusedError, SubmissionRefusedError, campaign_submit_once
 from orders.questions import DEAL
-from tasks_app.api.base import RoomViewSet
-from tasks_app.api.idempotency import key_of, key_parameter
+from tasks_app.api.base import RoomViewSet, key_of, key_parameter
 from tasks_app.api.problems import problem
 from tasks_app.api.serializers import budgets_of
 from tasks_app.api.unread import UNREAD_400, decision_body

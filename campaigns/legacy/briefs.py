@@ -15,6 +15,7 @@ from campaigns.legacy.source import Row, Source
 from campaigns.legacy.values import (
     UnmappableError,
     Values,
+    Written,
     flight,
     kept,
     moment,
@@ -75,7 +76,6 @@ def _job(values: Values) -> _Facts:
     if not isinstance(brief, dict):
         raise UnmappableError("brief", "is no JSON object")
     told = brief.get("budget")
-    budget = money.decimal_of(told)
     return _Facts(
         key="id",
         values={
@@ -83,7 +83,7 @@ def _job(values: Values) -> _Facts:
             **brief,
             "id": values.get("id"),
             "status": values.get("status"),
-            "budget": told if budget is None else budget,
+            "budget": _told_amount(told),
         },
         name="name",
         advertiser="advertiser_id",
@@ -94,7 +94,18 @@ def _job(values: Values) -> _Facts:
     )
 
 
-_NOISE = Decimal("1e-9")  # of a sum of floats
+def _told_amount(told: Any) -> Any:
+    """As a number where it is one, or a text that is read one way alone: somebody typed it. Else as it is."""
+    if not isinstance(told, str) or isinstance(told, Written):
+        found = money.decimal_of(told)
+        return told if found is None else found
+    try:
+        return money.typed_amount(told)
+    except ValueError:
+        return told
+
+
+_NOISE = Decimal("1e-13")  # of a sum of floats, beside what it comes to
 _FACTS: dict[str, Callable[[Values], _Facts]] = {"campaigns": _campaign, "jobs": _job}
 
 
@@ -163,7 +174,7 @@ def _amount(facts: _Facts) -> Decimal | None:
     if found is None:
         return None
     kept = found.quantize(Decimal("0.0001"))
-    if abs(found - kept) > _NOISE:
+    if abs(found - kept) > _NOISE * max(found, Decimal(10_000)):
         raise UnmappableError(facts.budget, "has more than four decimals")
     return kept
 

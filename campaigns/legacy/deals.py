@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeVar, get_args
@@ -14,6 +15,7 @@ from campaigns.legacy.plans import Plan, PlannedRows, Problems, Refused, importe
 from campaigns.legacy.sellers import seller_facts
 from campaigns.legacy.source import Row, Source
 from campaigns.legacy.values import UnmappableError, Values, flight, kept, moment, number, required, text
+from orders.following import OVER
 from tasks_app import money
 from tasks_app.lifecycle.declarations import lifecycle
 
@@ -36,7 +38,17 @@ _BOUGHT = (
     "completed",
     "paused",
 )
-_NOT_BOUGHT = ("cancelled", "canceled", "failed", "rejected", "declined", "expired", "void")
+_NOT_BOUGHT = (
+    "cancelled",
+    "canceled",
+    "failed",
+    "rejected",
+    "declined",
+    "expired",
+    "void",
+    "voided",
+    "withdrawn",
+)
 _NO_AMOUNT = "price and volume, or a cost, that come to an amount are not there"
 _Read = TypeVar("_Read")
 
@@ -103,6 +115,7 @@ class _Reading:
         self.histories, self.bookings, self.portfolio = histories, bookings, portfolio
         self.problems = Problems()
         self.notes: list[str] = []
+        self.not_bought: list[dict[str, Any]] = []  # booking records that became no line, whole
 
     def plan(self) -> Plan | Refused:
         if self.row.unread:
@@ -118,7 +131,11 @@ class _Reading:
         currency = read(self._currency)
         advertiser = read(lambda: self._advertiser(legacy_id or ""))
         read(lambda: required(values, "product_id"))
-        lines = read(lambda: self._lines(legacy_id, currency)) if legacy_id and currency else None
+        lines = (
+            read(lambda: self._lines(legacy_id, currency, over=status in OVER))
+            if legacy_id and currency
+            else None
+        )
         if self.problems.found or not (
             legacy_id and status and created_at and seller and span and currency and advertiser
         ):
@@ -128,7 +145,8 @@ class _Reading:
         history = self.histories.get(("deals", legacy_id), [])
         self._note_history(unknown_statuses(history, lifecycle("deal")))
         legacy = kept(values)
-        provenance = {"source": self.owner.source, "table": "deals", "id": legacy_id, "row": legacy}
+        provenance: dict[str, Any] = {"source": self.owner.source, "table": "deals", "id": legacy_id}
+        provenance |= {"row": legacy, **({"not_bought": self.not_bought} if self.not_bought else {})}
         return Plan(
             table="deals",
             rowid=self.row.rowid,
@@ -171,8 +189,10 @@ class _Reading:
         if unknown:
             self.notes.append(f"its history has statuses that are unknown here: {', '.join(unknown)}")
 
-    def _lines(self, legacy_id: str, currency: str) -> list[dict[str, Any]]:
+    def _lines(self, legacy_id: str, currency: str, *, over: bool) -> list[dict[str, Any]]:
         """A line per booking record, else one of the deal's own price and volume, else none, with a note.
+        What was not bought is none, but of a deal that came to nothing itself: there it says what was at
+        stake.
 
         Raises UnmappableError for a record of something booked that cannot become one: the deal would stand
         for less.
@@ -180,7 +200,9 @@ class _Reading:
         booked = self.bookings.of(legacy_id)
         found: list[dict[str, Any]] = []
         for told in (
-            (self._booked(booking, currency) for booking in booked) if booked else self._whole(currency)
+            (self._booked(booking, currency, over=over) for booking in booked)
+            if booked
+            else self._whole(currency)
         ):
             line, problem = told
             if line is None:
@@ -199,12 +221,26 @@ class _Reading:
         except UnmappableError as error:
             yield None, str(error)
 
-    def _booked(self, booking: Values, currency: str) -> tuple[dict[str, Any] | None, str]:
+    def _booked(self, booking: Values, currency: str, *, over: bool) -> tuple[dict[str, Any] | None, str]:
         state = text(booking, "booking_status").lower()
         if state in _NOT_BOUGHT:
-            return None, f"booking record: {state}"
+            return self._not_booked(booking, currency, state, over=over)
         if state not in _BOUGHT:
             self.notes.append(f"the booking status {state[:40]!r} is none that is known; kept as bought")
+        return self._of_record(booking, currency)
+
+    def _not_booked(
+        self, booking: Values, currency: str, state: str, *, over: bool
+    ) -> tuple[dict[str, Any] | None, str]:
+        line, problem = None, ""
+        if over:
+            with suppress(UnmappableError):  # nothing was bought: its deal stands for no less
+                line, problem = self._of_record(booking, currency)
+        if line is None:
+            self.not_bought.append(kept(booking))
+        return line, problem or f"booking record: {state}"
+
+    def _of_record(self, booking: Values, currency: str) -> tuple[dict[str, Any] | None, str]:
         units, cost = (_of_a_booking(booking, number, name) for name in ("impressions", "cost"))
         if not cost:
             return None, f"booking record: {_NO_AMOUNT}"

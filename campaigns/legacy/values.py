@@ -18,6 +18,10 @@ Values = Mapping[str, Any]
 _MOST = Decimal(10) ** 12 - 1
 
 
+class Written(str):
+    """A fraction as JSON writes it, which is no text of somebody's."""
+
+
 class UnmappableError(ValueError):
     """A row cannot become anything of ours. `field` says which column, `problem` why."""
 
@@ -84,8 +88,10 @@ def flight(values: Values, start: str, end: str, zone: str) -> tuple[datetime, d
 def parsed(values: Values, name: str) -> Any:
     """What a column's JSON says, None where it holds none or none that can be read."""
     value = values.get(name)
+    if not isinstance(value, str):
+        return None
     try:
-        return json.loads(value, parse_float=str, parse_constant=str) if isinstance(value, str) else None
+        return json.loads(value, parse_float=Written, parse_constant=Written)
     except (ValueError, RecursionError):
         return None
 
@@ -106,7 +112,7 @@ def _moment(name: str, told: str, zone: str) -> datetime:
             if _DAY.fullmatch(told)
             else datetime.fromisoformat(told)
         )
-        found = found if found.tzinfo else found.replace(tzinfo=days.zone_of(zone))
+        found = found if found.tzinfo else days.placed(found, zone)
     except ValueError:
         raise UnmappableError(name, f"{told[:40]!r} is no ISO 8601 date or time") from None
     if not clock.EARLIEST <= found <= clock.LATEST:

@@ -29,6 +29,7 @@ from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
 SHOWN, MOST = 6, 100
+READ = MOST + 1  # one more tells that there are more
 _RECENT = timedelta(days=7)
 _JOBS_OF = timedelta(days=37)  # a job that failed in the last week was begun since
 _NOTE = 160
@@ -79,13 +80,13 @@ class Departure:
 
 
 def many(count: int) -> str:
-    """100+ where no more were read."""
-    return f"{MOST}+" if count >= MOST else str(count)
+    """How many of something were read; 100+ of more than that."""
+    return f"{MOST}+" if count > MOST else str(count)
 
 
 def others_waiting(who: User) -> list[Waiting]:
     """What is no approval and waits on the viewer: what the queue shows under Mine."""
-    return waiting_for(who, mine=True, limit=MOST)
+    return waiting_for(who, mine=True, limit=READ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ def in_flight(who: User) -> list[Operation]:
     """What is out with sellers and changes something; the earliest deadline first. With what cards say alone:
     an operation has fifty columns."""
     rows = operations_open(who).exclude(status=O.REQUESTED).exclude(task_type__in=READS)
-    return list(rows.defer(None).only(*_FLYING)[:MOST])
+    return list(rows.defer(None).only(*_FLYING)[:READ])
 
 
 def flying_rows(operations: Sequence[Operation]) -> list[Flying]:
@@ -159,7 +160,7 @@ def departures(who: User) -> list[Departure]:
             approved=None if is_unapproved(deal) else deal.approved,
             confirmed=deal.told,
         )
-        for deal in deals.select_related("seller", "advertiser")[:MOST]
+        for deal in deals.select_related("seller", "advertiser")[:READ]
     ]
 
 
@@ -205,7 +206,7 @@ def _conflicts(who: User) -> list[Item]:
             link=reverse("admin:tasks_app_conflict_change", args=[one.pk]),
             note=f"{one.reference}, {one.operation.reference}, since {text.moment_short(one.at)}",
         )
-        for one in rows[:MOST]
+        for one in rows[:READ]
     ]
 
 
@@ -241,5 +242,5 @@ def _failed_jobs(who: User) -> list[Item]:
             note=(job.error or job.recipe)[:_NOTE],
             link=link_to(Job, job.pk),
         )
-        for job in rows.defer("plan", "inputs", "outputs").order_by("-pk")[:MOST]
+        for job in rows.defer("plan", "inputs", "outputs").order_by("-pk")[:READ]
     ]

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from django.db.models import QuerySet
 
-from campaigns.today.cards import MOST, SHOWN, many
+from campaigns.today.cards import READ, SHOWN, many
 from tasks_app.approvals import presenters, selectors, spending
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.waiting import Waiting
@@ -21,9 +21,9 @@ _BRIEF = ("created_at", "due_at", "kind", "amount", "currency")
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:
-    """Of at most 100 approvals and what else waits: `rows`, the most urgent; `stake`, what approving all
-    of them spends, as (currency, sum) pairs;
-    `asked`, `due`: since when, and until when where there is a deadline; `decisions`: all are approvals."""
+    """Of the 100 most urgent approvals, one more where there are more, and what else waits: `rows`, the most
+    urgent; `stake`, what approving all of them spends, as (currency, sum) pairs; `asked`, `due`: since when,
+    and until when where there is a deadline; `decisions`: all are approvals."""
 
     rows: tuple[presenters.Row, ...]
     stake: list[tuple[str, Decimal]]
@@ -45,7 +45,7 @@ class Waits:
 
 def waits_of(found: QuerySet[Approval], others: Sequence[Waiting], who: User) -> Waits:
     """`found`: the most urgent first. Lines are made of those alone that are shown: evidence is large."""
-    brief = list(spending.with_spending(found).only(*_BRIEF)[:MOST])
+    brief = list(spending.with_spending(found).only(*_BRIEF)[:READ])
     shown = selectors.approvals_shown(found, SHOWN) if brief else []
     rows = presenters.queue_of(shown, others, who, named=False)
     beside = [row for row in rows if row.approval is None]

@@ -26,8 +26,7 @@ from orders.api.serializers import (
 from orders.ask import AskConflictError, AskRefusedError
 from orders.models import Deal, DealStatus
 from orders.requests import AskForbiddenError, operation_ask
-from tasks_app.api.base import RoomViewSet
-from tasks_app.api.idempotency import key_of, key_parameter
+from tasks_app.api.base import RoomViewSet, key_of, key_parameter
 from tasks_app.api.problems import ConflictError
 from tasks_app.api.steering import STEERING_RIGHTS, SteeringActions
 from tasks_app.operations.models import SETTLED, Operation, OperationStatus

@@ -5,7 +5,7 @@ Sources: AdCP protocol/get-adcp-capabilities, core/version-envelope.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .hygiene import clean
@@ -59,13 +59,36 @@ def listed_versions(payload: Mapping[str, Any]) -> tuple[str, ...]:
     return ("3.0",) if "3" in spoken else ()
 
 
-def targets_region(payload: Mapping[str, Any], region: str) -> bool:
-    """Whether a seller's capabilities promise that `geo_regions` with this one (ISO 3166-2) is honoured: of
-    all, or from 3.2 on country by country (core/geo-region-support)."""
+def regions_not_targeted(payload: Mapping[str, Any], regions: Sequence[str]) -> list[str]:
+    """Those of the regions (ISO 3166-2) that a seller's capabilities do not promise to honour as
+    `geo_regions`: of all, or from 3.2 on country by country and no more than a package may have
+    (core/geo-region-support)."""
     execution = _mapping(_mapping(payload.get("media_buy")).get("execution"))
-    declared = _mapping(execution.get("targeting")).get("geo_regions")
-    country = _mapping(_mapping(_mapping(declared).get("countries")).get(region.partition("-")[0]))
-    return declared is True or country.get("all_values") is True or region in _texts(country.get("values"))
+    return _beyond(_mapping(execution.get("targeting")).get("geo_regions"), regions)
+
+
+def lets_choose_regions(product: Mapping[str, Any], regions: Sequence[str]) -> bool:
+    """Whether packages of a product may be cut to those: by its `overlay_support`, which binds, or by what
+    its seller declares where it states none (3.2, core/targeting-overlay-support)."""
+    if not regions or not isinstance(product.get("overlay_support"), Mapping):
+        return True
+    return not _beyond(product["overlay_support"].get("geo_regions"), regions)
+
+
+def _beyond(support: object, regions: Sequence[str]) -> list[str]:
+    if support is True:
+        return []
+    most = whole_of(_mapping(support).get("max_values_per_package"))
+    if most is not None and len(regions) > most:
+        return list(regions[max(most, 0) :])
+    declared = _mapping(_mapping(support).get("countries"))
+    countries = {name: _mapping(declared.get(name)) for name in {one.partition("-")[0] for one in regions}}
+    named = {
+        name: frozenset(_texts(country.get("values")))
+        for name, country in countries.items()
+        if country.get("all_values") is not True
+    }
+    return [one for one in regions if one not in named.get(one.partition("-")[0], {one})]
 
 
 def names_kept(names: Iterable[str]) -> frozenset[str]:

@@ -43,15 +43,15 @@ async def call(
 ) -> Seen:
     """Send one task and normalise whatever comes back; nothing a seller or the network does raises.
 
-    `timeout_s` (seconds, the whole call with all its tries) replaces the endpoint's own limit. With a pinned
-    `endpoint.adcp_version` the version fields are added unless `arguments` hold them. Every occurrence of
-    `secrets`, and of the endpoint's own, is replaced in what is returned. `continuation` (from a Seen, A2A
-    only) answers a task that waits for input; beside the identity it may hold a `message_id` (the same where
-    the same answer leaves again) and a `text` in words. A status tool's reply is returned as an observation
-    of the task it tells of, which is of `task_type`, empty where nobody knows. A read that is refused for an
-    argument it need not have is made once more without it, or with it out of `spare` (`optional`); what
-    worked is in the answer's `learned`. What is refused for its version, by a seller that names one we speak,
-    is made once more in that: nothing was done of it.
+    `timeout_s` (seconds) replaces the endpoint's own limit: of each try, and no further one begins after it.
+    With a pinned `endpoint.adcp_version` the version fields are added unless `arguments` hold them. Every
+    occurrence of `secrets`, and of the endpoint's own, is replaced in what is returned. `continuation` (from
+    a Seen, A2A only) answers a task that waits for input; beside the identity it may hold a `message_id` (the
+    same where the same answer leaves again) and a `text` in words. A status tool's reply is returned as an
+    observation of the task it tells of, which is of `task_type`, empty where nobody knows. A read that is
+    refused for an argument it need not have is made once more without it, or with it out of `spare`
+    (`optional`); what worked is in the answer's `learned`. What is refused for its version, by a seller that
+    names one we speak, is made once more in that: nothing was done of it.
     """
     if timeout_s is not None:
         endpoint = replace(endpoint, timeout_s=timeout_s)
@@ -65,12 +65,12 @@ async def call(
         versioned = {**version_fields(version), **arguments}
         if tool in OPTIONAL or about == "poll":
             return await _read(endpoint, tool, versioned, spare or {}, hidden, about, of, ends)
-        return await _send(endpoint, tool, versioned, hidden, continuation or {}, about, of, ends)
+        return await _send(endpoint, tool, versioned, hidden, continuation or {}, about, of)
 
     seen = await ask(endpoint.adcp_version)
     spoken = version_named(seen)
     refused = seen.kind == "answer" and seen.task_id is None and "adcp_version" not in arguments
-    if refused and spoken not in (None, endpoint.adcp_version):
+    if refused and spoken not in (None, endpoint.adcp_version) and time.monotonic() < ends:
         seen = replace(await ask(spoken), other_version=True)
     if about == "poll" and seen.task_id is None:
         seen = replace(seen, status="unknown")  # a refusal before it was asked says nothing of the task
@@ -87,7 +87,8 @@ async def _read(
     of: str,
     ends: float,
 ) -> Seen:
-    """The read as this seller takes it; refused for an optional argument, once more without it or with it.
+    """The read as this seller takes it; refused for an optional argument, once more without it or with it,
+    unless it is past `ends` (monotonic seconds).
 
     Where a person has said whether the account is named, nothing is learned about that.
     """
@@ -104,11 +105,11 @@ async def _read(
     learned: dict[str, str] = {}  # argument to quirk
     while True:
         sent = shaped(known, arguments, spare, merged(quirks, learned.values()))
-        seen = await _send(endpoint, tool, sent, secrets, {}, about, of, ends)
+        seen = await _send(endpoint, tool, sent, secrets, {}, about, of)
         # What a task failed for says nothing of how it is asked for.
         refused = about == "call" or seen.task_id is None
         taught = lesson(known, sent, {**spare, **arguments}, seen, said | learned.keys()) if refused else None
-        if taught is None or len(learned) >= MOST_TRIES:
+        if taught is None or len(learned) >= MOST_TRIES or time.monotonic() >= ends:
             break
         learned[taught.argument] = taught.quirk
     worked = seen.kind == "answer" and (seen.error is None or not refused)
@@ -123,10 +124,7 @@ async def _send(
     ids: Mapping[str, str],
     about: About,
     of: str,
-    ends: float,
 ) -> Seen:
-    """One try of the call, within what is left until `ends` (monotonic seconds)."""
-    endpoint = replace(endpoint, timeout_s=max(0.0, ends - time.monotonic()))
     if endpoint.unusable:
         from .http import Ledger
         from .outcome import seen_failure

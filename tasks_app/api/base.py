@@ -8,14 +8,17 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer, Serializer, ValidationError
 from rest_framework.viewsets import GenericViewSet
 
+from tasks_app.ids import REQUEST_KEY_FORM, is_request_key
 from tasks_app.people.models import User
 
 M = TypeVar("M", bound=Model)
+_KEY_HEADER = "Idempotency-Key"
 
 
 class HasRight(BasePermission):
@@ -97,3 +100,17 @@ class StrictSerializer(Serializer[Any]):
         if unknown:
             raise ValidationError({name: ["There is no such field."] for name in sorted(unknown)})
         return super().to_internal_value(data)
+
+
+def key_parameter(what: str) -> OpenApiParameter:
+    """The Idempotency-Key in the schema: the same key with the same request answers `what` it made before."""
+    told = f"The same key with the same request answers the {what} it made before."
+    return OpenApiParameter(_KEY_HEADER, str, OpenApiParameter.HEADER, description=told)
+
+
+def key_of(request: Request) -> str:
+    """The Idempotency-Key that the caller gave; empty where there is none. Raises ValidationError."""
+    key = request.headers.get(_KEY_HEADER, "").strip()
+    if key and not is_request_key(key):
+        raise ValidationError({_KEY_HEADER: [REQUEST_KEY_FORM]})
+    return key

@@ -16,8 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from tasks_app.api.base import RoomViewSet, StrictSerializer
-from tasks_app.api.idempotency import key_of, key_parameter
+from tasks_app.api.base import RoomViewSet, StrictSerializer, key_of, key_parameter
 from tasks_app.api.selectors import jobs_of
 from tasks_app.api.serializers import JobSerializer
 from tasks_app.api.teams import TeamField

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils import timezone
-from django_fsm import FSMField, transition
+from django_fsm import transition
 
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.lifecycle.status_field import StatusField
 from tasks_app.people.models import Advertiser, Team
 from tasks_app.people.roles import DECIDE
 
@@ -30,7 +31,7 @@ class Approval(Stateful):
     teamless_is_everybodys = True
 
     reference = models.CharField(max_length=20, unique=True, editable=False)
-    status = FSMField(default=S.OPEN, choices=S.choices, protected=True, editable=False)
+    status = StatusField(default=S.OPEN, choices=S.choices, protected=True, editable=False)
     kind = models.CharField(max_length=40)
     # Null: it is the whole house's, and anybody with the right decides.
     team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)

@@ -16,7 +16,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -41,6 +41,9 @@ _PR_SET_PDEATHSIG = 1
 _TIMER_LOCK_S = 1.0
 # From the request to stop until what still runs is killed; a supervisor's own patience is longer.
 _STOP_S = 6.0
+# How long after a fork that failed the next is tried; meanwhile the others go on.
+_FORKS_AGAIN_S = (1, 2, 4, 8, 15, 30, 60, 60, 60)
+_ENDED_ITSELF = 1  # the exit code of faulthandler's watchdog
 
 
 def _die_with_parent(parent: int) -> None:
@@ -87,6 +90,15 @@ class _Timer:
         self._shared.get_obj().value = seconds
 
 
+def _held_nothing(process: Any) -> bool:
+    """Whether a worker timed out, was recycled, or ended itself in the middle of a task, as a sweep that
+    hangs does: then no lock of the queues died with it."""
+    timer = getattr(process, "timer", None)
+    return timer is not None and (
+        timer.value in (0, -2) or (timer.value > 0 and process.exitcode == _ENDED_ITSELF)
+    )
+
+
 class _StopAsked:
     """What ends the guard, as the event that django-q2 has for it. Set by a signal's handler, which must not
     wait for a lock that the interrupted code may hold."""
@@ -123,8 +135,20 @@ class Sentinel(stock.Sentinel):
         if target == stock.worker:
             process.timer = _Timer(args[2])
             self.pool.append(process)
-        process.start()
+        self._start(process)
         return process
+
+    def _start(self, process: Any) -> None:
+        """A fork that the machine refuses is tried again, ever later: else all processes would end, and with
+        them the calls that are out. Raises OSError where it stays so; asked to stop, it starts none."""
+        for wait_s in _FORKS_AGAIN_S:
+            with suppress(OSError):
+                process.start()
+                return
+            logger.error("a process could not be started; again in %s s", wait_s)
+            if self.stop_event.wait(wait_s):
+                return
+        process.start()
 
     def _task_queue(self) -> Queue:
         steps = [lane for lane in self.broker.lanes if lane in claims.ALL]
@@ -146,21 +170,20 @@ class Sentinel(stock.Sentinel):
         """End at once: somebody died holding a queue's lock. Leases give back what was in hand."""
         logger.critical("the cluster did not stop within %s s: killing it", _STOP_S)
         for member in (*self.pool, self.monitor, self.pusher):
-            member.kill()
+            if member.is_alive():
+                member.kill()
         os._exit(0)
 
     def reincarnate(self, process: Any) -> None:
         members = (*self.pool, self.monitor, self.pusher)
         if process not in members or self.stop_event.is_set():
             return  # guard() still iterates over a pool that was rebuilt meanwhile, or will end
-        timer = getattr(process, "timer", None)
-        if timer is not None and timer.value in (0, -2):
-            super().reincarnate(process)  # timed out or recycled: it held nothing
+        if _held_nothing(process):
+            super().reincarnate(process)
             return
         logger.critical("sudden death of %s: rebuilding queues and pool", process.name)
-        for member in members:
+        for member in (one for one in members if one.is_alive()):
             member.kill()
-        for member in members:
             member.join(5)
         self.task_queue = self._task_queue()
         self.result_queue = Queue()

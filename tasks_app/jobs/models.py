@@ -5,9 +5,10 @@ from __future__ import annotations
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
-from django_fsm import FSMField, transition
+from django_fsm import transition
 
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.lifecycle.status_field import StatusField
 from tasks_app.people.models import Advertiser, Team
 from tasks_app.people.roles import STEER_JOB
 
@@ -63,7 +64,7 @@ class Job(Stateful):
     unowned_is_requesters = frozenset({"bulk"})
 
     reference = models.CharField(max_length=20, unique=True, editable=False)
-    status = FSMField(default=J.PENDING, choices=J.choices, protected=True, editable=False)
+    status = StatusField(default=J.PENDING, choices=J.choices, protected=True, editable=False)
     recipe = models.CharField(max_length=60)
     recipe_version = models.PositiveIntegerField()
     recipe_digest = models.CharField(max_length=64)
@@ -157,7 +158,7 @@ class Step(Stateful):
 
     entity = "step"
 
-    status = FSMField(default=S.RECEIVED, choices=S.choices, protected=True, editable=False)
+    status = StatusField(default=S.RECEIVED, choices=S.choices, protected=True, editable=False)
     # No index of its own: those of the constraint, and of items, begin with it. Every one costs each move.
     job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="steps", db_index=False)
     key = models.CharField(max_length=80)

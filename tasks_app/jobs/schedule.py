@@ -81,7 +81,7 @@ class ScheduleEntry(models.Model):
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
     note = models.TextField(blank=True)
     changes = models.JSONField(default=dict)  # column to [before, after]
-    # Of a start that a caller asked for under an Idempotency-Key (tasks_app/request_keys.py).
+    # Of a start that a caller asked for under an Idempotency-Key (tasks_app/ids.py).
     request_key = models.CharField(max_length=64, blank=True, default="", db_default="", editable=False)
 
     class Meta:

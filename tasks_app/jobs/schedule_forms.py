@@ -15,7 +15,6 @@ from django.utils import timezone
 from tasks_app import days
 from tasks_app.adcp.strict_json import MalformedBody, parse_typed
 from tasks_app.desk.drawn import DrawnForm
-from tasks_app.jobs.cron import zone_read
 from tasks_app.jobs.recipes import recipes_startable
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.jobs.schedules import ScheduleDraft, ScheduleRefusedError
@@ -102,7 +101,7 @@ class ScheduleForm(DrawnForm):
         said = dict(self.cleaned_data)
         moment: datetime | None = said["start_at"]
         if moment is not None:
-            said["start_at"] = moment.replace(tzinfo=zone_read(said["zone"]))
+            said["start_at"] = days.placed(moment, said["zone"])
         return ScheduleDraft(**said)
 
     def take(self, error: ScheduleRefusedError) -> None:

@@ -17,6 +17,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, transact
 from django.db.models import QuerySet
 
 from tasks_app import clock
+from tasks_app.ids import request_key
 from tasks_app.jobs.cron import CronError, cron_read, due_after, due_last, zone_read
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.planning import job_start
@@ -28,7 +29,6 @@ from tasks_app.notifications.services import About, notify
 from tasks_app.people.actors import SYSTEM, actor_key, actor_user
 from tasks_app.people.models import Team, User
 from tasks_app.people.roles import SCHEDULE_JOB
-from tasks_app.request_keys import request_key
 from tasks_app.troubles.rows import each_row, held_back
 from tasks_app.troubles.works import work_on
 from tasks_app.waking import wake_workers

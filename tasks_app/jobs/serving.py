@@ -22,7 +22,7 @@ from tasks_app.people.roles import STEER_JOB
 from tasks_app.waking import wake_workers
 
 log = structlog.get_logger(__name__)
-SWEEP = "tasks_app.jobs.worker.sweep_slice"
+SWEEP = "tasks_app.jobs.worker.sweep_turn"
 _EVERY_S = 1.0
 # A pusher that has nowhere to put what it takes says nothing for so long, then its lanes are not served.
 _SERVED = timedelta(seconds=60)

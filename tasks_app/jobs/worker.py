@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -85,24 +87,39 @@ def drain(steps: int | None = None, *, lanes: Sequence[str] = claims.ALL) -> int
     return done
 
 
-def sweep_slice() -> dict[str, int]:
+def sweep_turn() -> dict[str, int]:
     """The sweep loop's turn, the relay of events beside it. Each puts the next one in; the pushers of the
-    lane see to it where one is lost (`serving`). One that hangs ends its process, and says where it hung."""
+    lane see to it where one is lost (`serving`). One that hangs ends its process, and says where it hung;
+    where the relay hangs, the turn ends first, and with it the calls that are out."""
     close_old_connections()
+    _watched()
     try:
         with Relay() as relay:
-            turn = sweep_for(seconds=TURN_S, handover=_next_slice, alive=partial(_alive, relay))
+            turn = sweep_for(seconds=TURN_S, handover=_next_turn, alive=partial(_alive, relay))
             return asyncio.run(turn).as_dict()
     finally:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _alive(relay: Relay) -> None:
-    if relay.at_work_s() < _HANGS_S:
-        faulthandler.dump_traceback_later(_HANGS_S + settings.SWEEP_TICK_S, exit=True)
+def sweep_slice() -> None:
+    """What a version before has put into the queue, with less time than a turn takes: the turn follows."""
+    sweep_wake()
 
 
-def _next_slice() -> None:
+def _alive(relay: Relay) -> bool:
+    """Whether a turn goes on: a relay that hangs takes no more. Where nothing asks, this process ends."""
+    _watched()
+    return relay.at_work_s() < _HANGS_S
+
+
+def _watched() -> None:
+    """This process ends, at once, where nothing calls this again for so long."""
+    with suppress(AttributeError, OSError, RuntimeError, ValueError):  # where there is nowhere to write
+        said_to = sys.__stderr__ or sys.stderr
+        faulthandler.dump_traceback_later(_HANGS_S + settings.SWEEP_TICK_S, exit=True, file=said_to)
+
+
+def _next_turn() -> None:
     if not stopping.asked():
         sweep_wake()
 

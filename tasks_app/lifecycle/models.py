@@ -13,7 +13,7 @@ from tasks_app.lifecycle.declarations import Lifecycle, lifecycle
 
 class Stateful(models.Model):
     """An entity with a declared lifecycle. A subclass names its `entity` and declares
-    `status = FSMField(protected=True, …)` with one method per target state; only
+    `status = StatusField(protected=True, …)` with one method per target state; only
     `tasks_app.lifecycle.transitions` moves it, `version` counts its audit entries."""
 
     entity: ClassVar[str]

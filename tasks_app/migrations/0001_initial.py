@@ -6,12 +6,12 @@ import django.contrib.postgres.indexes
 import django.core.validators
 import django.db.models.deletion
 import django.utils.timezone
-import django_fsm
 import encrypted_fields.fields
 from django.conf import settings
 from django.db import migrations, models
 
 import tasks_app.ids
+import tasks_app.lifecycle.status_field
 
 
 class Migration(migrations.Migration):
@@ -53,7 +53,7 @@ class Migration(migrations.Migration):
                 ("reference", models.CharField(editable=False, max_length=20, unique=True)),
                 (
                     "status",
-                    django_fsm.FSMField(
+                    tasks_app.lifecycle.status_field.StatusField(
                         choices=[
                             ("PENDING", "Pending"),
                             ("QUEUED", "Queued"),
@@ -384,7 +384,7 @@ class Migration(migrations.Migration):
                 ("reference", models.CharField(editable=False, max_length=20, unique=True)),
                 (
                     "status",
-                    django_fsm.FSMField(
+                    tasks_app.lifecycle.status_field.StatusField(
                         choices=[
                             ("requested", "Requested"),
                             ("calling_adcp", "Calling Adcp"),
@@ -511,7 +511,7 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 (
                     "status",
-                    django_fsm.FSMField(
+                    tasks_app.lifecycle.status_field.StatusField(
                         choices=[
                             ("received", "Received"),
                             ("queued", "Queued"),
@@ -621,7 +621,7 @@ class Migration(migrations.Migration):
                 ("reference", models.CharField(editable=False, max_length=20, unique=True)),
                 (
                     "status",
-                    django_fsm.FSMField(
+                    tasks_app.lifecycle.status_field.StatusField(
                         choices=[
                             ("open", "Open"),
                             ("approved", "Approved"),

@@ -18,12 +18,14 @@ import anyio
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.addresses import AddressError, check_url
 from tasks_app.adcp.http import Ledger, Policy, client, httpx
 from tasks_app.adcp.outcome import retry_after_s
 from tasks_app.events.bus import Event, LaterError, subscribe
+from tasks_app.events.held import deliveries_hasten
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.notifications.mail import TOLD
 from tasks_app.notifications.models import Notification, TeamWebhook, TeamWebhookSent
@@ -43,7 +45,11 @@ _WORDS = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), *((f"]{mark}", f"]{_APAR
 # After a failure the team's chat is left alone so long, or as long as it asks for (an hour at most): one that
 # is away holds up no other for its time-out.
 _PAUSE = timedelta(seconds=30)
-_LOOK_AGAIN = timedelta(minutes=1)  # whether somebody has mended it meanwhile
+_LOOK_AGAIN = timedelta(
+    minutes=5
+)  # whether it has been mended: what is put off at that moment is not hastened
+_SUBSCRIBER = "team_webhooks"
+_LEFT_ALONE = "left alone a while after"
 
 
 class TeamWebhookRefusedError(Exception):
@@ -61,7 +67,7 @@ class NotPostedError(RuntimeError):
 
 def register() -> None:
     """Called when the application starts."""
-    subscribe("team_webhooks", [TOLD], team_webhook_deliver)
+    subscribe(_SUBSCRIBER, [TOLD], team_webhook_deliver)
 
 
 @transaction.atomic
@@ -83,6 +89,7 @@ def team_webhook_set(
     hook.changed_by, hook.changed_at = actor_ensure(user=user).key, clock.now()
     hook.failed_at, hook.failure, hook.again_at = None, "", None
     hook.save()
+    _hasten(hook)
     return hook
 
 
@@ -101,14 +108,17 @@ def team_webhook_deliver(event: Event) -> None:
         return
     if hook.again_at is not None and clock.now() < hook.again_at:
         at = min(hook.again_at, clock.now() + _LOOK_AGAIN)
-        raise LaterError(f"left alone a while after: {hook.failure}", at=at)
-    _post(hook, text_of(note))
+        raise LaterError(f"{_LEFT_ALONE}: {hook.failure}", at=at)
+    mended = _post(hook, text_of(note))
     TeamWebhookSent.objects.get_or_create(notification=note, defaults={"at": clock.now()})
+    if mended:
+        _hasten(hook)
 
 
 def team_webhook_test(*, hook: TeamWebhook) -> None:
     """Post a line that says where it comes from. Not within a transaction. Raises NotPostedError."""
-    _post(hook, f"Flightdeck posts {hook.team}'s notifications here. This is a test.")
+    if _post(hook, f"Flightdeck posts {hook.team}'s notifications here. This is a test."):
+        _hasten(hook)
 
 
 def text_of(note: Notification) -> str:
@@ -137,17 +147,29 @@ def _checked_host(url: str, *, allow_private: bool) -> str:
     return host[:253]
 
 
-def _post(hook: TeamWebhook, text: str) -> None:
+def _post(hook: TeamWebhook, text: str) -> bool:
+    """Whether others wait because it failed before. Raises NotPostedError."""
     try:
         asyncio.run(_posted(hook.url, text, allow_private=hook.allow_private))
     except NotPostedError as error:
         log.warning("team_webhook_not_taken", team=str(hook.team_id), why=str(error))
         now = clock.now()
         failed = {"failed_at": now, "failure": str(error)[:200], "again_at": now + error.wait}
-        TeamWebhook.objects.filter(pk=hook.pk).update(**failed)
+        _as_posted(hook).update(**failed)
         raise
     taken = {"sent_at": clock.now(), "failed_at": None, "failure": "", "again_at": None}
-    TeamWebhook.objects.filter(pk=hook.pk).update(**taken)
+    return bool(_as_posted(hook).update(**taken)) and hook.again_at is not None
+
+
+def _as_posted(hook: TeamWebhook) -> QuerySet[TeamWebhook]:
+    """The row, unless it was set anew while something was on its way to where it led before."""
+    return TeamWebhook.objects.filter(pk=hook.pk, changed_at=hook.changed_at)
+
+
+def _hasten(hook: TeamWebhook) -> None:
+    """What waits because the chat failed goes now."""
+    notes = Notification.objects.filter(team=hook.team_id).values("pk")
+    deliveries_hasten(subscriber=_SUBSCRIBER, entities=notes, put_off=_LEFT_ALONE)
 
 
 async def _posted(url: str, text: str, *, allow_private: bool) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 from django.db import models
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
-from django_fsm import FSMField, transition
+from django_fsm import transition
 from encrypted_fields.fields import EncryptedCharField, EncryptedTextField
 
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.lifecycle.status_field import StatusField
 from tasks_app.people.models import Advertiser, Team
 from tasks_app.people.roles import DECIDE, STEER_OPERATION
 from tasks_app.sellers.models import Account, Seller
@@ -94,7 +95,7 @@ class Operation(Stateful):
     unaudited = frozenset({"webhook_token", "request_text"})
 
     reference = models.CharField(max_length=20, unique=True, editable=False)
-    status = FSMField(default=S.REQUESTED, choices=S.choices, protected=True, editable=False)
+    status = StatusField(default=S.REQUESTED, choices=S.choices, protected=True, editable=False)
     task_type = models.CharField(max_length=60)
     seller = models.ForeignKey(Seller, on_delete=models.PROTECT, related_name="operations")
     account = models.ForeignKey(Account, null=True, on_delete=models.PROTECT, related_name="operations")

@@ -229,7 +229,7 @@ def resume_take(operation: Operation) -> Resume | None:
 def _fallback(operation: Operation) -> dict[str, Any]:
     """What happens when the worker dies with the answer on its way, or no reply comes."""
     soon = clock.now() + timedelta(
-        seconds=policy.call_timeout_s(operation.task_type) + settings.OPERATION_LEASE_S
+        seconds=2 * policy.call_timeout_s(operation.task_type) + settings.OPERATION_LEASE_S
     )
     if operation.task_id:
         return {"next_poll_at": soon}

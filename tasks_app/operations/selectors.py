@@ -19,6 +19,7 @@ from tasks_app.operations.resend import is_unsent
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.people.scope import visible
+from tasks_app.sellers.models import SELLER_HEAVY
 from tasks_app.sellers.selectors import AnswerTimes, answer_times
 
 S = OperationStatus
@@ -118,7 +119,7 @@ def open_questions(operations: Iterable[Operation]) -> dict[uuid.UUID, Approval]
 def conflicts_of(viewer: User) -> QuerySet[Conflict]:
     """Contradictions that the viewer sees, newest first; those of no team are for who steers."""
     rows = Conflict.objects.select_related("operation__seller").defer(
-        *(f"operation__{name}" for name in _HEAVY)
+        *(f"operation__{name}" for name in (*_HEAVY, *SELLER_HEAVY))
     )
     if viewer.has_perm(STEER_OPERATION):
         return visible(rows, viewer) | rows.filter(team__isnull=True)

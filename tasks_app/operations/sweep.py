@@ -93,9 +93,10 @@ async def sweep_once() -> Swept:
 
 
 def last_calls_s() -> float:
-    """How long the calls that are out at the end of a turn are waited for: each has its whole limit."""
-    longest = max(settings.CALL_TIMEOUT_S, settings.WORKING_TIMEOUT_S, settings.RECONCILE_LIMIT_S)
-    return float(longest) + _MARGIN_S
+    """How long the calls that are out at the end of a turn are waited for: each has its whole limit, and its
+    last try, which may begin at the end of that, as long again (`adcp.client.call`)."""
+    longest = max(settings.CALL_TIMEOUT_S, settings.WORKING_TIMEOUT_S)
+    return max(2.0 * longest, float(settings.RECONCILE_LIMIT_S)) + _MARGIN_S
 
 
 def turn_limit_s() -> int:
@@ -104,14 +105,15 @@ def turn_limit_s() -> int:
 
 
 async def sweep_for(
-    *, seconds: float, handover: Callable[[], None], alive: Callable[[], None] = lambda: None
+    *, seconds: float, handover: Callable[[], None], alive: Callable[[], bool] = lambda: True
 ) -> Swept:
-    """Pass after pass, settings.SWEEP_TICK_S apart, for `seconds` or until this process is asked to stop.
+    """Pass after pass, settings.SWEEP_TICK_S apart, for `seconds`, or until this process is asked to stop or
+    `alive()` says that it is of no more use. That is asked as often as something is looked at: where nobody
+    asks, this hangs.
 
     Does nothing while another process sweeps, and ends where one does by the time that a connection which
     was lost is there again. At the end `handover()` lets the next one begin, then the calls still out are
-    waited for, each as long as it may take; asked to stop, they are released and sent again. `alive()` is
-    called as often as something was looked at: where it is not, this hangs.
+    waited for, each as long as it may take; asked to stop, they are released and sent again.
     """
     sweeper = _Sweeper(alive=alive)
     # In the thread that the work is done in: a connection that broke under the last slice is replaced.
@@ -121,7 +123,7 @@ async def sweep_for(
         return sweeper.swept
     until = time.monotonic() + seconds
     try:
-        while sweeper.alone and time.monotonic() < until and not stopping.asked():
+        while sweeper.alone and sweeper.useful and time.monotonic() < until and not stopping.asked():
             await sweeper.safely(sweeper.tick)
             await sweeper.refill(seconds=settings.SWEEP_TICK_S)
             await sweeper.safely(sweeper.lock)
@@ -134,8 +136,9 @@ async def sweep_for(
 
 
 class _Sweeper:
-    def __init__(self, *, due_by: datetime | None = None, alive: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, *, due_by: datetime | None = None, alive: Callable[[], bool] = lambda: True) -> None:
         self._alive = alive
+        self.useful = True  # as `alive` said last
         self.swept = Swept()
         self.alone = True  # as far as it knows, nobody else sweeps
         self._locked_on: Any = None  # the connection that holds the lock
@@ -186,7 +189,7 @@ class _Sweeper:
 
     async def fill(self) -> None:
         """Begin what is due, as far as there is room."""
-        self._alive()
+        self.useful = self._alive()
         await self._renew_leases()
         self._ended = 0
         self._room.clear()

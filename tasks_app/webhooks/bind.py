@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import F, Q
 from psycopg.types.json import Jsonb
 
+from tasks_app import clock
 from tasks_app.database_clock import database_now
 from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.operations.models import PENDING, Operation
@@ -30,18 +31,21 @@ _COLUMNS = (
     "id, seller_id, operation_id, at, source, key, bound_until, fingerprint, verdict, reason, task_id,"
     " operation_ref, status, key_id, body"
 )
+# Bound by the clock that lets its key go, whatever the host's says.
+_BOUND_UNTIL = "coalesce(%s::timestamptz, statement_timestamp()) + %s::interval"
+_VALUES = f"%s, %s, %s, %s, %s, %s, {_BOUND_UNTIL}, %s, %s, %s, %s, %s, %s, %s, %s"
 # Nothing is inserted while a twin is in progress (the lock ends with its transaction), or where the key is
 # bound.
 _INSERT = f"""
 insert into tasks_app_webhookdelivery ({_COLUMNS})
-select %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s where %s or pg_try_advisory_xact_lock(%s)
+select {_VALUES} where %s or pg_try_advisory_xact_lock(%s)
 on conflict do nothing returning true
 """
 # Nor where it could not be news of an open operation that fits what is known of it, or where a delivery
 # received before waits for the same operation.
 _RECEIVE = f"""
 insert into tasks_app_webhookdelivery ({_COLUMNS})
-select %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s
+select {_VALUES}
 from tasks_app_operation operation
 where (%s or pg_try_advisory_xact_lock(%s)) and operation.id = %s and operation.seller_id = %s
     and operation.status = any(%s) and operation.task_id in ('', %s) and operation.task_type = %s
@@ -77,7 +81,8 @@ def _insert(statement: str, delivery: WebhookDelivery, more: list[Any]) -> bool:
             delivery.at,
             delivery.source,
             delivery.key,
-            delivery.bound_until,
+            clock.frozen(),
+            None if delivery.bound_until is None else delivery.bound_until - delivery.at,
             delivery.fingerprint,
             delivery.verdict,
             delivery.reason,

@@ -18,11 +18,15 @@ from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tests.api.asks import ROOM, booked, change, integrator, known, purchase
 from tests.api.conftest import client_of
+from tests.api.test_schedules import ROOM as SCHEDULES
+from tests.api.test_schedules import body
 from tests.campaigns.briefs import future
 from tests.database import Database
 from tests.factories import make_advertiser, make_user
+from tests.jobs.conftest import Bench, bench
 from tests.support import PATIENCE_S
 
+__all__ = ["bench"]
 KEY = {"Idempotency-Key": "once-1"}
 
 
@@ -87,3 +91,14 @@ def test_a_change_is_one_operation_and_none_conflicts_with_itself(committed_db: 
     assert {answer.status_code for answer in answers} == {202}, [answer.content for answer in answers]
     assert len({answer.json()["operation_id"] for answer in answers}) == 1
     assert Operation.objects.filter(task_type="update_media_buy").count() == 1
+
+
+def test_a_run_is_one_job(committed_db: Database, bench: Bench) -> None:
+    bench.recipe({"id": "a"}, name="stock", startable=True)
+    user = make_user("Ad Ops")
+    made = client_of(user).post(SCHEDULES, body(inputs={}), format="json").json()
+
+    def run(api: APIClient) -> Any:
+        return api.post(f"{SCHEDULES}{made['id']}/run/", headers=KEY).json()["reference"]
+
+    assert set(at_once(user, run)) == {Job.objects.get().reference}

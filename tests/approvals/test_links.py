@@ -151,6 +151,6 @@ def test_it_stands_in_the_mail_to_each_who_may_decide(office: PostOffice, desk: 
     assert LinkUse.objects.count() == 2
 
     approval_decide(approval_id=approval.pk, user=people["ann"], verdict="approve")
-    assert client.get(link_to(approval, people["abe"]))["Location"] == page_of(approval), (
-        "to read how it ended"
-    )
+    abe = people["abe"]
+    read = signed_in(abe).get(link_to(approval, abe))
+    assert read["Location"] == page_of(approval), "to read how it ended"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from campaigns.brief import brief_validate
+from campaigns.brief import brief_kept, brief_validate
 from tests.campaigns.briefs import NOW, brief
 
 
@@ -228,3 +228,28 @@ def test_problems_repeat_no_more_than_names_what_is_wrong(wrong: dict[str, Any])
     _, problems = brief_validate(brief(**wrong), now=NOW)
     assert problems
     assert len(json.dumps(problems)) < 20_000
+
+
+def test_what_is_named_twice_is_bought_once() -> None:
+    """Its seller confirms it once: it would be booked differently for ever."""
+    found, problems = brief_validate(
+        brief(geography={"countries": ["US", "US"], "regions": ["US-IL", "US-WI", "US-IL"]}), now=NOW
+    )
+    assert (found is not None, problems) == (True, [])
+    assert found is not None
+    assert (found.geography.countries, found.geography.regions) == (("US",), ("US-IL", "US-WI"))
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        {"formats": ["x"] * 101},
+        {"measurement": ["x"] * 101},
+        {"constraints__excluded_sellers": ["x"] * 101},
+        {"geography__countries": ["US"] * 301},
+    ],
+    ids=["formats", "measurement", "sellers", "countries"],
+)
+def test_a_brief_that_is_kept_may_be_longer_than_what_comes_today(long: dict[str, Any]) -> None:
+    assert brief_validate(brief(**long), now=NOW)[0] is None
+    assert brief_kept(brief(**long), now=NOW)[1] == []

@@ -67,13 +67,13 @@ def test_every_field_is_among_these() -> None:
     assert {*leaves(Brief)} == REACHES.keys() | ELSEWHERE
 
 
-def seen(raw: dict[str, Any]) -> dict[str, Any]:
+def seen(raw: dict[str, Any], **product: Any) -> dict[str, Any]:
     """What comes of a brief, by where it is seen."""
     found, problems = brief_validate(raw, now=NOW)
     assert found is not None, problems
     option = {"pricing_option_id": "cpm", "pricing_model": "cpm", "currency": "USD", "fixed_price": 10}
     told = {"name": "p", "channels": ["ctv"], "pricing_options": [option]}
-    offered = offers(SELLER, [{"product_id": "p", **told}], {**found.constraints.ceilings})
+    offered = offers(SELLER, [{"product_id": "p", **told, **product}], {**found.constraints.ceilings})
     picks, passed = pick(found, {"ctv": Decimal(1000)}, offered, now=NOW)
     return {
         "asked": products_wanted(found, brand_domain="lindqvist-coffee.com").model_dump(mode="json"),
@@ -105,10 +105,38 @@ def test_a_seller_that_the_brief_leaves_out_is_not_asked(named: str) -> None:
 def test_regions_are_asked_for_bought_and_read() -> None:
     """Alone: beside them a seller may read the country as the whole of it."""
     told = seen(brief(geography__regions=["US-IL", "US-WI"]))
-    assert told["asked"]["filters"]["regions"] == ["US-IL", "US-WI"]
+    assert "Only in US-IL, US-WI." in told["asked"]["brief"]
     assert told["bought"] == {"geo_regions": ["US-IL", "US-WI"]}
     assert ("Regions", "US-IL, US-WI") in told["read"]
-    assert "offered for US-IL, US-WI, as asked" in str(told["picked"])
+    assert "can be cut to US-IL, US-WI, as its seller declares" in str(told["picked"])
+
+
+@pytest.mark.parametrize(
+    ("channels", "filtered"), [(["dooh", "radio"], ["US-IL"]), (["dooh", "ctv"], None), (["ctv"], None)]
+)
+def test_regions_filter_what_lies_in_one(channels: list[str], filtered: list[str] | None) -> None:
+    """What is sold for a country, and can be cut to regions, might be left out by a seller's filter."""
+    asked = seen(brief(channels=channels, geography__regions=["US-IL"]))["asked"]
+    assert asked["filters"]["regions"] == filtered
+
+
+@pytest.mark.parametrize(
+    ("support", "taken"),
+    [
+        (None, True),
+        ({"geo_regions": True}, True),
+        ({"geo_regions": {"countries": {"US": {"all_values": True}}}}, True),
+        ({"geo_regions": {"countries": {"US": {"values": ["US-IL"]}}}}, False),
+        ({"geo_regions": {"countries": {"US": {"all_values": True}}, "max_values_per_package": 1}}, False),
+        ({"geo_regions": {"countries": {"US": {"all_values": True}}, "max_values_per_package": 2}}, True),
+        ({"geo_metros": True}, False),
+        ({}, False),
+    ],
+)
+def test_a_product_that_packages_cannot_cut_so_is_passed_over(support: Any, taken: bool) -> None:
+    told = seen(brief(geography__regions=["US-IL", "US-WI"]), overlay_support=support)
+    assert ("does not let packages be cut to US-IL, US-WI" in str(told["picked"])) is not taken
+    assert "does not let" not in str(seen(brief(), overlay_support=support)["picked"])
 
 
 @pytest.mark.parametrize("regions", [["Illinois"], ["CA-ON"], [7], "US-IL", ["US-IL", "Chicagoland"]])

@@ -11,6 +11,7 @@ import pytest
 from campaigns.models import Campaign, CampaignStatus
 from campaigns.presenters import left_out_words
 from campaigns.services import campaign_job, campaign_submit
+from orders.models import DealLine
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.worker import drain
@@ -124,6 +125,9 @@ US = {"countries": {"US": {"values": ["US-IL"]}, "CA": {"all_values": True}}}
     (True, ""),
     (US, "US-WI"),
     ({"countries": {"US": {"all_values": True}}}, ""),
+    ({"countries": {"US": {"all_values": True}}, "max_values_per_package": 2}, ""),
+    ({"countries": {"US": {"all_values": True}}, "max_values_per_package": 1}, "US-WI"),
+    ({"countries": {"US": {"all_values": True}}, "max_values_per_package": 0}, "US-IL, US-WI"),
     ({"countries": {"US": {"all_values": "yes"}}}, "US-IL, US-WI"),
     ({"countries": {"US": {"values": "US-IL, US-WI"}}}, "US-IL, US-WI"),
     (False, "US-IL, US-WI"),
@@ -138,3 +142,25 @@ def test_a_seller_that_promises_to_honour_no_regions_is_not_asked(declared: Any,
     campaign.refresh_from_db()
     why = f"Norrland Digital does not declare that it targets {beyond}"
     assert left_out_words(campaign) == ([("Norrland Digital", why)] if beyond else [])
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_what_a_seller_offered_and_cuts_to_no_regions_by_now_is_not_put_forward(withdrawn: bool) -> None:
+    """It was asked while it promised to, or by a version that did not ask for them."""
+    campaign = researched("active", regions=["US-IL"], declared=True)
+    option = {"pricing_option_id": "cpm", "pricing_model": "cpm", "currency": "USD", "fixed_price": 10}
+    product = {"product_id": "p", "name": "p", "channels": ["ctv"], "pricing_options": [option]}
+    operation = Operation.objects.get(task_type="get_products")
+    claim_one(operation_id=operation.pk)
+    seen = Seen(kind="answer", status="completed", raw_status="completed", payload={"products": [product]})
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
+    publish(operation_id=operation.pk)
+    drain(1)  # it is read
+    if withdrawn:
+        Seller.objects.update(capabilities={})
+    drain()
+    campaign.refresh_from_db()
+    bought = [line.targeting for line in DealLine.objects.all()]
+    assert bought == ([] if withdrawn else [{"geo_regions": ["US-IL"]}])
+    why = ("Norrland Digital", "Norrland Digital does not declare that it targets US-IL")
+    assert (why in left_out_words(campaign)) is withdrawn

@@ -1,4 +1,4 @@
-"""A short chaos run: what `make chaos` does with 2,000 purchases, with 200; a round of it with 30."""
+"""A short chaos run: what `make chaos` does with 2,000 purchases, with 120; a round of it with 30."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests import scratch
 from tests.database import Database, migrated_project, point_django_at
 from tests.endurance import rounds
 
-OPERATIONS = min(rounds(30, 200), 1_000)  # as many as end within its minutes
+OPERATIONS = min(rounds(30, 120), 1_000)  # as many as end within its minutes
 
 
 WHOLE = bool(rounds(0, 1))

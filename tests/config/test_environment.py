@@ -110,7 +110,7 @@ def test_where_there_is_no_room_no_part_of_a_secret_is_left(tmp_path: Path) -> N
         ("FLIGHTDECK_SESSION_HOURS", "1e300"),
         ("FLIGHTDECK_EVENT_KEEP_DAYS", "1e6"),
         ("FLIGHTDECK_WORKERS", "1e9"),
-        ("FLIGHTDECK_WORKING_TIMEOUT_S", "1801"),
+        ("FLIGHTDECK_WORKING_TIMEOUT_S", "1751"),
         ("FLIGHTDECK_WORKERS", "0"),
         ("FLIGHTDECK_PUBLIC_URL", "desk.example.com"),
         ("FLIGHTDECK_SECOND_FACTOR_ROLES", "approvers"),

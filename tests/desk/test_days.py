@@ -69,6 +69,44 @@ def _calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield ast.unparse(node.func.value), node.func.attr
 
 
+def _turns(source: str) -> Iterator[str]:
+    """What turns moments into days, or days and wall clocks into moments, but by the module of days."""
+    tree = ast.parse(source)
+    yield from (f"{of}.{method}" for of, method in _calls(tree) if method in _DAYS and of != "days")
+    named = [
+        (node.module, name.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    ]
+    yield from (f"{of}.{name}" for of, name in named if name in _DAYS - {"date"} and of != "tasks_app.days")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".replace"):
+            zones = [ast.unparse(told.value) for told in node.keywords if told.arg == "tzinfo"]
+            yield from (f"replace(tzinfo={zone})" for zone in zones if zone not in ("None", "UTC"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "at.astimezone(zone)",
+        "from django.utils.timezone import localtime",
+        "wall.replace(tzinfo=zone)",
+        "timezone.localdate(at)",
+    ],
+)
+def test_whatever_turns_moments_into_days_is_seen(source: str) -> None:
+    assert [*_turns(source)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["from tasks_app.days import today", "days.today()", "at.replace(tzinfo=None)", "date(2026, 1, 2)"],
+)
+def test_what_does_not_is_not(source: str) -> None:
+    assert not [*_turns(source)]
+
+
 # What names a day, not a moment.
 _NAMES_DAYS = {"day", "first", "last", "middle"}
 # What writes no text for people: a file's name, the key of a notice.
@@ -108,13 +146,7 @@ def _sources() -> Iterator[tuple[str, str]]:
 
 
 def test_one_module_turns_moments_into_days() -> None:
-    found = [
-        f"{path}: {of}.{method}()"
-        for path, source in _sources()
-        if path not in _OF_DAYS
-        for of, method in _calls(ast.parse(source))
-        if method in _DAYS and of != "days"
-    ]
+    found = [f"{path}: {it}" for path, source in _sources() if path not in _OF_DAYS for it in _turns(source)]
     assert found == []
 
 

@@ -1,7 +1,8 @@
-"""A process that is killed before its n-th statement.
+"""A process that is killed at its n-th moment: before a statement outside of transactions; before the first
+of a transaction and each `_WITHIN`-th one after it, of which nothing is kept; before its COMMIT.
 
 `python -m tests.enforcement.mortal ACTION`, then a line `N ARGUMENT…` for each life: a fork does the action
-and sends itself SIGKILL before statement N (a COMMIT counts as one). Answers `killed`, `done` or `failed`.
+and sends itself SIGKILL at moment N. Answers `killed`, `done` or `failed`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from tests.ending import ending, line_of
 from tests.support import PATIENCE_S, transactions_over
 
 Die = Callable[..., bool]
+_WITHIN = 12
 
 
 @contextmanager
 def lives(action: str, *, program: str = "tests.enforcement.mortal") -> Iterator[Die]:
-    """`die(n, *arguments)`: do the action, killed before statement n; False once it got through alive."""
+    """`die(n, *arguments)`: do the action, killed at moment n; False once it got through alive."""
     command, pipe = [sys.executable, "-m", program, action], subprocess.PIPE
     with ending(subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)) as process:
         assert process.stdin is not None
@@ -74,25 +76,33 @@ def _live(action: Callable[..., None], arguments: list[str], number: int) -> Non
 
 
 def _doom(number: int) -> None:
-    """SIGKILL to this process before statement `number` of its database connection."""
+    """SIGKILL to this process at moment `number` of its database connection."""
     from django.db import connections
 
     database: Any = connections["default"]
-    left = [number]
+    left, within = number, 0
 
     def count() -> None:
-        left[0] -= 1
-        if left[0] == 0:
+        nonlocal left
+        left -= 1
+        if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def execute(run: Callable[..., Any], *arguments: Any) -> Any:
-        count()
+        nonlocal within
+        if not database.in_atomic_block:
+            within = 0
+        if within % _WITHIN == 0:
+            count()
+        within += 1
         return run(*arguments)
 
     commit = database._commit
 
     def counted_commit() -> None:
+        nonlocal within
         count()
+        within = 0
         commit()
 
     database.execute_wrappers.append(execute)

@@ -18,7 +18,7 @@ from tasks_app.lifecycle.verify import entity_models, verify_all, verify_entity
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tests.database import Database
-from tests.endurance import statements
+from tests.endurance import moments
 from tests.enforcement import mortal
 from tests.enforcement.mortal import lives
 from tests.factories import approve_deal, make_advertiser, make_deal, make_seller, make_user
@@ -48,7 +48,7 @@ def test_a_submission_is_whole_or_not_there(committed_db: Database) -> None:
     user = make_user("Buyer")
     made = []
     with lives("submit") as die:
-        for number in statements(every=5):
+        for number in moments(every=2):
             before = rows()
             killed = die(number, user.pk)
             made.append(tuple(now - then for now, then in zip(rows(), before, strict=True)))
@@ -57,7 +57,7 @@ def test_a_submission_is_whole_or_not_there(committed_db: Database) -> None:
     whole, nothing = made[-1], (0,) * len(made[-1])
     assert whole[:2] == (1, 1)
     assert set(made) == {nothing, whole}, "some of it was there"
-    assert number > 10, "it was not killed in the middle"
+    assert number > 5, "it was not killed in the middle"
     assert all(job.steps.exists() for job in Job.objects.all())
     everything_verifies()
 
@@ -67,7 +67,7 @@ def test_a_decision_and_its_effect_are_one(committed_db: Database) -> None:
     user = make_user("Approver")
     seen = set()
     with lives("decide") as die:
-        for number in statements(every=5):
+        for number in moments(every=2):
             deal = make_deal(seller=make_seller(f"Seller {number}"))
             approval = ask_deal(deal)
             killed = die(number, approval.pk, user.pk)
@@ -81,7 +81,7 @@ def test_a_decision_and_its_effect_are_one(committed_db: Database) -> None:
             if not killed:
                 break
     assert seen == {True, False}
-    assert number > 10
+    assert number > 5
     everything_verifies()
 
 
@@ -105,7 +105,7 @@ def test_an_observation_is_whole_and_published_once(committed_db: Database) -> N
     approver = make_user("Approver")
     seen = set()
     with lives("settle") as die:
-        for number in statements(every=5):
+        for number in moments(every=2):
             deal, operation = purchase(number, approver)
             killed = die(number, operation.pk)
             seen.add(settled_parts(operation, deal))
@@ -121,7 +121,7 @@ def test_an_observation_is_whole_and_published_once(committed_db: Database) -> N
         ("completed", True, False, "booking"),
         ("completed", True, True, "booked"),
     }
-    assert number > 10
+    assert number > 5
     everything_verifies()
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from functools import partial
+from typing import Any
 
 import psutil
 import pytest
+from django_q.tasks import async_task
 
 from config.processes import ProcessGroup
-from tasks_app.jobs.cluster import _StopAsked, _Timer
+from tasks_app.jobs.cluster import Sentinel, _StopAsked, _Timer
+from tasks_app.lanes import WorkerLane, queue_of
 from tests.database import Database
 from tests.endurance import all_or_some
 from tests.jobs.cluster import Worker, gone, works
@@ -46,6 +50,16 @@ def test_it_outlives_its_processes(worker: Worker) -> None:
     worker.main.terminate()
     assert worker.exit_code() == 0
     gone(everybody)
+
+
+def test_one_that_ends_itself_in_a_task_is_replaced_alone(worker: Worker) -> None:
+    """As a sweep that hangs does: what the others have out, purchases that are held open too, goes on."""
+    works()
+    before = worker.started()
+    async_task("os._exit", 1, cluster=queue_of(WorkerLane.RECIPES), save=False)
+    until(lambda: worker.members() not in ([], before), "a worker is replaced")
+    assert len(set(before) - set(worker.started())) == 1
+    works()
 
 
 def test_nothing_is_orphaned(worker: Worker) -> None:
@@ -96,6 +110,51 @@ def test_asked_to_stop_twice_in_one_moment_it_has_heard() -> None:
     asked.set(signal.SIGINT, None)
     assert asked.wait(PATIENCE_S)
     assert asked.is_set(), "it stays asked"
+
+
+def _refuse_forks(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """As a machine without memory or room for processes does; the next is tried at once."""
+    fork, refused = os.fork, iter(range(times))
+
+    def forked() -> int:
+        for _ in refused:
+            raise BlockingIOError("Resource temporarily unavailable")
+        return fork()
+
+    monkeypatch.setattr("os.fork", forked)
+    monkeypatch.setattr("tasks_app.jobs.cluster._FORKS_AGAIN_S", (0, 0, 0))
+
+
+def _unstarted(*, asked_to_stop: bool = False) -> tuple[Sentinel, Any]:
+    sentinel = object.__new__(Sentinel)
+    sentinel.stop_event = _StopAsked()
+    if asked_to_stop:
+        sentinel.stop_event.set()
+    return sentinel, multiprocessing.get_context("fork").Process(target=os.getpid)
+
+
+def test_a_fork_that_the_machine_refuses_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all processes would end, and the calls that are out with them."""
+    sentinel, process = _unstarted()
+    _refuse_forks(monkeypatch, 3)
+    sentinel._start(process)
+    _ended(process)
+    assert process.exitcode == 0
+
+
+def test_one_that_stays_refused_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor starts the cluster anew."""
+    sentinel, process = _unstarted()
+    _refuse_forks(monkeypatch, 4)
+    with pytest.raises(BlockingIOError):
+        sentinel._start(process)
+
+
+def test_asked_to_stop_it_forks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentinel, process = _unstarted(asked_to_stop=True)
+    _refuse_forks(monkeypatch, 1)
+    sentinel._start(process)
+    assert not process.is_alive()
 
 
 def _ended(process: multiprocessing.process.BaseProcess) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +9,6 @@ from django.conf import settings
 
 from orders.mirror import _claim, _claimable
 from orders.models import DealMirror
-from tasks_app import clock
 from tasks_app.jobs.claims import renew_lease
 from tasks_app.jobs.wake import wake_if_missed
 from tasks_app.operations.breaker import breaker_record
@@ -22,6 +19,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.reading import left_alone
 from tasks_app.sellers.models import Seller, SellerBreaker
 from tasks_app.sellers.timing import timing
+from tests.clocks import host
 from tests.database import Database
 from tests.factories import make_seller
 from tests.jobs.claiming import claim_step
@@ -37,17 +35,6 @@ def _leases_outlast_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a machine takes for it; a wrong clock is wrong by more."""
     for name in ("STEP_LEASE_S", "OPERATION_LEASE_S"):
         monkeypatch.setattr(settings, name, 3600)
-
-
-@contextmanager
-def host(wrong_by: timedelta) -> Iterator[None]:
-    """A machine whose clock is wrong; unlike a clock that a test injects, the database does not follow it."""
-    right, read = clock._system, clock._read
-    clock._system = clock._read = lambda: datetime.now(UTC) + wrong_by
-    try:
-        yield
-    finally:
-        clock._system, clock._read = right, read
 
 
 @pytest.mark.parametrize("wrong_by", WRONG)

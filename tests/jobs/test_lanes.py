@@ -25,7 +25,7 @@ from tasks_app.jobs.clusters import WorkerCluster
 from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.outside import event_deliver
 from tasks_app.jobs.serving import SWEEP, Serving, lanes_served, lanes_watch
-from tasks_app.jobs.worker import drain
+from tasks_app.jobs.worker import drain, sweep_slice
 from tasks_app.lanes import WorkerLane, lanes_read, queue_of
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.sweep import _LOCK, sweep_runs, turn_limit_s
@@ -191,6 +191,13 @@ def test_a_sweep_that_was_lost_is_asked_for_again(committed_db: Database) -> Non
         return OrmQ.objects.filter(key=queue_of("polling")).exists()
 
     until(looked, "the pusher asks for a sweep")
+    (task,) = OrmQ.objects.all()
+    assert (task.func(), task.task["timeout"]) == (SWEEP, turn_limit_s())
+
+
+def test_what_a_version_before_asked_for_becomes_a_turn(committed_db: Database) -> None:
+    """It stands in the queue with two minutes: a turn would be cut there, and the calls that are out."""
+    sweep_slice()
     (task,) = OrmQ.objects.all()
     assert (task.func(), task.task["timeout"]) == (SWEEP, turn_limit_s())
 

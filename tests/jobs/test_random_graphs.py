@@ -66,7 +66,7 @@ def decided(approver: User) -> int:
     slice_=st.integers(1, 7),
 )
 @settings(
-    max_examples=rounds(6, 30),
+    max_examples=rounds(6, 20),
     derandomize=the_same_each_time(),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

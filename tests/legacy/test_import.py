@@ -206,7 +206,7 @@ def test_booking_records_become_lines(buyer: Buyer, bring: Import) -> None:
     assert any(note.startswith("no line:") for note in one["notes"])
 
 
-@pytest.mark.parametrize("state", ["cancelled", "Failed", "rejected"])
+@pytest.mark.parametrize("state", ["cancelled", "Failed", "rejected", "voided", "withdrawn"])
 def test_a_booking_that_came_to_nothing_is_no_line(buyer: Buyer, bring: Import, state: str) -> None:
     buyer.deal("deal-1", "quoted")
     for number, told in enumerate(("booked", state, "half-way")):
@@ -221,6 +221,8 @@ def test_a_booking_that_came_to_nothing_is_no_line(buyer: Buyer, bring: Import, 
     (one,) = bring().json["imported"]
     assert [line.package_id for line in Deal.objects.get().lines.order_by("position")] == ["L0", "L2"]
     assert f"no line: booking record: {state.lower()}" in one["notes"]
+    (record,) = Deal.objects.get().terms["imported"]["not_bought"]
+    assert (record["line_id"], record["booking_status"]) == ("L1", state)
     assert any("'half-way' is none that is known; kept as bought" in note for note in one["notes"])
 
 
@@ -244,10 +246,34 @@ def test_a_sum_of_floats_is_what_it_means(
     assert any("finer than the currency" in note for note in one["notes"]) == noted
 
 
-def test_a_campaigns_budget_of_floats_is_kept(buyer: Buyer, bring: Import) -> None:
-    buyer.campaign(total_budget=114.99999999999999)
+def test_a_deal_that_was_cancelled_keeps_what_was_at_stake(buyer: Buyer, bring: Import) -> None:
+    """What of it cannot be read refuses it not: nothing was bought."""
+    buyer.deal("deal-1", "cancelled")
+    for number, cost in enumerate((10, "ten", 1e15)):
+        told = {"line_id": f"L{number}", "channel": "ctv", "booking_status": "cancelled"}
+        buyer.add("booking_records", deal_id="deal-1", cost=cost, **told)
     bring()
-    assert Campaign.objects.get().budget == 115
+    deal = Deal.objects.get()
+    assert [line.budget for line in deal.lines.all()] == [10]
+    assert [one["line_id"] for one in deal.terms["imported"]["not_bought"]] == ["L1", "L2"]
+
+
+@pytest.mark.parametrize(
+    ("told", "budget"),
+    [
+        (114.99999999999999, 115),
+        (sum([9_999_999.1] * 3), Decimal("29999997.3")),
+        (sum([1_234_567.89] * 80), Decimal("98765431.2")),
+        (1.00005, None),
+        (98_765_431.00005, None),
+    ],
+)
+def test_a_campaigns_budget_of_floats_is_kept(
+    buyer: Buyer, bring: Import, told: float, budget: Decimal | None
+) -> None:
+    buyer.campaign(total_budget=told)
+    bring()
+    assert Campaign.objects.get().budget == budget
 
 
 @pytest.mark.parametrize(
@@ -350,6 +376,29 @@ def test_a_campaigns_columns_that_do_not_fit_are_left_empty_and_noted(buyer: Buy
     campaign = Campaign.objects.get()
     assert (campaign.budget, campaign.currency, campaign.start_at) == (None, "", None)
     assert len(one["notes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "budget"),
+    [
+        ("1000.5", Decimal("1000.5")),
+        ('"1000.5"', Decimal("1000.5")),
+        ('"50,000.00"', Decimal(50_000)),
+        ("50.125", Decimal("50.125")),
+        ('"50.000"', None),
+        ('"50,00"', None),
+        ('"about 50"', None),
+        ('""', None),
+    ],
+)
+def test_a_jobs_budget_that_somebody_typed_is_read_as_every_other(
+    buyer: Buyer, bring: Import, told: str, budget: Decimal | None
+) -> None:
+    """Where it could be two amounts, it is none."""
+    buyer.job(brief=f'{{"name": "Spring", "budget": {told}}}')
+    (one,) = bring().json["imported"]
+    assert Campaign.objects.get().budget == budget
+    assert ("budget is no number" in str(one["notes"])) is (budget is None)
 
 
 def test_everything_else_is_listed(buyer: Buyer, bring: Import) -> None:

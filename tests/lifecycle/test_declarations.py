@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import weakref
 
 import pytest
-from django_fsm import FSMField
+from django.db.migrations.loader import MigrationLoader
+from django.db.models.signals import class_prepared
 
-from orders.models import UNSETTLED
+from orders.models import UNSETTLED, Deal
 from tasks_app.jobs.models import JOB_ENDED, JOB_OPEN, STEP_ENDED
 from tasks_app.lifecycle import declarations
 from tasks_app.lifecycle.declarations import ENTITIES, lifecycle
 from tasks_app.lifecycle.descriptions import DESCRIPTIONS, PLACEHOLDERS
 from tasks_app.lifecycle.models import Stateful
+from tasks_app.lifecycle.status_field import StatusField
 from tasks_app.lifecycle.verify import entity_models
 from tasks_app.operations.models import OPEN, SETTLED
 
 MODELS = entity_models()
 
 
-def status_field(model: type[Stateful]) -> FSMField:
+def status_field(model: type[Stateful]) -> StatusField:
     return model._meta.get_field("status")
 
 
@@ -28,6 +31,17 @@ def declared_by_model(model: type[Stateful]) -> list[tuple[str, str]]:
     return [
         (source, edge.target) for method in methods for source, edge in method._django_fsm.transitions.items()
     ]
+
+
+def test_a_model_of_a_migrations_history_has_its_status_and_listens_to_no_other_models() -> None:
+    """Each would be asked about every one that is made after it, by thousands."""
+    then = MigrationLoader(None).project_state().apps.get_model("orders", "Deal")
+    field = then._meta.get_field("status")
+    heard = [receiver for _, receiver, _ in class_prepared.receivers]
+    listening = [receiver() if isinstance(receiver, weakref.ref) else receiver for receiver in heard]
+    assert isinstance(field, StatusField)
+    assert status_field(Deal)._collect_transitions in listening
+    assert field._collect_transitions not in listening
 
 
 def test_every_lifecycle_has_its_model() -> None:

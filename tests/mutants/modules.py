@@ -38,7 +38,7 @@ MODULES: Mapping[str, Sequence[str]] = {
     "tasks_app.operations.matching": (*_VERDICTS, *_OF_OTHERS),
     "tasks_app.operations.policy": ("tests/operations/test_policy.py",),
     "campaigns.allocation": ("tests/campaigns/test_allocation.py",),
-    "campaigns.recommend": ("tests/campaigns/test_recommend.py",),
+    "campaigns.recommend": ("tests/campaigns/test_recommend.py", "tests/campaigns/test_brief_reaches.py"),
     "orders.accepted": ("tests/orders/test_amounts_of_rows.py",),
     "orders.confirmation": ("tests/orders/test_matching.py",),
     "orders.departures": ("tests/orders/test_departures.py",),

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from tasks_app.events.bus import subscribers
+from tasks_app.events.delivery import deliver_new
 from tasks_app.events.models import EventDelivery
+from tasks_app.events.publishing import events_publish
 from tasks_app.events.selectors import deliveries_visible
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import OutboxEvent
 from tasks_app.lifecycle.names import EntityName, namer_register
+from tasks_app.notifications import mail
 from tasks_app.notifications.mail import TOLD, message
 from tasks_app.notifications.models import Notification, NotificationMail
 from tasks_app.notifications.services import About, notify, user_mail_set
@@ -149,6 +153,33 @@ def test_a_mail_server_that_is_away_loses_nothing(office: PostOffice, settings: 
     EventDelivery.objects.update(due_at=Notification.objects.get().at)
     relay()
     assert office.recipients == ["asked@example.com"]
+
+
+def test_a_slow_mail_server_takes_them_bit_by_bit(office: PostOffice, monkeypatch: Any) -> None:
+    """All at once would hold up every other event; and as often as it takes, not twelve times."""
+    monkeypatch.setattr(mail, "_TOGETHER_S", 0.0)
+    for number in range(20):
+        reader(f"asked-{number}")
+    notify(kind="test", title="Told", team=make_team())
+    while events_publish():
+        pass
+    deliver_new(next(one for one in subscribers() if one.name == "mail"))
+    held = EventDelivery.objects.get(subscriber="mail")
+    assert (len(office.recipients), held.attempts, held.gave_up_at) == (1, 0, None)
+    relay()
+    assert sorted(office.recipients) == sorted(f"asked-{number}@example.com" for number in range(20))
+    assert not EventDelivery.objects.exists()
+
+
+def test_one_that_hangs_is_tried_for_a_while_alone(office: PostOffice, monkeypatch: Any) -> None:
+    monkeypatch.setattr(mail, "_TOGETHER_S", 0.0)
+    reader("asked")
+    reader("also")
+    office.refused = {"asked@example.com", "also@example.com"}
+    notify(kind="test", title="Told", team=make_team())
+    relay()
+    held = EventDelivery.objects.get(subscriber="mail")
+    assert (held.attempts, held.error) == (1, "MailNotTakenError: 2 of 2 messages were not taken")
 
 
 def test_what_was_rolled_back_is_not_mailed(office: PostOffice) -> None:

@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tasks_app import clock
+from tasks_app.events.held import delivery_retry
 from tasks_app.events.models import EventDelivery
 from tasks_app.notifications.models import Notification, TeamWebhook, TeamWebhookSent
 from tasks_app.notifications.services import About, notify
@@ -171,7 +172,9 @@ def test_a_chat_is_left_alone_as_long_as_it_asks_for(chat: Receiver, told: int, 
     waiting = EventDelivery.objects.filter(subscriber="team_webhooks").order_by("position")
     assert [one.attempts for one in waiting] == [1, 0], "only what was tried has cost one"
     assert waiting[1].due_at is not None
-    assert waiting[1].due_at <= again_at, "it is looked at sooner where somebody may have mended it"
+    looked = clock.now() + timedelta(minutes=5)
+    assert waiting[1].due_at <= min(again_at, looked), "looked at sooner where somebody may have mended it"
+    assert waiting[1].due_at >= min(again_at, before + timedelta(minutes=5)), "and not every minute"
 
 
 def test_a_chat_that_stays_away_is_given_up_after_a_day(chat: Receiver) -> None:
@@ -190,18 +193,62 @@ def test_a_chat_that_stays_away_is_given_up_after_a_day(chat: Receiver) -> None:
     assert not waiting.filter(gave_up_at=None).exists()
 
 
-def test_what_waits_is_posted_soon_after_the_webhook_is_mended(chat: Receiver) -> None:
+@pytest.mark.parametrize("tested", [False, True], ids=["set_anew", "tested"])
+def test_what_waits_is_posted_once_the_webhook_is_mended(chat: Receiver, tested: bool) -> None:
     hook_to(chat)
     chat.busy = lambda: 3600
     for title in ("one", "two"):
         notify(kind="test", title=title, team=make_team())
     relay()
     chat.busy = None
+    if tested:
+        team_webhook_test(hook=TeamWebhook.objects.get())
+    else:
+        hook_to(chat)
+    relay()
+    assert texts(chat)[-1] == "two", "what failed itself has its back-off"
+    EventDelivery.objects.update(due_at=clock.now())
+    relay()
+    assert texts(chat)[-2:] == ["two", "one"]
+
+
+def test_a_failure_of_where_it_led_before_does_not_stop_it(chat: Receiver) -> None:
+    """An administrator sets it anew while a post is on its way to the old address."""
     hook_to(chat)
-    later = clock.now() + timedelta(minutes=2)
-    with clock.injected(lambda: later):
+    notify(kind="test", title="Hello", team=make_team())
+
+    def set_anew() -> int:
+        hook_to(chat)
+        connection.close()  # the thread's that answers
+        return 3600
+
+    chat.busy = set_anew
+    relay()
+    hook = TeamWebhook.objects.get()
+    assert (hook.failure, hook.failed_at, hook.again_at) == ("", None, None)
+
+
+def test_what_a_person_tries_again_waits_its_turn(chat: Receiver) -> None:
+    """After a day's outage, at a chat that limits its rate: what comes after its pause is not given up."""
+    hook_to(chat)
+    chat.busy = lambda: 3600
+    for title in ("one", "two"):
+        notify(kind="test", title=title, team=make_team())
+    now = clock.now()
+    with clock.injected(lambda: now):
+        for _ in range(40):
+            relay()
+            now += timedelta(hours=1)
+        given_up = EventDelivery.objects.exclude(gave_up_at=None)
+        assert given_up.count() == 2
+        for delivery in given_up:
+            delivery_retry(delivery_id=delivery.pk, user=make_user("Administrator"))
         relay()
-    assert texts(chat) == [f"{title}" for title in ("one", "one", "two")]
+        assert not given_up.all().exists()
+        chat.busy = None
+        now += timedelta(hours=2)
+        relay()
+    assert TeamWebhookSent.objects.count() == 2
 
 
 def test_what_a_seller_says_is_no_mark_up(chat: Receiver) -> None:

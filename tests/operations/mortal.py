@@ -1,4 +1,4 @@
-"""Operations in a process that is killed before its n-th statement (see tests.enforcement.mortal)."""
+"""Operations in a process that is killed at its n-th moment (see tests.enforcement.mortal)."""
 
 from __future__ import annotations
 

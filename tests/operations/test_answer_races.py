@@ -24,7 +24,7 @@ from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import RawServer, Request, serve
 from tests.database import Database
 from tests.ending import line_of
-from tests.endurance import rounds, statements
+from tests.endurance import moments, rounds
 from tests.factories import make_seller, make_user
 from tests.operations.making import ask, fresh, observed
 from tests.operations.mortal import lives
@@ -86,7 +86,7 @@ def test_killed_anywhere_between_a_and_b_the_answer_is_sent_once_and_b_is_found(
     user, approver = make_user("Ad Ops"), make_user("Approver")
     ends = Counter[str]()
     with lives("sweep") as die:
-        for number in statements(every=5):
+        for number in moments(every=2):
             operation = paused_here(user, approver)
             killed = die(number)
             check_generations(operation)

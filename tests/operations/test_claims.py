@@ -247,7 +247,7 @@ class TestClaims:
         assert (fresh(new).status, fresh(new).error["code"]) == (S.FAILED, "NO_IDEMPOTENCY")
         assert fresh(tried).status == S.CALLING_ADCP
 
-    @pytest.mark.parametrize("written_again", [0, 30])
+    @pytest.mark.parametrize("written_again", [0, 20])
     def test_a_look_reads_what_there_is_room_for_however_much_is_due(self, written_again: int) -> None:
         """By PostgreSQL's own count; nobody told the planner yet how much became due at once. In a table that
         was written much it expects a few rows, not one, and would sort them all."""

@@ -202,10 +202,12 @@ def test_an_answer_to_a_call_made_again_is_judged_by_its_time(times: str, before
 
 @pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("asked", ["before", "after"])
-@pytest.mark.parametrize("first_by", ["webhook", "poll"])
-def test_a_look_is_as_new_as_its_question(first_by: str, asked: str, times: str, at: Any) -> None:
-    """First × later, by poll: asked before the newest news was applied it moves nothing back, unless both
-    tell their time, and the seller is asked again."""
+@pytest.mark.parametrize(
+    ("by", "first_by"), [("poll", "webhook"), ("poll", "poll"), ("reconcile", "webhook")]
+)
+def test_a_look_is_as_new_as_its_question(by: str, first_by: str, asked: str, times: str, at: Any) -> None:
+    """First × later, by poll or reconciliation: asked before the newest news was applied it moves nothing
+    back, unless both tell their time, and the seller is asked again."""
     first_at, later_at = TIMES[times]
     for first in PENDING:
         at(0)
@@ -213,18 +215,22 @@ def test_a_look_is_as_new_as_its_question(first_by: str, asked: str, times: str,
         see(operation, told("submitted", None, task_id=task), "reply")
         if asked == "before":
             at(30)
-            poll = _polled(operation)
+            poll, looked_at = _polled(operation), clock.now()
         at(60)
         # What says what is known already is news of that moment too.
         see(operation, told(first, first_at, task_id=task), first_by)
         if asked == "after":
             at(70)
-            poll = _polled(operation)
+            poll, looked_at = _polled(operation), clock.now()
         at(80)
         held = times == "older" or (asked == "before" and times != "newer")
         for later in [*PENDING, "unknown", *ENDS]:
             with undone():
-                finish([(poll, told(later, later_at, task_id=task))])
+                if by == "poll":
+                    finish([(poll, told(later, later_at, task_id=task))])
+                else:
+                    seen = told(later, later_at, task_id=task)
+                    see(operation, replace(seen, asked_at=looked_at), by)
                 stands = fresh(operation)
                 if later in ENDS:
                     assert stands.status == later, (first, later)

@@ -93,7 +93,7 @@ def story(rng: Random, task: str) -> Iterator[Any]:
 
 @pytest.mark.endurance
 @settings(
-    max_examples=rounds(16, 80),
+    max_examples=rounds(16, 50),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

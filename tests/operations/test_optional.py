@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +13,9 @@ import pytest
 from orders.models import Deal
 from orders.reconcile import media_buys_reconcile
 from tasks_app import clock
-from tasks_app.adcp import client
+from tasks_app.adcp import client, mcp
 from tasks_app.adcp.optional import Lesson, lesson
-from tasks_app.adcp.types import Seen, WireError
+from tasks_app.adcp.types import Endpoint, Seen, WireError
 from tasks_app.operations.comparison import Verdict
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -82,22 +82,36 @@ def test_an_optional_argument_that_is_refused_is_dropped_once_and_for_all(name: 
     assert Seller.objects.get().quirks == [f"omit get_media_buys {name}"]
 
 
-def test_all_tries_of_a_call_share_its_limit(settings: Any) -> None:
-    """A seller that refuses one argument after the other, slowly, holds its slot no longer than any."""
-    settings.CALL_TIMEOUT_S = 0.8
+@pytest.mark.parametrize(("wrong", "tries"), [(["account"], 2), (["account", "status_filter"], 2)])
+def test_each_try_has_the_whole_limit_and_none_begins_after_it(
+    settings: Any, monkeypatch: Any, wrong: list[str], tries: int
+) -> None:
+    """What a slow refusal teaches would be forgotten with a try that is cut, and asked again, for ever. Who
+    refuses one argument after the other, slowly, would hold its slot for as long."""
+    settings.CALL_TIMEOUT_S = PATIENCE_S
+    passed, limits, really = [0.0], [], mcp.call_tool
+
+    async def tried(endpoint: Endpoint, *what: Any, **more: Any) -> Seen:
+        limits.append(endpoint.timeout_s)
+        return await really(endpoint, *what, **more)
 
     def slowly(asked: Told) -> Told:
-        time.sleep(0.6)
-        wrong = next((name for name in ("account", "status_filter") if name in asked), None)
-        return refused("not taken", field=wrong) if wrong else NO_BUYS
+        passed[0] += 0.7 * PATIENCE_S
+        name = next((name for name in wrong if name in asked), None)
+        return refused("not taken", field=name) if name else NO_BUYS
 
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: passed[0]))
+    monkeypatch.setattr(mcp, "call_tool", tried)
     with serve(shop(get_media_buys=slowly)) as server:
         seller = make_seller(url=f"{server.url}/mcp")
         account = make_account(make_advertiser(), seller)
         operation = read(seller, 1, account=account.reference, status_filter=["active"])
 
-        assert operation.status not in (S.COMPLETED, S.FAILED)
-        assert len(calls(server)) <= 2
+    assert limits == [PATIENCE_S] * tries
+    assert (operation.status == S.COMPLETED) is (len(wrong) < tries)
+    assert Seller.objects.get().quirks == [
+        f"omit get_media_buys {name}" for name in wrong if len(wrong) < tries
+    ]
 
 
 @pytest.mark.parametrize("omitted", [False, True])

@@ -22,7 +22,7 @@ from tests.adcp.raw_server import Request, serve
 from tests.database import Database
 from tests.factories import make_seller
 from tests.operations import sweeping
-from tests.operations.making import TASK, ask, fresh, stand
+from tests.operations.making import TASK, ask, fresh, leased_until, stand
 from tests.operations.sweeping import answering, calls
 from tests.support import PATIENCE_S
 
@@ -199,7 +199,12 @@ def test_last_calls_have_their_whole_limit(settings: Any, limit: str) -> None:
 
 def test_a_turn_is_long_beside_its_last_calls() -> None:
     """While they are waited for, two workers are held."""
-    assert 10 * sweep.last_calls_s() < sweep.TURN_S
+    assert 5 * sweep.last_calls_s() < sweep.TURN_S
+
+
+def test_a_turn_outlasts_the_longest_last_calls_that_may_be_set(settings: Any) -> None:
+    settings.WORKING_TIMEOUT_S = 1750
+    assert sweep.last_calls_s() < sweep.TURN_S
 
 
 def test_a_call_that_outlives_its_turn_is_made_once(committed_db: Database, quick: None) -> None:
@@ -212,12 +217,46 @@ def test_a_call_that_outlives_its_turn_is_made_once(committed_db: Database, quic
 
     with serve(answering(late)) as server:
         operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
-        turn = sweep_for(seconds=0.3, handover=handed.set, alive=lambda: looked.append(handed.is_set()))
+        turn = sweep_for(seconds=0.3, handover=handed.set, alive=lambda: not looked.append(handed.is_set()))
         asyncio.run(turn)
         assert len(calls(server)) == 1
 
     assert (fresh(operation).status, fresh(operation).attempts) == (S.COMPLETED, 1)
     assert {*looked} == {False, True}, "it says that it is alive, also while it waits for its last calls"
+
+
+def test_a_turn_that_is_of_no_more_use_ends_and_its_calls_do_not(committed_db: Database, quick: None) -> None:
+    """As where the relay beside it hangs: somebody else begins both anew."""
+    handed = threading.Event()
+
+    def late(_request: Request) -> dict[str, Any]:
+        assert handed.wait(PATIENCE_S)
+        return DONE
+
+    with serve(answering(late)) as server:
+        operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
+        turn = sweep_for(seconds=PATIENCE_S, handover=handed.set, alive=lambda: not server.requests)
+        asyncio.run(turn)
+        assert len(calls(server)) == 1
+
+    assert (fresh(operation).status, fresh(operation).attempts) == (S.COMPLETED, 1)
+
+
+def test_last_calls_are_handed_back_when_their_limit_is_over(
+    committed_db: Database, quick: None, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(sweep, "last_calls_s", lambda: 0.2)
+    over = threading.Event()
+
+    def late(_request: Request) -> dict[str, Any]:
+        assert over.wait(PATIENCE_S)
+        return DONE
+
+    with serve(answering(late)) as server:
+        operation = ask(seller=make_seller(url=f"{server.url}/mcp"))
+        slice_(0.3)
+        assert (fresh(operation).status, leased_until(operation)) == (S.CALLING_ADCP, None)
+        over.set()
 
 
 @pytest.mark.django_db

@@ -14,7 +14,7 @@ from tests.support import PATIENCE_S
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = """
-import os, sys, time
+import os, sys, threading, time
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 import django
 django.setup()
@@ -23,7 +23,10 @@ from tasks_app.events import relay
 from tasks_app.jobs import worker
 from tasks_app.operations import sweep
 
+hangs = threading.Event()
+
 def hang():
+    hangs.set()
     time.sleep(3600)
 
 settings.SWEEP_TICK_S, worker._HANGS_S = 0.05, 2
@@ -32,11 +35,13 @@ if sys.argv[1] == "sweep":
     sweep._chores["hang"] = hang
 else:
     relay._Turns._held = lambda turns: hang()
-worker.sweep_slice()
+if sys.argv[1] == "relay of a turn beside another":
+    sweep.session_lock = lambda name: not hangs.wait()
+worker.sweep_turn()
 """
 
 
-@pytest.mark.parametrize("what", ["sweep", "relay"])
+@pytest.mark.parametrize("what", ["sweep", "relay", "relay of a turn beside another"])
 def test_it_ends_its_process(committed_db: Database, what: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", _PROGRAM, what],

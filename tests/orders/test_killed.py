@@ -12,7 +12,7 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Observation, Operation
 from tests.database import Database
-from tests.endurance import rounds, statements
+from tests.endurance import moments, rounds
 from tests.factories import make_seller, make_user
 from tests.operations import mortal
 from tests.operations.mortal import lives
@@ -21,14 +21,12 @@ from tests.orders.late import booking, bought, fresh, overdue, say
 
 
 @pytest.mark.endurance
-@pytest.mark.parametrize(("verdict", "whole"), [("approve", 1), ("reject", 3)])
-def test_a_decision_about_a_late_purchase_is_whole_or_not_there(
-    committed_db: Database, verdict: str, whole: int
-) -> None:
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+def test_a_decision_about_a_late_purchase_is_whole_or_not_there(committed_db: Database, verdict: str) -> None:
     user = make_user("Approver")
     seen = set()
     with lives("decide_on") as die:
-        for number in statements(every=8, whole=whole):
+        for number in moments(every=3):
             deal, _ = late_and_given_up(number, user)
             asked = Approval.objects.get(kind="late_completion", subject_id=deal.pk)
             killed = die(number, asked.pk, user.pk, verdict)
@@ -72,7 +70,7 @@ def effects(asked: Approval, deal: Deal) -> tuple[bool, ...]:
 def test_a_contradiction_is_kept_with_its_question_or_not_there(committed_db: Database) -> None:
     seen = set()
     with lives("contradict") as die:
-        for number in statements(every=5):
+        for number in moments(every=2):
             operation = settled(number)
             killed = die(number, operation.pk)
             parts = conflict_parts(operation)

@@ -26,6 +26,7 @@ ALIKE: dict[str, tuple[Any, Any]] = {
     "another order": (["NO", "DK"], ["DK", "NO"]),
     "dayparts in another order": ([DAYPART, {"days": []}], [{"days": []}, DAYPART]),
     "days of a daypart in another order": ([DAYPART], [{**DAYPART, "days": ["friday", "monday"]}]),
+    "one that is named twice": (["NO", "DK", "NO"], ["DK", "NO"]),
     "fields in another order": ({"max": 3, "per": "day"}, {"per": "day", "max": 3}),
     "none by any name": (None, []),
     "none by an empty object": ([], {}),
@@ -38,6 +39,7 @@ ALIKE: dict[str, tuple[Any, Any]] = {
 DIFFERENT: dict[str, tuple[Any, Any]] = {
     "one more": (["NO"], ["NO", "DK"]),
     "one twice for two": (["NO", "DK"], ["NO", "NO"]),
+    "a package for two": ([{"id": 1}, {"id": 1}], [{"id": 1}]),
     "coordinates": ([59.3, 18.1], [18.1, 59.3]),
     "numbers beyond floats": (2**60, 2**60 + 1),
     "beyond any amount": (10**30, 10**30 + 1),

@@ -25,14 +25,14 @@ def test_all_rounds_are_played_where_they_are_asked_for(monkeypatch: pytest.Monk
     assert told == [(2, True), (10, True), (500, False)]
 
 
-def test_a_sweep_kills_before_every_statement_where_all_rounds_are_asked_for(
+def test_a_sweep_kills_at_every_moment_where_all_rounds_are_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = []
     for times in (0, 1, 50):
         monkeypatch.setattr(endurance, "_TIMES", times)
-        told.append([list(islice(endurance.statements(every=5, whole=each), 3)) for each in (1, 3)])
-    assert told == [[[1, 6, 11]] * 2, [[1, 2, 3], [1, 4, 7]], [[1, 2, 3], [1, 4, 7]]]
+        told.append(list(islice(endurance.moments(every=5), 3)))
+    assert told == [[1, 6, 11], [1, 2, 3], [1, 2, 3]]
 
 
 def test_each_case_is_played_where_all_rounds_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_another_state_is_made_anew_and_the_oldest_goes(
 ) -> None:
     states = []
     for number, base in enumerate(bases[:3]):
-        monkeypatch.setenv("FLIGHTDECK_ORGANISATION", str(number + 1))
+        monkeypatch.setattr(kept, "_ENVIRONMENT", (str(number + 1),))
         kept.lay_down(base, THROWAWAY, migrate)
         states.append(set(kept_in(cache)))
     assert [len(state) for state in states] == [1, 2, 2]
@@ -74,19 +74,26 @@ def test_one_that_is_being_removed_is_taken_by_nobody(
 ) -> None:
     """Whoever removes it may be killed in the midst of that."""
     for number, base in enumerate(bases[:2]):
-        monkeypatch.setenv("FLIGHTDECK_ORGANISATION", str(number + 1))
+        monkeypatch.setattr(kept, "_ENVIRONMENT", (str(number + 1),))
         kept.lay_down(base, THROWAWAY, migrate)
     before = kept_in(cache)
-    monkeypatch.setenv("FLIGHTDECK_ORGANISATION", "3")
+    monkeypatch.setattr(kept, "_ENVIRONMENT", ("3",))
     with monkeypatch.context() as killed:
         killed.setattr(kept.shutil, "rmtree", lambda *_, **__: None)
         kept.lay_down(bases[2], THROWAWAY, migrate)
     (gone,) = {*before} - {*kept_in(cache)}
     assert [name for name in kept_in(cache) if name.endswith(gone)] == [f"new-old-{gone}"]
 
-    monkeypatch.setenv("FLIGHTDECK_ORGANISATION", "4")
+    monkeypatch.setattr(kept, "_ENVIRONMENT", ("4",))
     kept.lay_down(bases[3], THROWAWAY, migrate)
     assert f"new-old-{gone}" not in kept_in(cache), "what a killed session left goes with the next"
+
+
+def test_what_decides_is_what_the_session_was_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test sets for its processes is no other state."""
+    before = kept._digest()
+    monkeypatch.setenv("FLIGHTDECK_SECOND_FACTOR_ROLES", "Buyer")
+    assert kept._digest() == before
 
 
 def test_another_day_is_another_state(monkeypatch: pytest.MonkeyPatch) -> None:

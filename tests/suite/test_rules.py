@@ -246,7 +246,7 @@ _ENDED_ELSEWHERE = {
     "forked/parent.py": (3, "`tests.forked` itself: they end with it"),
     "forked/popen.py": (3, "the session"),
     "jobs/crew.py": (2, "`Crew.end`, after the test; a worker whoever keeps it alive"),
-    "jobs/test_cluster.py": (2, "`_ended` kills what does not end"),
+    "jobs/test_cluster.py": (4, "`_ended` kills what does not end"),
     "jobs/test_redis.py": (1, "`RedisServer.kill`, after the test and where it does not start"),
     "mutants/lanes.py": (1, "no test: whoever looks after mutants"),
     "races/life.py": (1, "`Life` is a block itself"),

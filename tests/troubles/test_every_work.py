@@ -191,7 +191,7 @@ def test_one_question_of_a_batch_stops_no_other() -> None:
 
 def test_every_pass_that_workers_are_woken_for_is_tried() -> None:
     woken = {task for tree in trees().values() for task in _woken(tree)}
-    assert woken - {"tasks_app.jobs.worker.sweep_slice"} == set(
+    assert woken - {"tasks_app.jobs.worker.sweep_turn"} == set(
         PASSES
     )  # the sweep's chores are looked at below
     assert set(PASSES.values()) - {"steps_claimed"} <= {work for work, *_ in CASES}

@@ -16,6 +16,7 @@ from campaigns.dashboard import Today, badges
 from campaigns.today import cards, trends
 from campaigns.today.layouts import layout_of
 from campaigns.today.waits import waits_of
+from orders.amounts import CONFIRMED
 from orders.models import Deal
 from tasks_app import clock
 from tasks_app.approvals import presenters, selectors
@@ -157,6 +158,45 @@ def test_confirmed_money_is_by_currency(agency: Agency) -> None:
     assert drawn is not None
     assert dict(sums) == {"USD": Decimal(160500), "EUR": Decimal(152000)}
     assert drawn.title == "Confirmed by sellers, USD"
+
+
+def test_what_is_drawn_is_the_currency_of_most_deals(agency: Agency, tamper: Callable[..., None]) -> None:
+    """Not the one of the largest sum: amounts of two currencies are not compared."""
+    for deal in Deal.objects.filter(currency="USD").exclude(status__in=CONFIRMED)[:2]:
+        tamper(deal, status="booked", confirmed_at=clock.now(), confirmed_gross=Decimal(1000))
+    Deal.objects.filter(currency="EUR", status__in=CONFIRMED).update(confirmed_gross=Decimal(10**9))
+    drawn, sums = trends.confirmed_chart(agency.people["Finance"])
+    assert drawn is not None
+    assert drawn.title == "Confirmed by sellers, USD"
+    assert dict(sums)["EUR"] > 1000 * dict(sums)["USD"]
+
+
+@pytest.mark.parametrize(
+    ("found", "flying", "said", "more"),
+    [
+        (3, 100, "3", "2"),
+        (3, 101, "3+", "2+"),
+        (0, 101, "0", ""),
+        (100, 100, "100", "99"),
+        (101, 5, "100+", "100"),
+        (102, 5, "100+", "100+"),
+        (212, 101, "100+", "100+"),
+    ],
+)
+def test_how_much_needs_attention_is_said_as_far_as_it_was_read(
+    agency: Agency, found: int, flying: int, said: str, more: str
+) -> None:
+    today = Today(agency.people["Ad Ops"])
+    today.attention, today._flying = [None] * found, [None] * flying  # type: ignore[list-item]
+    assert (today.attention_count, today.attention_more if more else "") == (said, more)
+
+
+def test_one_more_is_read_than_is_counted(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "MOST", 1)
+    monkeypatch.setattr(cards, "READ", 2)
+    today = Today(agency.people["Ad Ops"])
+    assert len(today._flying) == 2
+    assert today.flying_count == "1+"
 
 
 def test_what_no_seller_stated_is_confirmed_by_none(agency: Agency) -> None:

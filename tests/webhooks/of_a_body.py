@@ -331,9 +331,12 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
         {"adcp": {"supported_versions": body}}
     ),
     (capabilities, "names_kept"): lambda body: capabilities.names_kept([str(one) for one in _packages(body)]),
-    (capabilities, "targets_region"): lambda body: capabilities.targets_region(
+    (capabilities, "regions_not_targeted"): lambda body: capabilities.regions_not_targeted(
         {"media_buy": {"execution": {"targeting": {"geo_regions": {"countries": {"US": {"values": body}}}}}}},
-        "US-IL",
+        ["US-IL", "US-WI"],
+    ),
+    (capabilities, "lets_choose_regions"): lambda body: capabilities.lets_choose_regions(
+        {"overlay_support": {"geo_regions": {"countries": {"US": {"values": body}}}}}, ["US-IL", "US-WI"]
     ),
     (capabilities, "read_capabilities"): lambda body: str(
         capabilities.read_capabilities(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import SenderTally, WebhookDelivery
 from tasks_app.webhooks.rates import tallies_forget
 from tasks_app.webhooks.retention import deliveries_forget
+from tests.clocks import host
 from tests.factories import make_seller
 from tests.operations.making import stand
 from tests.webhooks.signing import hmac, payload
@@ -132,7 +133,8 @@ def test_every_delivery_has_a_horizon_native_ones_of_a2a_too() -> None:
     )
     kept = WebhookDelivery.objects.get()
     assert (told.status, kept.verdict, kept.key) == (200, "applied", "")
-    assert kept.bound_until == kept.at + seller.delivery_horizon
+    assert kept.bound_until is not None
+    assert timedelta(0) <= kept.bound_until - kept.at - seller.delivery_horizon < timedelta(hours=1)
 
     later = kept.bound_until
     with clock.injected(lambda: later):
@@ -149,3 +151,15 @@ def test_what_goes_is_chosen_by_the_clock_that_lets_it_go() -> None:
     chosen = [one["sql"] for one in asked if '"bound_until" <=' in one["sql"]]
     assert chosen
     assert all('"bound_until" <= (statement_timestamp())' in sql.lower() for sql in chosen), chosen
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(hours=-2), timedelta(hours=2)])
+def test_a_key_is_bound_for_its_horizon_whichever_host_took_the_delivery(wrong_by: timedelta) -> None:
+    seller, body = seller_with(), payload(task_id="t-1")
+    with host(wrong_by):
+        signed = hmac(body, SECRET, at=clock.now().timestamp())
+        assert take(seller, body, signed).word == "early"
+    bound = WebhookDelivery.objects.get().bound_until
+    assert bound is not None
+    left = bound - datetime.now(UTC)
+    assert seller.delivery_horizon - timedelta(hours=1) < left <= seller.delivery_horizon
