@@ -26,8 +26,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 FORGIVEN = 5
-# CI cuts the run five minutes later, without a word.
-LIMIT_S = float(os.environ.get("CI_LIMIT_S", 85 * 60))
+# CI cuts the run three minutes later, without a word.
+LIMIT_S = float(os.environ.get("CI_LIMIT_S", 87 * 60))
 GRACE_S = float(os.environ.get("CI_GRACE_S", 90))  # tests wait a minute for their testers
 MOST_LEFT_S = LIMIT_S / 10  # to each stage that comes later, by one that does not end
 HOME = Path("var/ci")
@@ -88,7 +88,7 @@ def stages() -> list[Stage]:
         Stage("migrations and settings", "settings"),
         # The next stage plays all rounds of what this one would play a short round of.
         Stage("tests", "test", tested=True, arguments='-m "not browser and not redis and not endurance"'),
-        Stage("tests of endurance", "test-endurance", tested=True, left_s=510),
+        Stage("tests of endurance", "test-endurance", tested=True, left_s=450),
         Stage("tests of the queue on Redis", "test-redis", tested=True, left_s=60),
         Stage("tests in a browser", "test-browser", tested=True, left_s=300),
     ]
