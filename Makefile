@@ -116,7 +116,7 @@ redis-server:
 		echo "== installing redis-server" && RUNLEVEL=1 $(APT) redis-server; } || \
 		{ echo "redis-server is needed and cannot be installed from here: apt-get install redis-server"; exit 1; }
 
-chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=2000 SEED=1
+chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=1000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos
 
 # docs/images holds the best of them; all are in var/screenshots, to be looked at.

@@ -102,11 +102,9 @@ def _neighbours(deal: Deal, flight: Flight) -> Iterator[Neighbour]:
         start_at__lte=flight.end + _REACH,
         end_at__gte=flight.start - _REACH,
     ).exclude(pk=deal.pk)
-    near = list(same.order_by().values_list("pk", flat=True))
-    if not near:
+    if not same.exists():
         return  # as of most deals, and what they come to is dear to ask
-    known = Deal.objects.filter(pk__in=near)
-    rows, coming = known.order_by("start_at", "id").annotate(gross=gross()), coming_by(known)
+    rows, coming = same.order_by("start_at", "id").annotate(gross=gross()), coming_by(same)
     for pk, reference, start, end, total, currency in rows.values_list(
         "pk", "reference", "start_at", "end_at", "gross", "currency"
     ):

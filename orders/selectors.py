@@ -45,7 +45,7 @@ from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import SECRET_COLUMNS
 
-_SECRETS = tuple(f"seller__{name}" for name in (*SECRET_COLUMNS, "capabilities", "tools"))
+_SECRETS = tuple(f"seller__{name}" for name in (*SECRET_COLUMNS, "capabilities"))
 _HEAVY = ("request_text", "webhook_token", "request", "result", "error")
 LINES_SHOWN = 200  # of one deal
 _KIN_SHOWN = 10

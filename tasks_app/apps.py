@@ -11,7 +11,11 @@ class TasksAppConfig(AppConfig):
         from django.conf import settings
         from django.db.models.signals import post_migrate
 
-        from tasks_app import installation, role_rights  # noqa: F401 (the first registers its check)
+        from tasks_app import (
+            database_connection,
+            installation,  # noqa: F401 (registers its check)
+            role_rights,
+        )
         from tasks_app.adcp.addresses import private_networks_set
         from tasks_app.approvals import asked, links, seller_trust
         from tasks_app.approvals import bulk as bulk_decisions
@@ -60,6 +64,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.webhooks import early, unverified
         from tasks_app.webhooks import selectors as webhook_selectors
 
+        database_connection.register()
         private_networks_set(settings.PRIVATE_NETWORKS)
         rights_register(tables=role_rights.TABLES, doors=role_rights.DOORS, changes=role_rights.CHANGES)
         post_migrate.connect(rights_after_migrate, sender=self, dispatch_uid="rights_after_migrate")

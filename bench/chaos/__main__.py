@@ -1,4 +1,4 @@
-"""`make chaos`: the whole run. Environment: OPERATIONS (2000), SEED (1), CHAOS_HOME (var/chaos), and
+"""`make chaos`: the whole run. Environment: OPERATIONS (1000), SEED (1), CHAOS_HOME (var/chaos), and
 CHAOS_MIGRATED (1: an embedded database with all migrations run, and nothing in it, is in CHAOS_HOME already).
 
 Exit code 0 when every invariant holds, 1 when one does not, 2 when the run could not be set up. What a run
@@ -21,7 +21,7 @@ _LARGE = 1000
 
 
 def main() -> int:
-    operations, seed = _number("OPERATIONS", 2000), _number("SEED", 1)
+    operations, seed = _number("OPERATIONS", 1000), _number("SEED", 1)
     home = Path(os.environ.get("CHAOS_HOME") or BASE_DIR / "var" / "chaos").resolve()
     stage = Stage(home, seed=seed, operations=operations, migrated=os.environ.get("CHAOS_MIGRATED") == "1")
     try:

@@ -87,8 +87,9 @@ def rows_of(entity: str, viewer: User) -> QuerySet[Any]:
 
 
 def hits_of(entity: str, rows: QuerySet[Any], matched: str, *, exact: bool = True) -> Iterator[Hit]:
-    """Hits of rows from `rows_of`."""
-    for row in rows[:MOST]:
+    """Hits of rows from `rows_of`. Most look-ups find nothing: only of those found is the whole row read."""
+    found = list(rows.values_list("pk", flat=True)[:MOST])
+    for row in rows.filter(pk__in=found) if found else ():
         yield hit_of(entity, row, matched, exact=exact)
 
 

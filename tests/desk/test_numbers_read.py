@@ -48,6 +48,7 @@ _MOMENTS = {
     "tasks_app/lifecycle/machine.py",
     "tasks_app/lifecycle/anchor.py",
     "tasks_app/people/sessions.py",
+    "tasks_app/database_connection.py",
 }
 
 

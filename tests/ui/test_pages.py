@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from campaigns.models import Campaign
+from orders.models import Deal
+from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
+from tasks_app.jobs.models import Job
+from tasks_app.operations.models import Operation
 from tasks_app.people.security_models import SecurityEvent
 from tests.factories import make_team, make_user
+from tests.operations.making import observed
 from tests.owning import as_the_product
+from tests.ui import every_page
+from tests.ui import pages as of_objects
 from tests.ui.pages import send
 from tests.ui.seed import Agency
 
@@ -59,6 +69,31 @@ def test_every_page_renders_for_every_role_with_few_queries(
             answer = client.get(address)
         assert answer.status_code == 200, name
         assert '<main id="main"' in answer.content.decode(), name
+
+
+def test_no_page_reads_a_column_that_it_left_out_row_by_row(
+    agency: Agency, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists of sellers' tools were: a query for each operation of a campaign."""
+    refresh, asked = Model.refresh_from_db, Counter[str]()
+
+    def counted(row: Model, *args: Any, fields: Any = None, **options: Any) -> None:
+        left_out = row.get_deferred_fields()
+        asked.update(f"{row._meta.label}.{name}" for name in fields or () if name in left_out)
+        refresh(row, *args, fields=fields, **options)
+
+    monkeypatch.setattr(Model, "refresh_from_db", counted)
+    # Two purchases of one campaign are with their sellers.
+    asking = Operation.objects.get(subject_id=agency.deals["lindqvist-quill"].pk)
+    works = Seen(kind="answer", status="working", task_id=asking.task_id)
+    observed(operation_id=asking.pk, seen=works, channel="poll")
+    client = client_of("Administrator")
+    rows = [row for model in (Campaign, Deal, Job, Operation) for row in model._default_manager.all()]
+    of_rows = {str(row): of_objects.page_of(row) for row in rows}
+    for name, address in {**every_page.addresses(), **pages(agency), **of_rows}.items():
+        asked.clear()
+        client.get(address)
+        assert max(asked.values(), default=0) <= 1, (name, asked)
 
 
 def test_pages_hold_no_inline_style_or_script(agency: Agency, client_of: ClientOf) -> None:
