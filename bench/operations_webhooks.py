@@ -91,7 +91,9 @@ def _half_load(number: int, on: Stage, purchases: Sequence[Target], figures: Fig
 
 def _signed(number: int, on: Stage, purchases: Sequence[Target], figures: Figures) -> None:
     made = [webhook_load.with_rfc9421(on.signed, webhook_load.body_for(one), on.key) for one in purchases]
-    told = webhook_load.flat_out(on.signed, iter(made), 1.0)
+    # One alone: while a seller is asked for its keys, the others are told to come again.
+    webhook_load.at_rate(on.signed, made[:1], 1.0)
+    told = webhook_load.flat_out(on.signed, iter(made[1:]), 1.0)
     _add(figures, "webhook_9421_per_s", told.done / told.seconds, number)
 
 

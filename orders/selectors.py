@@ -25,6 +25,7 @@ from django.db.models import (
     Value,
     When,
     Window,
+    prefetch_related_objects,
 )
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, RowNumber
@@ -230,12 +231,10 @@ def questions_of(deals: Collection[uuid.UUID]) -> dict[uuid.UUID, list[Approval]
 
 
 def decisions_on(approvals: Iterable[Approval]) -> dict[uuid.UUID, list[Decision]]:
-    """What people decided on each, oldest first; one query."""
-    found: dict[uuid.UUID, list[Decision]] = {}
-    ids = [approval.pk for approval in approvals]
-    for decision in Decision.objects.filter(approval__in=ids).order_by("id") if ids else ():
-        found.setdefault(decision.approval_id, []).append(decision)
-    return found
+    """What people decided on each, oldest first; one query, after which each question has its own to tell."""
+    rows = list(approvals)
+    prefetch_related_objects(rows, "decisions")
+    return {approval.pk: said for approval in rows if (said := list(approval.decisions.all()))}
 
 
 def deal_gross(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, object]:

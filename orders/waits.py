@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tasks_app import clock
-from tasks_app.approvals.counting import given_on
+from tasks_app.approvals.counting import given
 from tasks_app.approvals.delegation import delegations_in_force
 from tasks_app.approvals.lapsing import nothing_words, waits_on
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
@@ -112,11 +112,12 @@ def question_wait(
     who: User,
     decisions: Collection[Decision] = (),
     held: Collection[Delegation] | None = None,
+    approved: int | None = None,
 ) -> Waiting:
-    """A question that waits for people. `held`: the delegations by which `who` stands in for others, read
-    where not given."""
+    """A question that waits for people. `held`: the delegations by which `who` stands in for others, and
+    `approved`: how many approvals count, both read where not given."""
     late = approval.due_at <= clock.now()
-    left = approval.quorum - given_on(approval) if approval.quorum > 1 else 1
+    left = approval.quorum - (given([approval])[approval.pk] if approved is None else approved)
     many = f"{left} of the approvers" if approval.quorum > 1 else "an approver"
     amount = text.amount(approval.amount, approval.currency) if approval.amount else ""
     return Waiting(
@@ -181,7 +182,11 @@ def waits_of(
     asked = sorted((a for a in approvals if a.status == ApprovalStatus.OPEN), key=lambda a: a.due_at)
     about = {approval.subject_id for approval in asked}
     held = list(delegations_in_force(delegate=who)) if asked and may_decide(who) else []
-    found = [question_wait(approval, who, decisions.get(approval.pk, ()), held) for approval in asked]
+    counted = given(asked)
+    found = [
+        question_wait(approval, who, decisions.get(approval.pk, ()), held, counted[approval.pk])
+        for approval in asked
+    ]
     unsettled = [operation for operation in operations if operation.settled_at is None]
     stopped = stops_shown() if unsettled else None
     found += [

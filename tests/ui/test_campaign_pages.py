@@ -14,6 +14,7 @@ from campaigns.outcome import campaign_finish
 from campaigns.selectors import campaign_rows
 from campaigns.timeline import timeline
 from orders.models import Deal
+from orders.questions import ask_deal
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
@@ -22,7 +23,7 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
-from tests.factories import make_deal, make_line
+from tests.factories import make_deal, make_line, make_user
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, stranger
 from tests.ui.seed import Agency
 from tests.ui.seed_jobs import walk
@@ -227,6 +228,24 @@ def test_a_campaign_of_many_deals_is_shown_in_part_and_summed_whole(
     listed = client.get(list_of(Deal), {"campaign_id__exact": str(campaign.pk)})
     assert listed.status_code == 200
     assert len(listed.context["cl"].result_list) == 43
+
+
+def test_questions_cost_a_campaigns_page_as_many_queries_however_many_they_are(
+    agency: Agency, client_of: ClientOf, django_assert_max_num_queries: Any
+) -> None:
+    """Each waits for a second person; who has approved and may still, is read for all at once."""
+    like = agency.deals["tamarack-quill"]
+    of_it = {"advertiser": like.advertiser, "team": like.team, "campaign_id": like.campaign_id}
+    first = make_user("Approver", team=like.team)
+    for number in range(12):
+        asked = ask_deal(make_deal(seller=like.seller, account=False, **of_it))
+        Approval.objects.filter(pk=asked.pk).update(quorum=2 + number % 2)
+        approval_decide(approval_id=asked.pk, user=first, verdict="approve")
+    client = client_of("Approver")
+    with django_assert_max_num_queries(27):
+        page = read(client, page_of(agency.campaigns["tamarack"]))
+    assert "1 of the approvers of" in page
+    assert "2 of the approvers of" in page
 
 
 @pytest.mark.parametrize(
