@@ -25,7 +25,10 @@ from tasks_app.jobs.pace import is_short, is_waiting, taken_together
 from tasks_app.troubles.rows import connection_lost
 
 log = structlog.get_logger(__name__)
-_WAIT_S = 0.005  # that an end is kept from its commit by the steps behind it, or beside it
+# That an end is kept from its commit by the steps behind it, or beside it: as long as a commit takes where
+# that is longer, for on a busy machine many small ones cost most of the time.
+_WAIT_S = 0.005
+_MOST_WAIT_S = 0.05
 
 
 class Hand:
@@ -37,6 +40,7 @@ class Hand:
         self._lanes = tuple(lanes)
         self._ended: list[calls.Ended] = []
         self._kept_at = self._ended_at = 0.0
+        self._commit_s = 0.0  # what the latest one of several took
 
     def __enter__(self) -> Hand:
         return self
@@ -110,17 +114,21 @@ class Hand:
 
     def _may_wait(self, step: Step) -> bool:
         action = step.spec["action"]
-        return (is_short(action) or is_waiting(action)) and time.monotonic() - self._ended_at < _WAIT_S
+        wait_s = max(_WAIT_S, min(self._commit_s, _MOST_WAIT_S))
+        return (is_short(action) or is_waiting(action)) and time.monotonic() - self._ended_at < wait_s
 
     def _complete(self, wanted: calls.Wanted | None) -> calls.Claim | None:
         ended, self._ended = self._ended, []
         if len(ended) > 1 or wanted is not None:
+            began = time.monotonic()
             try:
                 return _complete(ended, wanted)
             except Exception as error:  # one of them, or of those to claim, may be what cannot be
                 if connection_lost():
                     raise
                 log.warning("not_completed_together", steps=len(ended), error=str(error))
+            finally:
+                self._commit_s = time.monotonic() - began
         for one in ended:
             with attempt(one.step):
                 _complete([one], None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -93,6 +95,54 @@ def test_one_slow_run_ends_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> 
     with pace.timed("quick"):
         time.sleep(10 * pace.SHORT_S)
     assert not pace.is_short("quick")
+
+
+def test_what_others_computed_meanwhile_is_no_part_of_a_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the clock goes on while a run that waits for nothing has no processor."""
+    bench.action("quick", lambda _run: Done(), kind="pure")
+    seconds = count()
+    clocks = SimpleNamespace(perf_counter=lambda: next(seconds), thread_time=float)
+    monkeypatch.setattr(pace, "time", clocks)
+
+    def stays_short() -> bool:
+        monkeypatch.setattr(pace, "_seen", {"quick": KNOWN})
+        with pace.timed("quick"):
+            pass
+        return pace.is_short("quick")
+
+    assert any(stays_short() for _ in range(9)), "a run may have to wait for memory"
+
+
+def test_ends_wait_for_each_other_as_long_as_a_commit_takes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment, sizes, whole = [0.0], list[int](), calls.steps_done
+
+    def ticks(_run: Run) -> Result:
+        moment[0] += 0.001
+        return Done()
+
+    def slow(ended: Any, **fields: Any) -> calls.Completion:
+        sizes.append(len(ended))
+        moment[0] += 0.04
+        return whole(ended, **fields)
+
+    bench.action("ticks", ticks, kind="pure")
+    monkeypatch.setattr(pace, "_seen", {"ticks": KNOWN})
+    monkeypatch.setattr(pace, "_note", lambda *_: None)
+    monkeypatch.setattr(hand, "time", SimpleNamespace(monotonic=lambda: moment[0]))
+    monkeypatch.setattr(calls, "steps_done", slow)
+    bench.recipe(*({"id": f"s{number}", "action": "ticks"} for number in range(3 * aside.MANY)))
+    bench.run()
+    assert sizes[0] < aside.MANY, "nothing is known of commits: 5 ms"
+    assert sizes[1:] == [aside.MANY - sizes[0], aside.MANY, aside.MANY]
+    sizes.clear()
+    monkeypatch.setattr(hand, "_MOST_WAIT_S", 0.0)
+    bench.recipe(*({"id": f"s{number}", "action": "ticks"} for number in range(3 * aside.MANY)), name="again")
+    bench.run("again")
+    assert max(sizes) < aside.MANY, "but no longer than the most"
 
 
 def test_an_end_does_not_wait_for_a_step_that_is_not_short(
