@@ -11,7 +11,7 @@ import pytest
 from tasks_app.adcp import errors
 from tasks_app.adcp.answers import read_bought
 from tasks_app.adcp.envelopes import seen_a2a, seen_data, seen_mcp
-from tasks_app.adcp.meaning import ONLY_A_BUYS, ROWS, Facts, Row, meaning
+from tasks_app.adcp.meaning import ONLY_A_BUYS, ROWS, Facts, Row, meaning, plain_word
 from tasks_app.adcp.tasks import task_item
 from tasks_app.adcp.types import ENDED_BADLY, MEDIA_BUY_STATUSES, TASK_STATUSES, Seen
 from tasks_app.adcp.webhook_body import read_webhook
@@ -738,6 +738,21 @@ def test_every_row_decides_something(row: Row) -> None:
     decided = [facts for facts in _examples(row) if next(one for one in ROWS if one.fits(facts)) is row]
     assert decided
     assert all(meaning(facts).status in TASK_STATUSES for facts in decided)
+
+
+_SPELLINGS = [
+    *((word, word) for word in MEDIA_BUY_STATUSES | TASK_STATUSES),
+    *((word, "") for word in (None, 7, ["x"])),
+]
+
+
+@pytest.mark.parametrize(("word", "plain"), sorted(_SPELLINGS, key=str))
+def test_a_word_is_known_in_any_spelling_and_a_buys_stays_as_it_is(word: Any, plain: str) -> None:
+    assert plain_word(word) == plain
+    if plain and plain not in ONLY_A_BUYS:
+        # As the transport spells its states (A2A 1.0, TaskState).
+        assert plain_word(f"TASK_STATE_{plain.replace('-', '_').upper()}") == plain
+        assert plain_word(plain.replace("-", "_")) == plain
 
 
 @pytest.mark.parametrize("word", sorted(TASK_STATUSES | MEDIA_BUY_STATUSES | {"", "requires-approval"}))
