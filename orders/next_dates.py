@@ -35,6 +35,7 @@ from orders.models import Deal, DealLine
 from tasks_app.desk.terms import SECONDS
 
 _DAY = timedelta(days=1)
+_CLOCKS = timedelta(hours=2)  # days before a flight are counted here without its zone's changes of time
 # A moment with a zone; its day of the month is added to the first, as not every month has a 31st.
 _MOMENT = (
     r"^2[01]\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
@@ -47,18 +48,21 @@ def with_dates(
     deals: QuerySet[Deal], kinds: Collection[str], *, since: datetime, until: datetime
 ) -> QuerySet[Deal]:
     """Those that have a date of one of the kinds (hold, creative, cancel, start, end) in [since, until), the
-    next date first. The last moment to cancel counts a day earlier and later too: clocks may change."""
-    moments = {f"next_{kind}": _MOMENTS[kind]() for kind in kinds}
-    found = deals.annotate(**moments)
-    within = {}
-    for name in moments:
-        margin = _DAY if name == "next_cancel" else timedelta(0)
-        inside = Q(**{f"{name}__gte": since - margin, f"{name}__lt": until + margin})
-        within[f"{name}_in"] = Case(When(inside, then=F(name)), output_field=DateTimeField())
-    found = found.annotate(**within)
-    nexts = [F(name) for name in within]
+    next date first. What could be cancelled until a moment up to a day before or after is among them, for its
+    day may not be over; where that has passed it comes by its next date to come, or last."""
+    found, shown, ahead = deals, Q(), {}
+    for kind in kinds:
+        name = f"next_{kind}"
+        margin, changed = (_DAY, _CLOCKS) if kind == "cancel" else (timedelta(0), timedelta(0))
+        before = Q(**{f"{name}__lt": until + margin})
+        found = found.annotate(**{name: _MOMENTS[kind]()})
+        shown |= Q(**{f"{name}__gte": since - margin}) & before
+        coming = When(Q(**{f"{name}__gte": since - changed}) & before, then=F(name))
+        ahead[f"{name}_ahead"] = Case(coming, output_field=DateTimeField())
+    nexts = [F(name) for name in ahead]
     first = Least(*nexts) if len(nexts) > 1 else nexts[0]
-    return found.annotate(next_date=first).filter(next_date__isnull=False).order_by("next_date", "pk")
+    found = found.annotate(**ahead).annotate(next_date=first)
+    return found.filter(shown).order_by(F("next_date").asc(nulls_last=True), "pk")
 
 
 def _hold() -> Expression:

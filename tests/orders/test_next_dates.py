@@ -19,6 +19,7 @@ from tests.orders.live import booked
 
 pytestmark = pytest.mark.django_db
 NEW_YORK = "America/New_York"
+KINDS = ("hold", "creative", "cancel", "start", "end")
 HOLDS = [
     "{}T12:30:00+02:00",
     "{}T12:30:15.123456-05:00",
@@ -137,3 +138,20 @@ def test_the_last_moment_to_cancel(policy: Any) -> None:
     assert (found is None) == (expected is None)
     if found is not None and expected is not None:
         assert abs(found - expected) <= timedelta(hours=1)
+
+
+@pytest.mark.parametrize("passed", [timedelta(hours=3), timedelta(hours=23)], ids=str)
+def test_what_could_be_cancelled_until_yesterday_comes_behind_what_has_a_date_ahead(
+    passed: timedelta,
+) -> None:
+    """It is among them for the sake of its day, which may not be over; it takes no place of theirs."""
+    now = clock.now()
+    late = in_status(S.ACCEPTED, start_at=now - passed + timedelta(days=7), end_at=now + timedelta(days=90))
+    put(late.lines.get(), terms={"cancellation_policy": notice(7)}, start_at=late.start_at)
+    far = {"start_at": now + timedelta(days=40), "end_at": now + timedelta(days=80)}
+    soon = make_deal(seller=late.seller, account=False, **far)
+    put(soon, creative_deadline=now + timedelta(days=6))
+    found = with_dates(Deal.objects.all(), KINDS, since=now, until=now + timedelta(days=100))
+    assert [deal.pk for deal in found] == [soon.pk, late.pk]
+    of_one = with_dates(Deal.objects.all(), ["cancel"], since=now, until=now + timedelta(days=100))
+    assert [deal.pk for deal in of_one] == [late.pk]
