@@ -7,8 +7,9 @@ for each, on connections that are kept. Both in processes of their own, started 
 of min / median / max and one JSON line:
 
 - `poll_overhead`: our seconds divided by the bare loop's;
-- `claim_ratio`: one claim of 200 of the 10,000, all of them due, to a bare one: SKIP LOCKED on a table of as
-  many rows with what a poll needs, one index, one statement; in turn, on one connection. `claim_ms`: ours;
+- `claim_ratio`: one claim of 200 of the 10,000, all of them due, as the sweep makes it, to a bare one: SKIP
+  LOCKED on a table of as many rows with what a poll needs, one index, one statement; in turn, on one
+  connection. `claim_ms`: ours;
 - `poller_rss_mb`: the most memory the polling process ever held.
 """
 
@@ -228,7 +229,7 @@ def poll(due: int) -> dict[str, float]:
     from tasks_app.sellers.models import Seller
 
     def ours() -> int:
-        return len(claim_polls(limit=IN_FLIGHT))
+        return len(claim_polls(limit=IN_FLIGHT, batch=IN_FLIGHT))  # as the sweep asks
 
     def bare() -> int:
         return len(connection.connection.execute(_BARE_CLAIM, [IN_FLIGHT]).fetchall())

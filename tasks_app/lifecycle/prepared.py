@@ -6,7 +6,7 @@ statement of every status change that is a third of its cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +17,10 @@ from psycopg.pq import Format
 # Executions of one statement on one connection before the server keeps its plan.
 _AFTER = 2
 Row = tuple[Any, ...]
+Parameters = Sequence[Any] | Mapping[str, Any]
 
 
-def prepared_row(statement: str, parameters: Sequence[Any]) -> Row | None:
+def prepared_row(statement: str, parameters: Parameters) -> Row | None:
     """Run one statement, prepared from its third time on; answers its first row.
 
     In the caller's transaction, or a commit of its own; errors, query logs and execute wrappers are Django's.
@@ -29,7 +30,7 @@ def prepared_row(statement: str, parameters: Sequence[Any]) -> Row | None:
     return row
 
 
-def prepared_rows(statement: str, parameters: Sequence[Any]) -> list[Row]:
+def prepared_rows(statement: str, parameters: Parameters) -> list[Row]:
     """As `prepared_row`; answers every row. They come in binary, which costs half: JSON decoded, moments
     aware."""
     with _executed(statement, parameters, Format.BINARY) as cursor:
@@ -38,7 +39,7 @@ def prepared_rows(statement: str, parameters: Sequence[Any]) -> list[Row]:
 
 
 @contextmanager
-def _executed(statement: str, parameters: Sequence[Any], rows_as: Format = Format.TEXT) -> Iterator[Any]:
+def _executed(statement: str, parameters: Parameters, rows_as: Format = Format.TEXT) -> Iterator[Any]:
     database: Any = connections[DEFAULT_DB_ALIAS]
     database.close_if_health_check_failed()
     database.ensure_connection()

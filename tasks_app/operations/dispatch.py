@@ -29,7 +29,7 @@ from tasks_app.operations import claims, policy
 from tasks_app.operations.breaker import breaker_is_clean, breaker_record, is_failure
 from tasks_app.operations.converge import observe, observe_many
 from tasks_app.operations.doubted import doubted_among
-from tasks_app.operations.leases import Lease, leases_release
+from tasks_app.operations.leases import Lease
 from tasks_app.operations.leaving import is_still_wanted, may_leave, passes_though_off
 from tasks_app.operations.lookup import Lookup, can_be_searched, look_up, lookup_of
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation, type_asked
@@ -122,7 +122,7 @@ def claim_polls(
 
     nameless = [one.id for one in claimed.due if not one.task_id or one.id in searched]
     calls = [*_polls(claimed), *together(claims.WORK, nameless, look_ups)]
-    leases_release(set(claimed.leases.values()) - {call.lease for call in calls})
+    claimed.release_but([call.operation_id for call in calls])
     return calls
 
 
@@ -169,7 +169,7 @@ def _claim_sends(
         return [call for call in taken if call is not None]
 
     calls = together(claims.WORK, [one.id for one in claimed.due], take)
-    leases_release(set(claimed.leases.values()) - {call.lease for call in calls})
+    claimed.release_but([call.operation_id for call in calls])
     return calls
 
 
@@ -217,7 +217,7 @@ def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) ->
 def _unpollable(claimed: claims.Claimed) -> Iterator[claims.Due]:
     """Those with a task of a seller that has no tool for the state of one."""
     none = {pk for pk, seller in claimed.sellers.items() if seller.task_tool is None}
-    return (one for one in claimed.due if one.task_id and one.seller_id in none)
+    return (one for one in claimed.due if one.task_id and one.seller_id in none) if none else iter(())
 
 
 def _searched(claimed: claims.Claimed) -> set[uuid.UUID]:
@@ -246,18 +246,18 @@ def _leave(ids: Sequence[uuid.UUID]) -> list[int]:
 def _polls(claimed: claims.Claimed) -> Iterator[Call]:
     """The looks at what has a task. From columns, not operations: a look needs little, there may be many."""
     lines = {pk: _poll_line(seller, claimed.breakers.get(pk)) for pk, seller in claimed.sellers.items()}
+    now = clock.now()
     for one in claimed.due:
         line = lines[one.seller_id]
         if one.task_id and line is not None:
             yield Call(
-                lease=one.lease,
+                lease=claimed.lease(one.id),
                 seller_id=one.seller_id,
                 channel=Channel.POLL,
-                arguments=task_status_arguments(
-                    one.task_id, json.loads(one.account) if one.account else None
-                ),
+                arguments=task_status_arguments(one.task_id, one.account),
                 task_type=type_asked(one.task_type),
                 sealed_token=one.sealed_token,
+                claimed_at=now,
                 **line,
             )
 
@@ -285,7 +285,7 @@ def _call(
 ) -> Call:
     seller = operation.seller
     return Call(
-        lease=claimed.leases[operation.pk],
+        lease=claimed.lease(operation.pk),
         seller_id=seller.pk,
         channel=channel,
         endpoint=_endpoint(operation, tool),

@@ -21,7 +21,8 @@ class CallLease(models.Model):
     seller = models.ForeignKey(
         Seller, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
-    # Whose it is: an operation whose lease ran out is called again, and the older call may still end.
+    # Whose it is: an operation whose lease ran out is called again, and the older call may still end. Those
+    # that are claimed together share it.
     call = models.UUIDField(default=new_id, editable=False)
     until = models.DateTimeField()  # in no index, so that renewing it writes none
 

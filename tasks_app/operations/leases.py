@@ -10,8 +10,10 @@ An operation that has ended keeps the slots of its calls until they end: nothing
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import reduce
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -25,10 +27,10 @@ _KEPT = timedelta(hours=1)
 
 
 class Lease(NamedTuple):
-    """What one call holds."""
+    """What one call holds; both together are in the whole database no other call's."""
 
     id: uuid.UUID  # the operation's, or a reading's
-    call: uuid.UUID  # in the whole database no other call's
+    call: uuid.UUID  # calls that were claimed together share it
 
 
 def lease_end() -> Any:
@@ -67,5 +69,9 @@ def leases_forget() -> int:
 
 
 def _of(leases: Iterable[Lease]) -> QuerySet[CallLease]:
-    found = list(leases)
-    return CallLease.objects.filter(pk__in=[one.id for one in found], call__in=[one.call for one in found])
+    """Those that stand as they were given: what was claimed again since is another call's."""
+    claims: defaultdict[uuid.UUID, list[uuid.UUID]] = defaultdict(list)
+    for one in leases:
+        claims[one.call].append(one.id)
+    theirs = (Q(call=call, pk__in=ids) for call, ids in claims.items())
+    return CallLease.objects.filter(reduce(Q.__or__, theirs, Q(pk__in=[])))

@@ -12,15 +12,17 @@ from typing import Any, cast
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.db import transaction
 
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import dispatch, sweep
+from tasks_app.operations.claims import claim_due
 from tasks_app.operations.comparison import Finding, Subject, Verdict
 from tasks_app.operations.converge import observe
 from tasks_app.operations.dispatch import Call, claim_one, claim_polls, claim_sends, finish
 from tasks_app.operations.lease import CallLease
-from tasks_app.operations.leases import operation_is_out
+from tasks_app.operations.leases import Lease, leases_release, leases_renew, operation_is_out
 from tasks_app.operations.models import Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.placeholders import task_settle
@@ -400,3 +402,53 @@ def test_what_was_not_taken_after_all_is_given_back() -> None:
     Seller.objects.update(active=False)
     assert claim_sends(limit=5) == []
     assert not CallLease.objects.filter(pk=operation.pk).exists()
+
+
+@pytest.mark.parametrize("act", [leases_release, leases_renew])
+def test_calls_claimed_together_are_told_apart_by_their_operations(
+    act: Callable[[list[Lease]], None],
+) -> None:
+    """Two are claimed together; the first one's lease runs out and it is claimed anew beside a third. The
+    late first call and the third's, dealt with in one go, are no reason to touch what the first has now."""
+    first, second, third = (ask(seller=make_seller(name)) for name in ("One", "Two", "Three"))
+    Operation.objects.filter(pk=third.pk).update(send_at=None)
+    older = {call.operation_id: call.lease for call in claim_sends(limit=5)}
+    assert older.keys() == {first.pk, second.pk}
+    ended = cast(datetime, leased_until(first))
+    with behind(ended):
+        CallLease.objects.filter(pk=second.pk).update(until=clock.now() + timedelta(hours=1))
+        due(third)
+        newer = {call.operation_id: call.lease for call in claim_sends(limit=5)}
+        assert newer.keys() == {first.pk, third.pk}
+        stood = dict(CallLease.objects.values_list("pk", "until"))
+
+    with behind(ended + timedelta(seconds=5)):
+        act([older[first.pk], newer[third.pk]])
+    stand_now = dict(CallLease.objects.values_list("pk", "until"))
+    assert {pk for pk in stood if stand_now.get(pk) == stood[pk]} == {first.pk, second.pk}
+
+
+def test_the_sellers_of_a_claim_are_as_the_orm_reads_them() -> None:
+    """Read by a prepared statement, in binary: every column, the encrypted and those of JSON among them."""
+    seller = make_seller(
+        token="Bearer-tok-1",
+        webhook_secret="s" * 40,
+        secret_headers='{"x-key": "k-1"}',
+        headers={"x-tenant": "north", "x-odd": "å\u2028"},
+        timing={"submitted_s": 7.5},
+        quirks=["omit get_media_buys account"],
+        webhook_paused_until=clock.now(),
+        slots=3,
+    )
+    stand(S.SUBMITTED, seller=seller, next_poll_at=clock.now())
+    with transaction.atomic():
+        claimed = claim_due(
+            column="next_poll_at", statuses=[S.SUBMITTED], due_by=clock.now(), limit=5, batch=8
+        )
+    read = claimed.sellers[seller.pk]
+    kept = Seller.objects.get(pk=seller.pk)
+    names = [field.attname for field in Seller._meta.concrete_fields if field.name != "capabilities"]
+    assert {name: getattr(read, name) for name in names} == {name: getattr(kept, name) for name in names}
+    assert read.get_deferred_fields() == {"capabilities"}
+    assert read.endpoint(timeout_s=1) == kept.endpoint(timeout_s=1)
+    assert read.known_secrets == kept.known_secrets
