@@ -12,9 +12,10 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from tasks_app.adcp.types import Seen
-from tasks_app.database_clock import database_in
+from tasks_app.database_clock import database_in, database_now
 from tasks_app.sellers.models import SellerBreaker
 from tasks_app.sellers.timing import timing
 
@@ -31,11 +32,14 @@ def breaker_room(row: SellerBreaker | None, *, now: datetime) -> int | None:
     return 1 if row.probe_at is None or row.probe_at <= now else 0
 
 
-def breaker_probe(row: SellerBreaker) -> None:
+def breaker_probe(row: SellerBreaker) -> bool:
     """Mark that a probe is out; another may follow once a call's lease is over if nobody hears of it. Called
-    by who holds the seller's lock, so that there is one."""
-    probed = SellerBreaker.objects.filter(pk=row.pk).exclude(state=_State.CLOSED)
-    probed.update(state=_State.HALF_OPEN, probe_at=database_in(settings.OPERATION_LEASE_S))
+    by who holds the seller's lock; answers whether it is the one: somebody may have marked theirs, or had an
+    answer, since the row was read."""
+    idle = Q(probe_at=None) | Q(probe_at__lte=database_now())
+    probed = SellerBreaker.objects.filter(idle, pk=row.pk).exclude(state=_State.CLOSED)
+    marked = probed.update(state=_State.HALF_OPEN, probe_at=database_in(settings.OPERATION_LEASE_S))
+    return bool(marked)
 
 
 def breaker_is_clean(row: SellerBreaker | None) -> bool:

@@ -35,85 +35,128 @@ from tasks_app.troubles.works import work_on
 
 Column = Literal["send_at", "next_poll_at"]
 _LEFT = 8  # this part of a batch is never one seller's
+_ANY = 2**31 - 1
 WORK = work_on("calls", "operation")  # what of them raises is put back (tasks_app.troubles)
 _PROBES = work_on("breakers_probed", "seller")
-_IS_DUE = f"""t.{{column}} <= %(by)s and t.status = any(%(statuses)s)
-        and t.id not in (select l.id from tasks_app_calllease l where l.until >= {DATABASE_NOW})
+_IS_DUE = """t.{column} <= %(by)s and t.status = any(%(statuses)s)
+        and t.id not in (select l.id from {out})
         and t.id not in (select r.row from tasks_app_rowtrouble r
                           where r.work = %(work)s and r.again_at > %(now)s)
-        and t.id <> all(%(mine)s::uuid[])"""  # noqa: S608
-_TO_LOOK_AT = _IS_DUE.format(column="next_poll_at")
-_TO_SEND = _IS_DUE.format(column="send_at") + " and (%(only)s::uuid is null or t.id = %(only)s)"
+        and t.id <> all(%(mine)s::uuid[])"""
+_TO_LOOK_AT = _IS_DUE.format(column="next_poll_at", out="live l")
+_TO_SEND_OF = _IS_DUE + " and (%(only)s::uuid is null or t.id = %(only)s)"
+_TO_SEND = _TO_SEND_OF.format(column="send_at", out="live l")
 _READ = [field for field in Seller._meta.concrete_fields if field.name != "capabilities"]
+_READ_NAMES = frozenset(field.attname for field in _READ)
+_SECRETS = [(at, field) for at, field in enumerate(_READ) if field.name in SECRET_COLUMNS]
 _SELLER = ", ".join(f"s.{field.column}" for field in _READ)
-# Until the next ANALYZE the planner may take a crowd that became due for a few rows, and then it prefers a
-# bitmap of all of them to the index's own order, of which only the first are read. And each claim is planned
-# for its moment: one plan for all takes a third of everything for due, and walks all that a seller ever had.
-_PLANNED = "select set_config('enable_bitmapscan', %s, true), set_config('plan_cache_mode', %s, true)"
-# Lateral with a limit: one look into the index for each seller, however much is due.
-_SELLERS = """
-select s.id from tasks_app_seller s cross join lateral (
-    select from tasks_app_operation t where t.seller_id = s.id and {due} limit 1) o
- order by s.id for no key update of s {skip}
-"""
-# Also for what is out, or waits after trouble: past that the walk goes once, for the looks themselves.
-_TO_ASK = _SELLERS.format(due="t.next_poll_at <= %(by)s", skip="skip locked")
-_TO_SEND_TO = _SELLERS.format(due=_TO_SEND, skip="skip locked")
-_TO_SEND_ONE_TO = _SELLERS.format(due=_TO_SEND, skip="")
-_BREAKER = ", ".join(f"b.{f.column}" for f in SellerBreaker._meta.concrete_fields)
-_BREAKER_NAMES = [f.attname for f in SellerBreaker._meta.concrete_fields]
-_ROOMS = f"""
-select (select count(*) from tasks_app_calllease l where l.seller_id = s.id and l.until >= {DATABASE_NOW}),
-       {DATABASE_NOW}, {_SELLER}, {_BREAKER}
-  from tasks_app_seller s left join tasks_app_sellerbreaker b on b.seller_id = s.id
- where s.id = any(%(sellers)s::uuid[]) order by s.id
+_BREAKER = ", ".join(f"b.{field.column}" for field in SellerBreaker._meta.concrete_fields)
+_BREAKER_NAMES = [field.attname for field in SellerBreaker._meta.concrete_fields]
+# Until the next ANALYZE the planner may take a crowd that became due for a few rows, and then it prefers to
+# read and sort all of them to the index's own order, of which only the first are read. So looks are planned
+# for that order whatever it knows, and once. Sends come in no index's order: each claim is planned for its
+# moment, for one plan for all takes a third of everything for due, and walks all that a seller ever had.
+# It is set by the statement before, and set back by the claim, for what its transaction reads then.
+_PLANNED = "|| ' ' ||".join(
+    f"set_config('{name}', '{{}}', true)" for name in ("enable_bitmapscan", "enable_sort", "plan_cache_mode")
+)
+_AS_EVER = _PLANNED.format("on", "on", "auto")
+_PLANS: dict[Column, str] = {
+    "next_poll_at": _PLANNED.format("on", "off", "force_generic_plan"),
+    "send_at": _PLANNED.format("off", "on", "force_custom_plan"),
+}
+# Lateral with a limit: one look into the index for each seller, however much is due. The order says so to the
+# planner whatever it knows.
+_HELD = f"""
+select {{planned}}, {DATABASE_NOW},
+       exists (select from tasks_app_calllease l where l.until < {DATABASE_NOW}), held.*
+  from (
+    select s.id, s.slots, s.active, {_SELLER}, {_BREAKER}
+      from tasks_app_seller s left join tasks_app_sellerbreaker b on b.seller_id = s.id
+     cross join lateral (
+       select from tasks_app_operation t where t.seller_id = s.id and {{due}}
+        order by t.{{column}} limit 1) o
+     order by s.id for no key update of s {{skip}}) held
 """  # noqa: S608
-# A lease that ran out is taken over, for this call: the older one's answer gives nothing of it back.
+# Also for what is out, or waits after trouble: past that the walk goes once, for the looks themselves.
+_TO_ASK = _HELD.format(
+    due="t.next_poll_at <= %(by)s",
+    column="next_poll_at",
+    skip="skip locked",
+    planned=_PLANS["next_poll_at"],
+)
+_OF_SENDS = {
+    "due": _TO_SEND_OF.format(column="send_at", out=f"tasks_app_calllease l where l.until >= {DATABASE_NOW}"),
+    "column": "send_at",
+    "planned": _PLANS["send_at"],
+}
+_TO_SEND_TO = _HELD.format(skip="skip locked", **_OF_SENDS)
+_TO_SEND_ONE_TO = _HELD.format(skip="", **_OF_SENDS)
+# Calls that are out are counted when their sellers are held: the statement before may have missed a claim
+# that ended as it began. `free`: how many more calls each seller gets, no more than its slots leave.
+_FREE = """
+with live as materialized (select l.id, l.seller_id from tasks_app_calllease l where l.until >= %(at)s),
+free as materialized (
+  select s.seller, s.seller_id, greatest(0, least(s.free, s.slots - coalesce(b.calls, 0))) as free
+    from unnest(%(sellers)s::uuid[], %(free)s::int[], %(slots)s::int[])
+           with ordinality s (seller_id, free, slots, seller)
+    left join (select seller_id, count(*) as calls from live group by seller_id) b
+      on b.seller_id = s.seller_id)"""
+# A lease that ran out is taken over, for this call: the older one's answer gives nothing of it back. Where
+# none has run out nobody looks for one, which is half of what it takes to write a lease.
+_TAKEN_OVER = "on conflict (id) do update set call = excluded.call, until = excluded.until"
 _LEASE = f"""leased as (
   insert into tasks_app_calllease (id, seller_id, call, until)
       select id, seller_id, %(call)s::uuid, {DATABASE_NOW} + make_interval(secs => %(lease_s)s) from due
-      on conflict (id) do update set call = excluded.call, until = excluded.until)
-select d.id, d.seller_id, d.task_id, d.task_type, d.webhook_token, a.reference
-  from due d left join tasks_app_account a on a.id = d.account_id
+      {{taken_over}})
+select d.seller, d.id, d.task_id, d.task_type, d.webhook_token,
+       (select a.reference from tasks_app_account a where a.id = d.account_id)
+  from due d
+ where (select {_AS_EVER}) is not null
  order by d.place
 """  # noqa: S608
-_COLUMNS = "t.id, t.seller_id, t.task_id, t.task_type, t.webhook_token, t.account_id"
+
+
+def _leasing(picks: str) -> dict[bool, str]:
+    """The statement that leases what it picks, by whether leases of its sellers have run out."""
+    return {True: picks.replace("{taken_over}", _TAKEN_OVER), False: picks.replace("{taken_over}", "")}
+
+
+_COLUMNS = "s.seller, t.id, t.seller_id, t.task_id, t.task_type, t.webhook_token, t.account_id"
 # Looks come in the index's own order, so that no more of them are read than there is room for. Nothing locks
 # them: a look may as well find that somebody has moved its operation.
-_LOOKS = f"""
-with due as (
-  select o.* from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
-   cross join lateral (
+_LOOKS = _leasing(f"""{_FREE},
+due as (
+  select o.* from free s cross join lateral (
      select {_COLUMNS}, t.next_poll_at as place from tasks_app_operation t
       where t.seller_id = s.seller_id and {_TO_LOOK_AT}
       order by t.next_poll_at limit s.free) o
    order by o.place limit %(limit)s),
-{_LEASE}"""  # noqa: S608
+{_LEASE}""")  # noqa: S608
 # What is sent is locked. Aged work, by its turn, has so many of a seller's slots; the others, and what it
 # leaves, go by priority, then turn. Both take turns in the order of calls too, which the limit cuts.
-_SENDS = f"""
-with aged as (
-  select o.* from unnest(%(sellers)s::uuid[], %(for_aged)s::int[]) s (seller_id, free)
-   cross join lateral (
+_SENDS = _leasing(f"""{_FREE},
+aged as (
+  select o.* from free s cross join lateral (
      select {_COLUMNS}, t.turn_at from tasks_app_operation t
       where t.seller_id = s.seller_id and {_TO_SEND} and t.turn_at <= %(aged)s
-      order by t.turn_at, t.id limit s.free for no key update skip locked) o),
+      order by t.turn_at, t.id limit (s.free + 1 - (%(odd)s::int[])[s.seller]) / 2
+        for no key update skip locked) o),
 rest as (
-  select o.* from unnest(%(sellers)s::uuid[], %(free)s::int[]) s (seller_id, free)
-   cross join lateral (
+  select o.* from free s cross join lateral (
      select {_COLUMNS}, t.turn_at, t.priority from tasks_app_operation t
       where t.seller_id = s.seller_id and {_TO_SEND} and t.id not in (select a.id from aged a)
       order by t.priority, t.turn_at, t.id
       limit s.free - (select count(*) from aged a where a.seller_id = s.seller_id)
         for no key update skip locked) o),
 due as (
-  select id, seller_id, task_id, task_type, webhook_token, account_id,
+  select seller, id, seller_id, task_id, task_type, webhook_token, account_id,
          2 * row_number() over (order by turn_at, id) - %(aged_first)s::int as place from aged
   union all
-  select id, seller_id, task_id, task_type, webhook_token, account_id,
+  select seller, id, seller_id, task_id, task_type, webhook_token, account_id,
          2 * row_number() over (order by priority, turn_at, id) - 1 + %(aged_first)s::int from rest
    order by place limit %(limit)s),
-{_LEASE}"""  # noqa: S608
+{_LEASE}""")  # noqa: S608
 # Sends that this process has claimed of each seller: every second slot goes to aged work first, also where
 # slots come free one at a time.
 _claimed: Counter[uuid.UUID] = Counter()
@@ -163,17 +206,32 @@ class Claimed:
 _NOTHING = Claimed(call=uuid.UUID(int=0), due=[], sellers={}, breakers={})
 
 
-@contextmanager
-def _in_order() -> Iterator[None]:
-    """What is read within walks indexes in their own order; what the transaction reads later need not."""
-    with connection.cursor() as cursor:
-        cursor.execute(_PLANNED, ["off", "force_custom_plan"])
-    yield
-    with connection.cursor() as cursor:
-        cursor.execute(_PLANNED, ["on", "auto"])
+class _Held(NamedTuple):
+    """A seller that this claim holds."""
+
+    planned: str  # what follows
+    now: datetime
+    ran_out: bool  # some lease has, anybody's
+    id: uuid.UUID
+    slots: int
+    active: bool
+    columns: Sequence[Any]  # of itself, then of its breaker
+
+    @property
+    def breaker(self) -> SellerBreaker | None:
+        """None where it never failed."""
+        columns = self.columns[len(_READ) :]
+        return SellerBreaker.from_db(connection.alias, _BREAKER_NAMES, columns) if columns[0] else None
+
+    @property
+    def seller(self) -> Seller:
+        """Of what `prepared_rows` answers: JSON is decoded, but what is encrypted is not opened."""
+        values = list(self.columns[: len(_READ)])
+        for at, field in _SECRETS:
+            values[at] = field.to_python(values[at])
+        return Seller.from_db(connection.alias, _READ_NAMES, values)
 
 
-@_in_order()
 def claim_due(
     *,
     column: Column,
@@ -208,22 +266,53 @@ def claim_due(
         "call": call,
         "lease_s": float(settings.OPERATION_LEASE_S),
     }
-    one = _TO_SEND_TO if only is None else _TO_SEND_ONE_TO
-    held = prepared_rows(_TO_ASK if column == "next_poll_at" else one, due)
-    if not held:
+    sellers_due = _TO_SEND_TO if only is None else _TO_SEND_ONE_TO
+    rows = prepared_rows(_TO_ASK if column == "next_poll_at" else sellers_due, due)
+    if not rows:
         return _NOTHING
-    sellers, breakers, rooms = _rooms([pk for (pk,) in held], out)
+    held = {row[3]: _Held._make((*row[:6], row[6:])) for row in rows}
+    breakers = {pk: breaker for pk, one in held.items() if (breaker := one.breaker) is not None}
+    slots = {pk: one.slots for pk, one in held.items()}
     if column == "send_at":
         # Nothing goes out to a seller that is off: what is due is refused, whatever its slots.
-        rooms |= {pk: limit for pk, seller in sellers.items() if not seller.active}
-    take = partial(_looks if column == "next_poll_at" else _sends, due)
-    if batch is None:
-        free = {pk: min(room, limit) for pk, room in rooms.items() if room > 0}
-        taken = take(free) if free else []
-    else:
-        taken = _in_turn(column, take, rooms, out, limit=limit, batch=batch)
+        slots |= {pk: _ANY for pk, one in held.items() if not one.active}
+    rooms = _rooms(slots, breakers, out, now=rows[0][1])
+    due |= {"at": rows[0][1], "ran_out": rows[0][2]}
+    with _planned_anew(column, partial(_looks if column == "next_poll_at" else _sends, due, slots)) as take:
+        if batch is None:
+            free = {pk: min(room, limit) for pk, room in rooms.items() if room > 0}
+            taken = take(free) if free else []
+        else:
+            taken = _in_turn(column, take, rooms, out, limit=limit, batch=batch)
+    sellers = {pk: held[pk].seller for pk in {one.seller_id for one in taken}}
     leased = Claimed(call=call, due=taken, sellers=sellers, breakers=breakers)
     return replace(leased, due=_probed(leased))
+
+
+Take = Callable[[Mapping[uuid.UUID, int]], list[Due]]
+
+
+@contextmanager
+def _planned_anew(column: Column, take: Take) -> Iterator[Take]:
+    """`take`, planned in order however often it is called: whoever held the sellers said so for the first
+    time, and each time sets it back."""
+    in_order = True
+
+    def taken(free: Mapping[uuid.UUID, int]) -> list[Due]:
+        nonlocal in_order
+        if not in_order:
+            _plan(_PLANS[column])
+        in_order = False
+        return take(free)
+
+    yield taken
+    if in_order:
+        _plan(_AS_EVER)
+
+
+def _plan(how: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"select {how}")
 
 
 def _probed(leased: Claimed) -> Sequence[Due]:
@@ -235,8 +324,8 @@ def _probed(leased: Claimed) -> Sequence[Due]:
     marked: set[uuid.UUID] = set()
 
     def mark(seller_id: uuid.UUID) -> int:
-        breaker_probe(breakers[seller_id])
-        marked.add(seller_id)
+        if breaker_probe(breakers[seller_id]):
+            marked.add(seller_id)
         return 1
 
     each_row(_PROBES, asked, mark)
@@ -256,7 +345,7 @@ def _longest_not_called(column: Column, rooms: Mapping[uuid.UUID, int]) -> dict[
 
 def _in_turn(
     column: Column,
-    take: Callable[[Mapping[uuid.UUID, int]], list[Due]],
+    take: Take,
     rooms: Mapping[uuid.UUID, int],
     out: Mapping[uuid.UUID, int],
     *,
@@ -300,56 +389,52 @@ def shares(
 
 
 def _rooms(
-    held: Sequence[uuid.UUID], out: Mapping[uuid.UUID, int]
-) -> tuple[dict[uuid.UUID, Seller], dict[uuid.UUID, SellerBreaker], dict[uuid.UUID, int]]:
-    """The sellers, the breakers of those that have failed, and how many more calls each may get. Read after
-    the sellers' lock, so that no other claim is missed."""
-    sellers: dict[uuid.UUID, Seller] = {}
-    breakers: dict[uuid.UUID, SellerBreaker] = {}
-    rooms: dict[uuid.UUID, int] = {}
-    for leased, now, *read in prepared_rows(_ROOMS, {"frozen": clock.frozen(), "sellers": held}):
-        seller, breaker = _seller(read), read[len(_READ) :]
-        sellers[seller.pk] = seller
-        if breaker[0] is not None:
-            breakers[seller.pk] = SellerBreaker.from_db(connection.alias, _BREAKER_NAMES, breaker)
-        left = seller.slots - max(leased, out.get(seller.pk, 0))
-        allowed = breaker_room(breakers.get(seller.pk), now=now)
-        rooms[seller.pk] = left if allowed is None else min(allowed, left)
+    slots: Mapping[uuid.UUID, int],
+    breakers: Mapping[uuid.UUID, SellerBreaker],
+    out: Mapping[uuid.UUID, int],
+    *,
+    now: datetime,
+) -> dict[uuid.UUID, int]:
+    """How many more calls each seller may get: what its slots leave beside this process's, and its breaker
+    allows. What others have out is left to the claim's statement."""
+    rooms = {pk: places - out.get(pk, 0) for pk, places in slots.items()}
+    for pk, breaker in breakers.items():
+        allowed = breaker_room(breaker, now=now)
+        if allowed is not None:
+            rooms[pk] = min(allowed, rooms[pk])
     if any(_is_open(breaker) for breaker in breakers.values()):
         rooms |= dict.fromkeys(held_back(_PROBES).values_list("row", flat=True), 0)
-    return sellers, breakers, rooms
+    return rooms
 
 
-def _seller(columns: Sequence[Any]) -> Seller:
-    """Of what `prepared_rows` answers for `_READ`: JSON is decoded, but what is encrypted is not opened."""
-    values = [
-        field.to_python(value) if field.name in SECRET_COLUMNS else value
-        for field, value in zip(_READ, columns, strict=False)
-    ]
-    return Seller.from_db(connection.alias, [field.attname for field in _READ], values)
-
-
-def _looks(due: Mapping[str, Any], free: Mapping[uuid.UUID, int]) -> list[Due]:
+def _looks(
+    due: Mapping[str, Any], slots: Mapping[uuid.UUID, int], free: Mapping[uuid.UUID, int]
+) -> list[Due]:
     """What is to be looked at, of each seller so much."""
-    return _taken(_LOOKS, {**due, **_places(free)})
+    return _taken(_LOOKS, due, _places(slots, free))
 
 
-def _sends(due: Mapping[str, Any], free: Mapping[uuid.UUID, int]) -> list[Due]:
+def _sends(
+    due: Mapping[str, Any], slots: Mapping[uuid.UUID, int], free: Mapping[uuid.UUID, int]
+) -> list[Due]:
     """What is to be sent, of each seller so much; of its places every second is for aged work first."""
     parts = {
         "aged": due["now"] - AGED,
-        "for_aged": [(places + 1 - _claimed[pk] % 2) // 2 for pk, places in free.items()],
+        "odd": [_claimed[pk] % 2 for pk in free],
         "aged_first": sum(_claimed[pk] for pk in free) % 2 == 0,
     }
-    taken = _taken(_SENDS, {**due, **_places(free), **parts})
+    taken = _taken(_SENDS, due, {**_places(slots, free), **parts})
     _claimed.update(one.seller_id for one in taken)
     return taken
 
 
-def _places(free: Mapping[uuid.UUID, int]) -> dict[str, Any]:
-    return {"sellers": list(free), "free": list(free.values())}
+def _places(slots: Mapping[uuid.UUID, int], free: Mapping[uuid.UUID, int]) -> dict[str, Any]:
+    return {"sellers": list(free), "free": list(free.values()), "slots": [slots[pk] for pk in free]}
 
 
-def _taken(picks: str, due: Mapping[str, Any]) -> list[Due]:
-    """In the order in which they are to be called."""
-    return list(map(Due._make, prepared_rows(picks, due)))
+def _taken(picks: Mapping[bool, str], due: Mapping[str, Any], places: Mapping[str, Any]) -> list[Due]:
+    """In the order in which they are to be called. Their sellers come as numbers: an id is 20 times as much
+    to read, and these are here already."""
+    sellers = places["sellers"]
+    rows = prepared_rows(picks[due["ran_out"]], {**due, **places})
+    return [Due(pk, sellers[seller - 1], *look) for seller, pk, *look in rows]

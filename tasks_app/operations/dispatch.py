@@ -48,27 +48,46 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
-    """One call about to be made: everything it needs, so that it touches no database."""
+class Route:
+    """What the calls of one claim to one seller with one tool have in common."""
 
-    lease: Lease
     seller_id: uuid.UUID
     channel: str
     endpoint: Endpoint
     tool: str
-    arguments: dict[str, Any] = field(repr=False)  # our webhook credentials among them
     secrets: tuple[str, ...] = field(repr=False)
+    calm: bool = True  # the seller's breaker had nothing to remember when this was claimed
+    claimed_at: datetime = field(default_factory=clock.now)
+
+
+@dataclass(slots=True, kw_only=True)  # a claim makes hundreds: freezing one takes longer than making it
+class Call:
+    """One call about to be made: everything it needs, so that it touches no database."""
+
+    lease: Lease
+    route: Route
+    arguments: dict[str, Any] = field(repr=False)  # our webhook credentials among them
     task_type: str = ""  # of the task that is looked at
     sealed_token: str | None = field(default=None, repr=False)  # one secret more, still encrypted
-    calm: bool = True  # the seller's breaker had nothing to remember when this was claimed
     lookup: Lookup | None = field(default=None, repr=False)
     continuation: dict[str, str] | None = field(default=None, repr=False)
     spare: dict[str, Any] = field(default_factory=dict)  # what a read may be asked for besides
-    claimed_at: datetime = field(default_factory=clock.now)
 
     @property
     def operation_id(self) -> uuid.UUID:
         return self.lease.id
+
+    @property
+    def seller_id(self) -> uuid.UUID:
+        return self.route.seller_id
+
+    @property
+    def channel(self) -> str:
+        return self.route.channel
+
+    @property
+    def tool(self) -> str:
+        return self.route.tool
 
 
 Ended = tuple[Call, Seen]  # a call, and what came of it
@@ -245,34 +264,32 @@ def _leave(ids: Sequence[uuid.UUID]) -> list[int]:
 
 def _polls(claimed: claims.Claimed) -> Iterator[Call]:
     """The looks at what has a task. From columns, not operations: a look needs little, there may be many."""
-    lines = {pk: _poll_line(seller, claimed.breakers.get(pk)) for pk, seller in claimed.sellers.items()}
-    now = clock.now()
+    routes = {pk: _poll_route(seller, claimed.breakers.get(pk)) for pk, seller in claimed.sellers.items()}
     for one in claimed.due:
-        line = lines[one.seller_id]
-        if one.task_id and line is not None:
+        route = routes[one.seller_id]
+        if one.task_id and route is not None:
             yield Call(
                 lease=claimed.lease(one.id),
-                seller_id=one.seller_id,
-                channel=Channel.POLL,
+                route=route,
                 arguments=task_status_arguments(one.task_id, one.account),
                 task_type=type_asked(one.task_type),
                 sealed_token=one.sealed_token,
-                claimed_at=now,
-                **line,
             )
 
 
-def _poll_line(seller: Seller, breaker: SellerBreaker | None) -> dict[str, Any] | None:
-    """What all looks at one seller have in common; None where it has no tool for them."""
+def _poll_route(seller: Seller, breaker: SellerBreaker | None) -> Route | None:
+    """Of all looks at one seller; None where it has no tool for them."""
     tool = seller.task_tool
     if tool is None:
         return None
-    return {
-        "endpoint": seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
-        "tool": tool,
-        "secrets": tuple(seller.known_secrets),
-        "calm": breaker_is_clean(breaker),
-    }
+    return Route(
+        seller_id=seller.pk,
+        channel=Channel.POLL,
+        endpoint=seller.endpoint(timeout_s=policy.call_timeout_s(tool)),
+        tool=tool,
+        secrets=tuple(seller.known_secrets),
+        calm=breaker_is_clean(breaker),
+    )
 
 
 def _look_up(operation: Operation, claimed: claims.Claimed) -> Call:
@@ -284,15 +301,18 @@ def _call(
     operation: Operation, claimed: claims.Claimed, channel: str, tool: str, arguments: dict[str, Any]
 ) -> Call:
     seller = operation.seller
-    return Call(
-        lease=claimed.lease(operation.pk),
+    route = Route(
         seller_id=seller.pk,
         channel=channel,
         endpoint=_endpoint(operation, tool),
         tool=tool,
-        arguments=arguments,
         secrets=tuple(operation_secrets(operation)),
         calm=breaker_is_clean(claimed.breakers.get(seller.pk)),
+    )
+    return Call(
+        lease=claimed.lease(operation.pk),
+        route=route,
+        arguments=arguments,
         spare={"account": operation.account.reference} if operation.account else {},
     )
 
@@ -339,12 +359,12 @@ async def make(call: Call) -> Seen:
     """Make the call; whatever comes back. No database."""
     if call.lookup is not None:
         return await look_up(call.lookup)
-    secrets = call.secrets
+    secrets = call.route.secrets
     if call.sealed_token is not None:  # opened here and not while the claim holds its rows
         sealed = cast(EncryptedCharField, Operation._meta.get_field("webhook_token"))
         secrets = (*secrets, str(sealed.to_python(call.sealed_token)))
     seen = await client.call(
-        call.endpoint,
+        call.route.endpoint,
         call.tool,
         call.arguments,
         secrets=secrets,
@@ -416,7 +436,7 @@ def _observe_together(done: Sequence[Ended]) -> dict[uuid.UUID, Operation]:
 
 def _dated(call: Call, seen: Seen) -> Seen:
     """What comes back tells how things stood no earlier than when the call left."""
-    return replace(seen, asked_at=call.claimed_at)
+    return replace(seen, asked_at=call.route.claimed_at)
 
 
 def _finish(call: Call, seen: Seen, operation: Operation | None) -> None:
@@ -427,7 +447,7 @@ def _finish(call: Call, seen: Seen, operation: Operation | None) -> None:
     if seen.learned:
         seller_learn(seller_id=call.seller_id, learned=seen.learned)
     version_heard(seller_id=call.seller_id, seen=seen)
-    if not call.calm or is_failure(seen):
+    if not call.route.calm or is_failure(seen):
         breaker_record(seller_id=call.seller_id, seen=seen)
     if operation.settled_at is not None:
         publish_or_leave(operation_id=call.operation_id)

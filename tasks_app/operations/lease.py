@@ -26,8 +26,5 @@ class CallLease(models.Model):
     call = models.UUIDField(default=new_id, editable=False)
     until = models.DateTimeField()  # in no index, so that renewing it writes none
 
-    class Meta:
-        indexes = [models.Index(fields=["seller"], name="lease_by_seller")]
-
     def __str__(self) -> str:
         return f"{self.id} until {text.moment_kept(self.until)}"

@@ -8,7 +8,7 @@ import sys
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -218,6 +218,38 @@ def test_no_seller_has_more_calls_out_than_slots(committed_db: Database) -> None
     assert set(Operation.objects.values_list("status", flat=True)) == {S.COMPLETED}
 
 
+def plans(column: str) -> list[tuple[int, int]]:
+    """Of each statement prepared by this connection that reads that column and leases: plans kept, made."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select generic_plans, custom_plans from pg_prepared_statements"
+            " where statement like %s and statement like '%%insert into tasks_app_calllease%%'",
+            [f"%t.{column}%"],
+        )
+        found: list[tuple[int, int]] = cursor.fetchall()
+    return found
+
+
+def to_send(seller: Seller) -> object:
+    return ask("get_products", seller=seller)
+
+
+def to_look_at(seller: Seller) -> object:
+    return stand(S.SUBMITTED, seller=seller, task_id=uuid.uuid4().hex, next_poll_at=clock.now())
+
+
+# Some are taken; the seller has no slot.
+CLAIMED = pytest.mark.parametrize(
+    ("due", "claim", "slots", "taken"),
+    [
+        (to_send, claim_sends, 2, 2),
+        (to_look_at, claim_polls, 2, 2),
+        (to_send, claim_sends, 0, 0),
+        (to_look_at, claim_polls, 0, 0),
+    ],
+)
+
+
 @pytest.mark.django_db
 class TestClaims:
     """Without processes."""
@@ -249,42 +281,50 @@ class TestClaims:
 
     @pytest.mark.parametrize("written_again", [0, 20])
     def test_a_look_reads_what_there_is_room_for_however_much_is_due(self, written_again: int) -> None:
-        """By PostgreSQL's own count; nobody told the planner yet how much became due at once. In a table that
-        was written much it expects a few rows, not one, and would sort them all."""
+        """By PostgreSQL's own count, also once the server keeps its plan; nobody told the planner how much
+        became due at once. In a table that was written much it expects a few rows, not one, and would sort
+        them all."""
         seller = make_seller(slots=5)
         crowd(seller, 1_000)
         for _ in range(written_again):
             Operation.objects.update(next_poll_at=None)
         connection.cursor().execute("analyze tasks_app_operation")
         Operation.objects.update(next_poll_at=clock.now())
-        claim_polls(limit=5)
-        Seller.objects.update(slots=10)
-        before = rows_read("tasks_app_operation")
+        for claims in range(1, 10):
+            Seller.objects.update(slots=5 * claims)
+            before = rows_read("tasks_app_operation")
+            assert len(claim_polls(limit=5)) == 5
+            assert rows_read("tasks_app_operation") - before < 100
+        assert [made for made in plans("next_poll_at") if made[0]], "it was kept"
 
-        assert len(claim_polls(limit=5)) == 5
-        assert rows_read("tasks_app_operation") - before < 50
-        with connection.cursor() as cursor:
-            for setting, default in (("enable_bitmapscan", "on"), ("plan_cache_mode", "auto")):
-                cursor.execute(f"show {setting}")
-                assert cursor.fetchone() == (default,), "for whatever else the transaction reads"
-
-    def test_each_claim_is_planned_for_its_moment(self) -> None:
+    def test_each_claim_of_sends_is_planned_for_its_moment(self) -> None:
         """A plan that the server keeps for all of them takes a third of everything for due: with a million
         settled operations it read all that a seller ever had, which is found on no small table."""
         seller = make_seller(slots=50)
-        for number in range(9):
+        for _ in range(9):
             asked = ask(seller=seller)
-            stand(S.SUBMITTED, seller=seller, task_id=f"task-{number}", next_poll_at=clock.now())
             assert [call.operation_id for call in claim_sends(limit=5)] == [asked.pk]
-            assert len(claim_polls(limit=5)) == 1
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "select generic_plans, custom_plans from pg_prepared_statements"
-                " where statement like '%tasks_app_operation t%'"
-            )
-            plans = cursor.fetchall()
-        assert len(plans) >= 4
-        assert all(kept == 0 and made > 0 for kept, made in plans)
+        made = plans("turn_at")
+        assert made
+        assert all(kept == 0 and anew > 0 for kept, anew in made)
+
+    @CLAIMED
+    def test_what_the_transaction_reads_after_a_claim_is_planned_as_ever(
+        self, due: Callable[[Seller], object], claim: Callable[..., list[Any]], slots: int, taken: int
+    ) -> None:
+        seller = make_seller(slots=slots)
+        for _ in range(3):
+            due(seller)
+        with transaction.atomic():
+            assert len(claim(limit=5)) == taken
+            with connection.cursor() as cursor:
+                for setting, default in (
+                    ("enable_bitmapscan", "on"),
+                    ("enable_sort", "on"),
+                    ("plan_cache_mode", "auto"),
+                ):
+                    cursor.execute(f"show {setting}")
+                    assert cursor.fetchone() == (default,)
 
     def test_one_seller_with_much_to_do_keeps_no_other_waiting(self) -> None:
         busy, other = make_seller("Busy", slots=1), make_seller("Other", slots=1)

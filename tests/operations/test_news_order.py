@@ -175,7 +175,9 @@ def test_news_from_before_it_left_is_not_newer(call: str, at: Any) -> None:
         task = fresh(operation).task_id or f"t-{next(_tasks)}"
         at(1)
         see(operation, told(first, None, task_id=task), "webhook")
-        left = replace(operation.call, claimed_at=START + timedelta(seconds=30))  # type: ignore[attr-defined]
+        call_out = operation.call  # type: ignore[attr-defined]
+        route = replace(call_out.route, claimed_at=START + timedelta(seconds=30))
+        left = replace(call_out, route=route)
         at(61)
         for later in PENDING:
             with undone():

@@ -13,7 +13,7 @@ from tasks_app import ids
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.operations import converge, dispatch
 from tasks_app.operations.converge import observe_many
-from tasks_app.operations.dispatch import Call, claim_sends, finish
+from tasks_app.operations.dispatch import Call, Route, claim_sends, finish
 from tasks_app.operations.leases import Lease
 from tasks_app.operations.models import Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -82,15 +82,14 @@ def test_listeners_hear_of_every_task_that_was_bound(monkeypatch: Any) -> None:
 
 
 def _call(operation: Operation) -> Call:
-    return Call(
-        lease=Lease(operation.pk, ids.new_id()),
+    route = Route(
         seller_id=operation.seller_id,
         channel=Channel.POLL,
         endpoint=Endpoint(url="http://127.0.0.1:9/", protocol="mcp"),
         tool="get_task_status",
-        arguments={},
         secrets=(),
     )
+    return Call(lease=Lease(operation.pk, ids.new_id()), route=route, arguments={})
 
 
 def test_one_that_cannot_be_observed_takes_no_other_with_it(monkeypatch: Any) -> None:
