@@ -6,23 +6,26 @@ import sys
 
 # What the application's role may not do, and does not need to.
 OWNERS = {"migrate", "createsuperuser", "rotate_field_keys", "database_roles"}
-# Django's commands that make rows or tables, or serve; ours look by themselves (tasks_app.management.base).
-LOOKED_AT = {"migrate", "createsuperuser", "runserver"}
+# They change no row, and run also where the installation is not whole. Every other command is stopped there,
+# ours by themselves (tasks_app.management.base).
+CHANGE_NOTHING = {"check", "collectstatic", "diffsettings", "findstatic", "help", "makemigrations", "version"}
+OURS = ("tasks_app", "campaigns", "orders")
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    if sys.argv[1:2] == ["worker"]:
+    command = "".join(sys.argv[1:2])
+    if command == "worker":
         os.environ.setdefault("FLIGHTDECK_PAGES", "0")
-    if sys.argv[1:2] and sys.argv[1] in OWNERS:
+    if command in OWNERS:
         os.environ.setdefault("FLIGHTDECK_DB_LOGIN", "owner")
     from django.conf import settings
     from django.core.management import execute_from_command_line
     from django.db import OperationalError
 
     try:
-        if sys.argv[1:2] and sys.argv[1] in LOOKED_AT and not {"-h", "--help"} & set(sys.argv):
-            _stop_where_lacking(as_owner=sys.argv[1] in OWNERS)
+        if command not in CHANGE_NOTHING and not {"-h", "--help"} & set(sys.argv):
+            _stop_where_lacking(command)
         execute_from_command_line(sys.argv)
     except OperationalError as error:
         hint = settings.CONNECTION_HINT()
@@ -31,13 +34,17 @@ def main() -> None:
         sys.exit(f"{error}\n{hint}")
 
 
-def _stop_where_lacking(*, as_owner: bool) -> None:
+def _stop_where_lacking(command: str) -> None:
     import django
 
     django.setup()
+    from django.core.management import get_commands
+
     from tasks_app.installation import start_lacks
 
-    for lack in start_lacks(as_owner=as_owner):
+    if get_commands().get(command) in (None, *OURS):
+        return
+    for lack in start_lacks(as_owner=command in OWNERS):
         sys.exit(lack)
 
 

@@ -59,7 +59,8 @@ _RELATIVE = re.compile(r"\+([0-9]{1,3})d")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
-_MOST_CHANNELS, _MOST_QUOTED, _MOST_PROBLEMS = 20, 60, 50
+MOST_CHANNELS = 20
+_MOST_QUOTED, _MOST_PROBLEMS = 60, 50
 _COUNTRY = re.compile(r"[A-Z]{2}")
 _REGION = re.compile(r"[A-Z]{2}-[A-Z0-9]{1,3}")
 
@@ -274,7 +275,7 @@ class Brief(_Part):
     objective: Objective
     budget: Budget
     flight: Flight
-    channels: Annotated[tuple[ChannelWish, ...], _most(_MOST_CHANNELS), Field(min_length=1)]
+    channels: Annotated[tuple[ChannelWish, ...], _most(MOST_CHANNELS), Field(min_length=1)]
     audience: Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)] = ""
     geography: Geography
     formats: Annotated[tuple[Text, ...], _most(100)] = ()
@@ -349,7 +350,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 def _wishes(value: object) -> list[dict[str, Any]]:
     listed = value if isinstance(value, list | tuple) else []
-    few = listed[: _MOST_CHANNELS + 1]  # as far as it is told whether they are too many
+    few = listed[: MOST_CHANNELS + 1]  # as far as it is told whether they are too many
     return [{"channel": wish} if isinstance(wish, str) else _mapping(wish) for wish in few]
 
 
@@ -363,7 +364,7 @@ def _flight_problems(flight: dict[str, Any], now: datetime) -> Iterator[Problem]
 
 
 def _money_problems(budget: dict[str, Any], wishes: list[dict[str, Any]]) -> Iterator[Problem]:
-    if len(wishes) > _MOST_CHANNELS:
+    if len(wishes) > MOST_CHANNELS:
         return  # named by its field; nothing so long is compared
     named = Counter(wish["channel"] for wish in wishes if isinstance(wish.get("channel"), str))
     for name in sorted(name for name, times in named.items() if times > 1):

@@ -138,11 +138,11 @@ def campaign_put_forward(
             C.AWAITING_APPROVAL,
             actor=SYSTEM,
             metadata={"deals": [deal.reference for deal in deals]},
-            changes={"outcome": _kept(left_out)},
+            changes={"outcome": outcome_kept(left_out)},
         )
 
 
-def _kept(left_out: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def outcome_kept(left_out: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What was left out, as an outcome keeps it."""
     more = len(left_out) - _LEFT_OUT_KEPT
     kept = {LEFT_OUT: [dict(one) for one in left_out[:_LEFT_OUT_KEPT]]} if left_out else {}
@@ -166,7 +166,7 @@ def campaign_fail_unoffered(
             actor=SYSTEM,
             reason=reason[:500],
             metadata={LEFT_OUT: len(left_out)},
-            changes={"outcome": _kept(left_out)},
+            changes={"outcome": outcome_kept(left_out)},
         )
 
 

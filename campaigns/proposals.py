@@ -45,7 +45,6 @@ def propose(
 def _deal(
     campaign: Campaign, brief: Brief, seller: Seller, taken: list[Pick], passed: Sequence[PassedOver]
 ) -> Deal:
-    channels = {one.channel for one in taken}
     draft = DealDraft(
         team=campaign.team,
         advertiser=campaign.buyer,
@@ -58,12 +57,7 @@ def _deal(
         campaign_id=campaign.pk,
         lines=[_line(brief, one) for one in taken],
         terms=_deal_terms(taken),
-        reasons={
-            "lines": [_reasons(one) for one in taken],
-            **_passed_kept([one for one in passed if not one.channel or one.channel in channels]),
-            **({"policy_categories": list(brief.policy_categories)} if brief.policy_categories else {}),
-            **({"booking": brief.booking} if brief.booking == "together" else {}),
-        },
+        reasons=deal_reasons(brief, taken, passed),
     )
     met, asked = _score(taken)
     return deal_quote(
@@ -72,6 +66,17 @@ def _deal(
         requested_by=campaign.requested_by,
         reason=f"{met} of {asked} requirements match",
     )
+
+
+def deal_reasons(brief: Brief, taken: Sequence[Pick], passed: Sequence[PassedOver]) -> dict[str, Any]:
+    """Why these were taken, and what was passed over in their channels, as it is kept with a deal."""
+    channels = {one.channel for one in taken}
+    return {
+        "lines": [_reasons(one) for one in taken],
+        **_passed_kept([one for one in passed if not one.channel or one.channel in channels]),
+        **({"policy_categories": list(brief.policy_categories)} if brief.policy_categories else {}),
+        **({"booking": brief.booking} if brief.booking == "together" else {}),
+    }
 
 
 def _passed_kept(passed: Sequence[PassedOver]) -> dict[str, Any]:
@@ -84,9 +89,9 @@ def _line(brief: Brief, one: Pick) -> LineDraft:
     offer = one.offer
     return LineDraft(
         channel=one.channel,
-        product_id=offer.product_id,
-        product_name=offer.name[:255],
-        pricing_option_id=str(offer.option["pricing_option_id"]),
+        product_id=offer.product.id,
+        product_name=offer.product.name,
+        pricing_option_id=offer.option_id,
         pricing_model=offer.model,
         is_fixed=offer.is_fixed,
         guaranteed=offer.guaranteed,
@@ -96,17 +101,17 @@ def _line(brief: Brief, one: Pick) -> LineDraft:
         minimum=offer.minimum,
         units=offer.units(one.budget),
         targeting=brief.geography.targeting,
-        forecast=forecast_of(offer.product),
+        forecast=forecast_of(offer.product.stated),
         terms=offer.terms,
     )
 
 
 def _reasons(one: Pick) -> dict[str, Any]:
     return {
-        "product": one.offer.name,
+        "product": one.offer.product.name,
         "channel": one.channel,
         "matches": [vars(match) for match in one.matches],
-        "forecast_source": forecast_of(one.offer.product).get("method", "none stated"),
+        "forecast_source": one.offer.forecast_source,
     }
 
 
@@ -116,5 +121,5 @@ def _score(taken: list[Pick]) -> tuple[int, int]:
 
 
 def _deal_terms(taken: list[Pick]) -> dict[str, Any]:
-    holds = [one.offer.expires_at for one in taken if one.offer.expires_at is not None]
+    holds = [at for one in taken if (at := one.offer.product.expires_at) is not None]
     return {"hold_expires_at": min(holds).isoformat()} if holds else {}

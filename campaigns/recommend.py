@@ -7,20 +7,26 @@ package less than the seller's minimum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from campaigns.brief import RATE_BASES, Brief
-from orders.offers import LeftOut, Offer, forecast_of
+from orders.offers import LeftOut, Offer, Product, forecast_of
 from tasks_app import money
 from tasks_app.adcp import requests
 from tasks_app.adcp.capabilities import lets_choose_regions
+from tasks_app.desk import text
 
 _LIES_SOMEWHERE = frozenset({"linear_tv", "radio", "ooh", "dooh", "print", "cinema"})  # channels of one place
 _SMALLEST_RATE = Decimal("0.000001")  # the scale of DealLine.rate
+# Flat rates of one channel's share: a buy of every channel that a brief may name has then no more packages
+# than are read back of one (orders.matching.MOST_PACKAGES).
+_MOST_TAKEN = 50
+_MOST_SHOWN = 10  # formats of a product that takes none of those wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,49 +59,77 @@ class PassedOver:
     why: str
 
 
+class _Fit(NamedTuple):
+    """An offer that can be taken for a channel, and how it matches."""
+
+    offer: Offer
+    matches: tuple[Match, ...]
+
+
 def pick(
     brief: Brief, shares: Mapping[str, Decimal], found: Iterable[Offer], *, now: datetime
 ) -> tuple[list[Pick], list[PassedOver]]:
     """The best offers for each channel's share, and what was passed over: each offer that is not taken, for
-    each channel that it could have been."""
+    each channel that it could have been. A product is judged once, however many prices it has."""
+    sold: dict[Product, list[Offer]] = {}
+    for offer in found:
+        sold.setdefault(offer.product, []).append(offer)
     picks: list[Pick] = []
-    every = list(found)
-    passed = [_passed(one, "", _unasked(one)) for one in every if not shares.keys() & set(one.channels)]
+    passed = [
+        _passed(offer, "", _unasked(product))
+        for product, several in sold.items()
+        if not shares.keys() & set(product.channels)
+        for offer in several
+    ]
+    unfit_for_all = {product: _unfit_product(brief, product, now=now) for product in sold}
     for channel, share in shares.items():
         fitting = []
-        for offer in (o for o in every if channel in o.channels):
-            why = unfit(brief, offer, share, now=now)
-            if why:
-                passed.append(_passed(offer, channel, why))
-            else:
-                fitting.append(offer)
-        fitting.sort(key=lambda offer: _rank(brief, offer, channel))
-        taken, left_over = _take(brief, channel, share, fitting)
+        for product, several in sold.items():
+            if channel not in product.channels:
+                continue
+            met = matches(brief, product, channel)
+            for offer in several:
+                why = unfit_for_all[product] or _unfit_offer(brief, offer, share)
+                if why:
+                    passed.append(_passed(offer, channel, why))
+                else:
+                    fitting.append(_Fit(offer, met))
+        fitting.sort(key=lambda fit: _rank(brief, fit))
+        taken, left_over = _take(channel, share, fitting)
         picks += taken
         passed += left_over
     return picks, passed
 
 
-def _unasked(offer: Offer) -> str:
-    if not offer.channels:
+def _unasked(product: Product) -> str:
+    if not product.channels:
         return "states no channel, and neither its properties nor its formats tell one"
-    inferred = f" (inferred from {offer.inferred_from})" if offer.inferred_from else ""
-    return f"sold as {', '.join(offer.channels)}{inferred}, which the brief does not ask for"
+    inferred = f" (inferred from {product.inferred_from})" if product.inferred_from else ""
+    return f"sold as {', '.join(product.channels)}{inferred}, which the brief does not ask for"
 
 
 def unfit(brief: Brief, offer: Offer, share: Decimal, *, now: datetime) -> str:
     """Why an offer cannot be taken for a share; empty when it can."""
-    wanted = brief.constraints.delivery_type
-    if offer.currency != brief.budget.currency:
-        return f"sold in {offer.currency or 'no stated currency'}, the brief is in {brief.budget.currency}"
-    if wanted is not None and offer.product.get("delivery_type") != wanted:
+    return _unfit_product(brief, offer.product, now=now) or _unfit_offer(brief, offer, share)
+
+
+def _unfit_product(brief: Brief, product: Product, *, now: datetime) -> str:
+    wanted, regions = brief.constraints.delivery_type, brief.geography.regions
+    if wanted is not None and product.stated.get("delivery_type") != wanted:
         return f"is not {wanted}"
-    if not lets_choose_regions(offer.product, brief.geography.regions):
-        return f"does not let packages be cut to {', '.join(brief.geography.regions)}"
+    if not lets_choose_regions(product.stated, regions):
+        return f"does not let packages be cut to {', '.join(regions)}"
+    if product.expires_at is not None and product.expires_at <= now:
+        return "the offer has expired"
+    return ""
+
+
+def _unfit_offer(brief: Brief, offer: Offer, share: Decimal) -> str:
+    if offer.currency != brief.budget.currency:
+        stated = text.stated(offer.currency) or "no stated currency"
+        return f"sold in {stated}, the brief is in {brief.budget.currency}"
     if offer.minimum is not None and offer.minimum > share:
         return f"its minimum of {offer.minimum} is above the channel's share of {share}"
-    if offer.expires_at is not None and offer.expires_at <= now:
-        return "the offer has expired"
     return _unfit_price(brief, offer, share)
 
 
@@ -144,7 +178,7 @@ def products_wanted(
     )
 
 
-def matches(brief: Brief, offer: Offer, channel: str) -> tuple[Match, ...]:
+def matches(brief: Brief, product: Product, channel: str) -> tuple[Match, ...]:
     """Channel, geography, dates, and format and measurement where the brief asks for them."""
     regions, countries = (", ".join(named) for named in (brief.geography.regions, brief.geography.countries))
     where = (
@@ -154,81 +188,67 @@ def matches(brief: Brief, offer: Offer, channel: str) -> tuple[Match, ...]:
     )
     dates = " to ".join(f"{day.day} {day:%b %Y}" for day in (brief.flight.start, brief.flight.end))
     found = [
-        _channel_match(offer, channel),
+        _channel_match(product, channel),
         Match(name="geography", met=True, detail=where),
         Match(name="dates", met=True, detail=f"offered for {dates}, as asked"),
     ]
     if brief.formats:
-        found.append(_format_match(brief, offer))
+        found.append(_format_match(brief, product))
     if brief.measurement:
-        found.append(_measurement_match(brief, offer))
+        found.append(_measurement_match(brief, product))
     return tuple(found)
 
 
-def _channel_match(offer: Offer, channel: str) -> Match:
-    if offer.inferred_from:
-        return Match(name="channel", met=False, detail=f"{channel}, inferred from {offer.inferred_from}")
-    return Match(name="channel", met=channel in offer.channels, detail=f"{channel}, as stated")
+def _channel_match(product: Product, channel: str) -> Match:
+    if product.inferred_from:
+        return Match(name="channel", met=False, detail=f"{channel}, inferred from {product.inferred_from}")
+    return Match(name="channel", met=channel in product.channels, detail=f"{channel}, as stated")
 
 
-def _take(
-    brief: Brief, channel: str, share: Decimal, fitting: list[Offer]
-) -> tuple[list[Pick], list[PassedOver]]:
+def _take(channel: str, share: Decimal, fitting: Sequence[_Fit]) -> tuple[list[Pick], list[PassedOver]]:
     """The best first; a flat rate leaves the rest of the share to the next."""
     picks: list[Pick] = []
     passed: list[PassedOver] = []
+    taken: set[tuple[uuid.UUID, str]] = set()
     left = share
-    for offer in fitting:
+    for offer, met in fitting:
         budget = min(left, offer.rate or left) if offer.model == "flat_rate" else left
-        if any(p.offer.product_id == offer.product_id and p.offer.seller == offer.seller for p in picks):
+        product = (offer.seller.pk, offer.product.id)
+        if product in taken:
             passed.append(_passed(offer, channel, "the same product was taken at another price"))
         elif budget < max(offer.minimum or 0, offer.rate or 0):
             passed.append(_passed(offer, channel, "others match as well or better and take the share"))
+        elif len(picks) == _MOST_TAKEN:
+            passed.append(_passed(offer, channel, f"{_MOST_TAKEN} others match as well or better"))
         else:
-            picks.append(
-                Pick(offer=offer, channel=channel, budget=budget, matches=matches(brief, offer, channel))
-            )
+            taken.add(product)
+            picks.append(Pick(offer=offer, channel=channel, budget=budget, matches=met))
             left -= budget
     return picks, passed
 
 
-def _rank(brief: Brief, offer: Offer, channel: str) -> tuple[Any, ...]:
+def _rank(brief: Brief, fit: _Fit) -> tuple[Any, ...]:
+    offer = fit.offer
     ceiling = brief.constraints.ceilings.get(offer.model)  # type: ignore[call-overload]
-    met = sum(match.met for match in matches(brief, offer, channel))
     against = (offer.rate or Decimal(0)) / ceiling if ceiling else Decimal(1)
     return (
-        -met,
+        -sum(match.met for match in fit.matches),
         against,
-        not forecast_of(offer.product),
+        not forecast_of(offer.product.stated),
         offer.seller.slug,
-        offer.product_id,
-        str(offer.option["pricing_option_id"]),
+        offer.product.id,
+        offer.option_id,
     )
 
 
-def _format_match(brief: Brief, offer: Offer) -> Match:
-    options = offer.product.get("format_options")
-    kinds = {
-        str(option.get("format_kind"))
-        for option in (options if isinstance(options, list) else [])
-        if isinstance(option, dict)
-    }
-    shared = sorted(kinds & set(brief.formats))
-    detail = (
-        f"takes {', '.join(shared)}" if shared else f"takes {', '.join(sorted(kinds)) or 'no stated format'}"
-    )
-    return Match(name="format", met=bool(shared), detail=detail)
+def _format_match(brief: Brief, product: Product) -> Match:
+    shared = sorted(product.formats & set(brief.formats))
+    takes = ", ".join(shared or sorted(product.formats)[:_MOST_SHOWN])
+    return Match(name="format", met=bool(shared), detail=f"takes {takes or 'no stated format'}")
 
 
-def _measurement_match(brief: Brief, offer: Offer) -> Match:
-    reporting = offer.product.get("reporting_capabilities")
-    metrics = reporting.get("available_metrics") if isinstance(reporting, dict) else []
-    measured = offer.product.get("delivery_measurement")
-    vendors = measured.get("vendors") if isinstance(measured, dict) else []
-    stated = {str(m) for m in (metrics if isinstance(metrics, list) else [])} | {
-        str(v.get("domain")) for v in (vendors if isinstance(vendors, list) else []) if isinstance(v, dict)
-    }
-    missing = sorted(set(brief.measurement) - stated)
+def _measurement_match(brief: Brief, product: Product) -> Match:
+    missing = sorted(set(brief.measurement) - product.measured)
     detail = f"does not state {', '.join(missing)}" if missing else f"states {', '.join(brief.measurement)}"
     return Match(name="measurement", met=not missing, detail=detail)
 
@@ -241,8 +261,8 @@ def passed_unread(one: LeftOut) -> PassedOver:
 def _passed(offer: Offer, channel: str, why: str) -> PassedOver:
     return PassedOver(
         seller=offer.seller.name,
-        product=offer.name,
-        option=str(offer.option["pricing_option_id"]),
+        product=offer.product.name,
+        option=offer.option_id,
         channel=channel,
         why=why,
     )

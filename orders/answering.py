@@ -109,10 +109,9 @@ def _purchase_check(deal: Deal, wire: requests.CreateMediaBuy) -> None:
         refuse("arguments.packages", "are more than the deal's: ask for another by a purchase of its own")
     lines = [line_before(package, deal) for package in packages]
     heard = Operation.objects.filter(team=deal.team_id)
-    known = [
-        None if line else offered(heard, deal.seller, deal.advertiser, package)
-        for package, line in zip(packages, lines, strict=True)
-    ]
+    others = [package for package, line in zip(packages, lines, strict=True) if line is None]
+    found = iter(offered(heard, deal.seller, deal.advertiser, others))
+    known = [None if line else next(found) for line in lines]
     currency = purchase_currency(wire, known, deal)
     purchase_check(wire, [line or offer for line, offer in zip(lines, known, strict=True)], currency)
 

@@ -7,7 +7,7 @@ was asked for, and marked as inferred. Source: AdCP core/product, core/pricing-o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -20,7 +20,8 @@ from tasks_app.sellers.models import Seller
 
 _UNITS_PER_RATE = {"cpm": 1000, "vcpm": 1000}
 _MAX_UNITS = Decimal(10) ** 18
-_MAX_ID = 255
+_MAX_ID = 255  # of ids and names
+_MAX_CHANNEL = 40
 _MAX_LISTED = 50
 # Amounts of a pricing option, by their AdCP names.
 _MINIMUM, _GUIDANCE = "min_spend_per_package", "price_guidance"
@@ -60,31 +61,39 @@ class LeftOut:
     why: str
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Product:
+    """A product as its seller stated it, read once however many pricing options it has. `inferred_from` says
+    where the channels come from that the seller did not state; `measured` are its metrics, and the domains of
+    those who measure it."""
+
+    stated: Mapping[str, Any]
+    id: str
+    name: str
+    channels: tuple[str, ...]
+    inferred_from: str
+    formats: frozenset[str]
+    measured: frozenset[str]
+    expires_at: datetime | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Offer:
     """One product under one of its pricing options. `rate` is the fixed price (None where nobody can read it,
-    and nothing is bid then either), or the bid we would make; `inferred_from` says where the channels come
-    from that the seller did not state."""
+    and nothing is bid then either), or the bid we would make."""
 
     seller: Seller
-    product: Mapping[str, Any]
+    product: Product
     option: Mapping[str, Any]
-    channels: tuple[str, ...]
-    inferred_from: str
     model: str
     currency: str
     rate: Decimal | None
     is_fixed: bool
     minimum: Decimal | None
-    expires_at: datetime | None
 
     @property
-    def product_id(self) -> str:
-        return str(self.product.get("product_id", ""))
-
-    @property
-    def name(self) -> str:
-        return str(self.product.get("name") or self.product_id)
+    def option_id(self) -> str:
+        return str(self.option["pricing_option_id"])
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -92,7 +101,10 @@ class Offer:
         unread = {
             name: said for name, value in _amounts(self.option).items() if (said := _unread_amount(value))
         }
-        return {**terms_of(self.product, self.expires_at), **({"as_stated": unread} if unread else {})}
+        return {
+            **terms_of(self.product.stated, self.product.expires_at),
+            **({"as_stated": unread} if unread else {}),
+        }
 
     @property
     def price_unread(self) -> str:
@@ -101,8 +113,13 @@ class Offer:
         return next((said for name in _PRICES if (said := _unread_amount(amounts.get(name)))), "")
 
     @property
+    def forecast_source(self) -> str:
+        """Where the seller's forecast comes from, in its own word."""
+        return text.stated(forecast_of(self.product.stated).get("method")) or "none stated"
+
+    @property
     def guaranteed(self) -> bool:
-        return self.product.get("delivery_type") == "guaranteed"
+        return self.product.stated.get("delivery_type") == "guaranteed"
 
     def units(self, budget: Decimal) -> Decimal | None:
         """What `budget` buys at the rate: impressions, points, views; None for a flat rate, and where the
@@ -114,15 +131,21 @@ class Offer:
 
 
 def offers(
-    seller: Seller, products: object, ceilings: Mapping[str, Decimal], *, asked: Sequence[str] = ()
+    seller: Seller,
+    products: object,
+    ceilings: Mapping[str, Decimal],
+    *,
+    asked: Sequence[str] = (),
+    only: Collection[str] | None = None,
 ) -> Iterator[Offer]:
     """Every product and pricing option of an answer that can be read, and ordered by its ids, at all.
-    `asked`: the channels that the request was limited to."""
-    for product in products if isinstance(products, list) else []:
-        options = _options(product)
-        channels = _channels(product, asked) if options else ((), "")  # once for all of them
-        for option in options:
-            yield _offer(seller, product, option, ceilings, channels)
+    `asked`: the channels that the request was limited to; `only`: the ids of products, None for all."""
+    for stated in products if isinstance(products, list) else []:
+        options = _options(stated)
+        if options and (only is None or stated["product_id"] in only):
+            product = _product(stated, asked)
+            for option in options:
+                yield _offer(seller, product, option, ceilings)
 
 
 def left_out(seller: Seller, products: object) -> Iterator[LeftOut]:
@@ -146,11 +169,32 @@ def _options(product: object) -> list[Mapping[str, Any]]:
     return [one for one in _dicts(product.get("pricing_options")) if _is_id(one.get("pricing_option_id"))]
 
 
+def _product(stated: Mapping[str, Any], asked: Sequence[str]) -> Product:
+    channels, inferred_from = _channels(stated, asked)
+    return Product(
+        stated=stated,
+        id=stated["product_id"],
+        name=str(stated.get("name") or stated["product_id"])[:_MAX_ID],
+        channels=channels,
+        inferred_from=inferred_from,
+        formats=frozenset(_texts([one.get("format_kind") for one in _dicts(stated.get("format_options"))])),
+        measured=_measured(stated),
+        expires_at=parse_time(stated.get("expires_at")),
+    )
+
+
+def _measured(product: Mapping[str, Any]) -> frozenset[str]:
+    reporting, measurement = product.get("reporting_capabilities"), product.get("delivery_measurement")
+    metrics = reporting.get("available_metrics") if isinstance(reporting, dict) else None
+    vendors = measurement.get("vendors") if isinstance(measurement, dict) else None
+    return frozenset((*_texts(metrics), *_texts([one.get("domain") for one in _dicts(vendors)])))
+
+
 def _channels(product: Mapping[str, Any], asked: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The product's channels, and where they were read from when it states none."""
-    stated = _texts(product.get("channels"))
+    stated = [one for one in _texts(product.get("channels")) if len(one) <= _MAX_CHANNEL]
     if stated:
-        return stated, ""
+        return tuple(stated[:_MAX_LISTED]), ""
     for found, source in ((_of_properties(product), "its properties"), (_of_formats(product), "its formats")):
         if found:
             return tuple(one for one in asked if one in found) or tuple(sorted(found)), source
@@ -189,27 +233,22 @@ def _is_id(value: object) -> bool:
 
 def _offer(
     seller: Seller,
-    product: Mapping[str, Any],
+    product: Product,
     option: Mapping[str, Any],
     ceilings: Mapping[str, Decimal],
-    read: tuple[tuple[str, ...], str],
 ) -> Offer:
     model = str(option.get("pricing_model", ""))
     is_fixed = option.get("fixed_price") is not None
     minimum = decimal_of(option.get(_MINIMUM))
-    channels, inferred_from = read
     return Offer(
         seller=seller,
         product=product,
         option=option,
-        channels=channels,
-        inferred_from=inferred_from,
         model=model,
         currency=str(option.get("currency", "")),
         rate=decimal_of(option["fixed_price"]) if is_fixed else _bid(option, ceilings.get(model)),
         is_fixed=is_fixed,
         minimum=minimum if minimum is not None and minimum > 0 else None,
-        expires_at=parse_time(product.get("expires_at")),
     )
 
 

@@ -57,7 +57,7 @@ def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None) -> Operation:
     if in_place_of is not None and account.advertiser != in_place_of.advertiser:
         refuse("arguments.brand.domain", f"is another advertiser than that of {in_place_of.reference}")
     mine = visible(Operation.objects.all(), ask.user)
-    known = [offered(mine, ask.seller, account.advertiser, package) for package in wire.packages or ()]
+    known = offered(mine, ask.seller, account.advertiser, wire.packages or ())
     currency = purchase_currency(wire, known, in_place_of)
     purchase_check(wire, _sold(wire, known, in_place_of), currency)
     earlier = orders_under(account=account, po_number=wire.po_number) if wire.po_number else []
@@ -125,7 +125,11 @@ def _deal(
     lost: Deal | None,
 ) -> Deal:
     packages = wire.packages or []
-    holds = [offer.expires_at for offer in known if offer is not None and offer.expires_at is not None]
+    holds = [
+        offer.product.expires_at
+        for offer in known
+        if offer is not None and offer.product.expires_at is not None
+    ]
     return deal_quote(
         draft=DealDraft(
             team=account.advertiser.team,
@@ -180,7 +184,7 @@ def _line_anew(package: requests.PackageRequest, offer: Offer | None) -> LineDra
     return LineDraft(
         channel=_channel(offer),
         product_id=package.product_id,
-        product_name=(offer.name if offer else package.product_id)[:255],
+        product_name=offer.product.name if offer else package.product_id,
         pricing_option_id=package.pricing_option_id,
         pricing_model=offer.model[:20] if offer else "",
         is_fixed=package.bid_price is None and (offer is None or offer.is_fixed),
@@ -191,7 +195,7 @@ def _line_anew(package: requests.PackageRequest, offer: Offer | None) -> LineDra
         minimum=offer.minimum if offer else None,
         units=_units(offer, budget),
         targeting=package.targeting_overlay or {},
-        forecast=forecast_of(offer.product) if offer else {},
+        forecast=forecast_of(offer.product.stated) if offer else {},
         terms=offer.terms if offer else {},
         start_at=package.start_time,
         end_at=package.end_time,
@@ -199,7 +203,7 @@ def _line_anew(package: requests.PackageRequest, offer: Offer | None) -> LineDra
 
 
 def _channel(offer: Offer | None) -> str:
-    return offer.channels[0][:40] if offer and offer.channels else ""
+    return offer.product.channels[0] if offer and offer.product.channels else ""
 
 
 def _units(offer: Offer | None, budget: Decimal) -> Decimal | None:
@@ -210,12 +214,11 @@ def _units(offer: Offer | None, budget: Decimal) -> Decimal | None:
 
 
 def _reason(package: requests.PackageRequest, offer: Offer | None) -> dict[str, Any]:
-    stated = forecast_of(offer.product).get("method") if offer else None
     return {
-        "product": offer.name if offer else package.product_id,
+        "product": offer.product.name if offer else package.product_id,
         "channel": _channel(offer),
         "matches": [],
-        "forecast_source": stated or "none stated",
+        "forecast_source": offer.forecast_source if offer else "none stated",
         "facts": _OFFERED if offer else _UNHEARD_OF,
     }
 

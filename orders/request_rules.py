@@ -38,22 +38,31 @@ Sold = Offer | DealLine | None  # a product as it is offered, else as it was put
 
 
 def offered(
-    answered: QuerySet[Operation], seller: Seller, buyer: Advertiser, package: requests.PackageRequest
-) -> Offer | None:
-    """The product as the seller last offered it to `buyer` in what it `answered`, else to nobody by name;
-    None where it never did. What another advertiser is offered (its rates, its terms) is not this one's."""
-    found = answered.filter(seller=seller, task_type="get_products", status=OperationStatus.COMPLETED)
+    answered: QuerySet[Operation],
+    seller: Seller,
+    buyer: Advertiser,
+    packages: Sequence[requests.PackageRequest],
+) -> list[Offer | None]:
+    """Each package's product as the seller last offered it to `buyer` in what it `answered`, else to nobody
+    by name; None where it never did. What another advertiser is offered (its rates, its terms) is not this
+    one's. Answers are read once, however many packages are asked for."""
+    answers = answered.filter(seller=seller, task_type="get_products", status=OperationStatus.COMPLETED)
+    sought = {(one.product_id, one.pricing_option_id) for one in packages}
+    products = {product for product, _ in sought}
+    found: dict[tuple[str, str], Offer] = {}
     for asked_for in (Q(advertiser=buyer), Q(advertiser__isnull=True)):
-        answers = found.filter(asked_for).order_by("-id").values_list("result", "request")[:_ANSWERS]
-        for result, asked in answers:
-            products = (result or {}).get("products")
-            for offer in offers(seller, products, {}, asked=channels_asked(asked or {})):
-                if (offer.product_id, offer.option["pricing_option_id"]) == (
-                    package.product_id,
-                    package.pricing_option_id,
-                ):
-                    return offer if package.bid_price is None else replace(offer, rate=package.bid_price)
-    return None
+        if not sought - found.keys():
+            break
+        latest = answers.filter(asked_for).order_by("-id").values_list("result", "request")[:_ANSWERS]
+        for result, asked in latest:
+            listed, channels = (result or {}).get("products"), channels_asked(asked or {})
+            for offer in offers(seller, listed, {}, asked=channels, only=products):
+                found.setdefault((offer.product.id, offer.option_id), offer)
+    return [_at_bid(found.get((one.product_id, one.pricing_option_id)), one) for one in packages]
+
+
+def _at_bid(offer: Offer | None, package: requests.PackageRequest) -> Offer | None:
+    return offer if offer is None or package.bid_price is None else replace(offer, rate=package.bid_price)
 
 
 def line_before(package: requests.PackageRequest, deal: Deal) -> DealLine | None:
@@ -149,7 +158,7 @@ def product_problem(package: requests.PackageRequest, sold: Sold) -> str:
         return f"its rate of {rate} cannot be bought at"
     if sold is not None and sold.minimum is not None and (package.budget or 0) < sold.minimum:
         return f"its budget is below the seller's minimum of {sold.minimum}"
-    if offer is not None and offer.expires_at is not None and offer.expires_at <= clock.now():
+    if offer is not None and offer.product.expires_at is not None and offer.product.expires_at <= clock.now():
         return "the offer has expired: ask get_products again"
     return ""
 

@@ -12,7 +12,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from orders.models import Deal, RequestKey
+from orders.request_rules import offered as of_packages
 from tasks_app import clock
+from tasks_app.adcp import requests
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.transitions import transition
@@ -209,6 +211,21 @@ class TestWhatIsMade:
         assert [words for words in ("terms of 14", "terms of 12", "terms of 10") if words in evidence] == (
             [f"terms of {rate}"] if rate else []
         )
+
+    def test_answers_are_read_once_however_many_packages_are_asked_for(
+        self, django_assert_num_queries: Any
+    ) -> None:
+        seller, own = known()
+        for whose, rate in ((None, 9), (own, 12), (own, 14), (None, 10)):
+            offered(seller, whose, rate)
+        package = requests.PackageRequest.model_validate(purchase()["arguments"]["packages"][0])
+        unheard = package.model_copy(update={"product_id": "unheard-of"})
+        packages = [package, unheard, package.model_copy(update={"bid_price": Decimal(3)})] * 20
+        with django_assert_num_queries(2):  # what was offered to it, and to nobody by name
+            found = of_packages(Operation.objects.all(), seller, own, packages)
+        assert [one and one.rate for one in found] == [Decimal(14), None, Decimal(3)] * 20
+        with django_assert_num_queries(1):
+            of_packages(Operation.objects.all(), seller, own, [package])
 
     def test_the_operation_is_held_under_the_purpose_of_the_booking(self) -> None:
         known(webhook_mode="hmac", webhook_secret="s" * 32)

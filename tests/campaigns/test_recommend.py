@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from campaigns.brief import RATE_BASES, Brief, brief_validate
+from campaigns.brief import MOST_CHANNELS, RATE_BASES, Brief, brief_validate
 from campaigns.recommend import PassedOver, Pick, pick
+from orders.matching import MOST_PACKAGES
 from orders.offers import Offer, forecast_of, left_out, offers
 from tasks_app import money
 from tasks_app.desk import terms, text
@@ -65,7 +66,7 @@ def test_a_fitting_offer_gets_the_share() -> None:
     picks, passed = picked(brief_with(), product())
 
     assert passed == []
-    assert [(one.offer.product_id, one.channel, one.budget) for one in picks] == [("pre-roll", "olv", SHARE)]
+    assert [(one.offer.product.id, one.channel, one.budget) for one in picks] == [("pre-roll", "olv", SHARE)]
     assert all(match.met for match in picks[0].matches)
     assert picks[0].offer.units(picks[0].budget) == 100_000
 
@@ -117,7 +118,7 @@ def test_what_cannot_be_read_or_ordered_is_no_offer(answer: Any) -> None:
 def test_a_forecast_is_told_in_the_currency_that_the_seller_states(currency: str) -> None:
     points = [{"budget": 10_000, "metrics": {"impressions": {"low": 9000, "high": 11_000}}}]
     (offer,) = offers(NORRLAND, [{**product(), "forecast": {"currency": currency, "points": points}}], {})
-    shown = terms.forecast(forecast_of(offer.product), Decimal(12_000), "USD")
+    shown = terms.forecast(forecast_of(offer.product.stated), Decimal(12_000), "USD")
     assert shown.endswith(f" impressions for {currency}{text.SPACE}{text.amount(10_000, currency)}")
 
 
@@ -145,7 +146,7 @@ def test_channels_that_are_not_stated_are_read_from_elsewhere_and_marked(
 ) -> None:
     offered = {key: value for key, value in product().items() if key != "channels"} | stated
     (offer,) = offers(NORRLAND, [offered], {}, asked=asked)
-    assert (offer.channels, offer.inferred_from) == (channels, source)
+    assert (offer.product.channels, offer.product.inferred_from) == (channels, source)
 
 
 def test_an_inferred_channel_is_no_stated_match_and_ranks_behind() -> None:
@@ -154,7 +155,7 @@ def test_an_inferred_channel_is_no_stated_match_and_ranks_behind() -> None:
     offered = list(offers(NORRLAND, [silent, said], {}, asked=("olv",)))
 
     picks, _passed = pick(brief_with(), {"olv": SHARE}, offered, now=NOW)
-    assert [one.offer.product_id for one in picks] == ["said"]
+    assert [one.offer.product.id for one in picks] == ["said"]
     (alone,), _ = pick(brief_with(), {"olv": SHARE}, offered[:1], now=NOW)
     channel = next(match for match in alone.matches if match.name == "channel")
     assert (channel.met, channel.detail) == (False, "olv, inferred from what was asked for")
@@ -200,7 +201,7 @@ def test_a_flat_rate_takes_its_price_and_leaves_the_rest() -> None:
     rest = product("zz-rest", option={"min_spend_per_package": 400})
 
     picks, passed = picked(brief_with(), rest, takeover, shares={"olv": SHARE})
-    budgets = {one.offer.product_id: one.budget for one in picks}
+    budgets = {one.offer.product.id: one.budget for one in picks}
 
     assert passed == []
     assert budgets in ({"takeover": 600, "zz-rest": 400}, {"zz-rest": 1000})
@@ -213,7 +214,7 @@ def test_the_rest_is_not_pressed_below_a_minimum() -> None:
 
     picks, passed = picked(brief_with(), rest, takeover)
 
-    assert [one.offer.product_id for one in picks] == ["takeover"]
+    assert [one.offer.product.id for one in picks] == ["takeover"]
     assert [other.product for other in passed] == ["zz-rest"]
 
 
@@ -233,7 +234,7 @@ def test_more_matches_come_first_then_the_rate_against_the_ceiling_then_a_foreca
 
     for expected in best_first:
         picks, _ = picked(wanted, *left)
-        assert picks[0].offer.product_id == expected["product_id"]
+        assert picks[0].offer.product.id == expected["product_id"]
         left = [other for other in left if other is not expected]
 
 
@@ -244,9 +245,9 @@ def test_rates_of_different_bases_are_ranked_by_their_share_of_the_ceiling() -> 
     unbounded = product("a-unbounded", option={"pricing_model": "cpcv", "fixed_price": 0.01})
 
     for left, first in (((unbounded, more, half), "z-half"), ((unbounded, more), "m-more")):
-        assert picked(wanted, *left)[0][0].offer.product_id == first
+        assert picked(wanted, *left)[0][0].offer.product.id == first
     dearest = product("b-dearest", option={"pricing_model": "cpm", "fixed_price": 20})
-    assert picked(wanted, dearest, unbounded)[0][0].offer.product_id == "a-unbounded", "as if at its ceiling"
+    assert picked(wanted, dearest, unbounded)[0][0].offer.product.id == "a-unbounded", "as if at its ceiling"
 
 
 def test_what_is_alike_goes_by_seller_product_and_option() -> None:
@@ -257,7 +258,7 @@ def test_what_is_alike_goes_by_seller_product_and_option() -> None:
     order = []
     while offered:
         first = pick(brief_with(), {"olv": SHARE}, offered, now=NOW)[0][0].offer
-        order.append((first.seller.slug, first.product_id, first.option["pricing_option_id"]))
+        order.append((first.seller.slug, first.product.id, first.option_id))
         offered.remove(first)
 
     norrland, quill = NORRLAND.slug, QUILL.slug
@@ -287,7 +288,7 @@ def test_each_channel_takes_its_own_and_what_is_passed_over_names_it() -> None:
 
     picks, passed = picked(brief_with(), *found, dear, shares=shares)
 
-    assert [(one.channel, one.offer.product_id, one.budget) for one in picks] == [
+    assert [(one.channel, one.offer.product.id, one.budget) for one in picks] == [
         ("olv", "o", 1000), ("radio", "r", 500),
     ]  # fmt: skip
     name, option = NORRLAND.name, "cpm-fixed"
@@ -416,19 +417,37 @@ def test_whatever_sellers_answer_the_limits_hold(
         spent[one.channel] += one.budget  # type: ignore[assignment]
         assert_storable_and_fitting(one, wanted)
     assert all(spent[channel] <= share for channel, share in shares.items())
-    considered = sum(channel in offer.channels for channel in shares for offer in found)
-    nowhere = sum(not shares.keys() & set(offer.channels) for offer in found)
+    considered = sum(channel in offer.product.channels for channel in shares for offer in found)
+    nowhere = sum(not shares.keys() & set(offer.product.channels) for offer in found)
     assert len(picks) + len(passed) == considered + nowhere, "what is left out is listed with its reason"
     assert all(other.why for other in passed)
 
 
 def assert_storable_and_fitting(one: Pick, wanted: Brief) -> None:
     offer: Offer = one.offer
-    assert one.channel in offer.channels
+    assert one.channel in offer.product.channels
     assert offer.rate is not None
     assert 0 < offer.rate <= one.budget
     assert one.budget == money.floor_to_unit(one.budget, "USD")
     assert one.budget >= (offer.minimum or 0)
     assert offer.rate <= wanted.constraints.ceilings.get(offer.model, offer.rate)  # type: ignore[call-overload]
     assert (offer.units(one.budget) or 0) < 10**19
-    assert isinstance(forecast_of(offer.product), dict)
+    assert isinstance(forecast_of(offer.product.stated), dict)
+
+
+def test_a_share_is_split_among_no_more_flat_rates_than_a_buy_is_read_back_with() -> None:
+    cheap = {"pricing_model": "flat_rate", "fixed_price": 1}
+    picks, passed = picked(brief_with(), *(product(f"p{number:02}", option=cheap) for number in range(60)))
+    assert [one.offer.product.id for one in picks] == [f"p{number:02}" for number in range(50)]
+    assert {one.why for one in passed} == {"50 others match as well or better"}
+    assert len(picks) * MOST_CHANNELS <= MOST_PACKAGES
+
+
+def test_of_many_formats_that_nobody_wants_a_few_are_named() -> None:
+    kinds = [{"format_kind": f"kind {number:02}"} for number in range(60)]
+    wanted = brief_with(formats=["video"])
+    (taken,), _ = picked(wanted, product(format_options=[*kinds, {"format_kind": None}, None]))
+    (found,) = (one for one in taken.matches if one.name == "format")
+    assert found.detail == "takes " + ", ".join(f"kind {number:02}" for number in range(10))
+    (taken,), _ = picked(wanted, product(format_options=[*kinds, {"format_kind": "video"}]))
+    assert "takes video" in [one.detail for one in taken.matches]

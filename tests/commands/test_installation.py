@@ -113,6 +113,16 @@ def _stopped_by(name: str, ended: Ran) -> None:
     assert len(ended.err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["changepassword", "shell", "loaddata", "flush", "qinfo"])
+def test_no_command_of_a_library_works_where_something_is_lacking(
+    committed_db: Database, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    for variable, value in changed(committed_db, "only DATABASE_URL").items():
+        monkeypatch.setenv(variable, value)
+    _stopped_by("only DATABASE_URL", run(command))
+    assert run(command, "--help").code == 0
+
+
 @pytest.mark.parametrize("way", ["uvicorn", "runserver"])
 def test_whatever_serves_it_stops_where_something_is_lacking(
     committed_db: Database, monkeypatch: pytest.MonkeyPatch, way: str

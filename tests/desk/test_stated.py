@@ -90,7 +90,7 @@ def test_a_hold_until_no_moment_is_kept_and_shown() -> None:
     }
     (offer,) = offers(make_seller("Cobalt"), [product], {})
     told = offer.terms
-    assert (offer.expires_at, told["hold_expires_at"]) == (None, "9999-12-31T23:59:59Z")
+    assert (offer.product.expires_at, told["hold_expires_at"]) == (None, "9999-12-31T23:59:59Z")
     asked = ask_deal(make_deal(make_line(terms=told)))
     assert ("Hold, as stated", "9999-12-31T23:59:59Z") in stated_terms(asked, None)
 

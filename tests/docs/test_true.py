@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -168,3 +170,12 @@ def test_every_table_is_whole() -> None:
             if begins and not re.fullmatch(r"\|[\s:|-]+\|?", after):
                 broken.append(f"{document.name}: {line[:60]}")
     assert broken == []
+
+
+def test_nothing_stands_twice_in_a_document() -> None:
+    """What was changed in one of two places would contradict the other."""
+    for document in DOCUMENTS:
+        lines = document.read_text().splitlines()
+        heads = {head for head, rule in pairwise(lines) if rule.startswith("|--")}
+        told = Counter(line for line in lines if len(line) > 60 and line not in heads)
+        assert [line for line, times in told.items() if times > 1] == [], document.name

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from types import ModuleType
 from typing import Any, get_args
 
+from campaigns import recommend
+from campaigns.brief import Brief, brief_validate
 from orders import confirmation, departures, effects, last_words, matching, offers, targeting, weighing
 from orders.models import Deal, DealLine
 from tasks_app import canonical as digests
@@ -42,6 +45,7 @@ from tasks_app.operations import matching as correlation
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks import diagnosis
+from tests.campaigns.briefs import NOW, brief
 from tests.unsaved import unsaved
 
 Json = dict[str, Any]
@@ -157,6 +161,20 @@ def _product(body: Any) -> Json:
         "forecast": {"points": several, "method": body},
         "cancellation_policy": policy,
     }
+
+
+def _wanted() -> Brief:
+    stated = {"channels": ["olv", "ctv"], "formats": ["video_hosted"], "measurement": ["viewability"]}
+    found, _ = brief_validate(brief(**stated), now=NOW)
+    assert found is not None
+    return found
+
+
+def _recommended(body: Any) -> Any:
+    shares = {"olv": Decimal(1000), "ctv": Decimal(1000)}
+    products = [{**_product(body), "channels": ["olv", body]}]
+    picks, passed = recommend.pick(_wanted(), shares, offers.offers(_SELLER, products, {}), now=NOW)
+    return [one.matches for one in picks], [vars(one) for one in passed]
 
 
 def _taken(body: Any) -> Any:
@@ -296,6 +314,17 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     **{(last_words, name): None for name in ("each_of", "in_words", "pauses_of", "word_on")},
     **{(last_words, name): None for name in ("words_after", "words_bought", "words_named")},
     **{(last_words, name): None for name in ("words_of", "words_refused")},
+    (recommend, "pick"): _recommended,
+    (recommend, "matches"): lambda body: [
+        recommend.matches(_wanted(), offer.product, "olv")
+        for offer in offers.offers(_SELLER, [_product(body)], {})
+    ][:1],
+    (recommend, "unfit"): lambda body: [
+        recommend.unfit(_wanted(), offer, Decimal(1000), now=NOW)
+        for offer in offers.offers(_SELLER, [_product(body)], {})
+    ],
+    (recommend, "passed_unread"): None,  # what is left out is cut
+    (recommend, "products_wanted"): None,  # of a brief
     (effects, "is_canceled"): lambda body: effects.is_canceled({"packages": _packages(body)}, _LINES),
     (effects, "is_paused"): lambda body: effects.is_paused({"paused": body, "status": str(body)}),
     (effects, "pauses_every_package"): lambda body: effects.pauses_every_package(

@@ -8,13 +8,9 @@ import inspect
 import json
 import pkgutil
 import re
-import sys
-import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -24,13 +20,13 @@ from hypothesis import strategies as st
 
 from orders.offers import offers
 from tasks_app import adcp
-from tasks_app.adcp import extraction, strict_json, webhook_body
 from tasks_app.adcp.hygiene import REDACTED, clean
 from tasks_app.operations.presenters import pretty
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks import diagnosis
 from tests.webhooks.of_a_body import OF_A_BODY, SECRETS, Json
 from tests.webhooks.of_fields import OF_FIELDS
+from tests.webhooks.work_counted import counted
 
 # For each character of the body; and what is allowed whatever its size. Twice what the dearest takes: of two
 # thousand things in twelve thousand characters, each looked at for each other one is more.
@@ -101,7 +97,7 @@ for _ in range(6):
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_transformation_is_at_most_linear(transform: Callable[[Any], Any], body: Any) -> None:
     size = _length(body)
-    steps, room, made = _counted(transform, body)
+    steps, room, made = counted(transform, body)
     assert steps <= STEPS[0] * size + STEPS[1]
     assert room <= ROOM[0] * size + ROOM[1]
     assert _length(made) <= GROWTH[0] * size + GROWTH[1]
@@ -121,7 +117,7 @@ def test_what_a_seller_repeats_costs_each_text_the_same_however_much_it_is() -> 
 
     def work(many: int) -> int:
         secrets = [f"secret-{number:05}" for number in range(many)]
-        return _counted(clean, [*_registrations(secrets), ["some text"] * many])[0]
+        return counted(clean, [*_registrations(secrets), ["some text"] * many])[0]
 
     assert work(400) < 3 * work(200)
 
@@ -155,8 +151,17 @@ def test_no_module_of_the_wire_is_left_out() -> None:
 
 
 # Where sellers' words are read outside of the wire: what of it is given a body, by the types that it names.
-ROOMS = ("orders", "tasks_app/operations", "tasks_app/webhooks", "tasks_app/desk/terms.py")
-_GIVEN = re.compile(r"\b(Seen|Ended|Any|object|Request|bytes|Incoming)\b")
+ROOMS = (
+    "campaigns",
+    "orders",
+    "tasks_app/approvals",
+    "tasks_app/desk",
+    "tasks_app/operations",
+    "tasks_app/reconciliation",
+    "tasks_app/sellers",
+    "tasks_app/webhooks",
+)
+_GIVEN = re.compile(r"\b(Seen|Ended|Any|object|Request|bytes|Incoming|Offer|Product|LeftOut|PassedOver)\b")
 _NO_BODY = re.compile(r"Callable|QuerySet")
 
 
@@ -172,7 +177,7 @@ def given_a_body() -> Iterator[str]:
 def _modules() -> dict[str, ast.Module]:
     base, found = Path(django_settings.BASE_DIR), {}
     for room in ROOMS:
-        for source in [base / room] if room.endswith(".py") else sorted((base / room).rglob("*.py")):
+        for source in sorted((base / room).rglob("*.py")):
             name = source.relative_to(base).with_suffix("").as_posix().replace("/", ".")
             found[name] = ast.parse(source.read_text())
     return found
@@ -228,7 +233,7 @@ def test_a_product_with_more_options_and_properties_costs_each_the_same() -> Non
         options = [{"pricing_option_id": f"o{number}"} for number in range(many)]
         properties = [{"property_type": "website"}] * many
         product = {"product_id": "p", "pricing_options": options, "properties": properties}
-        return _counted(lambda body: list(offers(Seller(), body, {})), [product])[0]
+        return counted(lambda body: list(offers(Seller(), body, {})), [product])[0]
 
     assert work(400) < 3 * work(200)
 
@@ -275,25 +280,3 @@ def test_a_letter_is_no_secret_beyond_where_it_stands() -> None:
 
 def _length(value: Any) -> int:
     return len(json.dumps(value, default=repr))
-
-
-def _counted(transform: Callable[[Any], Any], body: Any) -> tuple[int, int, Any]:
-    """Lines of Python that ran, and bytes that were held at most, while it was made."""
-    ran, made = 0, None
-
-    def count(_frame: FrameType, event: str, _told: Any) -> Any:
-        nonlocal ran
-        ran += event == "line"
-        return count
-
-    before = sys.gettrace()
-    tracemalloc.start()
-    sys.settrace(count)
-    try:
-        with suppress(webhook_body.EnvelopeError, strict_json.MalformedBody, extraction.WrapperError):
-            made = transform(body)
-    finally:
-        sys.settrace(before)
-        room = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    return ran, room, made

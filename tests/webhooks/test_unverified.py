@@ -103,8 +103,8 @@ FAULTS: dict[str, tuple[Any, str]] = {
         "s from ours, where 300 s are allowed",
     ),
     "nothing": (lambda b: {}, "it carries no proof at all"),
-    "rfc9421": (lambda b: rfc(ADDRESS.format("signs-hmac"), b), "signed with signed, RFC 9421"),
-    "bearer": (lambda b: {"authorization": f"Bearer {SECRET}"}, "signed with bearer credentials"),
+    "rfc9421": (lambda b: rfc(ADDRESS.format("signs-hmac"), b), "received: signed, RFC 9421"),
+    "bearer": (lambda b: {"authorization": f"Bearer {SECRET}"}, "received: bearer credentials"),
     "capitals": (
         lambda b: stamped(b, as_bytes(b), write=lambda said: said[:7] + said[7:].upper()),
         "its signature is in capitals",

@@ -37,4 +37,4 @@ class SignatureError(Exception):
 
 def mode_mismatch(registered: str, received: str) -> SignatureError:
     """A webhook signed in another way than its registration asked for: refuse and raise the alarm."""
-    return SignatureError(MODE_MISMATCH, f"registered for {registered}, signed with {received}")
+    return SignatureError(MODE_MISMATCH, f"registered for {registered}, received: {received}")
