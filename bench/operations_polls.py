@@ -226,6 +226,7 @@ def poll(due: int) -> dict[str, float]:
     from django.db import connection, transaction
 
     from tasks_app import clock
+    from tasks_app.lifecycle.prepared import prepared_rows
     from tasks_app.operations.dispatch import claim_polls
     from tasks_app.operations.lease import CallLease
     from tasks_app.operations.leases import leases_release
@@ -248,7 +249,7 @@ def poll(due: int) -> dict[str, float]:
     def bare() -> Callable[[], object]:
         raw = connection.connection
         with transaction.atomic():
-            rows = raw.execute(_BARE_CLAIM, [IN_FLIGHT]).fetchall()
+            rows = prepared_rows(_BARE_CLAIM, [IN_FLIGHT])  # as ours are
         assert len(rows) == IN_FLIGHT  # noqa: S101
         return lambda: raw.execute(_BARE_END, [later, [row[0] for row in rows]])
 

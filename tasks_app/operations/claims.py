@@ -43,32 +43,42 @@ _IS_DUE = """t.{column} <= %(by)s and t.status = any(%(statuses)s)
         and t.id not in (select r.row from tasks_app_rowtrouble r
                           where r.work = %(work)s and r.again_at > %(now)s)
         and t.id <> all(%(mine)s::uuid[])"""
-_TO_LOOK_AT = _IS_DUE.format(column="next_poll_at", out="live l")
-_TO_SEND_OF = _IS_DUE + " and (%(only)s::uuid is null or t.id = %(only)s)"
-_TO_SEND = _TO_SEND_OF.format(column="send_at", out="live l")
+_DUE: dict[Column, str] = {
+    "next_poll_at": _IS_DUE,
+    "send_at": _IS_DUE + " and (%(only)s::uuid is null or t.id = %(only)s)",
+}
+_TO_LOOK_AT, _TO_SEND = (due.format(column=column, out="live l") for column, due in _DUE.items())
 _READ = [field for field in Seller._meta.concrete_fields if field.name != "capabilities"]
 _READ_NAMES = frozenset(field.attname for field in _READ)
 _SECRETS = [(at, field) for at, field in enumerate(_READ) if field.name in SECRET_COLUMNS]
 _SELLER = ", ".join(f"s.{field.column}" for field in _READ)
 _BREAKER = ", ".join(f"b.{field.column}" for field in SellerBreaker._meta.concrete_fields)
 _BREAKER_NAMES = [field.attname for field in SellerBreaker._meta.concrete_fields]
+
+
+def _planning(**values: str | None) -> str:
+    """What sets these until the transaction's end; None: as the session has it."""
+    told = {name: "null" if value is None else f"'{value}'" for name, value in values.items()}
+    return " || ' ' || ".join(f"set_config('{name}', {value}, true)" for name, value in told.items())
+
+
 # Until the next ANALYZE the planner may take a crowd that became due for a few rows, and then it prefers to
 # read and sort all of them to the index's own order, of which only the first are read. So looks are planned
 # for that order whatever it knows, and once. Sends come in no index's order: each claim is planned for its
 # moment, for one plan for all takes a third of everything for due, and walks all that a seller ever had.
-# It is set by the statement before, and set back by the claim, for what its transaction reads then.
-_PLANNED = "|| ' ' ||".join(
-    f"set_config('{name}', '{{}}', true)" for name in ("enable_bitmapscan", "enable_sort", "plan_cache_mode")
-)
-_AS_EVER = _PLANNED.format("on", "on", "auto")
+# The same goes for the statement that holds the sellers. The claim sets it back, for what its transaction
+# reads then. Nothing is compiled: before PostgreSQL 18 a sort that is forbidden and made all the same counts
+# as a very long one.
+_AS_EVER = _planning(enable_bitmapscan=None, enable_sort=None, jit=None, plan_cache_mode=None)
 _PLANS: dict[Column, str] = {
-    "next_poll_at": _PLANNED.format("on", "off", "force_generic_plan"),
-    "send_at": _PLANNED.format("off", "on", "force_custom_plan"),
+    "next_poll_at": _planning(enable_sort="off", jit="off", plan_cache_mode="force_generic_plan"),
+    "send_at": _planning(enable_bitmapscan="off", jit="off", plan_cache_mode="force_custom_plan"),
 }
 # Lateral with a limit: one look into the index for each seller, however much is due. The order says so to the
-# planner whatever it knows.
+# planner whatever it knows. Whether a lease ran out is asked of anybody's: where one runs out between this
+# statement and the claim, the claim fails, and the next one takes it over.
 _HELD = f"""
-select {{planned}}, {DATABASE_NOW},
+select {DATABASE_NOW},
        exists (select from tasks_app_calllease l where l.until < {DATABASE_NOW}), held.*
   from (
     select s.id, s.slots, s.active, {_SELLER}, {_BREAKER}
@@ -76,22 +86,18 @@ select {{planned}}, {DATABASE_NOW},
      cross join lateral (
        select from tasks_app_operation t where t.seller_id = s.id and {{due}}
         order by t.{{column}} limit 1) o
-     order by s.id for no key update of s {{skip}}) held
+     order by s.id for no key update of s skip locked) held
 """  # noqa: S608
-# Also for what is out, or waits after trouble: past that the walk goes once, for the looks themselves.
-_TO_ASK = _HELD.format(
-    due="t.next_poll_at <= %(by)s",
-    column="next_poll_at",
-    skip="skip locked",
-    planned=_PLANS["next_poll_at"],
-)
-_OF_SENDS = {
-    "due": _TO_SEND_OF.format(column="send_at", out=f"tasks_app_calllease l where l.until >= {DATABASE_NOW}"),
-    "column": "send_at",
-    "planned": _PLANS["send_at"],
+_OUT = f"tasks_app_calllease l where l.until >= {DATABASE_NOW}"
+_TO_CALL = {
+    column: _HELD.format(due=due.format(column=column, out=_OUT), column=column)
+    for column, due in _DUE.items()
 }
-_TO_SEND_TO = _HELD.format(skip="skip locked", **_OF_SENDS)
-_TO_SEND_ONE_TO = _HELD.format(skip="", **_OF_SENDS)
+# Waited for, so that what is read of it then is read after whoever held it.
+_SELLER_OF = """
+select from tasks_app_seller where id = (select seller_id from tasks_app_operation where id = %s)
+   for no key update
+"""
 # Calls that are out are counted when their sellers are held: the statement before may have missed a claim
 # that ended as it began. `free`: how many more calls each seller gets, no more than its slots leave.
 _FREE = """
@@ -209,7 +215,6 @@ _NOTHING = Claimed(call=uuid.UUID(int=0), due=[], sellers={}, breakers={})
 class _Held(NamedTuple):
     """A seller that this claim holds."""
 
-    planned: str  # what follows
     now: datetime
     ran_out: bool  # some lease has, anybody's
     id: uuid.UUID
@@ -266,18 +271,20 @@ def claim_due(
         "call": call,
         "lease_s": float(settings.OPERATION_LEASE_S),
     }
-    sellers_due = _TO_SEND_TO if only is None else _TO_SEND_ONE_TO
-    rows = prepared_rows(_TO_ASK if column == "next_poll_at" else sellers_due, due)
-    if not rows:
+    if only is not None:
+        prepared_rows(_SELLER_OF, [only])
+    _plan(_PLANS[column])
+    held = _hold(column, due)
+    if not held:
+        _plan(_AS_EVER)
         return _NOTHING
-    held = {row[3]: _Held._make((*row[:6], row[6:])) for row in rows}
     breakers = {pk: breaker for pk, one in held.items() if (breaker := one.breaker) is not None}
-    slots = {pk: one.slots for pk, one in held.items()}
-    if column == "send_at":
-        # Nothing goes out to a seller that is off: what is due is refused, whatever its slots.
-        slots |= {pk: _ANY for pk, one in held.items() if not one.active}
-    rooms = _rooms(slots, breakers, out, now=rows[0][1])
-    due |= {"at": rows[0][1], "ran_out": rows[0][2]}
+    # Nothing new goes out to a seller that is off: what is due is refused, whatever its slots and breaker.
+    off = {pk: _ANY for pk, one in held.items() if column == "send_at" and not one.active}
+    slots = {pk: one.slots for pk, one in held.items()} | off
+    read = next(iter(held.values()))
+    rooms = _rooms(slots, breakers, out, now=read.now) | off
+    due |= {"at": read.now, "ran_out": read.ran_out}
     with _planned_anew(column, partial(_looks if column == "next_poll_at" else _sends, due, slots)) as take:
         if batch is None:
             free = {pk: min(room, limit) for pk, room in rooms.items() if room > 0}
@@ -286,7 +293,13 @@ def claim_due(
             taken = _in_turn(column, take, rooms, out, limit=limit, batch=batch)
     sellers = {pk: held[pk].seller for pk in {one.seller_id for one in taken}}
     leased = Claimed(call=call, due=taken, sellers=sellers, breakers=breakers)
-    return replace(leased, due=_probed(leased))
+    return replace(leased, due=_probed(leased, but=off))
+
+
+def _hold(column: Column, due: Mapping[str, Any]) -> dict[uuid.UUID, _Held]:
+    """The sellers of whom something is due, locked until the commit; none that somebody else holds."""
+    rows = prepared_rows(_TO_CALL[column], due)
+    return {row[2]: _Held._make((*row[:5], row[5:])) for row in rows}
 
 
 Take = Callable[[Mapping[uuid.UUID, int]], list[Due]]
@@ -294,7 +307,7 @@ Take = Callable[[Mapping[uuid.UUID, int]], list[Due]]
 
 @contextmanager
 def _planned_anew(column: Column, take: Take) -> Iterator[Take]:
-    """`take`, planned in order however often it is called: whoever held the sellers said so for the first
+    """`take`, planned in order however often it is called: who holds the sellers has said so for the first
     time, and each time sets it back."""
     in_order = True
 
@@ -315,9 +328,10 @@ def _plan(how: str) -> None:
         cursor.execute(f"select {how}")
 
 
-def _probed(leased: Claimed) -> Sequence[Due]:
-    """Those of them that may go out: where one is a probe and that cannot be marked, its seller waits."""
-    breakers = {pk: breaker for pk, breaker in leased.breakers.items() if _is_open(breaker)}
+def _probed(leased: Claimed, *, but: Collection[uuid.UUID]) -> Sequence[Due]:
+    """Those of them that may go out: where one is a probe and that cannot be marked, its seller waits. Nobody
+    probes `but`."""
+    breakers = {pk: one for pk, one in leased.breakers.items() if _is_open(one) and pk not in but}
     if not breakers:
         return leased.due
     asked = {one.seller_id for one in leased.due if one.seller_id in breakers}

@@ -25,6 +25,7 @@ from tasks_app.operations.canonical import observation_digest
 from tasks_app.operations.judging import Verdict, judge, kind_of, why_of
 from tasks_app.operations.leases import Lease, leases_release
 from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
+from tasks_app.operations.news import Known, known_since
 from tasks_app.operations.writes import Writes
 from tasks_app.people.actors import SYSTEM
 
@@ -67,8 +68,9 @@ def observe(
         operation = _held().get(pk=operation_id)
         was_bound = bool(operation.task_id)
         seen = _credible(seen)
+        known = known_since({operation_id: (seen, channel)})
         with Writes() as writes:
-            observation = _observe(operation, seen, channel, writes, actor)
+            observation = _observe(operation, seen, channel, known, writes, actor)
         if answered is not None:
             leases_release([answered])
         _tell_observed(operation, seen, observation)
@@ -90,8 +92,9 @@ def observe_many(
         credible = {pk: (_credible(seen), channel) for pk, (seen, channel) in sights.items()}
         operations = list(_held(skip_locked=True).filter(pk__in=sights).order_by("pk"))
         unbound = [operation for operation in operations if not operation.task_id]
+        known = known_since(credible)
         with Writes() as writes:
-            observations = [_observe(o, *credible[o.pk], writes) for o in operations]
+            observations = [_observe(o, *credible[o.pk], known, writes) for o in operations]
         held = {operation.pk for operation in operations}
         leases_release([lease for lease in answered if lease.id in held])
         for operation, observation in zip(operations, observations, strict=True):
@@ -110,11 +113,13 @@ def _held(*, skip_locked: bool = False) -> QuerySet[Operation]:
     return rows.select_for_update(of=("self",), no_key=True, skip_locked=skip_locked)
 
 
-def _observe(operation: Operation, seen: Seen, channel: str, writes: Writes, actor: Who = "") -> Observation:
+def _observe(
+    operation: Operation, seen: Seen, channel: str, known: Known, writes: Writes, actor: Who = ""
+) -> Observation:
     if _counts(operation, channel):
         operation.polls += 1  # written with what follows from it
     digest = _digest(operation, seen)
-    verdict = judge(operation, seen, channel, digest)
+    verdict = judge(operation, seen, channel, digest, known)
     observation = _record(operation, seen, channel, digest, verdict)
     writes.observation(observation, whole=is_whole(channel, verdict))
     _apply(operation, seen, channel, verdict, writes, actor)

@@ -19,7 +19,7 @@ from tasks_app.operations.lookup import after_another, after_lookup, is_fruitles
 from tasks_app.operations.matching import identities, mismatch, task_changed, unusable_task
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.news import OLDER, TOLD_ANEW, is_older, is_overtaken, is_told_anew
+from tasks_app.operations.news import OLDER, TOLD_ANEW, Known, is_older, is_overtaken, is_told_anew
 from tasks_app.operations.resend import GARBLED, NOT_SENT, may_have_acted
 
 _STATUS = {
@@ -50,8 +50,9 @@ class Verdict:
     note: str = ""
 
 
-def judge(operation: Operation, seen: Seen, channel: str, digest: str) -> Verdict:
-    """The verdict on what was seen of a locked operation by a channel; `digest` is its identity as an end."""
+def judge(operation: Operation, seen: Seen, channel: str, digest: str, known: Known) -> Verdict:
+    """The verdict on what was seen of a locked operation by a channel; `digest` is its identity as an end,
+    `known` what was applied since it was asked for (`news.known_since`)."""
     if operation.status == S.REQUESTED:
         return Verdict(outcome=_Outcome.CONFLICT, note="nothing was sent yet")
     if is_fruitless(operation, seen, channel):
@@ -67,7 +68,7 @@ def judge(operation: Operation, seen: Seen, channel: str, digest: str) -> Verdic
     unusable = unusable_task(operation, seen)
     if unusable:
         return _not_ours(operation, seen, channel, unusable)
-    if is_overtaken(operation, seen, channel):
+    if is_overtaken(operation, seen, channel, known):
         return _overtaken(operation, seen, channel)
     if seen.status == "unknown":
         return _unclear(operation, seen, channel)

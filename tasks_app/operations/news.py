@@ -8,6 +8,8 @@ L3/async-identity-and-convergence.
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tasks_app import clock
@@ -20,6 +22,7 @@ from tasks_app.operations.resend import may_have_acted
 OLDER = "older than what is known"
 TOLD_ANEW = "the answer to another call of the same read"
 _KNOWN = (Observation.Outcome.APPLIED, Observation.Outcome.DUPLICATE)
+Known = Mapping[uuid.UUID, Sequence[Observation]]  # by operation, the newest first
 _QUESTIONS, _GOES_ON = (S.INPUT_REQUIRED, S.AUTH_REQUIRED), ("submitted", "working")
 
 
@@ -39,21 +42,34 @@ def result_at(operation: Operation) -> datetime:
     return max(operation.sent_at or operation.created_at, min(sellers or came, came))
 
 
-def is_overtaken(operation: Operation, seen: Seen, channel: str) -> bool:
-    """Whether newer news was applied while `seen`, which is no end, was on its way."""
+def known_since(sights: Mapping[uuid.UUID, tuple[Seen, str]]) -> Known:
+    """What was applied of locked operations since the looks at them were asked, by one query for all.
+    `sights`: by id what was seen, and the channel."""
+    asked = [seen.asked_at for seen, channel in sights.values() if channel in LOOKS and seen.asked_at]
+    found: dict[uuid.UUID, list[Observation]] = {}
+    if asked:
+        since = Observation.objects.filter(operation__in=sights, outcome__in=_KNOWN, at__gt=min(asked))
+        for one in since.only("operation_id", "at", "seller_at").order_by("-id"):
+            found.setdefault(one.operation_id, []).append(one)
+    return found
+
+
+def is_overtaken(operation: Operation, seen: Seen, channel: str, known: Known) -> bool:
+    """Whether newer news was applied while `seen`, which is no end, was on its way. `known`: of
+    `known_since`."""
     if operation.status not in PENDING or seen.status in TERMINAL_STATUSES:
         return False
-    known = operation.observations.filter(outcome__in=_KNOWN)
     if channel == Channel.REPLY:
-        besides = known.exclude(channel=Channel.REPLY)
+        besides = operation.observations.filter(outcome__in=_KNOWN).exclude(channel=Channel.REPLY)
         if seen.asked_at is not None:
             besides = besides.filter(at__gte=seen.asked_at)
         return besides.exists() and _is_first_call(operation)
     if channel == Channel.WEBHOOK:
         return _may_take_back(operation, seen)
-    if channel not in LOOKS or seen.asked_at is None:
+    asked_at = seen.asked_at
+    if channel not in LOOKS or asked_at is None:
         return False
-    newer = known.filter(at__gt=seen.asked_at).order_by("-id").first()
+    newer = next((one for one in known.get(operation.pk, ()) if one.at > asked_at), None)
     return newer is not None and (seen.at is None or newer.seller_at is None)
 
 

@@ -99,10 +99,8 @@ def _queue(seller_id: uuid.UUID) -> _Turn:
         raise UnreadableError(f"{seller.name} is switched off")
     breaker = SellerBreaker.objects.filter(pk=seller_id).first()
     allowed = None if breaker is None else breaker_room(breaker, now=database_moment())
-    if allowed == 0:
+    if breaker is not None and (allowed == 0 or (allowed is not None and not breaker_probe(breaker))):
         raise UnreadableError(f"{seller.name} did not answer and is left alone for a while")
-    if allowed is not None and breaker is not None:
-        breaker_probe(breaker)
     live = CallLease.objects.filter(is_live(), seller=seller_id)
     ahead = list(live.values_list("pk", flat=True))
     lease = CallLease.objects.create(id=new_id(), seller=seller, until=lease_end())

@@ -152,7 +152,9 @@ def test_of_an_operation_where_an_observation_leads() -> None:
     for status in ("calling_adcp", *_PENDING, O.TIMED_OUT.value):
         operation = stand(status, task_id=f"task-{status}")
         for said, channel in product(sorted(TASK_STATUSES - {"unknown"}), ("reply", "poll", "webhook")):
-            to = judge(operation, answer(said, task_id=operation.task_id or "task-1"), channel, "digest").to
+            to = judge(
+                operation, answer(said, task_id=operation.task_id or "task-1"), channel, "digest", {}
+            ).to
             found |= {(status, str(to))} if to else set()
     assert declared("operation") - found == undriven("operation")
     assert found <= declared("operation")

@@ -41,7 +41,7 @@ def stands(status: str = S.SUBMITTED, **columns: Any) -> Operation:
 
 
 def verdict(operation: Operation, seen: Seen, channel: str = "poll") -> Any:
-    return judge(operation, seen, channel, "digest")
+    return judge(operation, seen, channel, "digest", {})
 
 
 def wire(status: str) -> str:

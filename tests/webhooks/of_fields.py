@@ -44,6 +44,7 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "tasks_app.operations.lookup.after_lookup",
         "tasks_app.operations.lookup.is_fruitless",
         "tasks_app.operations.news.is_older",
+        "tasks_app.operations.news.known_since",
         "tasks_app.operations.news.is_overtaken",
         "tasks_app.approvals.evidence.cancel_by",
         "tasks_app.approvals.evidence.cancel_words",
