@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from bench import memory
 from bench.jobs import ASIDE, FANOUTS, ITEMS, JOBS, LONG, WAKEUPS, WAKEUPS_IN_TURN, WIDE, marks, parties
@@ -65,15 +66,22 @@ def waiting(stage: Stage) -> dict[str, float]:
 
 
 def linearity(stage: Stage) -> dict[str, float]:
-    """One worker: a hundred jobs of a hundred steps, and one of ten thousand, of the same shape."""
-    reached = {}
+    """One worker: a hundred jobs of a hundred steps, and one of ten thousand, of the same shape. Half of the
+    jobs run before the one and half after it, so that what slows down or speeds up meanwhile counts alike."""
+    half = WIDE // 2
     with parties.flightdeck(stage, {**stage.env, WITH_WIDE: "1"}, 1) as (ours, _):
-        for name, order in (("steps_of_100", ("long", WIDE)), ("steps_of_10000", ("wide",))):
-            stage.marks.clear()
-            ours.ask(*order)
-            reached[name] = marks.rate(stage.marks.wait(WIDE * LONG))
-            parties.completed(ours)
-    return reached
+        before = _steps_per_s(stage, ours, half * LONG, "long", half)
+        wide = _steps_per_s(stage, ours, WIDE * LONG, "wide")
+        after = _steps_per_s(stage, ours, half * LONG, "long", half)
+    return {"steps_of_100": statistics.harmonic_mean([before, after]), "steps_of_10000": wide}
+
+
+def _steps_per_s(stage: Stage, ours: Teller, steps: int, *order: Any) -> float:
+    stage.marks.clear()
+    ours.ask(*order)
+    rate = marks.rate(stage.marks.wait(steps))
+    parties.completed(ours)
+    return rate
 
 
 def idle(stage: Stage) -> dict[str, float]:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from time import monotonic, sleep
 
 import structlog
 from django.conf import settings
@@ -29,7 +30,13 @@ class OvertakenError(Exception):
     """The attempt is its step's no more: that was ended, or another worker has it."""
 
 
+class HeldError(Exception):
+    """Somebody else changes the step at this moment."""
+
+
 _WORK = work_on("steps_claimed", "step")
+_HELD_S = 2.0  # longer than a claim takes to commit, shorter than anybody waits for what the caller holds
+_LOOK_AGAIN_S = 0.005
 log = structlog.get_logger(__name__)
 
 
@@ -147,11 +154,20 @@ def lost_attempts(step: Step) -> int:
 
 def attempt_hold(step: Step) -> None:
     """Keep this attempt the step's until the caller's commit, so that whoever ends the job, or retries it,
-    comes before its effect or finds it. Raises OvertakenError, and OperationalError where somebody changes
-    the step at this moment: they may hold what the caller goes on to wait for."""
+    comes before its effect or finds it. Raises OvertakenError, and HeldError where somebody else holds the
+    step for longer than a moment: they may hold what the caller goes on to wait for.
+
+    A claim holds it for that moment: one that read the step as ready just before another took it locks the
+    row, finds it taken, and keeps the lock until it commits (PostgreSQL, "Read Committed Isolation Level").
+    """
     mine = Step.objects.filter(pk=step.pk, status=S.EXECUTING, attempts=step.attempts)
-    if not list(mine.select_for_update(nowait=True, no_key=True).values_list("pk")):
-        raise OvertakenError(f"attempt {step.attempts} of {step.key} is over: it has no effect any more")
+    until = monotonic() + _HELD_S
+    while not list(mine.select_for_update(skip_locked=True, no_key=True).values_list("pk")):
+        if not mine.exists():
+            raise OvertakenError(f"attempt {step.attempts} of {step.key} is over: it has no effect any more")
+        if monotonic() >= until:
+            raise HeldError(f"somebody else holds {step.key} at this moment")
+        sleep(_LOOK_AGAIN_S)
 
 
 def renew_lease(step: Step) -> bool:

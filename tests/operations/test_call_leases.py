@@ -42,6 +42,7 @@ from tests.operations.making import (
     stand,
     unknown,
 )
+from tests.support import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 
@@ -196,6 +197,15 @@ class Slow:
         await asyncio.sleep(0)
 
 
+def lived(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """To its end; one that waits for what never comes fails."""
+
+    async def in_time() -> None:
+        await asyncio.wait_for(story(), PATIENCE_S)
+
+    async_to_sync(in_time)()
+
+
 def taken_over(operation: Operation) -> datetime:
     """Another worker has its call made again; until when that is leased."""
     the_call(operation)
@@ -221,7 +231,7 @@ def test_who_was_too_slow_renews_and_hands_back_nothing_of_anothers(
             await worker.sweeper.drain(seconds=0)
             assert await sync_to_async(leased_until)(operation) == theirs, "nor to give back"
 
-    async_to_sync(story)()
+    lived(story)
     assert len(worker.made) == 1
 
 
@@ -251,7 +261,7 @@ def test_who_was_too_slow_renews_and_returns_its_own(
             else:
                 await worker.sweeper.drain(seconds=0)
 
-    async_to_sync(story)()
+    lived(story)
     assert len(worker.made) == 1, "it was out all the while"
     assert not CallLease.objects.exists()
 
@@ -279,7 +289,7 @@ def test_what_is_out_is_never_claimed_by_who_calls_for_it(
             assert operation.pk in await sync_to_async(anybodys)(), "to another process it is due"
         await worker.sweeper.drain(seconds=0)
 
-    async_to_sync(story)()
+    lived(story)
     assert len(worker.made) == 1
 
 
@@ -298,7 +308,7 @@ def test_a_call_that_is_cancelled_from_within_is_put_back(monkeypatch: pytest.Mo
         while worker.sweeper._out:
             await asyncio.sleep(0)
 
-    async_to_sync(story)()
+    lived(story)
     assert RowTrouble.objects.get(row=operation.pk).times == 1
 
 
@@ -355,7 +365,7 @@ def test_an_answer_in_hand_is_observed_before_its_call_is_handed_back(
         await worker.out()
         await held_up(worker, len(operations))
 
-    async_to_sync(story)()
+    lived(story)
     assert [fresh(one).status for one in operations] == [S.SUBMITTED, S.SUBMITTED]
     assert not CallLease.objects.exists()
     assert claim_sends(limit=5) == []
@@ -386,7 +396,7 @@ def test_two_answers_of_one_operation_in_one_batch_are_both_observed(monkeypatch
             await worker.sweeper.fill()
             await worker.sweeper.run_dry()
 
-    async_to_sync(story)()
+    lived(story)
     assert made == 2
     assert list(operation.observations.order_by("id").values_list("kind", flat=True)) == [
         "answer",
