@@ -197,10 +197,12 @@ def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) ->
     repeated = operation.attempts > 0 and operation.is_mutation and not answers
     if not is_still_wanted(operation, answers=answers):
         return None
-    though_off = not operation.seller.active and passes_though_off(operation)
+    goes = operation.seller.active or passes_though_off(operation)
+    if goes and not operation.seller.active and operation.pk not in claimed.passed:
+        return None  # people let it pass just now: it has its place in the next claim
     if not may_leave(operation, stopped, repeated=repeated, answers=answers):
         return None
-    if not operation.seller.active and not repeated and not though_off:
+    if not goes:
         _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")
         return None
     if operation.is_mutation and not operation.seller.may_be_sent_mutations:

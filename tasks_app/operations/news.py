@@ -9,7 +9,7 @@ L3/async-identity-and-convergence.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 
 from tasks_app import clock
@@ -22,7 +22,7 @@ from tasks_app.operations.resend import may_have_acted
 OLDER = "older than what is known"
 TOLD_ANEW = "the answer to another call of the same read"
 _KNOWN = (Observation.Outcome.APPLIED, Observation.Outcome.DUPLICATE)
-Known = Mapping[uuid.UUID, Sequence[Observation]]  # by operation, the newest first
+Known = Mapping[uuid.UUID, Observation]  # by operation
 _QUESTIONS, _GOES_ON = (S.INPUT_REQUIRED, S.AUTH_REQUIRED), ("submitted", "working")
 
 
@@ -43,15 +43,14 @@ def result_at(operation: Operation) -> datetime:
 
 
 def known_since(sights: Mapping[uuid.UUID, tuple[Seen, str]]) -> Known:
-    """What was applied of locked operations since the looks at them were asked, by one query for all.
+    """Of locked operations what was applied last since the looks at them were asked, by one query for all.
     `sights`: by id what was seen, and the channel."""
     asked = [seen.asked_at for seen, channel in sights.values() if channel in LOOKS and seen.asked_at]
-    found: dict[uuid.UUID, list[Observation]] = {}
-    if asked:
-        since = Observation.objects.filter(operation__in=sights, outcome__in=_KNOWN, at__gt=min(asked))
-        for one in since.only("operation_id", "at", "seller_at").order_by("-id"):
-            found.setdefault(one.operation_id, []).append(one)
-    return found
+    if not asked:
+        return {}
+    since = Observation.objects.filter(operation__in=sights, outcome__in=_KNOWN, at__gt=min(asked))
+    latest = since.order_by("operation_id", "-at", "-id").distinct("operation_id")
+    return {one.operation_id: one for one in latest.only("operation_id", "at", "seller_at")}
 
 
 def is_overtaken(operation: Operation, seen: Seen, channel: str, known: Known) -> bool:
@@ -69,8 +68,8 @@ def is_overtaken(operation: Operation, seen: Seen, channel: str, known: Known) -
     asked_at = seen.asked_at
     if channel not in LOOKS or asked_at is None:
         return False
-    newer = next((one for one in known.get(operation.pk, ()) if one.at > asked_at), None)
-    return newer is not None and (seen.at is None or newer.seller_at is None)
+    latest = known.get(operation.pk)
+    return latest is not None and latest.at > asked_at and (seen.at is None or latest.seller_at is None)
 
 
 def _may_take_back(operation: Operation, seen: Seen) -> bool:

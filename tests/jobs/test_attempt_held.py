@@ -68,7 +68,11 @@ def cancel(step: Step) -> None:
     job_cancel(job_id=step.job_id, actor="system", reason="Called off")
 
 
-def effect_under(holder: Holder, effects: list[str]) -> Callable[[Run], Result]:
+def effect_of(bench: Bench, holder: Holder) -> list[str]:
+    """The keys of the steps that had their effect; a recipe of one step, which the holder holds as its first
+    attempt asks for it."""
+    effects: list[str] = []
+
     def action(run: Run) -> Result:
         if run.step.attempts == 1:
             holder.begin(run.step)
@@ -77,16 +81,16 @@ def effect_under(holder: Holder, effects: list[str]) -> Callable[[Run], Result]:
             effects.append(run.step.key)
         return Done(outputs={})
 
-    return action
+    bench.action("effect", action)
+    bench.recipe({"id": "a", "action": "effect"})
+    return effects
 
 
 def test_who_holds_a_step_for_a_moment_makes_no_attempt_fail(
     committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    effects: list[str] = []
     holder = Holder(monkeypatch, touch)
-    bench.action("effect", effect_under(holder, effects))
-    bench.recipe({"id": "a", "action": "effect"})
+    effects = effect_of(bench, holder)
 
     done = steps_of(bench.run())["a"]
 
@@ -97,10 +101,8 @@ def test_who_holds_a_step_for_a_moment_makes_no_attempt_fail(
 def test_what_is_called_off_at_that_moment_has_no_effect(
     committed_db: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    effects: list[str] = []
     holder = Holder(monkeypatch, cancel)
-    bench.action("effect", effect_under(holder, effects))
-    bench.recipe({"id": "a", "action": "effect"})
+    effects = effect_of(bench, holder)
 
     job = bench.run()
 
@@ -112,13 +114,11 @@ def test_who_holds_it_for_longer_costs_a_failure_and_is_not_waited_for(
     committed_db: Database, bench: Bench, still: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They may hold what the attempt goes on to wait for."""
-    effects: list[str] = []
     holder = Holder(monkeypatch, touch)
+    effects = effect_of(bench, holder)
     monkeypatch.setattr(claims, "_HELD_S", 0)
     recorded = attempts._retry_or_fail
     monkeypatch.setattr(attempts, "_retry_or_fail", lambda *what: (holder.end(), recorded(*what)))
-    bench.action("effect", effect_under(holder, effects))
-    bench.recipe({"id": "a", "action": "effect"})
     job = bench.run()
 
     tried = steps_of(job)["a"]

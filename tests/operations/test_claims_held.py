@@ -1,5 +1,5 @@
-"""What a claim knows of the sellers that it holds: their breakers, slots and what is out, read under their
-lock; and what it costs where nothing can be taken."""
+"""What a claim knows of the sellers that it holds: their breakers, their slots and what is out; and what it
+costs where nothing can be taken."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from types import ModuleType
 from typing import Any
 
 import psycopg
@@ -30,6 +31,7 @@ from tests.support import joined, locks_awaited, rows_read, until
 
 OPEN = "update tasks_app_sellerbreaker set state = 'open', failures = 5, probe_at = now() + interval '1 h'"
 MARKED = "update tasks_app_sellerbreaker set state = 'half-open', probe_at = now() + interval '1 h'"
+OTHERWISE = {"on": "off", "off": "on", "auto": "force_custom_plan"}
 RAN_OUT = """
 insert into tasks_app_calllease (id, seller_id, call, until)
 select o.id, o.seller_id, gen_random_uuid(), now() - interval '1 s' from tasks_app_operation o
@@ -113,19 +115,35 @@ def test_a_probe_is_marked_only_while_none_is_out(committed_db: Database) -> Non
     assert not claims.breaker_probe(two)
 
 
+def marked_meanwhile(database: Database, monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    """Somebody marks their probe between the reading of the breaker and the marking of ours."""
+    mark = module.breaker_probe
+
+    def marked(row: SellerBreaker) -> bool:
+        with psycopg.connect(database.urls.app) as other:
+            other.execute(MARKED)
+        return bool(mark(row))
+
+    monkeypatch.setattr(module, "breaker_probe", marked)
+
+
+def test_a_call_goes_out_only_as_the_one_probe(
+    committed_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seller = make_seller(slots=5)
+    ask("get_products", seller=seller)
+    failing(seller, probe_at=clock.now())
+    marked_meanwhile(committed_db, monkeypatch, claims)
+    assert claim_sends(limit=5) == []
+    assert not CallLease.objects.exists()
+
+
 def test_a_reading_goes_out_only_as_the_one_probe(
     committed_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seller = make_seller(slots=5)
     failing(seller, "half-open", probe_at=clock.now())
-    mark = reading.breaker_probe
-
-    def marked_meanwhile(row: SellerBreaker) -> bool:
-        with psycopg.connect(committed_db.urls.app) as other:
-            other.execute(MARKED)
-        return mark(row)
-
-    monkeypatch.setattr(reading, "breaker_probe", marked_meanwhile)
+    marked_meanwhile(committed_db, monkeypatch, reading)
     with pytest.raises(reading.UnreadableError):
         reading._queue(seller.pk)
     assert not CallLease.objects.exists()
@@ -174,7 +192,9 @@ class TestNothingToTake:
         """Each of them would be held, given the only place, and found to have nothing: a round of its own."""
         for number in range(20):
             seller = make_seller(f"Seller {number}", slots=5)
-            looking(seller, out=True)
+            due(seller)
+        assert len(claim(limit=20, batch=200)) == 20
+        Operation.objects.update(send_at=clock.now(), next_poll_at=clock.now())
         busy = make_seller("Busy", slots=5)
         due(busy)
         claim(limit=1, batch=200)
@@ -183,21 +203,51 @@ class TestNothingToTake:
             assert [call.seller_id for call in claim(limit=1, batch=200)] == [busy.pk]
         assert len(asked) < 12
 
+    @TAKES
+    def test_sellers_whose_slots_others_have_cost_a_claim_no_round_each(
+        self, due: Callable[[Seller], object], claim: Claim
+    ) -> None:
+        for number in range(20):
+            seller = make_seller(f"Seller {number}", slots=2)
+            out(seller, 2)
+            due(seller)
+        free = make_seller("Free", slots=5)
+        due(free)
+        with CaptureQueriesContext(connection) as asked:
+            assert [call.seller_id for call in claim(limit=1, batch=200)] == [free.pk]
+        assert len(asked) < 20
+
+    @pytest.mark.parametrize("written_again", [0, 20])
+    def test_of_a_seller_without_a_place_no_more_than_one_send_is_read(self, written_again: int) -> None:
+        """By PostgreSQL's own count, as of looks; nobody told the planner how much became due at once."""
+        seller = make_seller(slots=1)
+        out(seller, 1)
+        crowd(seller, 1_000)
+        for _ in range(written_again):
+            Operation.objects.update(send_at=None)
+        connection.cursor().execute("analyze tasks_app_operation")
+        Operation.objects.update(send_at=clock.now())
+        for _ in range(9):
+            before = rows_read("tasks_app_operation")
+            assert claim_sends(limit=5) == []
+            assert rows_read("tasks_app_operation") - before < 20
+
     @pytest.mark.parametrize("batch", [None, 8])
-    @pytest.mark.parametrize("jit", ["on", "off"])
     @TAKES
     def test_settings_are_set_back_to_those_of_the_session(
-        self, due: Callable[[Seller], object], claim: Claim, batch: int | None, jit: str
+        self, due: Callable[[Seller], object], claim: Claim, batch: int | None
     ) -> None:
+        """As the session began, whatever its transaction has set."""
+        began = planning()
         seller = make_seller(slots=2)
         out(seller, 2)
         due(seller)
         for _ in range(9):
             with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute(f"set local jit = {jit}")
-                before = planning()
+                for name, value in began.items():
+                    cursor.execute(f"set local {name} = {OTHERWISE[value]}")
                 assert claim(limit=5, batch=batch) == []
-                assert {**before, "jit": planning()["jit"]} == planning()
+                assert planning() == began
 
     @TAKES
     def test_no_claim_is_compiled(
@@ -214,8 +264,10 @@ class TestNothingToTake:
 
         monkeypatch.setattr(claims, "prepared_rows", looked)
         due(make_seller())
-        assert len(claim(limit=5)) == 1
-        assert seen[-1] == "off"
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("set local jit = on")
+            assert len(claim(limit=5)) == 1
+        assert seen == ["off", "off"]
 
 
 def planning() -> dict[str, str]:
@@ -256,3 +308,16 @@ class TestRounds:
         for seller in (first, other):
             ask("get_products", seller=seller)
         assert [call.seller_id for call in claim_sends(limit=1, batch=8)] == [first.pk]
+
+    def test_no_round_gives_more_than_breakers_and_slots_leave(self) -> None:
+        """What killed workers had out takes no slot."""
+        probed, little, much = (make_seller(name, slots=5) for name in ("Probed", "Little", "Much"))
+        failing(probed, probe_at=clock.now())
+        for seller, many in ((probed, 3), (little, 1), (much, 9)):
+            for _ in range(many):
+                looking(seller)
+        for _ in range(5):
+            ran_out = clock.now() - timedelta(seconds=5)
+            CallLease.objects.create(id=ids.new_id(), seller=much, until=ran_out)
+        taken = Counter(call.seller_id for call in claim_polls(limit=8, batch=48))
+        assert taken == {probed.pk: 1, little.pk: 1, much.pk: 5}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -186,3 +187,34 @@ def test_looks_are_read_for_together_however_many_there_are() -> None:
         return len(asked)
 
     assert queries(2) == queries(20)
+
+
+def test_each_look_is_overtaken_by_what_came_since_it_was_asked_itself() -> None:
+    """They are read for since the first of them was asked."""
+    asked_at = clock.now()
+    early, between, late = (pending(number) for number in range(3))
+    news = answer("working")
+    for seconds in (10, 60):
+        came_at = asked_at + timedelta(seconds=seconds)
+        with clock.injected(lambda at=came_at: at):
+            for operation in (early, between, late):
+                see(
+                    operation,
+                    replace(news, task_id=operation.task_id, message=f"At {seconds}"),
+                    Channel.WEBHOOK,
+                )
+
+    looks = {
+        operation.pk: (
+            answer("submitted", task_id=operation.task_id, asked_at=asked_at + timedelta(seconds=seconds)),
+            Channel.POLL,
+        )
+        for operation, seconds in ((early, 5), (between, 30), (late, 70))
+    }
+    with clock.injected(lambda: asked_at + timedelta(seconds=80)):
+        observe_many(looks)
+
+    seen = [fresh(operation).observations.get(channel=Channel.POLL) for operation in (early, between, late)]
+    stale, applied = Observation.Outcome.STALE, Observation.Outcome.APPLIED
+    assert [one.outcome for one in seen] == [stale, stale, applied]
+    assert [fresh(one).status for one in (early, between, late)] == [S.WORKING, S.WORKING, S.SUBMITTED]

@@ -76,7 +76,7 @@ ALLOWED: dict[Place, str] = {
     ("tasks_app.operations.bodies", "insert"): APART,
     ("tasks_app.operations.breaker", "breaker_probe"): BY_KEY,
     ("tasks_app.operations.breaker", "breaker_record"): BY_KEY,
-    ("tasks_app.operations.claims", "_LEASE"): OURS,
+    ("tasks_app.operations.claim_statements", "_LEASE"): OURS,
     ("tasks_app.operations.conflicts", "_kept"): BY_KEY,
     ("tasks_app.operations.conflicts", "conflict_open"): BY_KEY,
     ("tasks_app.operations.deadlines", "_move"): APART,
