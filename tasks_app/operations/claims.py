@@ -345,7 +345,8 @@ def _rooms(
         if allowed is not None:
             rooms[pk] = min(allowed, rooms[pk])
     if any(_is_open(breaker) for breaker in breakers.values()):
-        rooms |= dict.fromkeys(held_back(_PROBES).values_list("row", flat=True), 0)
+        put_back = held_back(_PROBES).filter(row__in=list(slots))
+        rooms |= dict.fromkeys(put_back.values_list("row", flat=True), 0)
     return rooms
 
 

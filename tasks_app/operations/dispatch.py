@@ -200,7 +200,9 @@ def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) ->
     goes = operation.seller.active or passes_though_off(operation)
     if goes and not operation.seller.active and operation.pk not in claimed.passed:
         return None  # people let it pass just now: it has its place in the next claim
-    if not may_leave(operation, stopped, repeated=repeated, answers=answers):
+    # An answer waits for its seller; what people let it pass is kept for when it can leave.
+    is_kept = answers and not goes
+    if not is_kept and not may_leave(operation, stopped, repeated=repeated, answers=answers):
         return None
     if not goes:
         _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")

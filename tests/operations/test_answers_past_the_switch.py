@@ -78,6 +78,22 @@ def test_it_passes_this_once() -> None:
         assert len(left(server)) == 1
 
 
+def test_it_stays_let_past_while_its_seller_is_off() -> None:
+    """That the seller is off is asked about nobody: the answer waits, and needs no second yes of the two."""
+    with serve(answering(paused(), done())) as server:
+        operation = paused_purchase(server)
+        let_pass(operation)
+        Seller.objects.update(active=False)
+        sweep()
+        assert left(server) == []
+        assert not Approval.objects.filter(status="open").exists()
+        Seller.objects.update(active=True)
+        later = clock.now() + timedelta(hours=1)
+        with clock.injected(lambda: later):
+            sweep()
+        assert len(left(server)) == 1
+
+
 def test_a_turn_of_the_switch_that_nobody_read_holds_it() -> None:
     with serve(answering(paused(), done())) as server:
         operation = paused_purchase(server)

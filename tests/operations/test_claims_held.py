@@ -28,6 +28,7 @@ from tests.factories import make_seller
 from tests.operations.making import ask, fresh, stand
 from tests.operations.test_claims import crowd
 from tests.support import joined, locks_awaited, rows_read, until
+from tests.troubles.poisoning import poison
 
 OPEN = "update tasks_app_sellerbreaker set state = 'open', failures = 5, probe_at = now() + interval '1 h'"
 MARKED = "update tasks_app_sellerbreaker set state = 'half-open', probe_at = now() + interval '1 h'"
@@ -202,6 +203,25 @@ class TestNothingToTake:
         with CaptureQueriesContext(connection) as asked:
             assert [call.seller_id for call in claim(limit=1, batch=200)] == [busy.pk]
         assert len(asked) < 12
+
+    @pytest.mark.parametrize("batch", [None, 64])
+    @TAKES
+    def test_a_probe_that_was_put_back_of_a_seller_with_nothing_due_keeps_no_other_seller(
+        self, due: Callable[[Seller], object], claim: Claim, batch: int | None
+    ) -> None:
+        """Its row cannot be written. Another seller is failing, of one less is due than its share."""
+        gone = make_seller("Gone", slots=20)
+        failing(gone, probe_at=clock.now())
+        due(gone)
+        poison("tasks_app_sellerbreaker", gone.pk, column="seller_id")
+        assert claim(limit=10, batch=batch) == []
+        Operation.objects.update(send_at=None, next_poll_at=None)
+
+        left_alone, little, much = (make_seller(name, slots=20) for name in ("Left alone", "Little", "Much"))
+        failing(left_alone, probe_at=clock.now() + timedelta(hours=1))
+        for seller in (left_alone, little, *[much] * 9):
+            due(seller)
+        assert Counter(call.seller_id for call in claim(limit=10, batch=batch)) == {little.pk: 1, much.pk: 9}
 
     @TAKES
     def test_sellers_whose_slots_others_have_cost_a_claim_no_round_each(
