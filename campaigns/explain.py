@@ -356,7 +356,10 @@ def _research(job: Job) -> dict[str, Any]:
     operations, stopped = awaited.operations.values(), stops_shown().words(job.team_id)
     asked = [one for one in awaited.approvals.values() if one.status == ApprovalStatus.OPEN]
     gates = gate_questions([one.purpose for one in operations])
-    held = [one for one in operations if one.purpose in gates or (stopped and would_be_sent(one))]
+    answers = awaited.answers
+    held = [
+        one for one in operations if one.purpose in gates or (stopped and would_be_sent(one, answers.of(one)))
+    ]
     questions = sorted([*asked, *gates.values()], key=lambda one: one.due_at)
     return {
         "asked": len(questions),

@@ -85,6 +85,7 @@ def next_waits(rows: CampaignRows, who: User) -> list[Waiting]:
         who=who,
         estimates=estimates_of(sellers=out, task_type="create_media_buy"),
         decisions=rows.decisions,
+        answers=rows.answers,
     )
     if found or rows.campaign.is_terminal or rows.campaign.status in (S.FAILED, S.VALIDATION_FAILED):
         return found

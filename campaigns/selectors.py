@@ -30,6 +30,7 @@ from tasks_app.lifecycle.models import AuditEntry, Stateful
 from tasks_app.lifecycle.names import EntityName
 from tasks_app.lifecycle.selectors import entries_of_many, verify_shown
 from tasks_app.lifecycle.verify import Verification
+from tasks_app.operations.answer_stages import Answers
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import operations_of_steps
 from tasks_app.people.actors import actor_names
@@ -76,6 +77,11 @@ class CampaignRows:
         return [approval for asked in self.deals.asked.values() for approval in asked]
 
     @property
+    def answers(self) -> Answers:
+        """Ours to what sellers ask about its purchases, and about what its job waits for."""
+        return self.job.answers if self.job is not None else self.deals.answers
+
+    @property
     def deal_count(self) -> int:
         return sum(one.deals for one in self.sums)
 
@@ -98,7 +104,7 @@ def campaign_rows(campaign: Campaign) -> CampaignRows:
     sums = tuple(sums_read(deals) if len(deals.deals) < DEALS_SHOWN else deal_sums(own))
     approvals = [approval for asked in deals.asked.values() for approval in asked]
     sent = [operation for operations in deals.operations.values() for operation in operations]
-    graph = job_rows(job, _named(deals, campaign), approvals, sent) if job else None
+    graph = job_rows(job, _named(deals, campaign), approvals, sent, deals.answers) if job else None
     operations = _operations(sent, graph)
     entities: list[Stateful] = [campaign, *deals.deals, *approvals, *operations]
     entries = entries_of_many(

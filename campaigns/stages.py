@@ -18,6 +18,8 @@ from tasks_app.desk import text
 from tasks_app.desk.graph import fit
 from tasks_app.desk.items import joined, plural
 from tasks_app.jobs.models import StepStatus
+from tasks_app.operations.answer_stages import Answer
+from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.presenters import operation_age
 
@@ -209,6 +211,12 @@ def _approval_stage(rows: CampaignRows) -> Stage:
     )
 
 
+def _waits_for_people(operation: Operation, answer: Answer | None) -> bool:
+    if answer is not None:
+        return answer.needs_people
+    return operation.status in (O.INPUT_REQUIRED, O.AUTH_REQUIRED, O.TIMED_OUT)
+
+
 def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
     campaign = rows.campaign
     if campaign.status not in (S.EXECUTING_BOOKINGS, S.COMPLETED) and not _was_booking(rows):
@@ -219,7 +227,7 @@ def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
     if out:
         oldest = min(out, key=lambda operation: operation.created_at)
         age = operation_age(oldest)
-        asked = all(o.status in (O.INPUT_REQUIRED, O.AUTH_REQUIRED, O.TIMED_OUT) for o in out)
+        asked = all(_waits_for_people(operation, rows.answers.of(operation)) for operation in out)
         return Stage(
             title="Booking",
             glyph="person" if asked else "running",

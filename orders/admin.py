@@ -33,6 +33,7 @@ from tasks_app.lifecycle.names import link_to, names_of
 from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
 from tasks_app.lifecycle.presenters import refusal_words
 from tasks_app.lifecycle.selectors import entries_of
+from tasks_app.operations.answer_stages import Answers
 from tasks_app.operations.estimates import estimates_of
 from tasks_app.operations.models import Operation
 from tasks_app.people.actors import actor_names
@@ -174,7 +175,7 @@ def _deal_data(deal: Deal, who: User) -> dict[str, Any]:
     campaigns = names_of("campaign", [deal.campaign_id]) if deal.campaign_id else {}
     operations = rows.operations.get(deal.pk, [])
     asked = asked_lines(approvals, decisions, names)
-    waits = _waits(approvals, decisions, operations, who)
+    waits = _waits(approvals, decisions, operations, rows.answers, who)
     kin = deal_kin(deal)
     return {
         **lifecycle_data(deal, entries, names),
@@ -206,10 +207,16 @@ def _waits(
     approvals: list[Approval],
     decisions: dict[uuid.UUID, list[Decision]],
     operations: list[Operation],
+    answers: Answers,
     who: User,
 ) -> list[Waiting]:
     out = {o.seller_id for o in operations if o.settled_at is None}
     estimates = estimates_of(sellers=out, task_type="create_media_buy")
     return waits_of(
-        approvals=approvals, operations=operations, who=who, estimates=estimates, decisions=decisions
+        approvals=approvals,
+        operations=operations,
+        who=who,
+        estimates=estimates,
+        decisions=decisions,
+        answers=answers,
     )

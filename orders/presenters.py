@@ -33,6 +33,7 @@ from tasks_app.desk.items import joined, lowered, plural
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register, names_of
 from tasks_app.money import decimal_of
+from tasks_app.operations.answer_stages import Answers, answers_of
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.presenters import operation_next
@@ -278,12 +279,14 @@ def seller_note(deal: Deal) -> str:
     return f"seller says {deal.media_buy_status}{due}"
 
 
-def operation_note(operation: Operation) -> str:
-    """What the open purchase waits for: next poll in 4 m 10 s, overdue today 13:30."""
-    if operation.status == O.INPUT_REQUIRED:
+def operation_note(operation: Operation, answers: Answers | None = None) -> str:
+    """What the open purchase waits for: next poll in 4 m 10 s, overdue today 13:30. `answers`: ours to
+    sellers, read here where they are not given."""
+    answers = answers_of([operation]) if answers is None else answers
+    if operation.status == O.INPUT_REQUIRED and answers.of(operation) is None:
         asked = f": {operation.message}" if operation.message else ""
         return f"asks you since {text.moment_short(operation.status_since)}{asked}"
-    following = operation_next(operation)
+    following = operation_next(operation, answers=answers)
     said = f"{lowered(following.what)} {following.when}".strip()
     if operation.deadline_at and operation.status != O.TIMED_OUT and not is_held(operation):
         said += f", overdue {text.moment_short(operation.deadline_at)}"
@@ -356,7 +359,7 @@ def _not(confirmed: datetime | None, approved: datetime, name: str, zone: str) -
 
 def _notes(deal: Deal, rows: DealRows, purchase: Operation | None) -> Iterable[str]:
     if purchase is not None and purchase.settled_at is None:
-        yield operation_note(purchase)
+        yield operation_note(purchase, rows.answers)
     said = seller_note(deal)
     if said:
         yield said

@@ -42,6 +42,7 @@ from orders.amounts import (
 from orders.models import UNSETTLED, Deal, DealLine
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.commands.models import Command
+from tasks_app.operations.answer_stages import NO_ANSWERS, Answers, answers_of
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import SECRET_COLUMNS
@@ -87,7 +88,8 @@ class DealRows:
     approvals, oldest first, by the deal or the operation that they are about (a risk gate's by the deal, a
     conflict's by the operation). Where there are more than are
     shown, what is open comes before what is over, and the newer before the older; `more_operations`: whether
-    some were left out. `gross` tells of all packages of a deal, read or not."""
+    some were left out. `answers`: ours to what sellers ask about those operations. `gross` tells of all
+    packages of a deal, read or not."""
 
     deals: tuple[Deal, ...]
     more_operations: bool = False
@@ -95,6 +97,7 @@ class DealRows:
     lines: dict[uuid.UUID, list[DealLine]] = field(default_factory=dict)
     operations: dict[uuid.UUID, list[Operation]] = field(default_factory=dict)
     asked: dict[uuid.UUID, list[Approval]] = field(default_factory=dict)
+    answers: Answers = NO_ANSWERS
 
     def open_questions(self, deal: Deal) -> list[Approval]:
         """Open approvals about a deal or its operations, the most urgent first."""
@@ -126,7 +129,8 @@ class DealSums:
 
 
 def deals_with_rows(deals: QuerySet[Deal], *, most: int | None = None, lines: int = LINES_SHOWN) -> DealRows:
-    """Deals, oldest first, with lines, operations and approvals: four queries, bounded rows.
+    """Deals, oldest first, with lines, operations and approvals: four queries, bounded rows; where something
+    pauses, at most two more tell how far our answers are.
 
     `most`: of more deals than that those that differ or are open are taken first; `lines`: so many of each,
     those that were confirmed differently first.
@@ -147,6 +151,7 @@ def deals_with_rows(deals: QuerySet[Deal], *, most: int | None = None, lines: in
         operations=operations,
         more_operations=more,
         asked=_asked(ids, sent),
+        answers=answers_of(one for rows in operations.values() for one in rows),
     )
 
 
@@ -322,7 +327,7 @@ select id from tasks_app_approval where subject_type in ('deal', 'operation') an
 union all
 select a.id from tasks_app_command c join tasks_app_approval a
     on a.subject_type = 'command' and a.subject_id = c.id
- where c.subject_type = 'deal' and c.subject_id = any(%s)
+ where c.subject_type in ('deal', 'operation') and c.subject_id = any(%s)
 union all
 select a.id from tasks_app_conflict c join tasks_app_approval a
     on a.subject_type = 'conflict' and a.subject_id = c.id
@@ -343,7 +348,8 @@ def _asked(deals: list[uuid.UUID], operations: list[uuid.UUID]) -> dict[uuid.UUI
         default=F("subject_id"),
         output_field=UUIDField(),
     )
-    wanted = RawSQL(_ASKED, [[*deals, *operations], deals, operations])  # noqa: S611 (our own text)
+    ours = [*deals, *operations]
+    wanted = RawSQL(_ASKED, [ours, ours, operations])  # noqa: S611 (our own text)
     rows = Approval.objects.filter(pk__in=wanted).annotate(about=about).select_related("team")
     found: dict[uuid.UUID, list[Approval]] = {}
     read = rows.defer("evidence").order_by(is_over, "-pk")[:APPROVALS_SHOWN]

@@ -18,6 +18,7 @@ from tasks_app.commands.kill_switch import Stops, stops_shown
 from tasks_app.desk import text
 from tasks_app.desk.items import lowered
 from tasks_app.lifecycle.names import link_to
+from tasks_app.operations.answer_stages import Answers, answers_of
 from tasks_app.operations.estimates import Estimate
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
@@ -134,13 +135,24 @@ def question_wait(
 
 
 def operation_wait(
-    operation: Operation, who: User, estimate: Estimate | None = None, stopped: Stops | None = None
+    operation: Operation,
+    who: User,
+    estimate: Estimate | None = None,
+    stopped: Stops | None = None,
+    answers: Answers | None = None,
 ) -> Waiting:
-    """An operation that has not settled. `stopped`: where nothing is sent, read where it is not given."""
-    following, seller = operation_next(operation, stopped=stopped), operation.seller.name
+    """An operation that has not settled. `stopped`: where nothing is sent, and `answers`: ours to sellers,
+    are read where they are not given."""
+    answers = answers_of([operation]) if answers is None else answers
+    answer = answers.of(operation)
+    following = operation_next(operation, stopped=stopped, answers=answers)
+    seller = operation.seller.name
     words, whom, beside = f"{seller} answers {operation.task_type}", seller, ""
     otherwise = following.otherwise
-    if operation.status == O.INPUT_REQUIRED:
+    if answer is not None and not following.stopped:
+        words, beside = f"{seller}: {lowered(following.what)}", following.when
+        whom = answer.acts(seller)
+    elif operation.status == O.INPUT_REQUIRED and not following.stopped:
         words = f"{'You answer' if who.has_perm(STEER_OPERATION) else 'Ad Ops answers'} {seller}"
         whom, beside = "Ad Ops", f"“{operation.message}”" if operation.message else ""
         then = "an approver is asked" if operation.is_mutation else "is given up"
@@ -176,9 +188,11 @@ def waits_of(
     who: User,
     estimates: Mapping[uuid.UUID, Estimate],
     decisions: Decisions = _NOBODY,
+    answers: Answers | None = None,
 ) -> list[Waiting]:
     """Everything that is waited for: what is late first, then people by deadline, then sellers. An operation
-    that people are asked about, or that leaves when they have decided, is told by the question."""
+    that people are asked about, or that leaves when they have decided, is told by the question. `answers`:
+    ours to sellers, read where they are not given."""
     asked = sorted((a for a in approvals if a.status == ApprovalStatus.OPEN), key=lambda a: a.due_at)
     about = {approval.subject_id for approval in asked}
     held = list(delegations_in_force(delegate=who)) if asked and may_decide(who) else []
@@ -189,12 +203,19 @@ def waits_of(
     ]
     unsettled = [operation for operation in operations if operation.settled_at is None]
     stopped = stops_shown() if unsettled else None
+    answers = answers_of(unsettled) if answers is None else answers
     found += [
-        operation_wait(operation, who, estimates.get(operation.seller_id), stopped)
+        operation_wait(operation, who, estimates.get(operation.seller_id), stopped, answers)
         for operation in unsettled
-        if operation.pk not in about and not (asked and is_held(operation))
+        if not _is_asked_about(operation, answers, about) and not (asked and is_held(operation))
     ]
     return sorted(found, key=lambda one: (not one.late, not one.for_person))
+
+
+def _is_asked_about(operation: Operation, answers: Answers, about: Collection[uuid.UUID | None]) -> bool:
+    """Whether one of the questions is about it, or about our answer at a gate."""
+    answer = answers.of(operation)
+    return operation.pk in about or (answer is not None and any(one in about for one in answer.commands))
 
 
 def _decider(

@@ -35,6 +35,7 @@ class TasksAppConfig(AppConfig):
             account_reads,
             account_stops,
             answers,
+            conflict_explain,
             conflicts,
             corrections,
             deadlines,
@@ -138,6 +139,7 @@ class TasksAppConfig(AppConfig):
         for room in (
             approvals_explain,
             operations_explain,
+            conflict_explain,
             jobs_explain,
             sellers_explain,
             commands_explain,

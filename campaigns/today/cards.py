@@ -23,7 +23,7 @@ from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.lifecycle.names import link_to
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as O
-from tasks_app.operations.selectors import conflicts_of, operations_open
+from tasks_app.operations.selectors import answered_among, conflicts_of, operations_open
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
@@ -174,11 +174,13 @@ def attention(
     out: Mapping[uuid.UUID, Out],
     differing: Sequence[Departure],
 ) -> list[Item]:
-    """Overdue, contradictions, what a seller wants of us, departures, failed jobs; the worst first."""
+    """Overdue, contradictions, what a seller still wants of us, departures, failed jobs; the worst first."""
     names = {pk: one.name for pk, one in out.items()}
     found = [_late(o, names) for o in flying if o.status == O.TIMED_OUT]
     found += _conflicts(who)
-    found += [_asked(o, names) for o in flying if o.status in (O.AUTH_REQUIRED, O.INPUT_REQUIRED)]
+    paused = [o for o in flying if o.status in (O.AUTH_REQUIRED, O.INPUT_REQUIRED)]
+    answered = answered_among(paused)
+    found += [_asked(o, names) for o in paused if o.pk not in answered]
     found += [_departure(one) for one in differing]
     return found + _failed_jobs(who)
 

@@ -12,6 +12,7 @@ from tasks_app.approvals.models import Approval
 from tasks_app.commands.kill_switch import NO_STOPS, stops_shown
 from tasks_app.jobs.models import STEP_ENDED, WAITING, Job, Step, WorkflowEvent
 from tasks_app.jobs.waits import Awaited
+from tasks_app.operations.answer_stages import answers_of
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import SELLER_HEAVY
 
@@ -48,13 +49,15 @@ class Told:
 
 
 def awaited_by(steps: Iterable[Step]) -> Awaited:
-    """The rows that these steps wait for now, in at most four queries."""
+    """The rows that these steps wait for now, in at most four queries; where something pauses, in six."""
     rows = list(steps)
     waits = [step.waiting_for for step in rows if step.waiting_for and step.status not in STEP_ENDED]
     operations = {wait["id"] for wait in waits if wait["type"] == "operation"}
     approvals = {pk for wait in waits if wait["type"] == "approvals" for pk in wait["ids"]}
+    found = _operations(operations)
     return Awaited(
-        operations=_operations(operations),
+        operations=found,
+        answers=answers_of(found.values()),
         approvals={str(one.pk): one for one in Approval.objects.filter(pk__in=approvals)}
         if approvals
         else {},

@@ -17,6 +17,7 @@ from tasks_app.jobs.models import STEP_ENDED, Job, Step, StepStatus
 from tasks_app.jobs.selectors import JobRows
 from tasks_app.jobs.waits import Awaited, wait_of
 from tasks_app.lifecycle.names import link_to
+from tasks_app.operations.answer_stages import Answer
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 
@@ -127,7 +128,8 @@ def _waiting(step: Step, rows: JobRows, child: Job | None) -> Look:
     if step.ready_at is not None and step.ready_at <= clock.now():
         return Look(glyph="running", brief="resumes now", sentence=_COME)
     if kind == "operation" and wait.get("id") in rows.operations:
-        return _operation_look(rows.operations[wait["id"]])
+        operation = rows.operations[wait["id"]]
+        return _operation_look(operation, rows.answers.of(operation))
     if kind == "approvals":
         return _approvals_look(wait["ids"], rows)
     if kind == "job" and child is not None:
@@ -170,7 +172,7 @@ def _event_look(wait: dict[str, Any]) -> Look:
     )
 
 
-def _operation_look(operation: Operation) -> Look:
+def _operation_look(operation: Operation, answer: Answer | None) -> Look:
     """How a step stands that waits for an operation."""
     link = link_to(Operation, operation.pk)
     seller, age = (
@@ -184,6 +186,9 @@ def _operation_look(operation: Operation) -> Look:
             link=link,
             sentence=f"{seller} has not answered {operation.task_type} in time",
         )
+    if answer is not None:
+        glyph = "person" if answer.needs_people else "seller"
+        return Look(glyph=glyph, brief="answered", link=link, sentence=f"{seller} asked. {answer.sentence}")
     if operation.status == O.INPUT_REQUIRED:
         return Look(
             glyph="person",

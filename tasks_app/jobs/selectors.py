@@ -17,6 +17,7 @@ from tasks_app.jobs.models import StepStatus as S
 from tasks_app.jobs.outside_event import OutsideEvent
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.lifecycle.names import EntityName, link_to, names_of
+from tasks_app.operations.answer_stages import NO_ANSWERS, Answers, answers_of
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
@@ -38,7 +39,7 @@ class JobRows:
     step, or None for the recipe's own, to status to how many) counts all.
 
     `children` are nested jobs by the step that started them, `child_steps` their own steps by job; `items`
-    names what fan-outs run over, by the item's own text.
+    names what fan-outs run over, by the item's own text; `answers`: ours to what sellers ask.
     """
 
     job: Job
@@ -48,6 +49,7 @@ class JobRows:
     children: dict[uuid.UUID, Job] = field(default_factory=dict)
     child_steps: dict[uuid.UUID, list[Step]] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
+    answers: Answers = NO_ANSWERS
     approvals: dict[str, Approval] = field(default_factory=dict)
     items: dict[str, EntityName] = field(default_factory=dict)
     _items_of: dict[uuid.UUID, list[Step]] = field(init=False, repr=False, default_factory=dict)
@@ -81,11 +83,12 @@ def job_rows(
     known: Mapping[str, EntityName] | None = None,
     asked: Iterable[Approval] = (),
     sent: Iterable[Operation] = (),
+    answers: Answers = NO_ANSWERS,
 ) -> JobRows:
-    """Everything the graph and the table of steps need, in at most ten queries whatever the job's size.
+    """Everything the graph and the table of steps need, in at most twelve queries whatever the job's size.
 
-    `known`: names of items, by the item's own text, `asked`: approvals, and `sent`: operations, each with its
-    seller, for who has them already.
+    `known`: names of items, by the item's own text, `asked`: approvals, `sent`: operations, each with its
+    seller, and `answers`: about those, for who has them already.
     """
     counts = _counts(job)
     steps = _steps(job, counts)
@@ -93,7 +96,7 @@ def job_rows(
     if counts.get(None, Counter()).total() > STEPS_READ:
         shown = [step.pk for step in steps]
         edges = edges.filter(before__in=shown, after__in=shown)
-    return _rows(job, steps, edges, counts, known or {}, asked, sent)
+    return _rows(job, steps, edges, counts, known or {}, asked, sent, answers)
 
 
 def rows_around(job: Job, wanted: Collection[str]) -> JobRows:
@@ -115,6 +118,7 @@ def _rows(
     known: Mapping[str, EntityName],
     asked: Iterable[Approval],
     sent: Iterable[Operation] = (),
+    answers: Answers = NO_ANSWERS,
 ) -> JobRows:
     children, child_steps = _nested(step.pk for step in steps if step.spec.get("recipe"))
     waits = [
@@ -122,6 +126,8 @@ def _rows(
         for step in [*steps, *(s for rows in child_steps.values() for s in rows)]
         if step.waiting_for and step.status not in STEP_ENDED
     ]
+    had = {str(one.pk): one for one in sent}
+    operations = _operations(waits, had)
     return JobRows(
         job=job,
         steps=tuple(steps),
@@ -129,7 +135,8 @@ def _rows(
         counts=counts,
         children=children,
         child_steps=child_steps,
-        operations=_operations(waits, {str(one.pk): one for one in sent}),
+        operations=operations,
+        answers=answers.beside(answers_of(one for pk, one in operations.items() if pk not in had)),
         approvals=_approvals(waits, {str(one.pk): one for one in asked}),
         items=_item_names(steps, known),
     )

@@ -22,6 +22,7 @@ from tasks_app.commands.questions import STOPPED
 from tasks_app.desk import text
 from tasks_app.desk.items import joined, plural
 from tasks_app.jobs.models import WAITING, Job, Step, StepStatus
+from tasks_app.operations.answer_stages import NO_ANSWERS, Answer, Answers
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.selectors import would_be_sent
@@ -70,12 +71,14 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True)
 class Awaited:
-    """The rows that steps wait for, by their ids' text; nested jobs by the step they run for."""
+    """The rows that steps wait for, by their ids' text; nested jobs by the step they run for; our answers to
+    what sellers ask, by operation."""
 
     operations: Mapping[str, Operation] = field(default_factory=dict)
     approvals: Mapping[str, Approval] = field(default_factory=dict)
     children: Mapping[uuid.UUID, Job] = field(default_factory=dict)
     stops: Stops = NO_STOPS
+    answers: Answers = NO_ANSWERS
 
 
 def wait_type(stored: Mapping[str, Any] | None) -> str:
@@ -104,14 +107,24 @@ def _operation(_step: Step, wait: Mapping[str, Any], awaited: Awaited) -> dict[s
     operation = awaited.operations.get(wait["id"])
     if operation is None:
         return {"ids": (wait["id"],), "words": "Waits for a seller"}
-    stopped = awaited.stops.words(operation.team_id) if would_be_sent(operation) else ""
-    words = f"{stopped}; {operation.task_type} is not sent to {operation.seller.name}" if stopped else ""
-    words = words or _operation_words(operation)
+    answer = awaited.answers.of(operation)
+    stopped = awaited.stops.words(operation.team_id)
+    if stopped and would_be_sent(operation, answer):
+        words = f"{stopped}; {_unsent(operation, answer)}"
+    else:
+        words = _operation_words(operation, answer)
     return {"ids": (wait["id"],), "until": operation.deadline_at, "words": words}
 
 
-def _operation_words(operation: Operation) -> str:
+def _unsent(operation: Operation, answer: Answer | None) -> str:
+    what = "our answer" if answer is not None else operation.task_type
+    return f"{what} is not sent to {operation.seller.name}"
+
+
+def _operation_words(operation: Operation, answer: Answer | None) -> str:
     seller, task = operation.seller.name, operation.task_type
+    if answer is not None:
+        return f"{seller} asked about {task}. {answer.sentence}"
     if operation.status in (O.REQUESTED, O.CALLING_ADCP):
         return f"{task} is being sent to {seller}"
     if operation.status == O.TIMED_OUT:

@@ -22,6 +22,7 @@ from tasks_app.lifecycle.names import names_of
 from tasks_app.lifecycle.pages import StatefulPage, lifecycle_data
 from tasks_app.lifecycle.selectors import entries_of
 from tasks_app.operations import selectors
+from tasks_app.operations.answer_stages import answers_of
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.presenters import (
     CHANNELS,
@@ -81,10 +82,7 @@ class OperationAdmin(StatefulPage):
             "seller": request.GET.get("seller", ""),
             "task": request.GET.get("task", ""),
             "summary": _summary(counts, shown),
-            "at_sellers": sum(counts.get(s, 0) for s in selectors.AT_SELLERS),
-            "at_sellers_words": counts_words(counts, selectors.AT_SELLERS),
-            "for_people": sum(counts.get(s, 0) for s in selectors.FOR_PEOPLE) + held,
-            "for_people_words": _people_words(counts, held),
+            **_waiting_data(counts, selectors.paused_for_people(user), held),
             "overdue_count": counts.get(S.TIMED_OUT, 0),
             "settled_count": sum(settled.values()),
             "settled_words": ", ".join(f"{c} {settled[c]}" for c in CHANNELS if settled.get(c)) or "none",
@@ -116,7 +114,7 @@ class OperationAdmin(StatefulPage):
             "asked_by": names[obj.requested_by],
             "age": None if obj.settled_at else operation_age(obj),
             "took": operation_took(obj),
-            "next": operation_next(obj, question, pausing=obj.pk in selectors.pauses_open([obj])),
+            "next": operation_next(obj, question),
             "question": question,
             "choices": overdue_choices(obj, question) if obj.status == S.TIMED_OUT else [],
             "conflict": selectors.conflicts_open([obj]).get(obj.pk),
@@ -154,7 +152,7 @@ class OperationAdmin(StatefulPage):
         else:
             rows = selectors.operations_open(user)
         if view == "person":
-            rows = rows.filter(status__in=selectors.FOR_PEOPLE) | selectors.held_of(rows)
+            rows = rows.filter(selectors.for_people()) | selectors.held_of(rows)
         elif view == "overdue":
             rows = rows.filter(status=S.TIMED_OUT)
         for parameter, lookup in (("seller", "seller__slug"), ("task", "task_type")):
@@ -171,7 +169,7 @@ def _monitor_rows(operations: list[Operation], user: User) -> list[OperationRow]
     for kind in {operation.subject_type for operation in operations if operation.subject_id}:
         names |= names_of(kind, {o.subject_id for o in operations if o.subject_type == kind and o.subject_id})
     may_steer = user.has_perm(STEER_OPERATION)
-    conflicts, pauses = selectors.conflicts_open(operations), selectors.pauses_open(operations)
+    conflicts, answers = selectors.conflicts_open(operations), answers_of(operations)
     stopped = stops_shown()
     return [
         operation_row(
@@ -180,7 +178,7 @@ def _monitor_rows(operations: list[Operation], user: User) -> list[OperationRow]
             last=last.get(o.pk),
             question=questions.get(o.pk),
             may_steer=may_steer,
-            pausing=o.pk in pauses,
+            answers=answers,
             conflict=conflicts.get(o.pk),
             stopped=stopped,
         )
@@ -188,13 +186,24 @@ def _monitor_rows(operations: list[Operation], user: User) -> list[OperationRow]
     ]
 
 
-def _people_words(counts: dict[str, int], held: int) -> str:
-    """What waits for people, those held before they are sent among it."""
-    if not held:
-        return counts_words(counts, selectors.FOR_PEOPLE)
-    asked = any(counts.get(status) for status in selectors.FOR_PEOPLE)
-    paused = f"{counts_words(counts, selectors.FOR_PEOPLE)}, " if asked else ""
-    return f"{paused}{held} held before sending"
+def _waiting_data(counts: dict[str, int], paused: dict[str, int], held: int) -> dict[str, Any]:
+    """What waits for sellers, our answers on their way to them among it; and what waits for people, what is
+    held before it is sent among it. `counts`: of all that is open, `paused`: of what people are to act on."""
+    answered = sum(counts.get(status, 0) - paused.get(status, 0) for status in selectors.FOR_PEOPLE)
+    return {
+        "at_sellers": sum(counts.get(status, 0) for status in selectors.AT_SELLERS) + answered,
+        "at_sellers_words": _counted(counts, selectors.AT_SELLERS, answered, "with our answer on its way"),
+        "for_people": sum(paused.values()) + held,
+        "for_people_words": _counted(paused, selectors.FOR_PEOPLE, held, "held before sending"),
+    }
+
+
+def _counted(counts: dict[str, int], statuses: tuple[str, ...], besides: int, what: str) -> str:
+    """submitted 2, working 1, 3 held before sending."""
+    if not besides:
+        return counts_words(counts, statuses)
+    by_status = [counts_words(counts, statuses)] if any(counts.get(status) for status in statuses) else []
+    return ", ".join([*by_status, f"{besides} {what}"])
 
 
 def _summary(counts: dict[str, int], rows: list[OperationRow]) -> str:

@@ -34,8 +34,10 @@ from tasks_app.operations.pauses import (
     ANSWER,
     answer_hold_back,
     answer_key,
+    answer_release,
     answer_take_back,
     arguments_let_go,
+    can_continue,
     continuation_current,
 )
 from tasks_app.operations.questions import operation_question
@@ -52,6 +54,7 @@ from tasks_app.troubles.works import work_on
 
 _WORK = work_on("credentials_used", "operation")
 _AT_ONCE = 100
+_NO_WAY = "its seller’s transport gives no way to answer any more"
 _MAX_ANSWER = 64 * 1024  # characters of JSON
 # Ours to say, never part of an answer.
 _OURS = frozenset(
@@ -121,7 +124,7 @@ def _answerable(operation: Operation, generation: int) -> Continuation:
     if operation.status == S.TIMED_OUT:
         raise SteeringRefusedError("state", "It is overdue: decide first whether to keep waiting.")
     current = continuation_current(operation)
-    if operation.status not in PENDING or current is None:
+    if operation.status not in PENDING or current is None or not can_continue(operation):
         raise SteeringRefusedError(
             "impossible", "The seller’s transport gave no way to answer: wait, write to the seller, or stop."
         )
@@ -165,7 +168,10 @@ def _request(operation: Operation, changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _release(operation: Operation, current: Continuation, actor: str) -> None:
-    """The answer is a command of its own: sent once, or waiting at a gate."""
+    """The answer is a command of its own: sent once, or waiting at a gate. A read's passes none."""
+    if not operation.is_mutation:
+        answer_release(operation, current.pk)
+        return
     wanted = Wanted(
         kind=SEND,
         adapter=NAME,
@@ -213,7 +219,8 @@ def _looked_at(leaving: Leaving) -> bool:
     current = continuation_current(leaving.operation)
     if not leaving.is_answer or current is None:
         return True
-    why = answer_problem(leaving.operation, leaving.request)
+    why = "" if can_continue(leaving.operation) else _NO_WAY
+    why = why or answer_problem(leaving.operation, leaving.request)
     if not why and not _is_as_released(leaving, current):
         why = "what it is about has changed since people let it go"
     if why:

@@ -135,11 +135,8 @@ def seller_refusal(seller: Seller, task_type: str, *, though_off: bool = False) 
     """Why a seller is not asked for such a task; empty when it may be. `though_off`: a person said so."""
     if not settings.ORGANISATION_DOMAIN:  # a trial on the embedded database: elsewhere nothing would start
         return "Sellers are told who buys: set FLIGHTDECK_ORGANISATION and FLIGHTDECK_ORGANISATION_DOMAIN"
-    if not seller.active and not though_off:
-        return f"{seller.name} is switched off"
-    if task_type not in READS and not seller.may_be_sent_mutations:
-        return f"{seller.name} declares no idempotency: an administrator must accept the risk first"
-    return seller.lacks(task_type)
+    shut = seller.shut(mutates=task_type not in READS, though_off=though_off)
+    return shut or seller.lacks(task_type)
 
 
 def _new(

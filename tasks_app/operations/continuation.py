@@ -6,14 +6,19 @@ import json
 from typing import Any
 
 from django.db import models
+from django.db.models import F
 from django.utils import timezone
 from encrypted_fields.fields import EncryptedTextField
 
+from tasks_app import clock
 from tasks_app.ids import new_id
-from tasks_app.operations.models import Operation
+from tasks_app.operations.models import READS, Operation
+from tasks_app.sellers.models import Seller
 
 # Of an answer that was given and has not left: what is set, and what is not.
 _GIVEN, _NOT_YET = ("answered_at",), ("dispatched_at", "consumed_at", "stale_at")
+_TO_SEND = models.Q(dispatched_at=None, released_at__isnull=False, operation__send_at__isnull=False)
+NOT_KNOWN = "whether it arrived is not known"  # the note of one that has left and has no reply
 
 
 class Continuation(models.Model):
@@ -60,9 +65,7 @@ class Continuation(models.Model):
     @classmethod
     def held(cls) -> models.Exists:
         """For a query of operations: whether an answer of theirs was given and has not left yet."""
-        given = {f"{name}__isnull": False for name in _GIVEN}
-        not_yet = {f"{name}__isnull": True for name in _NOT_YET}
-        return models.Exists(cls.objects.filter(operation=models.OuterRef("pk"), **given, **not_yet))
+        return models.Exists(cls._given().filter(dispatched_at=None))
 
     @classmethod
     def held_sql(cls, operation: str) -> str:
@@ -71,6 +74,27 @@ class Continuation(models.Model):
         not_yet = " and ".join(f"held.{name} is null" for name in _NOT_YET)
         of_it = f"from {cls._meta.db_table} held where held.operation_id = {operation}.id"
         return f"exists (select {of_it} and {given} and {not_yet})"
+
+    @classmethod
+    def on_its_way(cls) -> models.Exists:
+        """Whether an answer of theirs leaves by itself, or has left and may be replied to."""
+        sellers_turn = models.Q(operation__status_since__lte=F("dispatched_at")) & ~models.Q(note=NOT_KNOWN)
+        shut = Seller.are_shut("operation__seller", mutates=~models.Q(operation__task_type__in=READS))
+        return models.Exists(cls._continued().filter(sellers_turn | (_TO_SEND & ~shut)))
+
+    @classmethod
+    def with_people(cls) -> models.Exists:
+        """Whether an answer of theirs waits for people to release it, or to let it past a gate."""
+        return models.Exists(cls._continued().filter(~_TO_SEND, dispatched_at=None))
+
+    @classmethod
+    def _continued(cls) -> models.QuerySet[Continuation]:
+        return cls._given().filter(operation__seller__protocol=Seller.Protocol.A2A)
+
+    @classmethod
+    def _given(cls) -> models.QuerySet[Continuation]:
+        rows = cls.objects.filter(operation=models.OuterRef("pk"), answered_at__isnull=False)
+        return rows.filter(consumed_at=None, stale_at=None)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -82,3 +106,13 @@ class Continuation(models.Model):
     def is_usable(self) -> bool:
         """Neither answered for good, nor overtaken."""
         return self.consumed_at is None and self.stale_at is None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it was answered, and that answer is one still."""
+        return self.is_usable and self.answered_at is not None
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether it can be answered now: nobody has, and it is not too old."""
+        return self.is_usable and self.answered_at is None and self.expires_at > clock.now()

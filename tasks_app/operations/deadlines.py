@@ -188,6 +188,11 @@ def held_by_us() -> Q:
     return tried & (stopped | _taken_off_the_way()) & cannot_have_acted()
 
 
+def is_kept(operation: Operation) -> bool:
+    """The same of one."""
+    return Operation.objects.filter(held_by_us(), pk=operation.pk).exists()
+
+
 def _taken_off_the_way() -> Q:
     """What its gates, or what was looked at last, took off the way while people are asked."""
     waiting = Command.objects.filter(waiting_since__isnull=False, refused_at__isnull=True)

@@ -193,7 +193,7 @@ def _claim_sends(
 
 
 def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) -> Call | None:
-    answers = operation.seller.protocol == Seller.Protocol.A2A and answer_waits(operation)
+    answers = operation.status in PENDING and answer_waits(operation)
     repeated = operation.attempts > 0 and operation.is_mutation and not answers
     if not is_still_wanted(operation, answers=answers):
         return None
@@ -204,12 +204,9 @@ def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) ->
     is_kept = answers and not goes
     if not is_kept and not may_leave(operation, stopped, repeated=repeated, answers=answers):
         return None
-    if not goes:
-        _refuse(operation, "SELLER_OFF", f"{operation.seller.name} is switched off")
-        return None
-    if operation.is_mutation and not operation.seller.may_be_sent_mutations:
-        why = f"{operation.seller.name} declares no idempotency: an administrator must accept the risk first"
-        _refuse(operation, "NO_IDEMPOTENCY", why)
+    shut = operation.seller.shut(mutates=operation.is_mutation, though_off=goes)
+    if shut:
+        _refuse(operation, "NO_IDEMPOTENCY" if goes else "SELLER_OFF", shut)
         return None
     lacking = operation.seller.lacks(operation.task_type)
     if lacking and operation.attempts == 0:

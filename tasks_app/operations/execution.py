@@ -19,7 +19,7 @@ from tasks_app.operations.asking import (
     operation_release,
     seller_refusal,
 )
-from tasks_app.operations.models import PENDING, SETTLED, Operation
+from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import (
     CANCELS_ALONE,
@@ -119,7 +119,7 @@ class AdcpAdapter:
     def ended(self, command: Command) -> bool:
         """Its operation was withdrawn, or the seller has it: there is an end, or a task."""
         operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(command.operation_id))
-        return operation.status in SETTLED or (
+        return operation.settled_at is not None or (
             command.executed_at is not None and not _is_to_leave(operation)
         )
 

@@ -1,4 +1,4 @@
-"""Why an operation, or a contradiction about one, stands as it does."""
+"""Why an operation stands as it does."""
 
 from __future__ import annotations
 
@@ -21,31 +21,29 @@ from tasks_app.desk.explain import (
     Answers,
     Explainer,
     Mover,
-    Standing,
     explainer_register,
     page_link,
     stands,
 )
+from tasks_app.operations.answer_stages import Answer, Stage, answers_of
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.corrections import anew_words, correction_refusal, sellers_words
-from tasks_app.operations.deadlines import held_by_us
+from tasks_app.operations.deadlines import is_kept
 from tasks_app.operations.lookup import asked_with, is_told_by_webhook
 from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.pauses import answerable
 from tasks_app.operations.selectors import (
     commands_at_gate,
-    conflicts_of,
     conflicts_open,
     is_held,
     operations_of,
     would_be_sent,
 )
 from tasks_app.operations.steering import poll_refusal, stop_refusal
-from tasks_app.people.roles import STEER_OPERATION, TURN_KILL_SWITCH
-from tasks_app.sellers.explain import credentials_movers
+from tasks_app.people.roles import CHANGE_SELLER, STEER_OPERATION, TURN_KILL_SWITCH
+from tasks_app.sellers.explain import credentials_movers, on_movers
 
 S = OperationStatus
-_VIEW = "tasks_app.view_operation"
+VIEW = "tasks_app.view_operation"
 _WORKER = "A worker"
 _ENDED = {
     S.COMPLETED: "Nothing: the seller did it.",
@@ -56,8 +54,10 @@ _ENDED = {
 
 _REFUSED = (S.FAILED, S.CANCELED, S.REJECTED)
 _OVERDUE = "it is overdue and people decide whether to wait on"
+_NOT_MEANWHILE = "Its deadline does not end it meanwhile."
 _GIVEN_UP = "it is given up; nobody is asked"
 _ANSWER = "answer the seller"
+_ASK_FOR = "ask the seller by mail whether our answer arrived"
 _WRITE = "write to the seller, whose transport gave no way to answer, or stop waiting"
 
 
@@ -67,10 +67,11 @@ class Seen:
     effect and is kept from being sent again, so that it is not late; `stopped`: who stopped what is sent,
     when and why; `steers`: what who steers it may do now; `given_up`: settled while overdue; `question`: the
     open approval about it, what it was for or its contradiction; `conflict`: the open contradiction's
-    reference; `answerable`: its seller asks, and can be answered; `said`: why its seller refused it, in
-    sentences of its own; `correctable`: it may be corrected and asked for anew; `renews`: who gives its
-    seller new credentials, where it wants them; `told_by`: the tool by which its seller is asked for it,
-    empty where it has none; `hooked`: it tells by webhook."""
+    reference; `answerable`: its seller asks, and can be answered; `answer`: ours, where that was answered;
+    `said`: why its seller refused it, in sentences of its own; `correctable`: it may be corrected and asked
+    for anew; `renews`: who gives its seller new credentials, where it wants them; `told_by`: the tool by
+    which its seller is asked for it, empty where it has none; `hooked`: it tells by webhook; `opens`: who
+    lets its seller be called again, where nothing is sent to that."""
 
     status: str
     task: str = "its task"
@@ -88,11 +89,13 @@ class Seen:
     question: Pending | None = None
     conflict: str = ""
     answerable: bool = False
+    answer: Answer | None = None
     said: str = ""
     correctable: bool = False
     renews: tuple[Mover, ...] = ()
     told_by: str = ""
     hooked: bool = False
+    opens: tuple[Mover, ...] = ()
 
 
 def operation_answers(seen: Seen) -> Answers:
@@ -105,7 +108,7 @@ def _ended(seen: Seen) -> Answers:
     if seen.conflict:
         return Answers(
             waiting=f"{ended} But the seller has said otherwise since: {seen.conflict}.",
-            movers=(question_mover(seen.question),) if seen.question else (_writes(),),
+            movers=(question_mover(seen.question),) if seen.question else (writes(),),
             otherwise="What was first stands.",
             deadline=seen.question.due_at if seen.question else None,
         )
@@ -117,9 +120,7 @@ def _ended(seen: Seen) -> Answers:
 
 def _requested(seen: Seen) -> Answers:
     if seen.stopped:
-        return _stopped(
-            seen, f"{seen.task} is not sent to {seen.seller}.", "Its deadline does not end it meanwhile."
-        )
+        return _stopped(seen, f"{seen.task} is not sent to {seen.seller}.", _NOT_MEANWHILE)
     if seen.held and seen.question:
         return question_answers(seen.question)
     if seen.held:
@@ -154,7 +155,7 @@ def _stopped(seen: Seen, said: str, at_deadline: str) -> Answers:
 def _calling(seen: Seen) -> Answers:
     effect = _GIVEN_UP if seen.is_read else "the seller is asked whether it knows it, and people decide"
     at_deadline = _deadline(seen, effect)
-    if seen.held or seen.kept:
+    if seen.held or seen.kept or seen.stopped:
         return _tried_and_held(seen, at_deadline)
     if seen.send_at is None and seen.next_poll_at is not None:
         return Answers(
@@ -181,7 +182,7 @@ def _tried_and_held(seen: Seen, at_deadline: str) -> Answers:
     if seen.kept:
         why = "wants credentials first" if seen.status == S.AUTH_REQUIRED else "has not taken it so far"
         said = f"{seen.seller} {why}; {seen.task} is not sent again yet."
-        at_deadline, seen = "Its deadline does not end it meanwhile.", replace(seen, deadline_at=None)
+        at_deadline, seen = _NOT_MEANWHILE, replace(seen, deadline_at=None)
     if seen.stopped:
         stopped = _stopped(seen, said, at_deadline)
         return replace(stopped, movers=(*stopped.movers, *seen.renews))
@@ -200,10 +201,26 @@ def _tried_and_held(seen: Seen, at_deadline: str) -> Answers:
 
 
 def _with_seller(seen: Seen) -> Answers:
+    if seen.answer is not None:
+        return _answered(seen, seen.answer)
+    if seen.answerable:
+        asks = _input(seen)
+        return replace(asks, movers=(*asks.movers, *_steers(seen)))
     overdue = "it is overdue: nothing is undone, and people decide whether to wait on"
     at_deadline = _deadline(seen, _GIVEN_UP if seen.is_read else overdue)
-    if seen.held or seen.kept:
+    if seen.held or seen.kept or seen.stopped:
         return _tried_and_held(seen, at_deadline)
+    if seen.send_at is not None:
+        return Answers(
+            waiting=f"People wait on: {seen.task} is sent to {seen.seller} again {_when(seen.send_at)}.",
+            movers=(
+                *_sends_again(seen),
+                Mover(who=seen.seller, does="may still answer"),
+                *_steers(seen),
+            ),
+            otherwise=at_deadline,
+            deadline=seen.deadline_at,
+        )
     verb = "works on" if seen.status == S.WORKING else "has queued"
     asked = bool(seen.next_poll_at and seen.told_by)
     polled = f"; it is asked again {_when(seen.next_poll_at)}" if asked else ""
@@ -215,12 +232,20 @@ def _with_seller(seen: Seen) -> Answers:
     )
 
 
+def _sends_again(seen: Seen) -> tuple[Mover, ...]:
+    """What people had sent once more."""
+    leaves = seen.send_at is not None and not seen.stopped
+    return (Mover(who=_WORKER, does="sends the same bytes under the same key again"),) if leaves else ()
+
+
 def _how(seen: Seen) -> str:
     ways = [*(["by webhook"] if seen.hooked else []), *(["when it is asked"] if seen.told_by else [])]
     return f", {' or '.join(ways)}" if ways else ": it has no tool that tells of its tasks"
 
 
 def _input(seen: Seen) -> Answers:
+    if seen.answer is not None:
+        return _answered(seen, seen.answer)
     if seen.question:
         return question_answers(seen.question)
     asks = f": “{_short(seen.message)}”" if seen.message else "."
@@ -228,6 +253,7 @@ def _input(seen: Seen) -> Answers:
         waiting=f"{seen.seller} asks before it goes on with {seen.task}{asks}",
         movers=(
             Mover(right=STEER_OPERATION, does=_ANSWER if seen.answerable else _WRITE),
+            *_sends_again(seen),
             Mover(who=seen.seller, does="may go on by itself"),
         ),
         otherwise=_deadline(seen, _GIVEN_UP if seen.is_read else _OVERDUE),
@@ -235,7 +261,56 @@ def _input(seen: Seen) -> Answers:
     )
 
 
+def _answered(seen: Seen, answer: Answer) -> Answers:
+    """Its seller asked, and was answered: what is said of the answer, and who has to act on it."""
+    at_deadline = _deadline(seen, _GIVEN_UP if seen.is_read else _OVERDUE)
+    if answer.has_left:
+        return _answer_left(seen, answer, at_deadline)
+    if seen.stopped or seen.kept:
+        at_deadline, seen = _NOT_MEANWHILE, replace(seen, deadline_at=None)
+    if seen.stopped and answer.is_stopped:
+        return _stopped(seen, answer.sentence, at_deadline)
+    asked = question_answers(seen.question) if seen.question else None
+    stopped = f"{seen.stopped}." if seen.stopped and not answer.passes else ""
+    return Answers(
+        waiting=" ".join(filter(None, (answer.sentence, asked.waiting if asked else "", stopped))),
+        movers=(
+            *(asked.movers if asked else _lets_leave(seen, answer)),
+            *(_sends_again(seen) if answer.is_with_people else ()),
+            *seen.renews,
+            Mover(who=seen.seller, does="may go on by itself"),
+            *_steers(seen),
+        ),
+        otherwise=f"{asked.otherwise} {at_deadline}" if asked else at_deadline,
+        deadline=asked.deadline if asked else seen.deadline_at,
+    )
+
+
+def _lets_leave(seen: Seen, answer: Answer) -> tuple[Mover, ...]:
+    """Who has it leave, where people are asked nothing."""
+    if answer.is_with_people:
+        return (Mover(who=_WORKER, does="asks people, before it leaves"),)
+    if answer.is_shut:
+        return seen.opens
+    return (Mover(who=_WORKER, does="sends it when a slot of the seller is free"),)
+
+
+def _answer_left(seen: Seen, answer: Answer, at_deadline: str) -> Answers:
+    looked = seen.next_poll_at is not None and bool(seen.told_by)
+    asked = f" {seen.seller} is asked again {_when(seen.next_poll_at)}." if looked else ""
+    how = _how(seen) if seen.hooked or seen.told_by else ""
+    writes = (Mover(right=STEER_OPERATION, does=_ASK_FOR),) if answer.stage is Stage.LOST else ()
+    return Answers(
+        waiting=f"{answer.sentence}{asked}",
+        movers=(*writes, Mover(who=seen.seller, does=f"answers{how}"), *_steers(seen)),
+        otherwise=at_deadline,
+        deadline=seen.deadline_at,
+    )
+
+
 def _auth(seen: Seen) -> Answers:
+    if seen.answer is not None:
+        return _answered(seen, seen.answer)
     at_deadline = _deadline(seen, _GIVEN_UP if seen.is_read else _OVERDUE)
     if seen.held or seen.kept or seen.stopped:
         return _tried_and_held(seen, at_deadline)
@@ -296,20 +371,6 @@ _STATES: dict[S, Callable[[Seen], Answers]] = {
 }
 
 
-def conflict_answers(*, resolved: bool, kept: bool, seller: str, question: Pending | None) -> Answers:
-    """The answers about a contradiction, open or resolved."""
-    if resolved:
-        stood = "what was first was kept" if kept else "what came second was taken"
-        return Answers(waiting=f"Nothing: {stood}.", otherwise=NOBODY)
-    if question:
-        return question_answers(question)
-    return Answers(
-        waiting=f"{seller} said two different things; people are asked next which of them holds.",
-        movers=(_writes(),),
-        otherwise="What was first stands.",
-    )
-
-
 def register() -> None:
     """Called when the application starts."""
     explainer_register(
@@ -318,7 +379,7 @@ def register() -> None:
             label="Operation",
             model=Operation,
             prefix="OP",
-            right=_VIEW,
+            right=VIEW,
             rows=lambda viewer: operations_of(viewer).select_related("seller", "team"),
             answers=_operation,
             standing=stands,
@@ -326,26 +387,14 @@ def register() -> None:
             link=page_link("tasks_app_operation"),
         ),
     )
-    explainer_register(
-        "conflict",
-        Explainer(
-            label="Conflict",
-            model=Conflict,
-            prefix="CFL",
-            right=_VIEW,
-            rows=lambda viewer: conflicts_of(viewer).defer("first", "second"),
-            answers=_conflict,
-            standing=_conflict_standing,
-            title=lambda conflict: f"{conflict.get_kind_display()}: {conflict.operation.seller.name}",
-            link=page_link("tasks_app_conflict"),
-        ),
-    )
 
 
 def _operation(operation: Operation) -> Answers:
     unsettled = operation.settled_at is None
-    kept = Operation.objects.filter(held_by_us(), pk=operation.pk).exists()
+    kept = is_kept(operation)
     conflict = None if unsettled else conflicts_open([operation]).get(operation.pk)
+    answers = answers_of([operation])
+    answer = answers.of(operation)
     return operation_answers(
         Seen(
             status=operation.status,
@@ -357,27 +406,46 @@ def _operation(operation: Operation) -> Answers:
             send_at=operation.send_at,
             held=is_held(operation),
             kept=kept,
-            stopped=stops_shown().words(operation.team_id) if kept or would_be_sent(operation) else "",
+            stopped=_stopped_by(operation, answer, kept=kept),
             steers=_acts(operation) if unsettled else (),
             given_up=not unsettled,
             message=operation.message,
-            question=question_about(_asked_about(operation, conflict)),
+            question=question_about(_asked_about(operation, conflict, answer)),
             conflict=conflict.reference if conflict else "",
-            answerable=operation.pk in answerable([operation]),
+            answerable=answers.may_be_given(operation),
+            answer=answer,
             said=_said(operation) if operation.status in _REFUSED else "",
             correctable=not correction_refusal(operation),
             renews=credentials_movers(operation.seller) if operation.status == S.AUTH_REQUIRED else (),
             told_by=asked_with(operation),
             hooked=is_told_by_webhook(operation),
+            opens=_opens(operation) if answer is not None and answer.is_shut else (),
         )
     )
+
+
+def _opens(operation: Operation) -> tuple[Mover, ...]:
+    if not operation.seller.active:
+        return on_movers(operation.seller)
+    return (Mover(right=CHANGE_SELLER, does="accept the risk of a seller that replays no key, on its page"),)
+
+
+def _stopped_by(operation: Operation, answer: Answer | None, *, kept: bool) -> str:
+    """Who stopped what would leave for it, when and why; also where it, or our answer, waits for people."""
+    waits = answer is not None and not answer.has_left
+    again = operation.status == S.INPUT_REQUIRED and operation.send_at is not None and answer is None
+    if kept or (operation.is_mutation and (waits or again)) or would_be_sent(operation, answer):
+        return stops_shown().words(operation.team_id)
+    return ""
 
 
 def _said(operation: Operation) -> str:
     return f"{sellers_words(operation)} {anew_words(operation)}".strip()
 
 
-def _asked_about(operation: Operation, conflict: Conflict | None) -> list[tuple[str, uuid.UUID | None]]:
+def _asked_about(
+    operation: Operation, conflict: Conflict | None, answer: Answer | None
+) -> list[tuple[str, uuid.UUID | None]]:
     """What an open question that it waits for is about. Of a settled one what it was for goes on by itself,
     unless the seller was too late."""
     if conflict is not None:
@@ -386,31 +454,10 @@ def _asked_about(operation: Operation, conflict: Conflict | None) -> list[tuple[
     unsettled = operation.settled_at is None
     if operation.is_mutation and unsettled and not operation.task_id:
         own += [("command", pk) for pk in commands_at_gate([operation]).values()]
+    own += [("command", pk) for pk in (answer.commands if answer else ())]
     if unsettled or operation.overdue_at is not None:
         own.append((operation.subject_type, operation.subject_id))
     return own
-
-
-def _conflict(conflict: Conflict) -> Answers:
-    resolved = conflict.resolved_at is not None
-    pairs = [("conflict", conflict.pk), ("operation", conflict.operation_id)]
-    return conflict_answers(
-        resolved=resolved,
-        kept=conflict.resolution == Conflict.Resolution.KEPT,
-        seller=conflict.operation.seller.name,
-        question=None if resolved else question_about(pairs),
-    )
-
-
-def _conflict_standing(conflict: Conflict) -> Standing:
-    is_open = conflict.resolved_at is None
-    return Standing(
-        status="open" if is_open else "resolved",
-        word="Open" if is_open else conflict.get_resolution_display(),
-        glyph="differs" if is_open else "done",
-        since=conflict.at if is_open else conflict.resolved_at,
-        team_id=conflict.team_id,
-    )
 
 
 def corrects(reference: str = "it") -> Mover:
@@ -418,7 +465,8 @@ def corrects(reference: str = "it") -> Mover:
     return Mover(right=STEER_OPERATION, does=f"correct {reference} and ask anew")
 
 
-def _writes() -> Mover:
+def writes() -> Mover:
+    """Who writes to a seller."""
     return Mover(right=STEER_OPERATION, does="write to the seller")
 
 

@@ -15,6 +15,7 @@ from tasks_app import clock
 from tasks_app.adcp.errors import IN_FLIGHT, TOOL_ERROR
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import doubted, partial, policy
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.lookup import after_another, after_lookup, is_fruitless, looks_on
 from tasks_app.operations.matching import identities, mismatch, task_changed, unusable_task
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
@@ -134,7 +135,7 @@ def _news(operation: Operation, seen: Seen, channel: str) -> Verdict:
     changes = {
         **identities(operation, seen),
         "message": _said(seen) or operation.message,
-        "send_at": _after_auth(operation, seen) if to == S.AUTH_REQUIRED else None,
+        "send_at": _sent_next(operation, seen, to),
         **_keep_looking(operation, seen, status=to),
     }
     if seen.at:
@@ -142,6 +143,20 @@ def _news(operation: Operation, seen: Seen, channel: str) -> Verdict:
     if to == operation.status:
         return Verdict(outcome=_Outcome.DUPLICATE, changes=changes)
     return Verdict(outcome=_Outcome.APPLIED, to=to, changes={**changes, "polls": 0})
+
+
+def _sent_next(operation: Operation, seen: Seen, to: str) -> datetime | None:
+    """When it is sent next, if at all: an answer of ours that waits for its turn leaves as before, though its
+    seller says again that it asks."""
+    asks = to in (S.INPUT_REQUIRED, S.AUTH_REQUIRED)
+    if asks and operation.send_at is not None and _has_answer_to_send(operation):
+        return operation.send_at
+    return _after_auth(operation, seen) if to == S.AUTH_REQUIRED else None
+
+
+def _has_answer_to_send(operation: Operation) -> bool:
+    released = Continuation.objects.filter(operation=operation, released_at__isnull=False)
+    return released.filter(dispatched_at=None, consumed_at=None, stale_at=None).exists()
 
 
 def _after_auth(operation: Operation, seen: Seen) -> datetime | None:

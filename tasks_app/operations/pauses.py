@@ -27,13 +27,14 @@ from tasks_app.approvals.subjects import questions_withdraw
 from tasks_app.desk.items import raised
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations import policy
-from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.continuation import NOT_KNOWN, Continuation
 from tasks_app.operations.converge import on_observed
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import send_with_time
 from tasks_app.operations.tokens import for_eyes
 from tasks_app.people.roles import STEER_OPERATION
+from tasks_app.sellers.models import Seller
 
 ANSWER = "answer"  # the kind of approval that releases one
 _TTL = timedelta(days=7)  # a paused task is answered within a week, or never
@@ -59,17 +60,17 @@ def continuation_current(operation: Operation) -> Continuation | None:
     return latest if latest is not None and latest.is_usable else None
 
 
-def answerable(operations: Collection[Operation]) -> set[uuid.UUID]:
-    """Of those that wait at their sellers the ones whose pause can be answered now: its transport gave a way
-    to, and nobody has yet; one query."""
+def can_continue(operation: Operation) -> bool:
+    """Whether its seller's transport has a way to answer what it asks: A2A; plain MCP has none."""
+    return operation.seller.protocol == Seller.Protocol.A2A
+
+
+def continuations_current(operations: Collection[Operation]) -> dict[uuid.UUID, Continuation]:
+    """The same of several that wait at their sellers, by operation, without what is encrypted; one query."""
     asked = [operation.pk for operation in operations if operation.status in PENDING]
     latest = Continuation.objects.filter(operation__in=asked).order_by("operation_id", "-generation")
-    now = clock.now()
-    return {
-        one.operation_id
-        for one in (latest.distinct("operation_id") if asked else ())
-        if one.is_usable and one.answered_at is None and one.expires_at > now
-    }
+    found = latest.distinct("operation_id").defer("descriptor", "request_text", "answer") if asked else ()
+    return {one.operation_id: one for one in found if one.is_usable}
 
 
 def answer_waits(operation: Operation) -> bool:
@@ -178,12 +179,13 @@ def answer_hold_back(operation: Operation, why: str) -> None:
     current = continuation_current(operation)
     if current is None:
         return
-    _open_anew(operation, current, why)
+    anew = _open_anew(operation, current, why)
+    answered = "answer it anew" if anew.is_answerable and can_continue(operation) else "write to it"
     Operation.objects.filter(pk=operation.pk).update(send_at=None)
     notify(
         kind="answer_held_back",
         title=f"Our answer about {operation.reference} was not sent: {why}",
-        body=f"{operation.seller} still waits: answer it anew, or stop waiting.",
+        body=f"{operation.seller} still waits: {answered}, or stop waiting.",
         level="warning",
         about=About(type="operation", id=operation.pk),
         team=operation.team,
@@ -192,10 +194,10 @@ def answer_hold_back(operation: Operation, why: str) -> None:
     )
 
 
-def _open_anew(operation: Operation, current: Continuation, why: str) -> None:
+def _open_anew(operation: Operation, current: Continuation, why: str) -> Continuation:
     _stale(current, why)
     _withdraw_question(operation, raised(why))
-    Continuation.objects.create(
+    return Continuation.objects.create(
         operation=operation,
         generation=current.generation + 1,
         kind=current.kind,
@@ -312,7 +314,7 @@ def _replied(operation: Operation, current: Continuation, seen: Seen) -> None:
             current.consumed_at = clock.now()
             current.save(update_fields=["consumed_at"])
     else:
-        _unclear(operation, current, "whether it arrived is not known")
+        _unclear(operation, current, NOT_KNOWN)
 
 
 def _put_back(operation: Operation, current: Continuation) -> None:
@@ -327,7 +329,7 @@ def _unclear(
 ) -> None:
     """The answer left and nobody knows what becomes of it: looked at, no sooner than its seller asks, or a
     person's; never sent again."""
-    current.note = f"the answer left; {why}"
+    current.note = why
     current.save(update_fields=["note"])
     if operation.status not in PENDING:
         return

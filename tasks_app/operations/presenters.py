@@ -12,15 +12,18 @@ from typing import Any
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.commands.kill_switch import Stops, stops_shown
+from tasks_app.commands.models import KillSwitch
 from tasks_app.desk import text
 from tasks_app.desk.export import plain
 from tasks_app.desk.items import Item, lowered
 from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to
 from tasks_app.operations import policy
+from tasks_app.operations.answer_stages import Answer, Answers, Stage, answers_of
 from tasks_app.operations.conflict import Conflict
+from tasks_app.operations.deadlines import is_kept
 from tasks_app.operations.lookup import asked_with, is_told_by_webhook
-from tasks_app.operations.models import Channel, Observation, Operation, OperationStatus
+from tasks_app.operations.models import PENDING, Channel, Observation, Operation, OperationStatus
 from tasks_app.operations.overdue import KIND as OVERDUE
 from tasks_app.operations.overdue import more_time_words, new_deadline
 from tasks_app.operations.selectors import is_held, would_be_sent
@@ -31,6 +34,7 @@ from tasks_app.sellers.explain import CREDENTIALS_AWAITED
 S = OperationStatus
 # AdCP errors and results are shown whole below this many characters of JSON, else cut with a note.
 _JSON_SHOWN = 20_000
+_NOT_LATE = "Its deadline does not end it while the kill switch is on"
 _ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
 
 
@@ -74,22 +78,23 @@ def operation_row(
     last: Observation | None,
     question: Approval | None,
     may_steer: bool,
-    pausing: bool = False,
+    answers: Answers | None = None,
     conflict: Conflict | None = None,
     stopped: Stops | None = None,
 ) -> OperationRow:
-    """One operation as the monitor shows it."""
+    """One operation as the monitor shows it. `answers`: to what sellers ask, read here where not given."""
+    answers = answers_of([operation]) if answers is None else answers
     return OperationRow(
         operation=operation,
         subject=names.get(operation.subject_id) if operation.subject_id else None,
         age=None if operation.settled_at else operation_age(operation),
         took=operation_took(operation),
-        next=operation_next(operation, question, pausing=pausing, stopped=stopped),
+        next=operation_next(operation, question, answers=answers, stopped=stopped),
         last=observation_words(last) if last else "nothing yet",
         question=question,
         link=link_to(Operation, operation.pk),
         may_poll=may_steer and not operation.settled_at and not poll_refusal(operation),
-        may_answer=may_steer and pausing,
+        may_answer=may_steer and answers.may_be_given(operation),
         conflict=conflict,
     )
 
@@ -133,32 +138,31 @@ def operation_next(
     operation: Operation,
     question: Approval | None = None,
     *,
-    pausing: bool = False,
+    answers: Answers | None = None,
     stopped: Stops | None = None,
 ) -> Next:
-    """What happens next and when; and what if nobody acts. `pausing`: the seller's question can be answered
-    through its transport; `stopped`: where nothing is sent, read here where it is not given."""
+    """What happens next and when; and what if nobody acts. `answers`: to what sellers ask, and `stopped`:
+    where nothing is sent, are read here where they are not given."""
     if operation.settled_at is not None:
         return _settled(operation)
-    if would_be_sent(operation):
-        turn = (stopped or stops_shown()).turn(operation.team_id)
-        if turn is not None:
-            return Next(
-                what="Stopped by the kill switch",
-                when=f"since {text.moment_short(turn.at)}: {turn.reason}",
-                otherwise="Nothing is sent while it is on; it goes by itself once that is let go",
-                glyph="person",
-                stopped=True,
-            )
+    answers = answers_of([operation]) if answers is None else answers
+    answer = answers.of(operation)
+    turn = (stopped or stops_shown()).turn(operation.team_id) if operation.is_mutation else None
+    if turn is not None and would_be_sent(operation, answer):
+        return _stopped(turn, operation, answer)
+    if answer is not None:
+        return _answered(operation, answer, is_stopped=turn is not None)
     if operation.status == S.TIMED_OUT:
         return _overdue(operation, question)
     if is_held(operation):
         return _held(operation)
     if operation.status in (S.REQUESTED, S.CALLING_ADCP):
         return _sending(operation)
-    if operation.status == S.INPUT_REQUIRED:
+    waited_on = operation.status in (S.SUBMITTED, S.WORKING) and answers.may_be_given(operation)
+    if operation.status == S.INPUT_REQUIRED or waited_on:
+        how = " to the seller" if answers.may_be_given(operation) else ", by mail"
         return Next(
-            what="Waits for your answer to the seller" if pausing else "Waits for your answer, by mail",
+            what=f"Waits for your answer{how}",
             when=f"since {text.moment_short(operation.status_since)}",
             otherwise=_overdue_when(operation),
             glyph="person",
@@ -169,6 +173,10 @@ def operation_next(
             when=f"since {text.moment_short(operation.status_since)}",
             otherwise=_overdue_when(operation),
             glyph="person",
+        )
+    if operation.send_at is not None:
+        return Next(
+            what="Resend, same bytes and key", when=_in(operation.send_at), otherwise=_overdue_when(operation)
         )
     return _with_seller(operation)
 
@@ -286,6 +294,31 @@ def _settled(operation: Operation) -> Next:
         return Next(what="Given up", when=when, otherwise=late, glyph="stopped")
     return Next(
         what=f"Settled by {operation.settled_by or 'us'}", when=when, glyph=face(operation.status).glyph
+    )
+
+
+def _stopped(turn: KillSwitch, operation: Operation, answer: Answer | None) -> Next:
+    """What may be had at its seller already is late all the same; what we hold is not."""
+    nothing = "Nothing is sent while it is on; it goes by itself once that is let go"
+    held = answer is not None or operation.status not in PENDING or is_kept(operation)
+    return Next(
+        what="Stopped by the kill switch",
+        when=f"since {text.moment_short(turn.at)}: {turn.reason}",
+        otherwise=nothing if held else f"{nothing}. {_overdue_when(operation)}",
+        glyph="person",
+        stopped=True,
+    )
+
+
+def _answered(operation: Operation, answer: Answer, *, is_stopped: bool) -> Next:
+    """Of a seller's question that we answered. What waits for people while all is stopped is not late."""
+    waits = is_stopped and not answer.has_left
+    since = f"since {text.moment_short(answer.left_at or answer.given_at)}"
+    return Next(
+        what=answer.words,
+        when=(answer.shut or _in(operation.send_at)) if answer.stage is Stage.TO_SEND else since,
+        otherwise=_NOT_LATE if waits else _overdue_when(operation),
+        glyph="person" if answer.needs_people else "seller" if answer.has_left else "running",
     )
 
 

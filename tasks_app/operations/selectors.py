@@ -12,9 +12,11 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.commands.models import Command
 from tasks_app.ids import first_id_at
+from tasks_app.operations.answer_stages import Answer
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.continuation import Continuation
-from tasks_app.operations.models import OPEN, Observation, Operation, OperationStatus
+from tasks_app.operations.leases import operation_is_out
+from tasks_app.operations.models import OPEN, PENDING, Observation, Operation, OperationStatus
 from tasks_app.operations.resend import is_unsent
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
@@ -68,15 +70,45 @@ def is_held(operation: Operation) -> bool:
     return waited_on or is_unsent(operation)
 
 
-def would_be_sent(operation: Operation) -> bool:
-    """Whether it changes something and has yet to leave, or to leave again, but for what is in its way."""
-    again = operation.status == S.AUTH_REQUIRED and is_unsent(operation) and operation.send_at is not None
-    return operation.is_mutation and (operation.status == S.REQUESTED or again or is_held(operation))
+def would_be_sent(operation: Operation, answer: Answer | None) -> bool:
+    """Whether it, or our `answer` to its seller's question, changes something and has yet to leave, or to
+    leave again, but for what is in its way. What its seller asks of us waits for that, not for this."""
+    if not operation.is_mutation or operation.status == S.INPUT_REQUIRED or answer is not None:
+        return operation.is_mutation and answer is not None and answer.is_stopped
+    if operation.status == S.REQUESTED or is_held(operation):
+        return True
+    again = operation.send_at is not None and operation.status in (S.CALLING_ADCP, *PENDING)
+    return again and not operation_is_out(operation.pk)
+
+
+def answered() -> Q:
+    """What was answered, where nobody has to look after that answer beside those who are asked about it."""
+    given = Q(Continuation.on_its_way()) | Q(Continuation.with_people())
+    return Q(status__in=PENDING) & given
+
+
+def answered_among(operations: Collection[Operation]) -> set[uuid.UUID]:
+    """Those of them."""
+    ids = [operation.pk for operation in operations]
+    return (
+        set(Operation.objects.filter(answered(), pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    )
+
+
+def for_people() -> Q:
+    """What is paused and goes on when people have acted: answered, decided, or given new credentials."""
+    return Q(status__in=FOR_PEOPLE) & ~Q(Continuation.on_its_way())
 
 
 def open_counts(viewer: User) -> dict[str, int]:
     """Status to number, of what is open."""
     rows = visible(Operation.objects.all(), viewer).filter(status__in=OPEN, settled_at__isnull=True)
+    return dict(rows.order_by().values_list("status").annotate(Count("pk")))
+
+
+def paused_for_people(viewer: User) -> dict[str, int]:
+    """Status to number, of what is paused until people act."""
+    rows = visible(Operation.objects.all(), viewer).filter(for_people(), settled_at__isnull=True)
     return dict(rows.order_by().values_list("status").annotate(Count("pk")))
 
 
@@ -132,18 +164,6 @@ def conflicts_open(operations: Iterable[Operation]) -> dict[uuid.UUID, Conflict]
         operation__in=[operation.pk for operation in operations], resolved_at__isnull=True
     ).defer("first", "second")
     return {conflict.operation_id: conflict for conflict in found.order_by("pk")}
-
-
-def pauses_open(operations: Iterable[Operation]) -> set[uuid.UUID]:
-    """Of these, the operations whose seller's question can be answered and is not answered yet."""
-    latest = (
-        Continuation.objects.filter(operation__in=[operation.pk for operation in operations])
-        .order_by("operation_id", "-generation")
-        .distinct("operation_id")
-        .defer("descriptor", "request_text")
-    )
-    now = clock.now()
-    return {p.operation_id for p in latest if p.is_usable and p.answered_at is None and p.expires_at > now}
 
 
 def operations_of_steps(step_ids: Collection[uuid.UUID]) -> QuerySet[Operation]:

@@ -8,6 +8,7 @@ from typing import Any
 from tasks_app.adcp.strict_json import MalformedBody, parse_object
 from tasks_app.operations import steering
 from tasks_app.operations.account_refusals import anew_because, refused_for_account
+from tasks_app.operations.answer_stages import answer_said, answers_of
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.corrections import (
     corrected_as,
@@ -21,7 +22,7 @@ from tasks_app.operations.lookup import asked_with
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import more_time_words
-from tasks_app.operations.pauses import answerable, continuation_current
+from tasks_app.operations.pauses import can_continue, continuation_current
 from tasks_app.operations.presenters import pretty
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.operations.writing import seller_write
@@ -35,10 +36,12 @@ Form = Mapping[str, str]
 
 def steering_data(operation: Operation, viewer: User) -> dict[str, Any]:
     """What desk/operation_steer.html is given."""
-    pause = continuation_current(operation) if operation.seller.protocol == "a2a" else None
-    can_answer = pause is not None and operation.pk in answerable([operation])
+    pause = continuation_current(operation) if can_continue(operation) else None
+    answers = answers_of([operation])
+    can_answer = pause is not None and answers.may_be_given(operation)
     waits = operation.status in (S.INPUT_REQUIRED, S.AUTH_REQUIRED)
-    asks = operation.status == S.INPUT_REQUIRED
+    cannot_answer = waits and not can_answer and answers.of(operation) is None
+    asks = operation.status == S.INPUT_REQUIRED and cannot_answer
     return {
         "may_steer": viewer.has_perm(STEER_OPERATION),
         "may_poll": viewer.has_perm(STEER_OPERATION) and not steering.poll_refusal(operation),
@@ -50,7 +53,8 @@ def steering_data(operation: Operation, viewer: User) -> dict[str, Any]:
         "ends": steering.ends_of(operation),
         "pause": pause,
         "answerable": can_answer,
-        "unanswerable": waits and not can_answer and (pause is None or pause.answered_at is None),
+        "answer_said": answer_said(operation, pause),
+        "unanswerable": cannot_answer,
         "looked_at_with": asked_with(operation),
         "renews": credentials_words(operation.seller) if operation.status == S.AUTH_REQUIRED else "",
         "letter": about_question(operation) if asks else about_silence(operation),

@@ -17,11 +17,11 @@ from tasks_app.events.bus import Event, subscribe
 from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notifications_forget, notify
+from tasks_app.operations.answer_stages import answer_of, answers_of
 from tasks_app.operations.estimates import estimate_of, estimate_words
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import KIND as OVERDUE
-from tasks_app.operations.pauses import answerable
 from tasks_app.operations.sweep import chore_register
 from tasks_app.people.actors import actor_user
 from tasks_app.people.roles import STEER_OPERATION
@@ -128,17 +128,18 @@ def _working(operation: Operation, since: datetime) -> Told:
     )
 
 
-def _awaited_of_us(operation: Operation) -> str:
-    return "our answer" if operation.pk in answerable([operation]) else "a letter of ours"
-
-
 def _asks(operation: Operation, since: datetime) -> Told:
+    answers = answers_of([operation])
+    answer = answers.of(operation)
+    ours = "our answer" if answers.may_be_given(operation) else "a letter of ours"
+    awaited = (
+        f"Awaited: {ours} to {operation.seller.name}, from {operation.team or 'Ad Ops'}, "
+        f"since {text.moment_kept(since)}."
+    )
     return Told(
         title=f"{operation.seller.name} asks about {_what(operation)}",
         sentences=(
-            f"Awaited: {_awaited_of_us(operation)} to {operation.seller.name}, from "
-            f"{operation.team or 'Ad Ops'}, "
-            f"since {text.moment_kept(since)}.",
+            answer.said(text.moment_kept) if answer else awaited,
             _said(operation) or f"{operation.seller.name} did not say what it asks.",
             _overdue_then(operation),
         ),
@@ -147,12 +148,15 @@ def _asks(operation: Operation, since: datetime) -> Told:
 
 
 def _locked_out(operation: Operation, since: datetime) -> Told:
+    answer = answer_of(operation)
+    awaited = (
+        f"Awaited: credentials for {operation.seller.name}, from Ad Ops, since {text.moment_kept(since)}.",
+        credentials_words(operation.seller),
+    )
     return Told(
         title=f"{operation.seller.name} wants credentials for {_what(operation)}",
         sentences=(
-            f"Awaited: credentials for {operation.seller.name}, from Ad Ops, "
-            f"since {text.moment_kept(since)}.",
-            credentials_words(operation.seller),
+            *((answer.said(text.moment_kept),) if answer else awaited),
             _said(operation),
             _overdue_then(operation),
         ),

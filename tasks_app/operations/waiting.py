@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from django.db.models import Exists, F, OuterRef, QuerySet
 
@@ -11,10 +12,10 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.waiting import Asked, Source, Waiting, waiting_register
 from tasks_app.lifecycle.names import link_to
+from tasks_app.operations.answer_stages import Answers, answers_of
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.pauses import answerable
-from tasks_app.operations.selectors import operations_open
+from tasks_app.operations.selectors import answered, operations_open
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.explain import by_two
@@ -39,6 +40,17 @@ _UNANSWERABLE = (
     ("Write", "The seller’s transport gave no way to answer: write to it, or stop waiting."),
     ("Nothing", _OVERDUE),
 )
+# Of a question that was answered, where that came to nothing so far.
+_LOST: dict[str, Any] = {
+    "title": "Ask whether our answer arrived",
+    "caught": "Our answer left, and has no reply",
+    "answers": (("Write", "Ask the seller what it has, or stop waiting."), ("Nothing", _OVERDUE)),
+}
+_SHUT: dict[str, Any] = {
+    "title": "Let our answer be sent",
+    "caught": "Nothing is sent to its seller",
+    "answers": (("Let", "Its seller’s page says who lets it be called again."), ("Nothing", _OVERDUE)),
+}
 _WORDS: dict[str, _Words] = {
     S.INPUT_REQUIRED: _Words(
         label="Input required",
@@ -83,8 +95,8 @@ def register() -> None:
 
 
 def operations_waiting(viewer: User, asked: Asked) -> QuerySet[Operation]:
-    """The viewer's paused and overdue operations about which nobody is asked; overdue reads give up by
-    themselves. Who steers acts on them."""
+    """The viewer's paused and overdue operations about which nobody is asked, and that nobody has answered;
+    overdue reads give up by themselves. Who steers acts on them."""
     if asked.mine and not viewer.has_perm(STEER_OPERATION):
         return Operation.objects.none()
     rows = operations_open(viewer).filter(status__in=asked.kinds).exclude(task_type__in=READS)
@@ -93,19 +105,27 @@ def operations_waiting(viewer: User, asked: Asked) -> QuerySet[Operation]:
     asked_about = Approval.objects.filter(
         subject_type="operation", subject_id=OuterRef("pk"), status=ApprovalStatus.OPEN
     )
-    rows = rows.exclude(Exists(asked_about))
+    rows = rows.exclude(Exists(asked_about)).exclude(answered())
     return rows.order_by(F("deadline_at").asc(nulls_last=True), "pk")
 
 
 def _operations_told(viewer: User, rows: Sequence[Operation]) -> list[Waiting]:
-    steers, can_answer = viewer.has_perm(STEER_OPERATION), answerable(rows)
-    return [_operation(one, steers, can_answer=one.pk in can_answer) for one in rows]
+    steers, answers = viewer.has_perm(STEER_OPERATION), answers_of(rows)
+    return [_operation(one, steers, answers) for one in rows]
 
 
-def _operation(operation: Operation, steers: bool, *, can_answer: bool) -> Waiting:
-    words = _WORDS[operation.status]
-    asks = operation.status == S.INPUT_REQUIRED
-    answers = _UNANSWERABLE if asks and not can_answer else words.answers
+def _words(operation: Operation, answers: Answers) -> _Words:
+    """Of a question that was answered, what became of the answer."""
+    words, answer = _WORDS[operation.status], answers.of(operation)
+    if answer is not None:
+        return replace(words, **(_SHUT if answer.is_shut else _LOST), glyph="person")
+    if operation.status == S.INPUT_REQUIRED and not answers.may_be_given(operation):
+        return replace(words, answers=_UNANSWERABLE)
+    return words
+
+
+def _operation(operation: Operation, steers: bool, answers: Answers) -> Waiting:
+    words, answer = _words(operation, answers), answers.of(operation)
     subject = operation.subject_id if operation.subject_type == "deal" else None
     return Waiting(
         kind=str(operation.status),
@@ -120,7 +140,7 @@ def _operation(operation: Operation, steers: bool, *, can_answer: bool) -> Waiti
         since=operation.status_since,
         due_at=operation.deadline_at,
         mine=steers,
-        note=operation.message,
-        answers=answers,
+        note=answer.sentence if answer is not None else operation.message,
+        answers=words.answers,
         subject=("deal", subject) if subject else None,
     )

@@ -187,6 +187,21 @@ class Seller(models.Model):
         """Whether a repeated purchase is known, or accepted, to be harmless."""
         return self.idempotency_ttl_s is not None or bool(self.idempotency_risk_accepted_by)
 
+    def shut(self, *, mutates: bool, though_off: bool = False) -> str:
+        """Why nothing is sent to it, in words; empty where it is. `mutates`: what changes something there;
+        `though_off`: a person said so."""
+        if not self.active and not though_off:
+            return f"{self.name} is switched off"
+        if mutates and not self.may_be_sent_mutations:
+            return f"{self.name} declares no idempotency: an administrator must accept the risk first"
+        return ""
+
+    @staticmethod
+    def are_shut(seller: str, *, mutates: models.Q) -> models.Q:
+        """The same in a query whose rows name their seller by `seller`."""
+        no_window = {f"{seller}__idempotency_ttl_s": None, f"{seller}__idempotency_risk_accepted_by": ""}
+        return models.Q(**{f"{seller}__active": False}) | (mutates & models.Q(**no_window))
+
     @property
     def task_tool(self) -> str | None:
         """The tool that tells of one task: its own name, else the one it lists; None where it lists tools and

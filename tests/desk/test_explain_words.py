@@ -18,7 +18,9 @@ from tasks_app.commands.explain import command_answers
 from tasks_app.desk.explain import Answers
 from tasks_app.jobs.explain import Node, Run, job_answers, schedule_answers, step_answers
 from tasks_app.jobs.waits import Wait
-from tasks_app.operations.explain import Seen, conflict_answers, operation_answers
+from tasks_app.operations.answer_stages import Answer, Stage
+from tasks_app.operations.conflict_explain import conflict_answers
+from tasks_app.operations.explain import Seen, operation_answers
 from tasks_app.people.roles import DECIDE, STEER_OPERATION
 from tasks_app.reconciliation.explain import finding_answers
 from tasks_app.sellers.explain import account_answers, seller_answers
@@ -176,6 +178,19 @@ def _edges(declared: dict[str, Any]) -> list[dict[str, str]]:
 
 def _moves(edge: dict[str, str]) -> bool:
     return edge["from"] != edge["to"]
+
+
+@pytest.mark.parametrize("status", ["input_required", "auth_required", "submitted"])
+@pytest.mark.parametrize(
+    "known", [{}, {"question": _QUESTION}, {"stopped": "Stopped by Ada Okafor"}], ids=str
+)
+@pytest.mark.parametrize("stage", list(Stage))
+def test_every_stage_of_our_answer_has_every_answer(stage: Stage, known: dict[str, Any], status: str) -> None:
+    answer = Answer(stage=stage, given_at=_AT, left_at=_AT)
+    told = operation_answers(Seen(status=status, deadline_at=_AT, answer=answer, **known))
+    _whole(told)
+    assert told.movers
+    assert "Our answer" in told.waiting
 
 
 def _whole(told: Answers) -> None:

@@ -369,7 +369,7 @@ def test_an_answer_that_its_seller_works_on_is_sent_no_second_time_and_is_what_c
     see(operation, told("working", task_id=fresh(operation).task_id or None), "poll")
     assert request_let_go(fresh(operation), left=True)["packages"] == [{"product_id": "p", "budget": 15_000}]
     current = operation.continuations.get()
-    assert (current.stale_at, current.note) == (None, "the answer left; the seller works on it")
+    assert (current.stale_at, current.note) == (None, "the seller works on it")
     assert claim_sends(limit=5, out=Counter()) == []
 
 

@@ -8,18 +8,22 @@ import pytest
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import approval_decide
 from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gates_ask_again
+from tasks_app.notifications.models import Notification
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.execution import ANSWER
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.steered import SteeringRefusedError
+from tasks_app.operations.steering import operation_stop
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import RawServer, serve
 from tests.boundary.conftest import answered, asked, stopped
 from tests.factories import make_user
-from tests.operations.making import fresh
+from tests.operations.making import answer, fresh, observed
 from tests.operations.pausing import answering, done, messages, paused, paused_purchase, release
 from tests.operations.sweeping import sweep
 
@@ -47,6 +51,10 @@ def let_pass(operation: Operation) -> None:
     release()
     assert about(asked()) == ANSWER
     answered("approve")
+
+
+def fresh_question(question: Approval) -> Approval:
+    return Approval.objects.get(pk=question.pk)
 
 
 def test_it_leaves_while_the_switch_is_on() -> None:
@@ -123,3 +131,48 @@ def test_what_was_given_in_time_leaves_however_long_it_was_held() -> None:
             sweep()
         assert len(left(server)) == 1
         assert fresh(operation).status == S.COMPLETED
+
+
+def test_of_what_was_given_up_nobody_is_asked_at_the_gate() -> None:
+    with serve(answering(paused())) as server:
+        operation = paused_purchase(server)
+        say(operation, "Sweden.")
+        stopped()
+        release()
+        question = asked()
+        operation_stop(operation_id=operation.pk, user=make_user("Ad Ops"), reason="Too late")
+        gates_ask_again()
+        assert fresh_question(question).status == "open"  # people may still wait on
+        overdue = Approval.objects.get(kind="overdue", status="open")
+        approval_decide(approval_id=overdue.pk, user=make_user("Approver"), verdict="reject", comment="No.")
+        gates_ask_again()
+        assert fresh_question(question).status == "voided"
+
+
+def test_what_its_seller_says_again_keeps_no_answer_from_leaving() -> None:
+    with serve(answering(paused(), done())) as server:
+        operation = paused_purchase(server)
+        say(operation, "Sweden.")
+        release()
+        observed(operation_id=operation.pk, seen=answer("input-required"), channel="poll")
+        sweep()
+        assert len(left(server)) == 1
+    assert fresh(operation).status == S.COMPLETED
+
+
+def test_an_answer_that_cannot_leave_any_more_is_held_back() -> None:
+    """Its seller speaks MCP since: neither the answer nor what was asked first leaves in its place."""
+    with serve(answering(paused(), done())) as server:
+        operation = paused_purchase(server)
+        say(operation, "Sweden.")
+        release()
+        Seller.objects.update(protocol="mcp")
+        before = len(server.requests)
+        sweep()
+        assert len(server.requests) == before
+    told = Notification.objects.get(kind="answer_held_back")
+    assert "no way to answer" in told.title
+    assert "write to it" in told.body
+    with pytest.raises(SteeringRefusedError) as refused:
+        say(operation, "Sweden.", generation=2)
+    assert refused.value.code == "impossible"

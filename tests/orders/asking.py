@@ -166,6 +166,7 @@ def _settle(asker: User) -> None:
 
 def _answer(asker: User) -> None:
     operation = stand(S.INPUT_REQUIRED)
+    Seller.objects.filter(pk=operation.seller_id).update(protocol="a2a")
     Continuation.objects.create(
         operation=operation,
         generation=1,

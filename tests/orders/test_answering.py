@@ -12,10 +12,14 @@ import pytest
 from orders.ask import Ask
 from orders.changes import change_ask
 from orders.models import Deal
+from orders.selectors import deals_with_rows
 from orders.services import deal_book
+from orders.waits import waits_of
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import ApprovalPolicy
 from tasks_app.approvals.services import DecisionRefusedError
+from tasks_app.commands.questions import gates_ask_again
+from tasks_app.lifecycle.names import link_to
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.answers import _renewed
 from tasks_app.operations.dispatch import claim_sends
@@ -23,6 +27,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.people.actors import actor_key
 from tasks_app.sellers.models import Account
+from tests.boundary.conftest import stopped
 from tests.factories import approve_deal, make_deal, make_line, make_seller, make_user
 from tests.orders.late import answered, decide, fresh, paused
 from tests.orders.live import booked
@@ -212,3 +217,31 @@ def test_new_credentials_ask_people_where_it_is_not_that_any_more(what: str) -> 
     assert asked().evidence["payment_terms"] == "prepay"
     decide("answer", "approve")
     assert len(leaves()) == 1
+
+
+def shown(deal: Deal, *besides: Approval) -> list[str]:
+    """What its page says is waited for, by the pages of that."""
+    rows = deals_with_rows(Deal.objects.filter(pk=deal.pk))
+    told = waits_of(
+        approvals=[*rows.open_questions(deal), *besides],
+        operations=rows.operations[deal.pk],
+        who=make_user("Ad Ops"),
+        estimates={},
+    )
+    return [one.link for one in told]
+
+
+def test_an_answer_is_told_of_by_its_question_while_that_is_open() -> None:
+    """That of its release, then that at the kill switch; then by itself, whatever else people are asked."""
+    operation = waits()
+    deal = Deal.objects.get(pk=operation.subject_id)
+    answered(operation)
+    assert shown(deal) == [link_to(Approval, asked().pk)]
+    stopped()
+    decide("answer", "approve")
+    passing = Approval.objects.get(kind="kill_switch", status="open")
+    assert shown(deal) == [link_to(Approval, passing.pk)]
+    stopped(on=False)
+    gates_ask_again()
+    assert shown(deal) == [link_to(Operation, operation.pk)]
+    assert link_to(Operation, operation.pk) in shown(deal, passing)

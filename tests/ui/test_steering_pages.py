@@ -143,7 +143,7 @@ def test_a_pause_is_answered_on_its_page_and_shows_no_capability(agency: Agency,
     assert told.status_code == 302
     page = read(client, page_of(operation))
     assert "Monday to Friday." in page
-    assert "Leaves when somebody else has released it" in page
+    assert "waits for somebody else to release it" in page
     assert "Approve" in read(client_of("Approver"), page_of(Approval.objects.get(kind="answer")))
 
 

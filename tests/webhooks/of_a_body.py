@@ -119,7 +119,7 @@ def _paused(body: Any) -> Json:
 
 
 def _term(body: Any) -> Json:
-    return {"x": body, "y": {"z": body}}
+    return {"y": {"z": body}}
 
 
 def _said(body: Any, *terms: str) -> Json:
@@ -307,7 +307,7 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
         last_words.whole_stated(_said(body, "invoice_recipient"), _paused(body), _LINES, whole=True)
     ),
     (last_words, "package_stated"): lambda body: [
-        list(last_words.package_stated(_said(body, *last_words.TERMS), "", _paused(package), _paused(body)))
+        list(last_words.package_stated(_said(body, "measurement_terms"), "", _paused(package), _paused(body)))
         for package in _packages(body)[:1]
     ],
     # Of what people said.

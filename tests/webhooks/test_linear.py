@@ -76,6 +76,8 @@ BODIES = st.recursive(_SCALARS, _wrapped, max_leaves=5).filter(lambda body: _len
 CASCADE = [*_registrations(["r", "e", "d", "a", "c", "t", "[", "]", "redacted", "[redacted]"]), "re" * 300]
 LONG_NAME = {"k" * 6_000: [1] * 2_000}
 MUCH_UNDER_IT = {"k" * 4_000: [{"code": "X", "message": None}] * 200}
+# Each of its names is written out under each difference, and escaped.
+ESCAPED_NAME = {"\x00" * 30: [{"code": "X", "message": None}] * 300}
 WRAPPED_TEXT: Any = {"push_notification_config": {}, "x": "a" * 2_000}
 for _ in range(6):
     WRAPPED_TEXT = {"push_notification_config": {}, "x": json.dumps(WRAPPED_TEXT)}
@@ -90,6 +92,7 @@ for _ in range(6):
 @example(CASCADE)
 @example(LONG_NAME)
 @example(MUCH_UNDER_IT)
+@example(ESCAPED_NAME)
 @example(WRAPPED_TEXT)
 @example([1e300, -1e-300] * 800)
 @example({"\ud800": 1, "\x00": 2})
