@@ -357,9 +357,7 @@ def _research(job: Job) -> dict[str, Any]:
     asked = [one for one in awaited.approvals.values() if one.status == ApprovalStatus.OPEN]
     gates = gate_questions([one.purpose for one in operations])
     answers = awaited.answers
-    held = [
-        one for one in operations if one.purpose in gates or (stopped and would_be_sent(one, answers.of(one)))
-    ]
+    held = [one for one in operations if one.purpose in gates or (stopped and would_be_sent(one, answers))]
     questions = sorted([*asked, *gates.values()], key=lambda one: one.due_at)
     return {
         "asked": len(questions),

@@ -31,7 +31,7 @@ from tasks_app.desk.explain import (
 )
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.corrections import anew_words, correction_refusal, refusal_words, refusals_about
-from tasks_app.operations.explain import corrects
+from tasks_app.operations.explain_words import corrects
 from tasks_app.operations.models import Operation
 from tasks_app.people.roles import DECIDE, TURN_KILL_SWITCH
 from tasks_app.people.scope import visible

@@ -51,7 +51,7 @@ _SECRETS = tuple(f"seller__{name}" for name in (*SECRET_COLUMNS, "capabilities")
 _HEAVY = ("request_text", "webhook_token", "request", "result", "error")
 LINES_SHOWN = 200  # of one deal
 _KIN_SHOWN = 10
-# The approvals about deals, about their operations, about their commands, about what contradicts them.
+# The approvals about deals, about their operations, the commands of either, and contradictions.
 _ASKED_OF = """
 select id from tasks_app_approval where subject_type = 'deal' and subject_id = any(%s)
 union all
@@ -62,6 +62,11 @@ union all
 select a.id from tasks_app_command c join tasks_app_approval a
     on a.subject_type = 'command' and a.subject_id = c.id
  where c.subject_type = 'deal' and c.subject_id = any(%s)
+union all
+select a.id from tasks_app_operation o join tasks_app_command c
+    on c.subject_type = 'operation' and c.subject_id = o.id
+    join tasks_app_approval a on a.subject_type = 'command' and a.subject_id = c.id
+ where o.subject_type = 'deal' and o.subject_id = any(%s)
 union all
 select a.id from tasks_app_operation o join tasks_app_conflict c on c.operation_id = o.id
     join tasks_app_approval a on a.subject_type = 'conflict' and a.subject_id = c.id
@@ -130,7 +135,7 @@ class DealSums:
 
 def deals_with_rows(deals: QuerySet[Deal], *, most: int | None = None, lines: int = LINES_SHOWN) -> DealRows:
     """Deals, oldest first, with lines, operations and approvals: four queries, bounded rows; where something
-    pauses, at most two more tell how far our answers are.
+    pauses, a few more tell how far our answers are.
 
     `most`: of more deals than that those that differ or are open are taken first; `lines`: so many of each,
     those that were confirmed differently first.
@@ -218,16 +223,18 @@ def questions_of(deals: Collection[uuid.UUID]) -> dict[uuid.UUID, list[Approval]
     if not deals:
         return {}
     here = OuterRef("subject_id")
+    of_operation = Operation.objects.filter(pk=here).values("subject_id")[:1]
+    own = Case(When(subject_type="operation", then=of_operation), default=F("subject_id"))
     about = Case(
-        When(subject_type="operation", then=Operation.objects.filter(pk=here).values("subject_id")[:1]),
-        When(subject_type="command", then=Command.objects.filter(pk=here).values("subject_id")[:1]),
+        When(subject_type="operation", then=of_operation),
+        When(subject_type="command", then=Command.objects.filter(pk=here).values(deal=own)[:1]),
         When(
             subject_type="conflict", then=Conflict.objects.filter(pk=here).values("operation__subject_id")[:1]
         ),
         default=F("subject_id"),
         output_field=UUIDField(),
     )
-    wanted = RawSQL(_ASKED_OF, [list(deals)] * 4)  # noqa: S611 (our own text)
+    wanted = RawSQL(_ASKED_OF, [list(deals)] * 5)  # noqa: S611 (our own text)
     rows = Approval.objects.filter(pk__in=wanted, status=ApprovalStatus.OPEN).annotate(about=about)
     found: dict[uuid.UUID, list[Approval]] = {}
     for approval in rows.defer("evidence").select_related("team").order_by("due_at", "pk"):

@@ -18,12 +18,13 @@ from tasks_app.approvals.models import Decision
 from tasks_app.approvals.spending import Stake, stake_of
 from tasks_app.approvals.waiting import Waiting, waiting_for
 from tasks_app.desk import text
-from tasks_app.desk.items import Item
+from tasks_app.desk.items import Item, lowered
 from tasks_app.jobs.models import Job, JobStatus
 from tasks_app.lifecycle.names import link_to
+from tasks_app.operations.answer_stages import Answer, answers_of
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as O
-from tasks_app.operations.selectors import answered_among, conflicts_of, operations_open
+from tasks_app.operations.selectors import conflicts_of, operations_of, operations_open
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
@@ -178,9 +179,7 @@ def attention(
     names = {pk: one.name for pk, one in out.items()}
     found = [_late(o, names) for o in flying if o.status == O.TIMED_OUT]
     found += _conflicts(who)
-    paused = [o for o in flying if o.status in (O.AUTH_REQUIRED, O.INPUT_REQUIRED)]
-    answered = answered_among(paused)
-    found += [_asked(o, names) for o in paused if o.pk not in answered]
+    found += _paused(who, flying, names)
     found += [_departure(one) for one in differing]
     return found + _failed_jobs(who)
 
@@ -210,6 +209,27 @@ def _conflicts(who: User) -> list[Item]:
         )
         for one in rows[:READ]
     ]
+
+
+def _paused(who: User, flying: Sequence[Operation], names: dict[uuid.UUID, str]) -> list[Item]:
+    """What a seller asks and nobody has answered, and answers that people have to look after."""
+    paused = {o.pk: o for o in flying if o.status in (O.AUTH_REQUIRED, O.INPUT_REQUIRED)}
+    rows = operations_of(who).filter(pk__in=paused) if paused else ()
+    answers = answers_of(rows)
+    told = {pk: answers.of(operation) for pk, operation in paused.items()}
+    unanswered = [_asked(one, names) for pk, one in paused.items() if told[pk] is None]
+    return unanswered + [
+        _answered(paused[pk], answer, names) for pk, answer in told.items() if answer and answer.wanted
+    ]
+
+
+def _answered(operation: Operation, answer: Answer, names: dict[uuid.UUID, str]) -> Item:
+    return Item(
+        glyph="person",
+        text=f"{operation.seller}: {lowered(answer.wanted)}",
+        link=link_to(Operation, operation.pk),
+        note=f"{_about(operation, names)}. {answer.sentence}"[:_NOTE],
+    )
 
 
 def _asked(operation: Operation, names: dict[uuid.UUID, str]) -> Item:

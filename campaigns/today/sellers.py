@@ -14,6 +14,7 @@ from django.db.models import Count, Q, QuerySet
 from campaigns.track import middle
 from tasks_app import clock
 from tasks_app.lifecycle.names import link_to
+from tasks_app.operations.answer_stages import answer_awaited
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as O
 from tasks_app.people.models import User
@@ -79,7 +80,7 @@ def _open(who: User) -> dict[uuid.UUID, dict[str, int]]:
     counted = rows.annotate(
         out=Count("pk"),
         overdue=Count("pk", filter=Q(status=O.TIMED_OUT) & ~Q(task_type__in=READS)),
-        refused=Count("pk", filter=Q(status=O.AUTH_REQUIRED)),
+        refused=Count("pk", filter=Q(status=O.AUTH_REQUIRED) & ~Q(answer_awaited())),
     )
     return {row["seller_id"]: {name: row[name] for name in ("out", "overdue", "refused")} for row in counted}
 

@@ -109,7 +109,7 @@ def _operation(_step: Step, wait: Mapping[str, Any], awaited: Awaited) -> dict[s
         return {"ids": (wait["id"],), "words": "Waits for a seller"}
     answer = awaited.answers.of(operation)
     stopped = awaited.stops.words(operation.team_id)
-    if stopped and would_be_sent(operation, answer):
+    if stopped and would_be_sent(operation, awaited.answers):
         words = f"{stopped}; {_unsent(operation, answer)}"
     else:
         words = _operation_words(operation, answer)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.db.models import Q
+
 from tasks_app import clock
 from tasks_app.desk.items import raised
 from tasks_app.operations.leaving import Leaving, last_look_register
@@ -16,7 +18,7 @@ from tasks_app.operations.pauses import answer_hold_back
 from tasks_app.operations.resend import had_no_effect
 from tasks_app.operations.services import not_sent_again, operation_withdraw, send_with_time
 from tasks_app.people.actors import SYSTEM
-from tasks_app.sellers.accounts import ENDED, account_standing
+from tasks_app.sellers.accounts import AWAITED, ENDED, account_standing
 from tasks_app.sellers.models import Account
 
 _ORDERS = ("create_media_buy", "update_media_buy")
@@ -38,7 +40,7 @@ def _has_active_account(leaving: Leaving) -> bool:
     if not leaving.is_answer and not had_no_effect(operation):
         not_sent_again(operation, why)  # it may be bought already: the seller is asked
     elif account.status not in ENDED:
-        _wait(operation, why)
+        _wait(leaving, why)
     elif leaving.is_answer:
         answer_hold_back(operation, why)
     elif operation.status == OperationStatus.REQUESTED:
@@ -48,6 +50,21 @@ def _has_active_account(leaving: Leaving) -> bool:
     return False
 
 
-def _wait(operation: Operation, why: str) -> None:
-    """Looked at again soon; the time is not the seller's, nor ours."""
-    send_with_time(operation, at=clock.now() + _AGAIN, message=why)
+def waits_for_account(operation: str = "") -> Q:
+    """In a query of operations, or of rows that name theirs by `operation` ("operation__"): those that need
+    an active account, and have one that may be made active still. No answer makes a cancellation of what is
+    none."""
+    cancels = Q(**{f"{operation}request__canceled": True})
+    no_word = Q(**{f"{operation}request__canceled__isnull": True})
+    orders = Q(**{f"{operation}task_type__in": _ORDERS, f"{operation}account__status__in": AWAITED})
+    return orders & (no_word | ~cancels)
+
+
+def _wait(leaving: Leaving, why: str) -> None:
+    """Looked at again soon; the time is not the seller's, nor ours. It is for an answer, for which its seller
+    waits: people are asked about that when it is overdue, and meanwhile are told why it waits."""
+    again = clock.now() + _AGAIN
+    if leaving.is_answer:
+        Operation.objects.filter(pk=leaving.operation.pk).update(send_at=again)
+    else:
+        send_with_time(leaving.operation, at=again, message=why)

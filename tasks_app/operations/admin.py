@@ -152,7 +152,7 @@ class OperationAdmin(StatefulPage):
         else:
             rows = selectors.operations_open(user)
         if view == "person":
-            rows = rows.filter(selectors.for_people()) | selectors.held_of(rows)
+            rows = rows.filter(selectors.paused_on_people()) | selectors.held_of(rows)
         elif view == "overdue":
             rows = rows.filter(status=S.TIMED_OUT)
         for parameter, lookup in (("seller", "seller__slug"), ("task", "task_type")):

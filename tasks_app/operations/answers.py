@@ -41,7 +41,7 @@ from tasks_app.operations.pauses import (
     continuation_current,
 )
 from tasks_app.operations.questions import operation_question
-from tasks_app.operations.resend import resend_is_safe
+from tasks_app.operations.resend import is_unaccounted, resend_is_safe
 from tasks_app.operations.services import send_with_time, time_anew
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
 from tasks_app.operations.sweep import chore_register
@@ -54,7 +54,6 @@ from tasks_app.troubles.works import work_on
 
 _WORK = work_on("credentials_used", "operation")
 _AT_ONCE = 100
-_NO_WAY = "its seller’s transport gives no way to answer any more"
 _MAX_ANSWER = 64 * 1024  # characters of JSON
 # Ours to say, never part of an answer.
 _OURS = frozenset(
@@ -219,8 +218,7 @@ def _looked_at(leaving: Leaving) -> bool:
     current = continuation_current(leaving.operation)
     if not leaving.is_answer or current is None:
         return True
-    why = "" if can_continue(leaving.operation) else _NO_WAY
-    why = why or answer_problem(leaving.operation, leaving.request)
+    why = answer_problem(leaving.operation, leaving.request)
     if not why and not _is_as_released(leaving, current):
         why = "what it is about has changed since people let it go"
     if why:
@@ -330,11 +328,17 @@ def _paused_at(operation: Operation) -> datetime:
     return current.at if current is not None else operation.status_since
 
 
+def _is_to_be_answered(operation: Operation, current: Continuation) -> bool:
+    is_lost = operation.is_mutation and not operation.task_id and is_unaccounted(operation, current.at)
+    return current.is_answerable and can_continue(operation) and not is_lost
+
+
 def _go_on(operation: Operation, *, actor: str) -> None:
     """Let what waits for credentials go on, where it is what people approved; else they are asked, as about
-    any answer. The time until now was not the seller's."""
+    any answer. The time until now was not the seller's. What was sent again since it paused, and may have
+    been done, is sent under its own key once more, for the answer has another."""
     current = continuation_current(operation)
-    if current is not None and current.answered_at is None and current.expires_at > clock.now():
+    if current is not None and _is_to_be_answered(operation, current):
         _freeze(current, operation, actor=actor, text="", changes={})
         _let_go(operation, current, actor)
     elif operation.task_id:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tasks_app.approvals.explain import Pending, question_about, question_answers
 from tasks_app.desk.explain import NOBODY, Answers, Explainer, Standing, explainer_register, page_link
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.explain import VIEW, writes
+from tasks_app.operations.explain import VIEW
+from tasks_app.operations.explain_words import writes
 from tasks_app.operations.selectors import conflicts_of
 
 

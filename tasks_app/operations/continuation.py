@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from django.db import models
-from django.db.models import F
 from django.utils import timezone
 from encrypted_fields.fields import EncryptedTextField
 
 from tasks_app import clock
 from tasks_app.ids import new_id
-from tasks_app.operations.models import READS, Operation
-from tasks_app.sellers.models import Seller
+from tasks_app.operations.models import Operation
 
-# Of an answer that was given and has not left: what is set, and what is not.
-_GIVEN, _NOT_YET = ("answered_at",), ("dispatched_at", "consumed_at", "stale_at")
-_TO_SEND = models.Q(dispatched_at=None, released_at__isnull=False, operation__send_at__isnull=False)
 NOT_KNOWN = "whether it arrived is not known"  # the note of one that has left and has no reply
 
 
@@ -65,34 +61,19 @@ class Continuation(models.Model):
     @classmethod
     def held(cls) -> models.Exists:
         """For a query of operations: whether an answer of theirs was given and has not left yet."""
-        return models.Exists(cls._given().filter(dispatched_at=None))
+        return models.Exists(cls.given().filter(dispatched_at=None))
 
     @classmethod
     def held_sql(cls, operation: str) -> str:
         """The same in a statement of our own, where `operation` names the operations."""
-        given = " and ".join(f"held.{name} is not null" for name in _GIVEN)
-        not_yet = " and ".join(f"held.{name} is null" for name in _NOT_YET)
         of_it = f"from {cls._meta.db_table} held where held.operation_id = {operation}.id"
-        return f"exists (select {of_it} and {given} and {not_yet})"
+        unset = ("dispatched_at", "consumed_at", "stale_at")
+        waits = " and ".join(("held.answered_at is not null", *(f"held.{name} is null" for name in unset)))
+        return f"exists (select {of_it} and {waits})"
 
     @classmethod
-    def on_its_way(cls) -> models.Exists:
-        """Whether an answer of theirs leaves by itself, or has left and may be replied to."""
-        sellers_turn = models.Q(operation__status_since__lte=F("dispatched_at")) & ~models.Q(note=NOT_KNOWN)
-        shut = Seller.are_shut("operation__seller", mutates=~models.Q(operation__task_type__in=READS))
-        return models.Exists(cls._continued().filter(sellers_turn | (_TO_SEND & ~shut)))
-
-    @classmethod
-    def with_people(cls) -> models.Exists:
-        """Whether an answer of theirs waits for people to release it, or to let it past a gate."""
-        return models.Exists(cls._continued().filter(~_TO_SEND, dispatched_at=None))
-
-    @classmethod
-    def _continued(cls) -> models.QuerySet[Continuation]:
-        return cls._given().filter(operation__seller__protocol=Seller.Protocol.A2A)
-
-    @classmethod
-    def _given(cls) -> models.QuerySet[Continuation]:
+    def given(cls) -> models.QuerySet[Continuation]:
+        """Within a query of operations: the answer to their question that was given, and is one still."""
         rows = cls.objects.filter(operation=models.OuterRef("pk"), answered_at__isnull=False)
         return rows.filter(consumed_at=None, stale_at=None)
 
@@ -116,3 +97,14 @@ class Continuation(models.Model):
     def is_answerable(self) -> bool:
         """Whether it can be answered now: nobody has, and it is not too old."""
         return self.is_usable and self.answered_at is None and self.expires_at > clock.now()
+
+
+def answer_due(operation: Operation) -> datetime | None:
+    """When our answer leaves that waits for its turn, whatever else is seen of what it is about; None without
+    one."""
+    if operation.send_at is None:
+        return None
+    released = Continuation.objects.filter(operation=operation, released_at__isnull=False)
+    waits = released.filter(dispatched_at=None, consumed_at=None, stale_at=None).exists()
+    due: datetime | None = operation.send_at if waits else None
+    return due

@@ -8,7 +8,7 @@ next sweep, and nobody is told twice. Source: document 000 ("Timeout Handling").
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -78,7 +78,7 @@ def mark_overdue(*, limit: int) -> int:
     """
     now = clock.now()
     asked = Q(task_type__in=READS) | Q(looked_up_at__isnull=False)
-    pending = Q(status__in=PENDING) & ~(_stopped() & Q(Continuation.held())) & ~held_by_us()
+    pending = Q(status__in=PENDING) & ~not_late()
     due = _due(pending | (Q(status=S.CALLING_ADCP) & _idle() & asked), limit)
     return _move(
         due,
@@ -188,9 +188,15 @@ def held_by_us() -> Q:
     return tried & (stopped | _taken_off_the_way()) & cannot_have_acted()
 
 
-def is_kept(operation: Operation) -> bool:
-    """The same of one."""
-    return Operation.objects.filter(held_by_us(), pk=operation.pk).exists()
+def not_late() -> Q:
+    """What is pending and does not become overdue, though its deadline passes: we hold it, or our answer."""
+    return (_stopped() & Q(Continuation.held())) | held_by_us()
+
+
+def kept_among(operation_ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Those of them that are held by us, as above."""
+    kept = Operation.objects.filter(held_by_us(), pk__in=operation_ids)
+    return set(kept.values_list("pk", flat=True)) if operation_ids else set()
 
 
 def _taken_off_the_way() -> Q:

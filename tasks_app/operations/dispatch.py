@@ -34,7 +34,7 @@ from tasks_app.operations.leaving import is_still_wanted, may_leave, passes_thou
 from tasks_app.operations.lookup import Lookup, can_be_searched, look_up, lookup_of
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Operation, type_asked
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.pauses import answer_waits, resume_take
+from tasks_app.operations.pauses import answer_hold_back, answer_waits, can_continue, resume_take
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.resend import resend_is_safe
 from tasks_app.operations.services import operation_secrets
@@ -195,6 +195,9 @@ def _claim_sends(
 def _take_send(operation: Operation, claimed: claims.Claimed, stopped: Stops) -> Call | None:
     answers = operation.status in PENDING and answer_waits(operation)
     repeated = operation.attempts > 0 and operation.is_mutation and not answers
+    if answers and not can_continue(operation):
+        answer_hold_back(operation, "its seller’s transport gives no way to answer any more")
+        return None
     if not is_still_wanted(operation, answers=answers):
         return None
     goes = operation.seller.active or passes_though_off(operation)

@@ -117,11 +117,13 @@ class AdcpAdapter:
         return not was_answer
 
     def ended(self, command: Command) -> bool:
-        """Its operation was withdrawn, or the seller has it: there is an end, or a task."""
+        """Its operation was withdrawn, or the seller has it: there is an end, or a task; of an answer, that
+        another pause is open. Of what is overdue an answer leaves once people wait on."""
         operation = Operation.objects.select_related("seller").get(pk=uuid.UUID(command.operation_id))
-        return operation.settled_at is not None or (
-            command.executed_at is not None and not _is_to_leave(operation)
-        )
+        if operation.settled_at is not None or _is_of_another_pause(command, operation):
+            return True
+        waits = operation.status == S.TIMED_OUT and pauses.answer_waits(operation)
+        return command.executed_at is not None and not (waits or _is_to_leave(operation))
 
     def stands(self, command: Command) -> bool:
         """Unless the seller, or we, undid it."""
@@ -154,6 +156,14 @@ def _refused_change(arguments: Mapping[str, Any]) -> str:
 def _operation(command: Command) -> Operation:
     rows = Operation.objects.select_related("seller", "account", "team")
     return rows.select_for_update(of=("self",), no_key=True).get(pk=uuid.UUID(command.operation_id))
+
+
+def _is_of_another_pause(command: Command, operation: Operation) -> bool:
+    """Whether it is the answer to a pause that is over."""
+    if command.kind != ANSWER:
+        return False
+    current = pauses.continuation_current(operation)
+    return current is None or str(current.pk) != command.payload["continuation"]
 
 
 def _is_to_leave(operation: Operation) -> bool:

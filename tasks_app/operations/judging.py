@@ -15,7 +15,7 @@ from tasks_app import clock
 from tasks_app.adcp.errors import IN_FLIGHT, TOOL_ERROR
 from tasks_app.adcp.types import Seen
 from tasks_app.operations import doubted, partial, policy
-from tasks_app.operations.continuation import Continuation
+from tasks_app.operations.continuation import answer_due
 from tasks_app.operations.lookup import after_another, after_lookup, is_fruitless, looks_on
 from tasks_app.operations.matching import identities, mismatch, task_changed, unusable_task
 from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
@@ -146,17 +146,10 @@ def _news(operation: Operation, seen: Seen, channel: str) -> Verdict:
 
 
 def _sent_next(operation: Operation, seen: Seen, to: str) -> datetime | None:
-    """When it is sent next, if at all: an answer of ours that waits for its turn leaves as before, though its
-    seller says again that it asks."""
-    asks = to in (S.INPUT_REQUIRED, S.AUTH_REQUIRED)
-    if asks and operation.send_at is not None and _has_answer_to_send(operation):
-        return operation.send_at
-    return _after_auth(operation, seen) if to == S.AUTH_REQUIRED else None
-
-
-def _has_answer_to_send(operation: Operation) -> bool:
-    released = Continuation.objects.filter(operation=operation, released_at__isnull=False)
-    return released.filter(dispatched_at=None, consumed_at=None, stale_at=None).exists()
+    """When it is sent next, if at all. A seller that goes on by itself waits for no answer of ours."""
+    if to not in (S.INPUT_REQUIRED, S.AUTH_REQUIRED):
+        return None
+    return answer_due(operation) or (_after_auth(operation, seen) if to == S.AUTH_REQUIRED else None)
 
 
 def _after_auth(operation: Operation, seen: Seen) -> datetime | None:
@@ -227,7 +220,7 @@ def _try_again(operation: Operation, seen: Seen, *, certain: bool, why: str = ""
     why = why or why_of(seen)
     if operation.task_id or operation.status == S.TIMED_OUT:
         # A webhook was faster, or the deadline: it is looked at, or a person's, not sent again.
-        changes = {"send_at": None, **_keep_looking(operation, seen)}
+        changes = {"send_at": answer_due(operation), **_keep_looking(operation, seen)}
         return Verdict(outcome=_Outcome.INDETERMINATE, note=why, changes=changes)
     in_flight = seen.error is not None and seen.error.code == IN_FLIGHT
     harmless = not operation.is_mutation or (certain and not may_have_acted(operation, observing=True))
@@ -266,7 +259,7 @@ def _unclear(operation: Operation, seen: Seen, channel: str) -> Verdict:
     changes = {
         **identities(operation, seen),
         "message": _said(seen) or operation.message or note,
-        "send_at": None,
+        "send_at": answer_due(operation),
     }
     if operation.status == S.CALLING_ADCP:
         changes |= _keep_looking(operation, seen, status=S.SUBMITTED)

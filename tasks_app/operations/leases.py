@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from functools import reduce
 from typing import Any, NamedTuple
@@ -48,9 +48,15 @@ def is_out() -> Exists:
     return Exists(CallLease.objects.filter(is_live(), pk=OuterRef("pk")))
 
 
+def operations_out(operation_ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Those of them of which a call is out now."""
+    live = CallLease.objects.filter(is_live(), pk__in=operation_ids)
+    return set(live.values_list("pk", flat=True)) if operation_ids else set()
+
+
 def operation_is_out(operation_id: uuid.UUID) -> bool:
     """Whether a call of one operation is out now."""
-    return CallLease.objects.filter(is_live(), pk=operation_id).exists()
+    return bool(operations_out([operation_id]))
 
 
 def leases_renew(leases: Iterable[Lease]) -> None:

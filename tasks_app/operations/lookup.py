@@ -24,6 +24,7 @@ from tasks_app.adcp.tasks import TaskItem, task_item, task_list_tool, task_statu
 from tasks_app.adcp.types import BUY_GONE, Seen, WireError
 from tasks_app.adcp.values import identity_of
 from tasks_app.operations import policy
+from tasks_app.operations.continuation import answer_due
 from tasks_app.operations.line import Line, UnreadableError, line_to, within
 from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -312,7 +313,8 @@ def _unanswered(operation: Operation, seen: Seen) -> tuple[str, dict[str, Any]]:
     if tried >= _LOOKUPS:
         return _to_a_person(f"The seller could not be asked whether it has it: {why}.")
     wait = policy.jittered(policy.backoff(4 + tried, operation.seller), operation.seller)
-    return f"look-up {tried} of {_LOOKUPS}: {why}", _next(next_poll_at=clock.now() + wait)
+    due = {"next_poll_at": clock.now() + wait, "send_at": answer_due(operation)}
+    return f"look-up {tried} of {_LOOKUPS}: {why}", _next(**due)
 
 
 def _to_a_person(why: str) -> tuple[str, dict[str, Any]]:

@@ -75,9 +75,18 @@ def is_overtaken(operation: Operation, seen: Seen, channel: str, known: Known) -
 def _may_take_back(operation: Operation, seen: Seen) -> bool:
     """Whether a webhook that says that work goes on may have been made before a task's question was asked,
     and not since we answered it."""
-    takes_back = operation.status in _QUESTIONS and seen.status in _GOES_ON and bool(operation.task_id)
     untimed = seen.at is None or operation.seller_news_at is None
-    return takes_back and untimed and not _answers_a_question(operation)
+    if not untimed or seen.status not in _GOES_ON or not operation.task_id:
+        return False
+    return _is_asked(operation) and not _answers_a_question(operation)
+
+
+def _is_asked(operation: Operation) -> bool:
+    """Whether its seller's question is open; also while people wait on for it, since it was overdue."""
+    if operation.status in _QUESTIONS or operation.overdue_at is None:
+        return operation.status in _QUESTIONS
+    pauses = Continuation.objects.filter(operation=operation, dispatched_at=None)
+    return pauses.filter(consumed_at=None, stale_at=None).exists()
 
 
 def is_told_anew(operation: Operation, channel: str) -> bool:

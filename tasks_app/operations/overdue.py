@@ -20,7 +20,7 @@ from tasks_app.operations import policy
 from tasks_app.operations.deadlines import on_overdue
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.pauses import answer_waits, continuation_current
+from tasks_app.operations.pauses import answer_let_leave, answer_waits, continuation_current
 from tasks_app.operations.publish import on_settled
 from tasks_app.operations.questions import operation_question
 from tasks_app.operations.resend import resend_is_safe
@@ -153,7 +153,8 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
     if operation.status != S.TIMED_OUT or operation.settled_at is not None:
         return
     if outcome.answer == "approved":
-        again = answer_waits(operation) or (not operation.task_id and resend_is_safe(operation))
+        unanswered = not operation.task_id and not answer_let_leave(operation)
+        again = answer_waits(operation) or (unanswered and resend_is_safe(operation))
         wait_on(operation, actor=outcome.actor, reason=outcome.comment, send_again=again)
     elif outcome.answer == "rejected":
         give_up(operation)

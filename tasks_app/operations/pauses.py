@@ -24,12 +24,13 @@ from tasks_app.adcp.errors import IN_FLIGHT
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.subjects import questions_withdraw
+from tasks_app.commands.models import Command
 from tasks_app.desk.items import raised
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations import policy
 from tasks_app.operations.continuation import NOT_KNOWN, Continuation
 from tasks_app.operations.converge import on_observed
-from tasks_app.operations.models import PENDING, SETTLED, Channel, Observation, Operation
+from tasks_app.operations.models import LOOKS, PENDING, SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.services import send_with_time
 from tasks_app.operations.tokens import for_eyes
@@ -38,6 +39,7 @@ from tasks_app.sellers.models import Seller
 
 ANSWER = "answer"  # the kind of approval that releases one
 _TTL = timedelta(days=7)  # a paused task is answered within a week, or never
+_AT_WORK = (S.SUBMITTED, S.WORKING)
 _PAUSES = {"input-required": Continuation.Kind.INPUT, "auth-required": Continuation.Kind.AUTH}
 
 
@@ -77,6 +79,18 @@ def answer_waits(operation: Operation) -> bool:
     """Whether a released answer is still to be sent."""
     current = continuation_current(operation)
     return current is not None and current.released_at is not None and current.dispatched_at is None
+
+
+def answer_let_leave(operation: Operation) -> bool:
+    """Whether people let an answer leave that has not: it is still to be sent, or waits at a gate of its
+    own."""
+    current = continuation_current(operation)
+    return current is not None and current.dispatched_at is None and _is_let_leave(current)
+
+
+def _is_let_leave(current: Continuation) -> bool:
+    own = current.is_given and Command.objects.filter(key=answer_key(current)).exists()
+    return current.released_at is not None or own
 
 
 def answer_key(current: Continuation) -> str:
@@ -159,16 +173,17 @@ def answer_release(operation: Operation, continuation_id: uuid.UUID) -> None:
 
 def answer_take_back(continuation_id: uuid.UUID) -> None:
     """An answer that was not released is none: another may be given."""
-    Continuation.objects.filter(pk=continuation_id, released_at__isnull=True).update(
+    waits = {"released_at": None, "consumed_at": None, "stale_at": None}
+    Continuation.objects.filter(pk=continuation_id, **waits).update(
         request_text=None, answer=None, answered_by="", answered_at=None
     )
 
 
 def answer_refuse(operation: Operation) -> bool:
     """Somebody said no to what was on its way: an answer that waits to be sent is stale, and the pause may be
-    answered anew. Answers whether there was one."""
+    answered anew. Answers whether there was one. What nobody has released is not on its way."""
     current = continuation_current(operation)
-    if current is None or current.answered_at is None or current.dispatched_at is not None:
+    if current is None or current.released_at is None or current.dispatched_at is not None:
         return False
     _open_anew(operation, current, "it was refused on its way")
     return True
@@ -180,12 +195,16 @@ def answer_hold_back(operation: Operation, why: str) -> None:
     if current is None:
         return
     anew = _open_anew(operation, current, why)
-    answered = "answer it anew" if anew.is_answerable and can_continue(operation) else "write to it"
     Operation.objects.filter(pk=operation.pk).update(send_at=None)
+    answered = "answer it anew" if anew.is_answerable and can_continue(operation) else "write to it"
+    _tell_not_sent(operation, current, why, f"{operation.seller} still waits: {answered}, or stop waiting.")
+
+
+def _tell_not_sent(operation: Operation, current: Continuation, why: str, then: str) -> None:
     notify(
         kind="answer_held_back",
         title=f"Our answer about {operation.reference} was not sent: {why}",
-        body=f"{operation.seller} still waits: {answered}, or stop waiting.",
+        body=then,
         level="warning",
         about=About(type="operation", id=operation.pk),
         team=operation.team,
@@ -242,7 +261,8 @@ def _observed(operation: Operation, seen: Seen, observation: Observation) -> Non
     """Keep the pauses in step with what was seen; in the observation's commit, the operation's row locked."""
     is_reply = observation.channel == Channel.REPLY
     applied = observation.outcome == Observation.Outcome.APPLIED
-    if not (is_reply or applied or operation.status in SETTLED):
+    goes_on = (applied and operation.status in _AT_WORK) or _goes_on_as_before(operation, observation)
+    if not (is_reply or applied or goes_on or operation.status in SETTLED):
         return  # most looks: nothing has moved, and no answer of ours was replied to
     current = continuation_current(operation)
     if current is not None and current.dispatched_at is not None and is_reply:
@@ -251,15 +271,29 @@ def _observed(operation: Operation, seen: Seen, observation: Observation) -> Non
         _overtaken(operation, current)
     elif is_reply and seen.status in _PAUSES and observation.outcome != Observation.Outcome.CONFLICT:
         _pause(operation, seen)
-    elif applied and operation.status in (S.SUBMITTED, S.WORKING):
-        _went_on(operation, current)
+    elif goes_on:
+        _went_on(operation, current, observation.status)
 
 
-def _went_on(operation: Operation, current: Continuation | None) -> None:
-    """The seller works again, though nobody has answered it here."""
-    if current is not None and current.dispatched_at is None:
-        _stale(current, f"the seller went on by itself: {operation.status}")
-        _withdraw_question(operation)
+def _goes_on_as_before(operation: Operation, observation: Observation) -> bool:
+    """Whether a seller says that it works on what is overdue, or was and people wait on: it may have asked
+    before that. Nobody knows when a webhook was made."""
+    if operation.overdue_at is None or observation.status not in ("submitted", "working"):
+        return False
+    if operation.status == S.TIMED_OUT:
+        return observation.channel in LOOKS and observation.outcome == Observation.Outcome.INDETERMINATE
+    return operation.status in _AT_WORK and observation.outcome == Observation.Outcome.DUPLICATE
+
+
+def _went_on(operation: Operation, current: Continuation | None, said: str) -> None:
+    """The seller works again, though no answer of ours has left."""
+    if current is None or current.dispatched_at is not None:
+        return
+    why, let_leave = f"the seller went on by itself: {said}", _is_let_leave(current)
+    _stale(current, why)
+    _withdraw_question(operation)
+    if let_leave:
+        _tell_not_sent(operation, current, why, "Nothing has to be answered, unless it asks again.")
 
 
 def _pause(operation: Operation, seen: Seen) -> None:
@@ -273,12 +307,24 @@ def _pause(operation: Operation, seen: Seen) -> None:
             return  # told again
         # The successor is found from the operation before the one it follows is consumed.
         _next(operation, seen, descriptor, latest.generation + 1)
-        latest.consumed_at = clock.now()
-        latest.save(update_fields=["consumed_at"])
         if latest.dispatched_at is None:
-            _withdraw_question(operation)
+            _replaced(operation, latest)
+        else:
+            latest.consumed_at = clock.now()
+            latest.save(update_fields=["consumed_at"])
         return
     _next(operation, seen, descriptor, latest.generation + 1 if latest else 1)
+
+
+def _replaced(operation: Operation, latest: Continuation) -> None:
+    """The seller asks by another task of its transport than the one that our answer would be about."""
+    why, let_leave = "its seller asks anew", _is_let_leave(latest)
+    _stale(latest, why)
+    _withdraw_question(operation)
+    if let_leave:
+        # What waited to be sent is none any more, and the first request is not sent in its place.
+        Operation.objects.filter(pk=operation.pk).update(send_at=None)
+        _tell_not_sent(operation, latest, why, f"{operation.seller} waits for another: answer it anew.")
 
 
 def _next(operation: Operation, seen: Seen, descriptor: str, generation: int) -> None:

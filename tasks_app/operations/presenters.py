@@ -21,9 +21,8 @@ from tasks_app.lifecycle.names import EntityName, link_to
 from tasks_app.operations import policy
 from tasks_app.operations.answer_stages import Answer, Answers, Stage, answers_of
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.deadlines import is_kept
 from tasks_app.operations.lookup import asked_with, is_told_by_webhook
-from tasks_app.operations.models import PENDING, Channel, Observation, Operation, OperationStatus
+from tasks_app.operations.models import Channel, Observation, Operation, OperationStatus
 from tasks_app.operations.overdue import KIND as OVERDUE
 from tasks_app.operations.overdue import more_time_words, new_deadline
 from tasks_app.operations.selectors import is_held, would_be_sent
@@ -34,7 +33,7 @@ from tasks_app.sellers.explain import CREDENTIALS_AWAITED
 S = OperationStatus
 # AdCP errors and results are shown whole below this many characters of JSON, else cut with a note.
 _JSON_SHOWN = 20_000
-_NOT_LATE = "Its deadline does not end it while the kill switch is on"
+_NOT_LATE = "Its deadline does not end it meanwhile"
 _ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
 
 
@@ -148,10 +147,10 @@ def operation_next(
     answers = answers_of([operation]) if answers is None else answers
     answer = answers.of(operation)
     turn = (stopped or stops_shown()).turn(operation.team_id) if operation.is_mutation else None
-    if turn is not None and would_be_sent(operation, answer):
-        return _stopped(turn, operation, answer)
+    if turn is not None and would_be_sent(operation, answers):
+        return _stopped(turn, operation, answers)
     if answer is not None:
-        return _answered(operation, answer, is_stopped=turn is not None)
+        return _answered(operation, answer)
     if operation.status == S.TIMED_OUT:
         return _overdue(operation, question)
     if is_held(operation):
@@ -297,10 +296,13 @@ def _settled(operation: Operation) -> Next:
     )
 
 
-def _stopped(turn: KillSwitch, operation: Operation, answer: Answer | None) -> Next:
+def _stopped(turn: KillSwitch, operation: Operation, answers: Answers) -> Next:
     """What may be had at its seller already is late all the same; what we hold is not."""
+    answer = answers.of(operation)
     nothing = "Nothing is sent while it is on; it goes by itself once that is let go"
-    held = answer is not None or operation.status not in PENDING or is_kept(operation)
+    if answer is not None and answer.is_shut:
+        nothing = f"Nothing is sent while it is on, and once that is let go it waits still: {answer.shut}"
+    held = answer is not None or operation.status == S.REQUESTED or answers.is_kept(operation)
     return Next(
         what="Stopped by the kill switch",
         when=f"since {text.moment_short(turn.at)}: {turn.reason}",
@@ -310,14 +312,13 @@ def _stopped(turn: KillSwitch, operation: Operation, answer: Answer | None) -> N
     )
 
 
-def _answered(operation: Operation, answer: Answer, *, is_stopped: bool) -> Next:
-    """Of a seller's question that we answered. What waits for people while all is stopped is not late."""
-    waits = is_stopped and not answer.has_left
+def _answered(operation: Operation, answer: Answer) -> Next:
+    """Of a seller's question that we answered."""
     since = f"since {text.moment_short(answer.left_at or answer.given_at)}"
     return Next(
         what=answer.words,
         when=(answer.shut or _in(operation.send_at)) if answer.stage is Stage.TO_SEND else since,
-        otherwise=_NOT_LATE if waits else _overdue_when(operation),
+        otherwise=_NOT_LATE if answer.kept else _overdue_when(operation),
         glyph="person" if answer.needs_people else "seller" if answer.has_left else "running",
     )
 

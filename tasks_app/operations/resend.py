@@ -4,7 +4,7 @@ still recognises its key. Source: AdCP L1/security "Idempotency"; document 000 "
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, Exists, OuterRef, Q, Subquery
@@ -42,6 +42,13 @@ def may_have_acted(operation: Operation, *, observing: bool = False) -> bool:
     if operation.attempts > replies.count() + observing:
         return True
     return replies.filter(_MAY_HAVE_ACTED).exists()
+
+
+def is_unaccounted(operation: Operation, since: datetime) -> bool:
+    """Whether nobody knows what came of an attempt after `since`, or of one that is out."""
+    replies = operation.observations.filter(channel=Channel.REPLY)
+    lost = replies.filter(_UNCLEAR | _WORKS_ON_IT, at__gt=since)
+    return operation.attempts > replies.count() or lost.exists()
 
 
 def cannot_have_acted() -> Q:

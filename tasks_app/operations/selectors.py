@@ -12,10 +12,8 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.commands.models import Command
 from tasks_app.ids import first_id_at
-from tasks_app.operations.answer_stages import Answer
+from tasks_app.operations.answer_stages import Answers, on_its_way, with_people
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.continuation import Continuation
-from tasks_app.operations.leases import operation_is_out
 from tasks_app.operations.models import OPEN, PENDING, Observation, Operation, OperationStatus
 from tasks_app.operations.resend import is_unsent
 from tasks_app.people.models import User
@@ -70,34 +68,27 @@ def is_held(operation: Operation) -> bool:
     return waited_on or is_unsent(operation)
 
 
-def would_be_sent(operation: Operation, answer: Answer | None) -> bool:
-    """Whether it, or our `answer` to its seller's question, changes something and has yet to leave, or to
-    leave again, but for what is in its way. What its seller asks of us waits for that, not for this."""
+def would_be_sent(operation: Operation, answers: Answers) -> bool:
+    """Whether it, or our answer to its seller's question, changes something and has yet to leave, or to leave
+    again, but for what is in its way. What its seller asks of us waits for that, not for this."""
+    answer = answers.of(operation)
     if not operation.is_mutation or operation.status == S.INPUT_REQUIRED or answer is not None:
         return operation.is_mutation and answer is not None and answer.is_stopped
     if operation.status == S.REQUESTED or is_held(operation):
         return True
     again = operation.send_at is not None and operation.status in (S.CALLING_ADCP, *PENDING)
-    return again and not operation_is_out(operation.pk)
+    return again and not answers.is_out(operation)
 
 
-def answered() -> Q:
+def answer_looked_after() -> Q:
     """What was answered, where nobody has to look after that answer beside those who are asked about it."""
-    given = Q(Continuation.on_its_way()) | Q(Continuation.with_people())
+    given = Q(on_its_way()) | Q(with_people())
     return Q(status__in=PENDING) & given
 
 
-def answered_among(operations: Collection[Operation]) -> set[uuid.UUID]:
-    """Those of them."""
-    ids = [operation.pk for operation in operations]
-    return (
-        set(Operation.objects.filter(answered(), pk__in=ids).values_list("pk", flat=True)) if ids else set()
-    )
-
-
-def for_people() -> Q:
+def paused_on_people() -> Q:
     """What is paused and goes on when people have acted: answered, decided, or given new credentials."""
-    return Q(status__in=FOR_PEOPLE) & ~Q(Continuation.on_its_way())
+    return Q(status__in=FOR_PEOPLE) & ~Q(on_its_way())
 
 
 def open_counts(viewer: User) -> dict[str, int]:
@@ -108,7 +99,7 @@ def open_counts(viewer: User) -> dict[str, int]:
 
 def paused_for_people(viewer: User) -> dict[str, int]:
     """Status to number, of what is paused until people act."""
-    rows = visible(Operation.objects.all(), viewer).filter(for_people(), settled_at__isnull=True)
+    rows = visible(Operation.objects.all(), viewer).filter(paused_on_people(), settled_at__isnull=True)
     return dict(rows.order_by().values_list("status").annotate(Count("pk")))
 
 

@@ -33,7 +33,7 @@ from tasks_app.operations.leases import operation_is_out
 from tasks_app.operations.models import PENDING, SETTLED, UNKNOWN_TYPE, Channel, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import overdue_ask, overdue_withdraw, wait_on
-from tasks_app.operations.pauses import answer_waits
+from tasks_app.operations.pauses import answer_let_leave
 from tasks_app.operations.publish import publish_or_leave
 from tasks_app.operations.questions import operation_question
 from tasks_app.operations.resend import refusal_of
@@ -230,10 +230,8 @@ def resend_refusal(operation: Operation) -> str:
         return "A call is out at this moment."
     if operation.task_type == UNKNOWN_TYPE:
         return "It was found at the seller: there is nothing of ours to send."
-    if answer_waits(operation):
-        return (
-            "Our answer to its seller’s question is to be sent: that leaves next, and not the same as before."
-        )
+    if answer_let_leave(operation):
+        return "Our answer to its seller’s question waits: the first request is not sent beside it."
     refused = refusal_of(operation) if operation.is_mutation else ""
     if refused:
         return f"It was refused: {refused}"

@@ -12,10 +12,18 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.waiting import Asked, Source, Waiting, waiting_register
 from tasks_app.lifecycle.names import link_to
-from tasks_app.operations.answer_stages import Answers, answers_of
+from tasks_app.operations.answer_stages import (
+    ASK_WHETHER,
+    LET_BE_SENT,
+    Answer,
+    Answers,
+    ShutBy,
+    Stage,
+    answers_of,
+)
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.selectors import answered, operations_open
+from tasks_app.operations.selectors import answer_looked_after, operations_open
 from tasks_app.people.models import User
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.explain import by_two
@@ -42,14 +50,14 @@ _UNANSWERABLE = (
 )
 # Of a question that was answered, where that came to nothing so far.
 _LOST: dict[str, Any] = {
-    "title": "Ask whether our answer arrived",
+    "title": ASK_WHETHER,
     "caught": "Our answer left, and has no reply",
     "answers": (("Write", "Ask the seller what it has, or stop waiting."), ("Nothing", _OVERDUE)),
 }
-_SHUT: dict[str, Any] = {
-    "title": "Let our answer be sent",
-    "caught": "Nothing is sent to its seller",
-    "answers": (("Let", "Its seller’s page says who lets it be called again."), ("Nothing", _OVERDUE)),
+_SHUT = {
+    ShutBy.SELLER: ("Nothing is sent to its seller", "Its seller’s page says who lets it be called again."),
+    ShutBy.RISK: ("Its seller replays no key", "Somebody accepts that risk on its seller’s page."),
+    ShutBy.ACCOUNT: ("Its account is not active", "Its account’s page says who makes it active."),
 }
 _WORDS: dict[str, _Words] = {
     S.INPUT_REQUIRED: _Words(
@@ -105,7 +113,7 @@ def operations_waiting(viewer: User, asked: Asked) -> QuerySet[Operation]:
     asked_about = Approval.objects.filter(
         subject_type="operation", subject_id=OuterRef("pk"), status=ApprovalStatus.OPEN
     )
-    rows = rows.exclude(Exists(asked_about)).exclude(answered())
+    rows = rows.exclude(Exists(asked_about)).exclude(answer_looked_after())
     return rows.order_by(F("deadline_at").asc(nulls_last=True), "pk")
 
 
@@ -118,10 +126,20 @@ def _words(operation: Operation, answers: Answers) -> _Words:
     """Of a question that was answered, what became of the answer."""
     words, answer = _WORDS[operation.status], answers.of(operation)
     if answer is not None:
-        return replace(words, **(_SHUT if answer.is_shut else _LOST), glyph="person")
+        return replace(words, **_answered(answer), glyph="person")
     if operation.status == S.INPUT_REQUIRED and not answers.may_be_given(operation):
         return replace(words, answers=_UNANSWERABLE)
     return words
+
+
+def _answered(answer: Answer) -> dict[str, Any]:
+    if answer.stage is Stage.LOST:
+        return _LOST
+    nothing = ("Nothing", _OVERDUE)
+    if not answer.is_shut or answer.shut_by is None:
+        return {"title": answer.words, "caught": "The seller asked", "answers": (nothing,)}
+    caught, does = _SHUT[answer.shut_by]
+    return {"title": LET_BE_SENT, "caught": caught, "answers": (("Let", does), nothing)}
 
 
 def _operation(operation: Operation, steers: bool, answers: Answers) -> Waiting:

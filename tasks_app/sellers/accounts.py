@@ -6,7 +6,8 @@ account/sync-accounts-response, core/account.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from tasks_app.desk import text
 from tasks_app.money import is_currency
 from tasks_app.people.actors import actor_key, actor_names
 from tasks_app.people.models import Actor, Advertiser, User
-from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.models import SELLER_HEAVY, Account, Seller
 
 A = Account.Status
 AWAITED = (A.PENDING, A.PAYMENT_REQUIRED, A.SUSPENDED)  # the seller may still make it active
@@ -199,6 +200,15 @@ def account_standing(account: Account, off_by: str = "") -> str:
         return f"the account with {account.seller} is {state}: {off}"
     words = " ".join(account_words(account))
     return f"the account with {account.seller} is {state}" + (f": {words}" if words else "")
+
+
+def accounts_awaited(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
+    """By id those of them that may be made active still, and why nothing is bought under each."""
+    awaited = Account.objects.filter(pk__in=ids, status__in=AWAITED).select_related("seller")
+    rows = list(awaited.defer(*SELLER_HEAVY))
+    off_by = {one.switched_off_by for one in rows if one.switched_off_by}
+    names = actor_names(off_by) if off_by else {}
+    return {one.pk: account_standing(one, names.get(one.switched_off_by, "")) for one in rows}
 
 
 def _pause(account: Account) -> timedelta:

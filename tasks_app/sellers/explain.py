@@ -163,6 +163,17 @@ def lets_go_movers(account: Account) -> tuple[Mover, ...]:
     return _changed_by(let_go, trust, held="status" in trust.waits, second=trust.second)
 
 
+def activates_movers(account: Account) -> tuple[Mover, ...]:
+    """Who makes an account active that may become so still."""
+    if account.switched_off_by:
+        return lets_go_movers(account)
+    trust = trusting(account)
+    sets = Mover(right=_CHANGE_ACCOUNT, does="set the account active, on its page")
+    does = _TAKES_UP.get(A(account.status))
+    theirs = (Mover(who=account.seller.name, does=does),) if does else ()
+    return (*theirs, *_changed_by(sets, trust, held="status" in trust.waits, second=trust.second))
+
+
 def _changed_by(change: Mover, trust: Trusting, *, held: bool, second: bool) -> tuple[Mover, ...]:
     """Who makes a change that something waits for, with a `second` person; `held`: it is the one that waits.
     One waits at a time, so that any other goes first and brings nothing about."""
@@ -272,6 +283,11 @@ _THEIRS = {
     A.PENDING: "approves or refuses it",
     A.PAYMENT_REQUIRED: "takes it up again once it is paid",
     A.SUSPENDED: "takes it up again, or closes it",
+}
+_TAKES_UP = {
+    A.PENDING: "approves the account",
+    A.PAYMENT_REQUIRED: "takes the account up again once it is paid",
+    A.SUSPENDED: "takes the account up again",
 }
 _GLYPHS = {
     A.ACTIVE: "done",

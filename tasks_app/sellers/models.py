@@ -197,10 +197,11 @@ class Seller(models.Model):
         return ""
 
     @staticmethod
-    def are_shut(seller: str, *, mutates: models.Q) -> models.Q:
+    def are_shut(seller: str, *, mutates: models.Q, though_off: models.Q) -> models.Q:
         """The same in a query whose rows name their seller by `seller`."""
         no_window = {f"{seller}__idempotency_ttl_s": None, f"{seller}__idempotency_risk_accepted_by": ""}
-        return models.Q(**{f"{seller}__active": False}) | (mutates & models.Q(**no_window))
+        off = models.Q(**{f"{seller}__active": False}) & ~though_off
+        return off | (mutates & models.Q(**no_window))
 
     @property
     def task_tool(self) -> str | None:

@@ -15,13 +15,13 @@ from campaigns.explain import Progress, campaign_answers
 from orders.explain import Stand, deal_answers
 from tasks_app.approvals.explain import Asked, Pending, approval_answers
 from tasks_app.commands.explain import command_answers
-from tasks_app.desk.explain import Answers
+from tasks_app.desk.explain import Answers, Mover
 from tasks_app.jobs.explain import Node, Run, job_answers, schedule_answers, step_answers
 from tasks_app.jobs.waits import Wait
-from tasks_app.operations.answer_stages import Answer, Stage
+from tasks_app.operations.answer_stages import Answer, ShutBy, Stage
 from tasks_app.operations.conflict_explain import conflict_answers
-from tasks_app.operations.explain import Seen, operation_answers
-from tasks_app.people.roles import DECIDE, STEER_OPERATION
+from tasks_app.operations.explain_words import Seen, operation_answers
+from tasks_app.people.roles import CHANGE_SELLER, DECIDE, STEER_OPERATION
 from tasks_app.reconciliation.explain import finding_answers
 from tasks_app.sellers.explain import account_answers, seller_answers
 from tasks_app.sellers.models import Account
@@ -30,6 +30,7 @@ _DATA = Path(tasks_app.lifecycle.__file__).parent / "data"
 _AT = datetime(2026, 11, 18, 12, tzinfo=UTC)
 _DECLARED = {path.stem: json.loads(path.read_text()) for path in sorted(_DATA.glob("*.json"))}
 _QUESTION = Pending(reference="APR-2026-000007", title="Book Norrland", due_at=_AT, able=("Maya",))
+_OPENS = Mover(right=CHANGE_SELLER, does="switch the seller on, on its page")
 _WAIT = Wait(type="operation", since=_AT, until=_AT + timedelta(hours=1), words="Norrland has it")
 
 # Of each entity: its answers with nothing known beside its status, and with everything.
@@ -182,15 +183,34 @@ def _moves(edge: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("status", ["input_required", "auth_required", "submitted"])
 @pytest.mark.parametrize(
-    "known", [{}, {"question": _QUESTION}, {"stopped": "Stopped by Ada Okafor"}], ids=str
+    "known",
+    [{}, {"question": _QUESTION}, {"stopped": "Stopped by Ada Okafor"}, {"opens": (_OPENS,)}],
+    ids=["alone", "asked about", "stopped", "shut"],
 )
 @pytest.mark.parametrize("stage", list(Stage))
 def test_every_stage_of_our_answer_has_every_answer(stage: Stage, known: dict[str, Any], status: str) -> None:
-    answer = Answer(stage=stage, given_at=_AT, left_at=_AT)
+    left_at = _AT if stage in (Stage.LEFT, Stage.LOST) else None
+    shut = "Norrland is switched off" if "opens" in known else ""
+    answer = Answer(stage=stage, given_at=_AT, left_at=left_at, shut=shut, shut_by=ShutBy.SELLER)
     told = operation_answers(Seen(status=status, deadline_at=_AT, answer=answer, **known))
     _whole(told)
-    assert told.movers
     assert "Our answer" in told.waiting
+    does = [mover.does for mover in told.movers]
+    assert ("question" in known) == (told.movers[0].right == DECIDE)
+    assert (_OPENS.does in does) == (stage is Stage.TO_SEND and bool(shut))
+    assert ("sends it when a slot of the seller is free" in does) == (
+        stage is Stage.TO_SEND and not known.keys() & {"opens", "stopped"}
+    )
+
+
+def test_the_switch_is_not_all_that_keeps_an_answer_to_a_seller_that_is_off() -> None:
+    off = Answer(stage=Stage.TO_SEND, given_at=_AT, shut="Norrland is switched off", shut_by=ShutBy.SELLER)
+    told = operation_answers(
+        Seen(status="input_required", answer=off, stopped="Stopped by Ada Okafor", opens=(_OPENS,))
+    )
+    does = [mover.does for mover in told.movers]
+    assert (_OPENS.does in does, any("sent by itself" in one for one in does)) == (True, False)
+    assert "Norrland is switched off" in told.waiting
 
 
 def _whole(told: Answers) -> None:

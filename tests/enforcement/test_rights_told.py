@@ -28,9 +28,9 @@ from tasks_app.people.security import security_record
 from tasks_app.people.security_models import SecurityEvent
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.reconciliation.runs import run_ask
-from tasks_app.sellers.models import Seller
 from tests.factories import make_user
 from tests.operations.making import stand
+from tests.operations.pausing import pause
 from tests.owning import as_the_product
 
 ENTRY = (
@@ -128,16 +128,7 @@ def test_a_subscriber_goes_on(role: psycopg.Connection, user: User) -> None:
 
 def paused(kind: str = "input") -> Continuation:
     """A pause of a purchase that nobody has answered."""
-    operation = stand("input_required")
-    Seller.objects.filter(pk=operation.seller_id).update(protocol="a2a")
-    return Continuation.objects.create(
-        operation=operation,
-        generation=1,
-        kind=kind,
-        descriptor='{"task_id": "t", "context_id": "c"}',
-        asked="Which markets?",
-        expires_at=clock.now() + timedelta(days=9),
-    )
+    return pause(stand("input_required"), kind=kind)
 
 
 def answered() -> Continuation:

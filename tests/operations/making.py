@@ -41,8 +41,8 @@ def ask(task_type: str = "create_media_buy", *, seller: Seller | None = None, **
 def stand(status: str, task_type: str = "create_media_buy", **columns: Any) -> Operation:
     """An operation in `status`; whatever is pending is known to the seller as TASK, unless told otherwise.
     `out_until`: a call of it is out, leased until then."""
-    whose = {"team": columns.pop("team")} if "team" in columns else {}
-    operation = ask(task_type, seller=columns.pop("seller", None), **whose)
+    wanted = {name: columns.pop(name) for name in ("team", "arguments") if name in columns}
+    operation = ask(task_type, seller=columns.pop("seller", None), **wanted)
     out_until = columns.pop("out_until", None)
     if out_until is not None:
         CallLease.objects.create(id=operation.pk, seller=operation.seller, until=out_until)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
+from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
@@ -26,6 +29,25 @@ def paused(text: str = "Which markets?", *, task: str = SECRET_TASK, state: str 
     """A native pause: it can be continued."""
     status = {"state": f"TASK_STATE_{state}", "message": {"parts": [{"text": text}]}}
     return {"task": {"id": task, "contextId": SECRET_CONTEXT, "status": status}}
+
+
+def pause(
+    operation: Operation,
+    *,
+    asked: str = "Which markets?",
+    good_for: timedelta = timedelta(days=9),
+    **columns: Any,
+) -> Continuation:
+    """A question of its seller's about a task, over a transport that can be continued."""
+    native = {"task_id": SECRET_TASK, "context_id": SECRET_CONTEXT}
+    Seller.objects.filter(pk=operation.seller_id).update(protocol="a2a")
+    return Continuation.objects.create(
+        operation=operation,
+        generation=1,
+        asked=asked,
+        expires_at=clock.now() + good_for,
+        **{"kind": "input", "descriptor": json.dumps(native), **columns},
+    )
 
 
 def done(data: dict[str, Any] | None = None) -> Reply:

@@ -16,12 +16,12 @@ from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations import answers, policy
 from tasks_app.operations.answers import credentials_use_again
 from tasks_app.operations.continuation import Continuation
-from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
-from tasks_app.sellers.models import Account
+from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.services import SellerChange, seller_change
 from tasks_app.sellers.trust import credentials_tell, row_change
 from tasks_app.troubles.models import RowTrouble
@@ -29,8 +29,8 @@ from tests.adcp.raw_server import serve
 from tests.clocks import Clock
 from tests.factories import make_seller, make_user
 from tests.operations.making import answer as told
-from tests.operations.making import ask, fresh, see, stand
-from tests.operations.pausing import SECRET_TASK, answering, done, paused, paused_purchase
+from tests.operations.making import ask, fresh, see, silent, stand
+from tests.operations.pausing import SECRET_TASK, answering, done, pause, paused, paused_purchase
 from tests.operations.sweeping import sweep
 from tests.orders.test_answering import waits
 
@@ -237,3 +237,29 @@ def _renew(operation: Operation, user: User) -> User:
     approval_decide(approval_id=asked.pk, user=approver, verdict="approve")
     seller.refresh_from_db()
     return approver
+
+
+@pytest.mark.parametrize("task_id", ["", "task-1"])
+def test_a_pause_that_can_be_answered_no_more_goes_on_as_what_never_paused(task_id: str, ops: User) -> None:
+    """Its seller speaks MCP since: the same is sent again, or its task looked at."""
+    operation = stand(S.AUTH_REQUIRED, task_id=task_id, next_poll_at=None)
+    pause(operation, kind="auth")
+    Seller.objects.update(protocol="mcp")
+    _renew(fresh(operation), ops)
+    assert Continuation.objects.get().answered_at is None
+    after = fresh(operation)
+    assert (after.send_at is not None, after.next_poll_at is not None) == (not task_id, bool(task_id))
+
+
+def test_what_was_sent_again_and_is_lost_is_not_bought_beside_it_by_new_credentials(ops: User) -> None:
+    """Refused for its credentials, it was sent again, and no reply came; the answer has another key."""
+    operation = stand(S.AUTH_REQUIRED, task_id="")
+    see(operation, told("auth-required"))
+    pause(operation, kind="auth")
+    Operation.objects.update(attempts=2)
+    see(operation, silent())
+    _renew(fresh(operation), ops)
+    assert Continuation.objects.get().answered_at is None
+    [call] = claim_sends(limit=10)
+    assert call.continuation is None
+    assert call.arguments["idempotency_key"] == operation.idempotency_key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -20,7 +19,6 @@ from tasks_app.approvals.policy_services import PolicyDraft, policy_create
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.answers import operation_answer
-from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -33,6 +31,7 @@ from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.trust import row_change
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.operations.making import not_sent, observed, stand
+from tests.operations.pausing import pause
 from tests.orders.late import BUY, bought, decide, give_up, overdue, say
 
 
@@ -166,15 +165,7 @@ def _settle(asker: User) -> None:
 
 def _answer(asker: User) -> None:
     operation = stand(S.INPUT_REQUIRED)
-    Seller.objects.filter(pk=operation.seller_id).update(protocol="a2a")
-    Continuation.objects.create(
-        operation=operation,
-        generation=1,
-        kind="input",
-        descriptor=json.dumps({"task_id": "t", "context_id": "c"}),
-        asked="Which markets?",
-        expires_at=clock.now() + timedelta(days=9),
-    )
+    pause(operation)
     operation_answer(operation_id=operation.pk, generation=1, user=asker, text="Sweden.")
 
 

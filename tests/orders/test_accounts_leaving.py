@@ -19,6 +19,7 @@ from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
+from tasks_app.operations.overdue import wait_on
 from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.accounts import AWAITED, ENDED
 from tasks_app.sellers.accounts_told import account_record
@@ -97,18 +98,23 @@ def leaves() -> list[str]:
 @pytest.mark.parametrize("status", AWAITED)
 @pytest.mark.parametrize("what", ORDERS)
 def test_it_waits_for_the_account_however_long_and_then_leaves(what: str, status: str) -> None:
+    """For an answer its seller waits: when that is overdue, people say whether they wait on."""
     operation = ORDERS[what]()
     becomes(status)
     assert leaves() == []
     later = operation.deadline_at + timedelta(hours=1)
-    before = Operation.objects.get(pk=operation.pk).status
+    before, asked = Operation.objects.values_list("status", "message").get(pk=operation.pk)
     with clock.injected(lambda: later - timedelta(hours=2)):
         assert leaves() == []
     with clock.injected(lambda: later):
         assert leaves() == []
         time_out_due(limit=9)
         now = Operation.objects.get(pk=operation.pk)
-        assert (now.status, now.message.startswith("The account with")) == (before, True)
+        if what == "an answer":
+            assert (now.status, now.message) == (S.TIMED_OUT, asked)
+            wait_on(now, actor="system", reason="The account comes", send_again=True)
+        else:
+            assert (now.status, now.message.startswith("The account with")) == (before, True)
         becomes("active")
         Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
         assert len(leaves()) == 1

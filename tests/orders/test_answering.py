@@ -12,13 +12,15 @@ import pytest
 from orders.ask import Ask
 from orders.changes import change_ask
 from orders.models import Deal
-from orders.selectors import deals_with_rows
+from orders.selectors import deals_with_rows, questions_of
 from orders.services import deal_book
 from orders.waits import waits_of
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import ApprovalPolicy
 from tasks_app.approvals.services import DecisionRefusedError
+from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gates_ask_again
+from tasks_app.desk.explain import explain
 from tasks_app.lifecycle.names import link_to
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.answers import _renewed
@@ -245,3 +247,16 @@ def test_an_answer_is_told_of_by_its_question_while_that_is_open() -> None:
     gates_ask_again()
     assert shown(deal) == [link_to(Operation, operation.pk)]
     assert link_to(Operation, operation.pk) in shown(deal, passing)
+
+
+@pytest.mark.parametrize("what", ORDERS)
+def test_the_question_at_the_gate_of_an_answer_is_one_about_its_deal(what: str) -> None:
+    operation, viewer = ORDERS[what](), make_user("Administrator")
+    answered(operation, text="So be it.")
+    stopped()
+    decide("answer", "approve")
+    question = Approval.objects.get(kind="kill_switch", status="open")
+    assert Command.objects.get(pk=question.subject_id).subject_id == operation.pk
+    deal = Deal.objects.get()
+    assert questions_of([deal.pk]) == {deal.pk: [question]}
+    assert any(question.reference in one.does for one in explain(deal.reference, viewer).who)

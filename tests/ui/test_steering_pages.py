@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,11 +16,11 @@ from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller, TrustChange
 from tests.operations.making import observed
+from tests.operations.pausing import pause
 from tests.ui.pages import STAFF, ClientOf, list_of, page_of, read, send, stranger
 from tests.ui.seed import Agency
 
@@ -41,13 +40,10 @@ def post(client: Client, operation: Operation, act: str, **form: str) -> Any:
 def paused_natively(agency: Agency) -> Operation:
     """Cobalt's purchase, paused by its own transport."""
     operation = purchase(agency, "lindqvist-cobalt")
-    Continuation.objects.create(
-        operation=operation,
-        generation=1,
-        kind="input",
-        descriptor='{"task_id": "native-secret", "context_id": "ctx-secret"}',
+    pause(
+        operation,
         asked="Which breaks do you take?",
-        expires_at=clock.now() + timedelta(days=7),
+        descriptor='{"task_id": "native-secret", "context_id": "ctx-secret"}',
     )
     return operation
 

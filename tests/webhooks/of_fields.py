@@ -34,7 +34,7 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "tasks_app.operations.breaker.is_failure",
         "tasks_app.operations.doubted.is_doubt",
         "tasks_app.operations.doubted.look_on",
-        "tasks_app.operations.explain.operation_answers",
+        "tasks_app.operations.explain_words.operation_answers",
         "tasks_app.operations.judging.kind_of",
         "tasks_app.operations.judging.why_of",
         "tasks_app.operations.line.is_not_there",
