@@ -30,6 +30,7 @@ from tasks_app.desk.explain import (
     stands,
 )
 from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.operations.blockers import Blocker, Then, blocker_movers
 from tasks_app.operations.corrections import anew_words, correction_refusal, refusal_words, refusals_about
 from tasks_app.operations.explain_words import corrects
 from tasks_app.operations.models import Operation
@@ -55,7 +56,7 @@ class Stand(Ground):
     is read next; `differs`: what was booked is not what was approved; `said`: why it ended as it did, in its
     seller's words; `correctable`: the reference of its purchase, where it may be corrected; `contradicts`:
     how its seller contradicts what it said of its state before; `lets_go`: who lets its account go, where
-    somebody here switched it off."""
+    somebody here switched it off; `clears`: who clears away what keeps its purchase."""
 
     question: Pending | None = None
     operation: str = ""
@@ -70,6 +71,7 @@ class Stand(Ground):
     correctable: str = ""
     contradicts: str = ""
     lets_go: tuple[Mover, ...] = ()
+    clears: tuple[Mover, ...] = ()
 
 
 def deal_answers(stand: Stand) -> Answers:
@@ -112,7 +114,8 @@ def _stopped(stand: Stand) -> Answers:
     return Answers(
         waiting=f"{stand.stopped}. It is approved; its purchase{out} is not sent to {stand.seller}.",
         movers=(
-            Mover(right=TURN_KILL_SWITCH, does="let the kill switch go; then it is sent by itself"),
+            Mover(right=TURN_KILL_SWITCH, does=f"let the kill switch go{_then_sent(stand)}"),
+            *stand.clears,
             question_mover(stand.question)
             if stand.question
             else Mover(right=DECIDE, does="two of them together: let this one pass"),
@@ -120,6 +123,10 @@ def _stopped(stand: Stand) -> Answers:
         ),
         otherwise="Nothing leaves while it is stopped.",
     )
+
+
+def _then_sent(stand: Stand) -> str:
+    return f"; but {stand.blocker.why}" if stand.blocker else "; then it is sent by itself"
 
 
 def _accepted(stand: Stand) -> Answers:
@@ -143,6 +150,8 @@ def _accepted(stand: Stand) -> Answers:
             movers=(*_opens_account(stand), *people(stand)),
             otherwise=f"{_READ if stand.account_read else _UNREAD}; the purchase is sent once it is active.",
         )
+    if stand.blocker is not None:
+        return _kept_back(stand, stand.blocker, "its job fails when it goes on, and nothing is bought")
     worker = () if stand.asked else (Mover(who="A worker", does="sends the purchase"),)
     return Answers(
         waiting=f"It is approved and waits for its purchase to be sent to {stand.seller}.",
@@ -186,12 +195,30 @@ def _unsent(stand: Stand, out: str) -> Answers:
             otherwise="Nothing is bought before people have approved it as it is now.",
         )
     at = f"At {text.moment(stand.operation_due)}" if stand.operation_due else "Past its deadline"
+    if stand.blocker is not None:
+        return _kept_back(stand, stand.blocker, "it ends as soon as it comes up, and nothing is bought", at)
     worker = () if stand.asked else (Mover(who="A worker", does="sends the purchase"),)
     return Answers(
         waiting=f"It is approved; its purchase{out} is to be sent to {stand.seller}, and has not left.",
         movers=(*worker, *people(stand)),
         otherwise=f"{at} it fails, if it could not be sent: nothing is bought then.",
         deadline=stand.operation_due,
+    )
+
+
+def _kept_back(stand: Stand, blocker: Blocker, ends: str, at: str = "") -> Answers:
+    """Its purchase is due, and something beside gates and people is in its way. `ends`: what becomes of it
+    where that is not waited for; `at`: when one that waits fails."""
+    out = f" ({stand.operation})" if stand.operation else ""
+    then = f"It is not waited for: {ends}."
+    if blocker.then is Then.WAITS:
+        fails = f" {at} it fails, if it could not be sent: nothing is bought then."
+        then = f"It is sent by itself after that.{fails if at and blocker.is_late else ''}"
+    return Answers(
+        waiting=f"It is approved; its purchase{out} is not sent to {stand.seller}: {blocker.why}.",
+        movers=(*stand.clears, *people(stand)),
+        otherwise=then,
+        deadline=stand.operation_due if blocker.is_late else None,
     )
 
 
@@ -325,9 +352,12 @@ def _answers(deal: Deal) -> Answers:
     mirror = getattr(deal, "mirror", None) if deal.status in LIVE else None
     lost = refusals_about("deal", deal.pk).first() if deal.status == S.FAILED else None
     account = deal.account if deal.status == S.ACCEPTED else None
+    ground = ground_of(deal, asked)
+    kept = ground.blocker
     return deal_answers(
         Stand(
-            **vars(ground_of(deal, asked)),
+            **vars(ground),
+            clears=blocker_movers(kept, deal.seller, deal.account) if kept else (),
             question=question_pending(asked),
             operation=out.reference if out else "",
             operation_due=out.deadline_at if out else None,

@@ -162,6 +162,9 @@ def operation_wait(
         whom = "who may let the kill switch go" if following.stopped else "an approver"
     elif operation.status in (O.AUTH_REQUIRED, O.TIMED_OUT):
         words, whom = f"{seller}: {lowered(following.what)}", "Ad Ops"
+    elif (blocker := answers.blocker(operation)) is not None:
+        words = f"{operation.task_type} to {seller}: {lowered(following.what)}"
+        whom, beside = blocker.acts(seller), following.when
     else:
         beside = "; ".join(
             part for part in (_usual(estimate), f"{lowered(following.what)} {following.when}".strip()) if part

@@ -29,11 +29,13 @@ from tasks_app.commands.questions import STOPPED
 from tasks_app.desk import text
 from tasks_app.desk.explain import Mover
 from tasks_app.jobs.models import JOB_OPEN, Job
+from tasks_app.operations.blockers import Blocker, ShutBy, Then, blockers_of, seller_blocker
 from tasks_app.operations.conflicts import KIND as CONFLICT
 from tasks_app.operations.models import Operation
 from tasks_app.people.roles import CANCEL_DEAL, STEER_JOB, STEER_OPERATION, SUBMIT_CAMPAIGN
 from tasks_app.sellers.accounts import is_read
 
+PURCHASE = "create_media_buy"
 NO_WAY = "Nothing here brings this about"
 
 
@@ -66,12 +68,13 @@ class Ground:
 
     `asked`: the open questions about it, by kind. `job`: the open job that puts it forward, buys it or finds
     what it bought; `in_campaign`: that is its campaign's. `purchase`: "unsent", "out" with the seller or
-    "over", empty where there is none; `stopped`: who stopped what is not sent yet, and why. `held`: the
-    seller named its media buy; `ahead`: its flight has still to begin, so that it cannot be over;
-    `cancellable`: its cancellation may be asked for. `taken`: where people bring it who take what a seller
-    said second. `account_awaited`: why its account has still to become active, `account_read`: its
-    seller is asked now and then whether it is; `account_refused`: why nothing
-    can be bought, and `account_unless` what its seller would have to say first, where it may.
+    "over", empty where there is none; `stopped`: who stopped what is not sent yet, and why, and `blocker`:
+    what else is in its way, beside gates and people. `held`: the seller named its media buy; `ahead`: its
+    flight has still to begin, so that it cannot be over; `cancellable`: its cancellation may be asked for.
+    `taken`: where people bring it who take what a seller said second. `account_awaited`: why its account has
+    still to become active, `account_read`: its seller is asked now and then whether it is;
+    `account_refused`: why nothing can be bought, and `account_unless` what its seller would have to say
+    first, where it may.
     """
 
     status: str
@@ -81,6 +84,7 @@ class Ground:
     in_campaign: bool = False
     purchase: str = ""
     stopped: str = ""
+    blocker: Blocker | None = None
     taken: str = ""
     held: bool = False
     ahead: bool = False
@@ -89,6 +93,12 @@ class Ground:
     account_read: bool = False
     account_refused: str = ""
     account_unless: str = ""
+
+    @property
+    def ends(self) -> Blocker | None:
+        """What is in its way and is not waited for."""
+        is_final = self.blocker is not None and self.blocker.then is Then.ENDS
+        return self.blocker if is_final else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +112,8 @@ class Way:
 def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
     """Where a deal stands; `questions`: the open ones about it, the most urgent first."""
     nameless = deal.status in LIVE and not deal.media_buy_id  # its job may still find its media buy
-    purchase = _purchase(deal) if deal.status == S.BOOKING else ""
+    bought = _purchase(deal) if deal.status == S.BOOKING else None
+    purchase = _where(bought) if bought else ""
     to_be_sent = deal.status == S.ACCEPTED or purchase == "unsent"
     job = _job(deal) if nameless or to_be_sent or deal.status in UNDECIDED else None
     account = deal_account(deal) if deal.status == S.ACCEPTED else UnderAccount()
@@ -114,6 +125,7 @@ def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
         in_campaign=job is not None and job.subject_type == "campaign",
         purchase=purchase,
         stopped=stops_shown().words(deal.team_id) if to_be_sent else "",
+        blocker=_blocker(deal, bought) if to_be_sent else None,
         taken=end_of(deal),
         held=bool(deal.media_buy_id),
         ahead=is_ended_early(deal, OVER_THERE),
@@ -188,6 +200,9 @@ def _accepted(ground: Ground) -> Iterator[tuple[S, Way]]:
         if ground.account_unless:
             yield S.BOOKING, Way(words=f"Only if {ground.account_unless} when {ground.job} goes on")
         return
+    if ground.ends is not None:
+        yield S.CANCELLED, Way(words=f"When {ended}")
+        return
     if ground.account_awaited:
         sent = f"By itself, once the account is active: {ground.account_awaited}"
         yield S.BOOKING, Way(words=sent)
@@ -198,8 +213,10 @@ def _accepted(ground: Ground) -> Iterator[tuple[S, Way]]:
         return
     elif ground.stopped:
         yield S.BOOKING, Way(words="Once the kill switch is let go: create_media_buy is sent then")
-    else:
+    elif ground.blocker is None:
         yield S.BOOKING, Way(words="By itself: create_media_buy is sent next")
+    else:
+        yield S.BOOKING, Way(words=f"By itself: create_media_buy is asked for, but {ground.blocker.why}")
     yield S.CANCELLED, Way(words=f"When it cannot be sent, or {ended}")
 
 
@@ -245,13 +262,29 @@ def _booking(ground: Ground) -> Iterator[tuple[S, Way]]:
 
 
 def _unsent(ground: Ground) -> Iterator[tuple[S, Way]]:
+    blocker = ground.blocker
+    off = f"{ground.job} is cancelled{_or_called_off(ground)}" if ground.job else ""
+    if ground.ends is not None:
+        yield from _ends_unsent(ground, ground.ends, off)
+        return
     first = "Once the kill switch is let go, it" if ground.stopped else "By itself, once it"
-    yield S.BOOKED, Way(words=f"{first} is sent and {ground.seller} confirms")
-    failed = f"When it cannot be sent by its deadline, or {ground.seller} rejects or fails it"
-    yield S.FAILED, Way(words=failed)
+    why = f"; but {blocker.why}" if blocker else ""
+    yield S.BOOKED, Way(words=f"{first} is sent and {ground.seller} confirms{why}")
+    late = "it cannot be sent by its deadline, or " if blocker is None or blocker.is_late else ""
+    yield S.FAILED, Way(words=f"When {late}{ground.seller} rejects or fails it")
     said = f"{ground.seller} says that it was cancelled"
-    off = f"{ground.job} is cancelled{_or_called_off(ground)}, or " if ground.job else ""
-    yield S.CANCELLED, Way(words=f"When {off}{said}")
+    yield S.CANCELLED, Way(words=f"When {f'{off}, or ' if off else ''}{said}")
+
+
+def _ends_unsent(ground: Ground, blocker: Blocker, off: str) -> Iterator[tuple[S, Way]]:
+    """Something beside gates and people is in the way of its purchase, and is not waited for."""
+    up = "it comes up to be sent"
+    if ground.stopped:
+        up = f"the kill switch is let go and {up}"
+    yield S.FAILED, Way(words=f"When {up}, or past its deadline: {blocker.why}")
+    withdrawn = f"{up}, for {blocker.why}" if blocker.by is ShutBy.ACCOUNT else ""
+    if words := " or ".join(filter(None, (withdrawn, off))):
+        yield S.CANCELLED, Way(words=f"When {words}")
 
 
 def _live(ground: Ground) -> Iterator[tuple[S, Way]]:
@@ -323,10 +356,17 @@ def _question(asked: Approval) -> Question:
     )
 
 
-def _purchase(deal: Deal) -> str:
-    bought = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type="create_media_buy")
-    latest = bought.order_by("-pk").values_list("settled_at", "sent_at").first()
-    if latest is None:
-        return ""
-    settled_at, sent_at = latest
-    return "over" if settled_at else "out" if sent_at else "unsent"
+def _purchase(deal: Deal) -> Operation | None:
+    bought = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type=PURCHASE)
+    return bought.only("settled_at", "sent_at").order_by("-pk").first()
+
+
+def _where(purchase: Operation) -> str:
+    return "over" if purchase.settled_at else "out" if purchase.sent_at else "unsent"
+
+
+def _blocker(deal: Deal, purchase: Operation | None) -> Blocker | None:
+    """Of one that is not asked for yet its account is another question."""
+    if purchase is not None:
+        return blockers_of([purchase.pk]).get(purchase.pk)
+    return seller_blocker(deal.seller, PURCHASE)

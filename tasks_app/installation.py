@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import OperationalError, connection
 
-from config.postgres.own_roles import GROUPS_WITH_RIGHTS
+from config.postgres.own_roles import ABOVE_OF_ROLE, GROUPS_WITH_RIGHTS, RIGHTS_ABOVE
 from tasks_app.field_keys import FieldKey, field_key_keep, field_key_missing
 
 _MAKES = "manage.py database_roles makes both roles"
@@ -126,18 +126,27 @@ def _standing() -> Iterator[str]:
         role, owns = cursor.fetchone()
         cursor.execute(GROUPS_WITH_RIGHTS, {"role": role})
         groups = sorted({group for _, group in cursor.fetchall()})
+        cursor.execute(ABOVE_OF_ROLE, {"role": role})
+        _, _, *above = cursor.fetchone()
+    rights = [right for right, has in zip(RIGHTS_ABOVE, above, strict=True) if has]
     if owns:
         yield (
             f"DATABASE_URL connects as {role}, who owns tables or may make some, so that no refusal of the"
             " database holds: set MIGRATE_DATABASE_URL to that role, and DATABASE_URL and FLIGHTDECK_DB_ROLE"
             f" to another ({_MAKES})."
         )
-    elif groups:
+        return
+    if groups:
         yield (
             f"DATABASE_URL connects as {role}, who has the rights of {', '.join(groups)} too, more than the"
             " application may have: take it out of there (manage.py database_roles does)."
         )
-    elif role != settings.DB_ROLE and not role_of(settings.DATABASE_URLS.app):
+    if rights:
+        yield (
+            f"DATABASE_URL connects as {role}, who is {', '.join(rights)}, more than the application may be:"
+            " take that from it (manage.py database_roles does)."
+        )
+    if role != settings.DB_ROLE and not role_of(settings.DATABASE_URLS.app):
         said = f"DATABASE_URL connects as {role} and FLIGHTDECK_DB_ROLE says {settings.DB_ROLE}"
         yield f"{said}: set one to the other."
 

@@ -65,7 +65,7 @@ def role_differences(connection: psycopg.Connection, wanted: Wanted) -> list[Rol
             mended = sql.SQL("alter role {} login").format(name)
             found.append(RoleDifference(f"{role} may not sign in", mended))
     _, *above = known.get(wanted.app, (True, False, False, False, False, False))
-    for right, has in zip(_ABOVE, above, strict=True):
+    for right, has in zip(RIGHTS_ABOVE, above, strict=True):
         if has:
             less = sql.SQL("alter role {} no" + right).format(sql.Identifier(wanted.app))
             found.append(RoleDifference(f"{wanted.app} is {right}", less))
@@ -80,10 +80,12 @@ def role_differences(connection: psycopg.Connection, wanted: Wanted) -> list[Rol
     ]
 
 
-_ABOVE = ("superuser", "createdb", "createrole", "replication", "bypassrls")
+# What a role of PostgreSQL may do to the whole server, in the order of `_ROLES`; the application none of it.
+RIGHTS_ABOVE = ("superuser", "createdb", "createrole", "replication", "bypassrls")
 _ROLES = """
 select rolname, rolcanlogin, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls from pg_roles
 """
+ABOVE_OF_ROLE = f"select roles.* from ({_ROLES}) roles where rolname = %(role)s"  # noqa: S608 (our own words)
 
 
 def _is_member(connection: psycopg.Connection, wanted: Wanted) -> bool:

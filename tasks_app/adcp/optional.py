@@ -2,7 +2,9 @@
 
 A read that is refused for one is made once more without it, or with it, and what worked is kept as a quirk of
 the seller ("omit get_media_buys account"). Only what leaves the question the same may be dropped: never ids,
-products' filters, dates. Source: AdCP 3.2 media-buy/get-media-buys-request and the other requests of reads.
+products' filters, dates; nor what a list is filtered by where sellers filter it by themselves (media buys
+without ids: the active ones alone). Source: AdCP 3.2 media-buy/get-media-buys-request and the requests of
+other reads.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ OPTIONAL: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("list_tasks", "tasks/list", "tasks_list"), _LISTS_TASKS),
     **dict.fromkeys(("get_task_status", "get_task", "tasks/get", "tasks_get"), _TELLS_A_TASK),
 }
+# Arguments that may be dropped beside another alone: what is asked for by its id is told of in any status.
+BESIDE: Mapping[tuple[str, str], str] = {("get_media_buys", "status_filter"): "media_buy_ids"}
 MOST_TRIES = 4  # so many arguments are dropped or added in one call
 _OF_ARGUMENTS = frozenset(
     {
@@ -75,7 +79,12 @@ def shaped(
     """`arguments` as this seller takes them: without what it refuses, with what of `spare` it wants."""
     known, asked = frozenset(quirks), {**spare, **arguments}
     sent = {name for name in spare if Lesson(verb=SEND, tool=tool, argument=name).quirk in known}
-    sent |= {name for name in arguments if Lesson(verb=OMIT, tool=tool, argument=name).quirk not in known}
+    sent |= {
+        name
+        for name in arguments
+        if Lesson(verb=OMIT, tool=tool, argument=name).quirk not in known
+        or not _may_go(tool, name, arguments)
+    }
     return {name: value for name, value in asked.items() if name in sent}
 
 
@@ -94,11 +103,17 @@ def lesson(
         said = re.search(rf"\b{name}\b", text, re.IGNORECASE) is not None
         if field != name and not said:
             continue
-        if name in sent and _is_unwanted(name, error.code, field, text):
+        if _may_go(tool, name, sent) and _is_unwanted(name, error.code, field, text):
             return Lesson(verb=OMIT, tool=tool, argument=name)
         if name not in sent and name in could_send and _is_wanted(error.code, text):
             return Lesson(verb=SEND, tool=tool, argument=name)
     return None
+
+
+def _may_go(tool: str, name: str, sent: Mapping[str, Any]) -> bool:
+    """Whether the question stays the same without an argument that is sent."""
+    beside = BESIDE.get((tool, name))
+    return name in sent and (beside is None or bool(sent.get(beside)))
 
 
 def tool_of(quirk: str) -> str:

@@ -18,6 +18,7 @@ from tasks_app import clock
 from tasks_app.approvals.records import DecisionBatch
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.approvals.together import batch_check, item_decide
+from tasks_app.database_clock import database_moment, database_now
 from tasks_app.desk.items import plural
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.notifications.services import About, notify
@@ -41,14 +42,13 @@ def batch_intend(
     comment: str = "",
     on_behalf_of: User | None = None,
 ) -> DecisionBatch:
-    """Keep a word on each of `shown` (its id to the digest of what was shown), to be decided after UNDO_FOR.
-    The same `batch_id` said again answers what is kept.
+    """Keep a word on each of `shown` (its id to the digest of what was shown), to be decided after UNDO_FOR
+    by the database's clock, since another host decides. The same `batch_id` said again answers what is kept.
 
     Raises ValueError for no or more than together.MOST questions, a verdict there is not, or an id that is
     another person's.
     """
     batch_check(len(shown), verdict)
-    now = clock.now()
     kept = DecisionBatch(
         pk=batch_id,
         user=user,
@@ -58,8 +58,8 @@ def batch_intend(
         digests={str(one): str(exact(digest)) for one, digest in shown.items()},
         on_behalf_of=on_behalf_of,
         request=origin(),
-        at=now,
-        due_at=now + UNDO_FOR,
+        at=clock.now(),
+        due_at=database_moment() + UNDO_FOR,
     )
     try:
         with transaction.atomic():
@@ -95,7 +95,7 @@ def intents_pending(user: User) -> list[DecisionBatch]:
 
 def intents_decide() -> int:
     """A chore of the sweep: decide what is due. Answers how many decisions were tried."""
-    due = _pending().filter(due_at__lte=clock.now()).exclude(pk__in=held_back(_WORK))
+    due = _pending().filter(due_at__lte=database_now()).exclude(pk__in=held_back(_WORK))
     tried = 0
 
     def decide(batch_id: uuid.UUID) -> int:

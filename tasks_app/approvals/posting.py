@@ -91,7 +91,8 @@ class DecidingPage(StatefulPage):
         data = report_data(batch, user)
         page = self.page(request, "desk/approvals_report.html", title="What became of each", **data)
         if batch.due_at is not None and batch.pending:
-            left = (batch.due_at - clock.now()).total_seconds()
+            # This host's clock may be another than the database's.
+            left = min(batch.due_at - clock.now(), UNDO_FOR).total_seconds()
             page["Refresh"] = str(max(2, ceil(left) + 1))
         return page
 

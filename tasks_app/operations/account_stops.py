@@ -50,14 +50,17 @@ def _has_active_account(leaving: Leaving) -> bool:
     return False
 
 
-def waits_for_account(operation: str = "") -> Q:
-    """In a query of operations, or of rows that name theirs by `operation` ("operation__"): those that need
-    an active account, and have one that may be made active still. No answer makes a cancellation of what is
-    none."""
+def needs_active_account(operation: str = "") -> Q:
+    """In a query of operations, or of rows that name theirs by `operation` ("operation__"): those that leave
+    under an active account alone. No answer makes a cancellation of what is none."""
     cancels = Q(**{f"{operation}request__canceled": True})
     no_word = Q(**{f"{operation}request__canceled__isnull": True})
-    orders = Q(**{f"{operation}task_type__in": _ORDERS, f"{operation}account__status__in": AWAITED})
-    return orders & (no_word | ~cancels)
+    return Q(**{f"{operation}task_type__in": _ORDERS}) & (no_word | ~cancels)
+
+
+def waits_for_account(operation: str = "") -> Q:
+    """The same of those that have one that may be made active still."""
+    return Q(**{f"{operation}account__status__in": AWAITED}) & needs_active_account(operation)
 
 
 def _wait(leaving: Leaving, why: str) -> None:

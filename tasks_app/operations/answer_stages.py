@@ -21,6 +21,7 @@ from tasks_app.commands.gates import SELLER, gates_closed
 from tasks_app.commands.models import Command
 from tasks_app.desk import text
 from tasks_app.operations.account_stops import waits_for_account
+from tasks_app.operations.blockers import OPENS, Blocker, ShutBy, blockers_of, left_alone
 from tasks_app.operations.continuation import NOT_KNOWN, Continuation
 from tasks_app.operations.deadlines import kept_among, not_late
 from tasks_app.operations.leases import operations_out
@@ -28,7 +29,7 @@ from tasks_app.operations.models import PENDING, READS, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pauses import answer_key, can_continue, continuations_current
 from tasks_app.sellers.accounts import accounts_awaited
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.models import Seller, SellerBreaker
 
 
 class Stage(StrEnum):
@@ -41,20 +42,12 @@ class Stage(StrEnum):
     LOST = "lost"  # it left, and whether it arrived is not known
 
 
-class ShutBy(StrEnum):
-    """What has to be opened before an answer can leave."""
-
-    SELLER = "seller"  # it is switched off
-    RISK = "risk"  # it replays no key, and nobody has accepted that
-    ACCOUNT = "account"  # it is not active
-
-
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """Our answer to what a seller asks, given and not replied to yet. `commands`: those by which it waits at
     a gate; `passes`: people let it past what stops it; `shut`: why nothing of it can be sent now, empty where
-    it can, and `shut_by`: what has to be opened; `kept`: what it is about is not late while it waits; `note`:
-    what is known of one that has left."""
+    it can, and `shut_by`: what has to be opened; `alone`: that nobody calls its seller for a while; `kept`:
+    what it is about is not late while it waits; `note`: what is known of one that has left."""
 
     stage: Stage
     given_at: datetime
@@ -63,6 +56,7 @@ class Answer:
     passes: bool = False
     shut: str = ""
     shut_by: ShutBy | None = None
+    alone: str = ""
     kept: bool = False
     note: str = ""
 
@@ -85,6 +79,11 @@ class Answer:
     def is_shut(self) -> bool:
         """Whether all that keeps it is that its seller, or its account, is shut."""
         return self.stage is Stage.TO_SEND and bool(self.shut)
+
+    @property
+    def kept_by(self) -> str:
+        """Why one that people let leave does not leave now; empty where it does."""
+        return (self.shut or self.alone) if self.stage is Stage.TO_SEND else ""
 
     @property
     def is_stopped(self) -> bool:
@@ -110,13 +109,15 @@ class Answer:
         """The same with its time as `moment` says it."""
         if self.left_at is not None:
             return f"Our answer left {moment(self.left_at)}; {self.note or _NO_REPLY}."
-        why = f": {self.shut}" if self.is_shut else ""
+        why = f": {self.kept_by}" if self.kept_by else ""
         return f"Our answer, given {moment(self.given_at)}, {_WORDS[self.stage]}{why}."
 
     def acts(self, seller: str) -> str:
         """Who has to act next; `seller`: the name of its seller."""
         if self.is_shut and self.shut_by is not None:
-            return _OPENS[self.shut_by]
+            return OPENS[self.shut_by]
+        if self.kept_by:
+            return seller
         return _ACTS.get(self.stage, seller)
 
 
@@ -135,11 +136,6 @@ _ACTS = {
     Stage.AT_GATE: "an approver",
     Stage.TO_SEND: "a worker",
     Stage.LOST: "Ad Ops",
-}
-_OPENS = {
-    ShutBy.SELLER: "who may change sellers",
-    ShutBy.RISK: "who may change sellers",
-    ShutBy.ACCOUNT: "its seller, or who may change accounts",
 }
 
 
@@ -177,6 +173,17 @@ class Answers:
         """Whether one was tried, had no effect and is kept from being sent again: it is not late."""
         return operation.pk in (self._kept if operation.pk in self.of_all else kept_among([operation.pk]))
 
+    def blocker(self, operation: Operation) -> Blocker | None:
+        """What is in the way of one that is due to be sent (again), beside gates and people."""
+        if operation.send_at is None or operation.settled_at is not None:
+            return None
+        known = self._blockers if operation.pk in self.of_all else blockers_of([operation.pk])
+        return known.get(operation.pk)
+
+    @cached_property
+    def _blockers(self) -> dict[uuid.UUID, Blocker]:
+        return blockers_of(self.of_all)
+
     @cached_property
     def _out(self) -> set[uuid.UUID]:
         return operations_out(self.of_all)
@@ -190,7 +197,7 @@ NO_ANSWERS = Answers()
 
 
 def answers_of(operations: Iterable[Operation]) -> Answers:
-    """The answers about these, each with its seller. However many they are, it takes at most eight queries;
+    """The answers about these, each with its seller. However many they are, it takes at most nine queries;
     one where nothing was answered, none where nothing can be."""
     every = {one.pk: one for one in operations}
     rows = {pk: one for pk, one in every.items() if one.status in PENDING and can_continue(one)}
@@ -282,11 +289,12 @@ def _continued() -> QuerySet[Continuation]:
 class _Known:
     """What stands in the way of answers: by key the commands that they are, and those of their orders, either
     of which may wait at a gate; by operation why its account keeps one that is to be sent; the operations
-    that are not late meanwhile."""
+    that are not late meanwhile; how sellers failed of late."""
 
     commands: Mapping[str, Command]
     accounts: Mapping[uuid.UUID, str]
     kept: Collection[uuid.UUID]
+    breakers: Mapping[uuid.UUID, SellerBreaker]  # by seller
 
 
 def _known(operations: Collection[Operation], pauses: Collection[Continuation]) -> _Known:
@@ -298,6 +306,7 @@ def _known(operations: Collection[Operation], pauses: Collection[Continuation]) 
         commands={one.key: one for one in found},
         accounts=_accounts(waiting) if here else {},
         kept=set(waiting.filter(not_late()).values_list("pk", flat=True)) if here else (),
+        breakers=SellerBreaker.objects.in_bulk({one.seller_id for one in operations}) if here else {},
     )
 
 
@@ -321,6 +330,7 @@ def _answer(operation: Operation, pause: Continuation, known: _Known) -> Answer:
         passes=any(one.overrides and not gates_closed(one, repeated=False) for one in ours),
         shut=shut,
         shut_by=shut_by,
+        alone=left_alone(operation.seller, known.breakers.get(operation.seller_id)),
         kept=operation.pk in known.kept,
         note=pause.note,
     )

@@ -22,11 +22,12 @@ from tasks_app.commands.kill_switch import on_turned, stops
 from tasks_app.commands.models import Command, KillSwitch
 from tasks_app.lifecycle.transitions import transition_many
 from tasks_app.operations import policy
+from tasks_app.operations.account_stops import waits_for_account
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.leases import is_out
 from tasks_app.operations.models import PENDING, READS, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.resend import cannot_have_acted
+from tasks_app.operations.resend import cannot_have_acted, unsent
 from tasks_app.people.models import Team
 from tasks_app.sellers.models import Seller
 from tasks_app.troubles.rows import due_again, each_row, held_back, together, unhandled
@@ -105,9 +106,11 @@ def mark_for_lookup(*, limit: int) -> int:
 
 def fail_unsent(*, limit: int) -> int:
     """Fail what was to be sent and never was by its deadline: nothing reached the seller. What is held for
-    people, or stopped by the kill switch, is not due. Answers how many failed."""
+    people, or stopped by the kill switch, is not due, nor what waits for its account: it is given its time
+    anew when that is looked at. Answers how many failed."""
+    never_sent = Q(status=S.REQUESTED, send_at__isnull=False)
     return _move(
-        _due(Q(status=S.REQUESTED, send_at__isnull=False) & ~_stopped(), limit),
+        _due(never_sent & ~_stopped() & ~waits_for_account(), limit),
         S.FAILED,
         error={"code": NEVER_SENT, "message": _NEVER_SENT_WORDS},
         message=_NEVER_SENT_WORDS,
@@ -180,11 +183,11 @@ def _stopped() -> Q:
 
 
 def held_by_us() -> Q:
-    """What was tried and certainly had no effect, the seller has no task of, and the kill switch, a gate or a
-    question to people keeps from being sent again: it goes, with its whole time, when they let it. What may
-    have been done there does not go unnoticed."""
+    """What was tried and certainly had no effect, the seller has no task of, and the kill switch, a gate, a
+    question to people or its account keeps from being sent again: it goes, with its whole time, when they let
+    it. What may have been done there does not go unnoticed."""
     tried = Q(status__in=(S.CALLING_ADCP, *PENDING), task_id="")
-    stopped = Q(send_at__isnull=False) & _stopped()
+    stopped = Q(send_at__isnull=False) & (_stopped() | (unsent() & waits_for_account()))
     return tried & (stopped | _taken_off_the_way()) & cannot_have_acted()
 
 
@@ -229,7 +232,7 @@ def _idle() -> Q:
 def _move(due: QuerySet[Operation], to: str, **changes: Any) -> int:
     """The moved rows are chosen first, without waiting for those that somebody holds."""
     with transaction.atomic():
-        locked = due.select_for_update(skip_locked=True, no_key=True)
+        locked = due.select_for_update(of=("self",), skip_locked=True, no_key=True)
         rows = Operation.objects.all()
         moved = together(
             _DEADLINE,

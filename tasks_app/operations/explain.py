@@ -7,8 +7,9 @@ import uuid
 from tasks_app.approvals.explain import question_about
 from tasks_app.commands.kill_switch import stops_shown
 from tasks_app.desk.explain import Answers, Explainer, Mover, explainer_register, page_link, stands
-from tasks_app.operations.answer_stages import Answer, ShutBy, answers_of
+from tasks_app.operations.answer_stages import Answer, answers_of
 from tasks_app.operations.answer_stages import Answers as OurAnswers
+from tasks_app.operations.blockers import Blocker, Then, blocker_movers
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.corrections import anew_words, correction_refusal, sellers_words
 from tasks_app.operations.explain_words import Seen, operation_answers
@@ -22,8 +23,7 @@ from tasks_app.operations.selectors import (
     would_be_sent,
 )
 from tasks_app.operations.steering import poll_refusal, stop_refusal
-from tasks_app.people.roles import CHANGE_SELLER
-from tasks_app.sellers.explain import activates_movers, credentials_movers, on_movers
+from tasks_app.sellers.explain import credentials_movers
 
 S = OperationStatus
 VIEW = "tasks_app.view_operation"
@@ -53,6 +53,7 @@ def _operation(operation: Operation) -> Answers:
     conflict = None if unsettled else conflicts_open([operation]).get(operation.pk)
     answers = answers_of([operation])
     answer, kept = answers.of(operation), answers.is_kept(operation)
+    blocker = answers.blocker(operation)
     return operation_answers(
         Seen(
             status=operation.status,
@@ -78,17 +79,18 @@ def _operation(operation: Operation) -> Answers:
             told_by=asked_with(operation),
             hooked=is_told_by_webhook(operation),
             opens=_opens(operation, answer) if answer is not None and answer.is_shut else (),
+            blocker=blocker,
+            clears=blocker_movers(blocker, operation.seller, operation.account) if blocker else (),
         )
     )
 
 
 def _opens(operation: Operation, answer: Answer) -> tuple[Mover, ...]:
     """Who opens what is shut to our answer."""
-    if answer.shut_by is ShutBy.ACCOUNT and operation.account is not None:
-        return activates_movers(operation.account)
-    if answer.shut_by is ShutBy.SELLER:
-        return on_movers(operation.seller)
-    return (Mover(right=CHANGE_SELLER, does="accept the risk of a seller that replays no key, on its page"),)
+    if answer.shut_by is None:
+        return ()
+    shut = Blocker(by=answer.shut_by, why=answer.shut, then=Then.WAITS)
+    return blocker_movers(shut, operation.seller, operation.account)
 
 
 def _stopped_by(operation: Operation, answers: OurAnswers) -> str:

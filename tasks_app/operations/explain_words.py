@@ -18,7 +18,9 @@ from tasks_app.desk.explain import (
     Answers,
     Mover,
 )
+from tasks_app.desk.items import raised
 from tasks_app.operations.answer_stages import Answer, Stage
+from tasks_app.operations.blockers import Blocker, Then
 from tasks_app.operations.models import OperationStatus
 from tasks_app.people.roles import STEER_OPERATION, TURN_KILL_SWITCH
 
@@ -48,7 +50,8 @@ class Seen:
     `said`: why its seller refused it, in sentences of its own; `correctable`: it may be corrected and asked
     for anew; `renews`: who gives its seller new credentials, where it wants them; `told_by`: the tool by
     which its seller is asked for it, empty where it has none; `hooked`: it tells by webhook; `opens`: who
-    opens what is shut to our answer, its seller or its account."""
+    opens what is shut to our answer, its seller or its account; `blocker`: what is in the way of what is due
+    to be sent, beside people and gates, and `clears`: who clears it away."""
 
     status: str
     task: str = "its task"
@@ -73,6 +76,8 @@ class Seen:
     told_by: str = ""
     hooked: bool = False
     opens: tuple[Mover, ...] = ()
+    blocker: Blocker | None = None
+    clears: tuple[Mover, ...] = ()
 
 
 def operation_answers(seen: Seen) -> Answers:
@@ -106,12 +111,33 @@ def _requested(seen: Seen) -> Answers:
             movers=(Mover(who=_WORKER, does="asks people, and sends it once they or the gate let it"),),
             otherwise="Nothing is sent.",
         )
+    fails = _deadline(seen, "it fails, for nothing reached the seller")
+    if seen.blocker is not None:
+        return _kept_back(seen, seen.blocker, f"{seen.task} is not sent to {seen.seller}", fails)
     return Answers(
         waiting=f"It waits for {seen.task} to be sent to {seen.seller}, {_when(seen.send_at)}.",
         movers=(Mover(who=_WORKER, does="sends it when a slot of the seller is free"), *_steers(seen)),
-        otherwise=_deadline(seen, "it fails, for nothing reached the seller"),
+        otherwise=fails,
         deadline=seen.deadline_at,
     )
+
+
+def _kept_back(seen: Seen, blocker: Blocker, said: str, at_deadline: str) -> Answers:
+    """It is due to leave, or to leave again, and something beside gates and people is in its way."""
+    worker = Mover(who=_WORKER, does=_THEN[blocker.then]) if blocker.then in _THEN else None
+    return Answers(
+        waiting=f"{said}: {blocker.why}.",
+        movers=(*((worker,) if worker else ()), *seen.clears, *_steers(seen)),
+        otherwise=at_deadline if blocker.is_late else _NOT_MEANWHILE,
+        deadline=seen.deadline_at if blocker.is_late else None,
+    )
+
+
+_THEN = {
+    Then.ENDS: "ends it as soon as it comes up, with nothing bought",
+    Then.ASKS: "asks people, before it leaves again",
+    Then.LOOKS: "asks the seller whether it has it",
+}
 
 
 def _stopped(seen: Seen, said: str, at_deadline: str) -> Answers:
@@ -122,6 +148,7 @@ def _stopped(seen: Seen, said: str, at_deadline: str) -> Answers:
         movers=(
             Mover(right=TURN_KILL_SWITCH, does=f"let the kill switch go{_then_sent(seen)}"),
             *passes,
+            *seen.clears,
             *_steers(seen),
         ),
         otherwise=f"Nothing leaves while it is stopped. {at_deadline}",
@@ -131,6 +158,8 @@ def _stopped(seen: Seen, said: str, at_deadline: str) -> Answers:
 
 def _then_sent(seen: Seen) -> str:
     """What comes of it where nothing else is in its way."""
+    if seen.blocker is not None:
+        return f"; but {seen.blocker.why}"
     return "; its answer waits still" if seen.opens else "; then it is sent by itself"
 
 
@@ -139,6 +168,9 @@ def _calling(seen: Seen) -> Answers:
     at_deadline = _deadline(seen, effect)
     if seen.held or seen.kept or seen.stopped:
         return _tried_and_held(seen, at_deadline)
+    if seen.blocker is not None:
+        said = f"It left once, and {seen.task} is not sent to {seen.seller} again"
+        return _kept_back(seen, seen.blocker, said, at_deadline)
     if seen.send_at is None and seen.next_poll_at is not None:
         return Answers(
             waiting=f"It left once: {seen.seller} is asked whether it has {seen.task}, "
@@ -164,6 +196,7 @@ def _tried_and_held(seen: Seen, at_deadline: str) -> Answers:
     if seen.kept:
         why = "wants credentials first" if seen.status == S.AUTH_REQUIRED else "has not taken it so far"
         said = f"{seen.seller} {why}; {seen.task} is not sent again yet."
+        said += f" {raised(seen.blocker.why)}." if seen.blocker else ""
         at_deadline, seen = _NOT_MEANWHILE, replace(seen, deadline_at=None)
     if seen.stopped:
         stopped = _stopped(seen, said, at_deadline)
@@ -173,6 +206,7 @@ def _tried_and_held(seen: Seen, at_deadline: str) -> Answers:
         waiting=f"{said} {asked.waiting}" if asked else said,
         movers=(
             *(asked.movers if asked else ()),
+            *seen.clears,
             *seen.renews,
             *(() if seen.kept else (Mover(who=seen.seller, does="may still answer"),)),
             *_steers(seen),
@@ -192,6 +226,9 @@ def _with_seller(seen: Seen) -> Answers:
     at_deadline = _deadline(seen, _GIVEN_UP if seen.is_read else overdue)
     if seen.held or seen.kept or seen.stopped:
         return _tried_and_held(seen, at_deadline)
+    if seen.blocker is not None:
+        said = f"People wait on; {seen.task} is not sent to {seen.seller} again"
+        return _kept_back(seen, seen.blocker, said, at_deadline)
     if seen.send_at is not None:
         return Answers(
             waiting=f"People wait on: {seen.task} is sent to {seen.seller} again {_when(seen.send_at)}.",
@@ -216,7 +253,7 @@ def _with_seller(seen: Seen) -> Answers:
 
 def _sends_again(seen: Seen) -> tuple[Mover, ...]:
     """What people had sent once more."""
-    leaves = seen.send_at is not None and not seen.stopped
+    leaves = seen.send_at is not None and not seen.stopped and seen.blocker is None
     return (Mover(who=_WORKER, does="sends the same bytes under the same key again"),) if leaves else ()
 
 
@@ -276,6 +313,8 @@ def _lets_leave(seen: Seen, answer: Answer, *, is_asked: bool) -> tuple[Mover, .
         return () if is_asked else (Mover(who=_WORKER, does="asks people, before it leaves"),)
     if answer.is_shut:
         return seen.opens
+    if answer.kept_by:
+        return ()  # its seller is tried again
     return (Mover(who=_WORKER, does="sends it when a slot of the seller is free"),)
 
 
@@ -305,7 +344,7 @@ def _auth(seen: Seen) -> Answers:
         waiting=f"{seen.seller} wants credentials before it goes on with {seen.task}.",
         movers=(
             *seen.renews,
-            *((Mover(who=_WORKER, does=again),) if seen.send_at else ()),
+            *((Mover(who=_WORKER, does=again),) if seen.send_at and seen.blocker is None else ()),
             Mover(who=seen.seller, does="may go on by itself"),
         ),
         otherwise=at_deadline,

@@ -20,6 +20,7 @@ from tasks_app.desk.states import face
 from tasks_app.lifecycle.names import EntityName, link_to
 from tasks_app.operations import policy
 from tasks_app.operations.answer_stages import Answer, Answers, Stage, answers_of
+from tasks_app.operations.blockers import Blocker, ShutBy, Then
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.lookup import asked_with, is_told_by_webhook
 from tasks_app.operations.models import Channel, Observation, Operation, OperationStatus
@@ -156,7 +157,7 @@ def operation_next(
     if is_held(operation):
         return _held(operation)
     if operation.status in (S.REQUESTED, S.CALLING_ADCP):
-        return _sending(operation)
+        return _sending(operation, answers)
     waited_on = operation.status in (S.SUBMITTED, S.WORKING) and answers.may_be_given(operation)
     if operation.status == S.INPUT_REQUIRED or waited_on:
         how = " to the seller" if answers.may_be_given(operation) else ", by mail"
@@ -170,13 +171,11 @@ def operation_next(
         return Next(
             what=CREDENTIALS_AWAITED,
             when=f"since {text.moment_short(operation.status_since)}",
-            otherwise=_overdue_when(operation),
+            otherwise=_NOT_LATE if answers.is_kept(operation) else _overdue_when(operation),
             glyph="person",
         )
     if operation.send_at is not None:
-        return Next(
-            what="Resend, same bytes and key", when=_in(operation.send_at), otherwise=_overdue_when(operation)
-        )
+        return _resent(operation, answers)
     return _with_seller(operation)
 
 
@@ -317,7 +316,7 @@ def _answered(operation: Operation, answer: Answer) -> Next:
     since = f"since {text.moment_short(answer.left_at or answer.given_at)}"
     return Next(
         what=answer.words,
-        when=(answer.shut or _in(operation.send_at)) if answer.stage is Stage.TO_SEND else since,
+        when=(answer.kept_by or _in(operation.send_at)) if answer.stage is Stage.TO_SEND else since,
         otherwise=_NOT_LATE if answer.kept else _overdue_when(operation),
         glyph="person" if answer.needs_people else "seller" if answer.has_left else "running",
     )
@@ -342,7 +341,40 @@ def _held(operation: Operation) -> Next:
     )
 
 
-def _sending(operation: Operation) -> Next:
+def _kept_back(operation: Operation, blocker: Blocker) -> Next:
+    """It is due to be sent (again), and something beside gates and people is in its way."""
+    what = _THEN[blocker.then]
+    otherwise = _overdue_when(operation) if operation.status != S.REQUESTED else ""
+    return Next(
+        what=what.format("" if operation.status == S.REQUESTED else " again"),
+        when=blocker.why,
+        otherwise=otherwise if blocker.is_late else _NOT_LATE,
+        glyph="seller" if blocker.by is ShutBy.ALONE else "person",
+    )
+
+
+_THEN = {
+    Then.WAITS: "Waits to be sent{}",
+    Then.ENDS: "Ends without being sent{}",
+    Then.ASKS: "People are asked before it is sent{}",
+    Then.LOOKS: "The seller is asked whether it knows it",
+}
+
+
+def _resent(operation: Operation, answers: Answers) -> Next:
+    """What people wait on for, and have sent again."""
+    blocker = answers.blocker(operation)
+    if blocker is not None:
+        return _kept_back(operation, blocker)
+    return Next(
+        what="Resend, same bytes and key", when=_in(operation.send_at), otherwise=_overdue_when(operation)
+    )
+
+
+def _sending(operation: Operation, answers: Answers) -> Next:
+    blocker = answers.blocker(operation)
+    if blocker is not None:
+        return _kept_back(operation, blocker)
     attempt = f"attempt {max(operation.attempts, 1)} of {policy.max_attempts(operation.seller)}"
     again = operation.send_at
     if operation.attempts and again is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks_app.adcp.optional import OMIT, SEND
+from tasks_app.adcp.optional import BESIDE, OMIT, SEND
 from tasks_app.adcp.tasks import LIST_TOOL_NAMES, STATUS_TOOL_NAMES, task_list_tool
 from tasks_app.adcp.types import QUIRK_A2A_PARAMETERS
 from tasks_app.desk.items import plural
@@ -56,7 +56,9 @@ def _of_quirk(quirk: str) -> Learnt:
     verb, _, rest = quirk.partition(" ")
     tool, _, argument = rest.partition(" ")
     if verb == OMIT:
-        refused, asked = f"Refused {tool} for {argument}", f"{tool} is asked without {argument}"
+        beside = BESIDE.get((tool, argument))
+        where = f", where {beside} is sent" if beside else ""
+        refused, asked = f"Refused {tool} for {argument}", f"{tool} is asked without {argument}{where}"
         return Learnt(what=refused, so=asked, quirk=quirk)
     if verb == SEND:
         refused, asked = f"Refused {tool} without {argument}", f"{tool} is asked with {argument}"

@@ -102,6 +102,24 @@ def test_nothing_is_decided_before_its_time_and_each_once_then(desk: Desk) -> No
 
 
 @db
+@pytest.mark.parametrize("host", ["that it was said on", "that decides"])
+def test_a_host_whose_clock_is_wrong_takes_nothing_of_the_time_to_undo(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    user, three = make_user("Approver"), questions(desk, 3)
+    wrong = timedelta(seconds=-15 if host == "that it was said on" else 15)
+    with monkeypatch.context() as patched:
+        if host == "that it was said on":
+            patched.setattr(clock, "now", lambda: datetime.now(UTC) + wrong)
+        batch = intend(user, *three)
+    with monkeypatch.context() as patched:
+        if host == "that decides":
+            patched.setattr(clock, "now", lambda: datetime.now(UTC) + wrong)
+        assert intents_decide() == 0
+    assert batch_withdraw(batch_id=batch.pk, user=user).withdrawn_at is not None
+
+
+@db
 def test_what_is_undone_is_never_decided(desk: Desk) -> None:
     user, three = make_user("Approver"), questions(desk, 3)
     batch = intend(user, *three)

@@ -11,7 +11,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from campaigns.explain import Progress, _unsent, campaign_answers, progress_of
+from campaigns.explain import _unsent, progress_of
+from campaigns.explain_words import Progress, campaign_answers
 from campaigns.models import Campaign
 from campaigns.services import campaign_submit
 from orders.models import Deal

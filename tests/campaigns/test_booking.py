@@ -12,7 +12,8 @@ import pytest
 from campaigns.actions import approve_deal as approve_deal_step
 from campaigns.actions import complete
 from campaigns.brief import brief_validate
-from campaigns.explain import campaign_answers, progress_of
+from campaigns.explain import progress_of
+from campaigns.explain_words import campaign_answers
 from campaigns.models import Campaign, CampaignStatus
 from campaigns.outcome import campaign_finish
 from campaigns.presenters import brief_facts

@@ -14,7 +14,8 @@ from django.db import transaction
 
 from campaigns.actions import allocate, approve, complete, recommend, validate
 from campaigns.acts import CampaignActRefusedError, campaign_cancel, campaign_retry
-from campaigns.explain import campaign_ways, progress_of
+from campaigns.explain import progress_of
+from campaigns.explain_words import campaign_ways
 from campaigns.models import Campaign, CampaignStatus
 from campaigns.outcome import campaign_finish
 from campaigns.services import SubmissionRefusedError, campaign_submit

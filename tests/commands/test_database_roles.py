@@ -11,6 +11,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from config.postgres.own_roles import RIGHTS_ABOVE
 from tests.commands.running import Ran, run, started
 from tests.database import HOUSE, Database, TestServer
 
@@ -149,6 +150,17 @@ def what_somebody_changed_is_told_and_mended(own: Own, monkeypatch: pytest.Monke
     mended(run("database_roles", "--json"))
     assert run("database_roles", "--check", "--json").json == {"differs": []}, "nor does an idle group matter"
     assert run("sweep").code == 0
+
+    for right in RIGHTS_ABOVE:
+        with own.server.connect_admin() as admin:
+            admin.execute(sql.SQL("alter role {} " + right).format(names["app"]))  # type: ignore[arg-type]
+        refused = run("sweep")
+        # A superuser is as good as the owner of every table.
+        says = "who owns tables" if right == "superuser" else f"connects as {own.app}, who is {right}"
+        assert (refused.code != 0, refused.err.count(says)) == (True, 1), "no process starts with it"
+        checked = run("check", "--deploy")
+        assert (checked.code != 0, checked.err.count(says)) == (True, 1)
+        assert mended(run("database_roles", "--json")) == [f"{own.app} is {right}"]
 
     # Without an administrator what is inside the database is mended, and the rest is refused.
     monkeypatch.delenv("ADMIN_DATABASE_URL")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tasks_app.lifecycle
-from campaigns.explain import Progress, campaign_answers
+from campaigns.explain_words import Progress, campaign_answers
 from orders.explain import Stand, deal_answers
 from tasks_app.approvals.explain import Asked, Pending, approval_answers
 from tasks_app.commands.explain import command_answers

@@ -23,7 +23,6 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import approval_open
-from tasks_app.commands.models import Command
 from tasks_app.database_rights import (
     WRITES,
     Changes,
@@ -435,22 +434,6 @@ def test_who_set_it_off_is_only_added_to(
         owner.execute("update tasks_app_approval set set_off_by = %s", [Jsonb(names)])
     assert Approval.objects.get(pk=asked.pk).set_off_by == ["human:a"]
     assert verify_entity("approval", asked.pk).ok
-
-
-def test_a_gate_is_passed_by_an_approval_alone(role: psycopg.Connection, deal: Deal) -> None:
-    command = Command.objects.create(
-        key="k", kind="deal_cancel", adapter="orders", payload={}, digest="d", requested_by="system"
-    )
-    for overrides in ('["seller"]', '["kill_switch", "seller"]'):
-        with pytest.raises(errors.InsufficientPrivilege, match="nobody approved"):
-            role.execute("update tasks_app_command set overrides = %s", [overrides])
-    with pytest.raises(errors.InsufficientPrivilege, match="nobody approved"):
-        role.execute(
-            "insert into tasks_app_command select (jsonb_populate_record(c, %s)).* from tasks_app_command c",
-            [Jsonb({"id": str(uuid.uuid4()), "key": "l", "overrides": ["seller"]})],
-        )
-    assert Command.objects.get() == command
-    assert Command.objects.get().overrides == []
 
 
 @pytest.mark.parametrize(

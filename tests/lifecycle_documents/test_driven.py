@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.explain import Progress, campaign_ways
+from campaigns.explain_words import Progress, campaign_ways
 from campaigns.models import CampaignStatus
 from orders.changes import CHANGE
 from orders.conflicts import end_of

@@ -18,10 +18,21 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import wait_on
 from tasks_app.operations.steering import operation_settle
-from tasks_app.sellers.models import Account, Seller
+from tasks_app.sellers.models import Account, Seller, SellerBreaker
 from tests.boundary.conftest import answered
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
-from tests.operations.making import TASK, answer, failed, fresh, give_back, see, silent, stand, unknown
+from tests.operations.making import (
+    TASK,
+    answer,
+    failed,
+    fresh,
+    give_back,
+    not_sent,
+    see,
+    silent,
+    stand,
+    unknown,
+)
 from tests.operations.pausing import pause, release
 from tests.orders.asking import asked
 
@@ -33,10 +44,42 @@ def _unsent() -> Operation:
     return deal_book(deal=deal)
 
 
+def _reached_nobody() -> Operation:
+    """A purchase that left for a seller that did not take the connection; to be sent again."""
+    operation = _unsent()
+    assert claim_one(operation_id=operation.pk) is not None
+    see(operation, not_sent())
+    return fresh(operation)
+
+
 def _stopped() -> Operation:
     operation = _unsent()
     kill_switch_set(on=True, reason="A drill", actor="system")
     return operation
+
+
+def _kept_back(operation: Operation, what: str) -> Operation:
+    """It is due to be sent, and something beside people and gates is in its way."""
+    status, _, off_by = what.partition(" ")
+    if status in Account.Status.values:
+        account = operation.account or make_account(make_advertiser(), operation.seller)
+        Account.objects.filter(pk=account.pk).update(status=status, switched_off_by=off_by)
+        Operation.objects.filter(pk=operation.pk).update(account=account)
+        return operation
+    columns: dict[str, dict[str, Any]] = {
+        "off": {"active": False},
+        "risk": {"idempotency_ttl_s": None},
+        "tool": {"tools": ["get_products"]},
+        "alone": {},
+    }
+    Seller.objects.update(**columns[what])
+    if what == "alone":
+        soon = clock.now() + timedelta(minutes=5)
+        SellerBreaker.objects.create(seller=operation.seller, state="open", failures=5, probe_at=soon)
+    return operation
+
+
+KEPT_BACK = ("suspended", "suspended system", "pending_approval", "closed", "off", "risk", "tool", "alone")
 
 
 def _at_gate(what: str) -> Operation:
@@ -297,6 +340,7 @@ ANSWERS: dict[str, Callable[[], Operation]] = {
     "its answer is to be sent, its seller off, stopped": lambda: _then_stopped(
         _answer_of_a_seller_that(active=False)
     ),
+    "its answer is to be sent, its seller left alone": lambda: _kept_back(_released(), "alone"),
     "its answer is to be sent, its account suspended": lambda: _answer_under_account("suspended"),
     "its answer is to be sent, its account switched off here": lambda: _answer_under_account(
         "suspended", off_by="system"
@@ -354,6 +398,36 @@ GROUNDS: dict[str, Callable[[], Operation]] = {
     "its question is too old to be answered": lambda: _paused(good_for=-timedelta(minutes=1)),
     "a read whose question can be answered": lambda: _paused("get_products"),
     "to be sent": _unsent,
+    **{f"to be sent, {what}": lambda w=what: _kept_back(_unsent(), w) for what in KEPT_BACK},  # type: ignore[misc]
+    **{
+        f"its call is lost, {what}": lambda w=what: _kept_back(  # type: ignore[misc]
+            stand(S.CALLING_ADCP, send_at=clock.now()), w
+        )
+        for what in KEPT_BACK
+    },
+    **{
+        f"waited on, to be sent again, {what}": lambda w=what: _kept_back(  # type: ignore[misc]
+            _waited_on(fresh(_turned_away())), w
+        )
+        for what in KEPT_BACK
+    },
+    "its call reached nobody, its account suspended": lambda: _kept_back(_reached_nobody(), "suspended"),
+    "its call reached nobody, its account closed": lambda: _kept_back(_reached_nobody(), "closed"),
+    "its call reached nobody, its seller left alone": lambda: _kept_back(_reached_nobody(), "alone"),
+    "its call reached nobody": lambda: _reached_nobody(),
+    "turned away, its account suspended": lambda: _kept_back(_turned_away(), "suspended"),
+    "turned away, its account closed": lambda: _kept_back(_turned_away(), "closed"),
+    "turned away, its seller left alone": lambda: _kept_back(_turned_away(), "alone"),
+    "to be sent, its account suspended, stopped": lambda: _then_stopped(_kept_back(_unsent(), "suspended")),
+    "a read that is to be sent, its seller off": lambda: _kept_back(
+        stand(S.REQUESTED, "get_products"), "off"
+    ),
+    "a read that is to be sent, its seller left alone": lambda: _kept_back(
+        stand(S.REQUESTED, "get_products"), "alone"
+    ),
+    "a read whose call is lost, its seller left alone": lambda: _kept_back(
+        stand(S.CALLING_ADCP, "get_products", send_at=clock.now()), "alone"
+    ),
     "to be sent, stopped": _stopped,
     "at a gate, stopped before it was sent": lambda: _at_gate("a purchase that is stopped"),
     "at a gate after one try": lambda: _at_gate("a purchase at a gate"),

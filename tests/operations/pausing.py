@@ -10,6 +10,7 @@ from typing import Any
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
+from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
@@ -102,3 +103,8 @@ def release(approver: User | None = None, verdict: str = "approve") -> Approval:
 def everything_said(*rows: Any) -> str:
     """What a log or an error could show of rows."""
     return json.dumps([repr(row) + str(row) for row in rows])
+
+
+def say(operation: Operation, user: User, text: str = "Sweden.", generation: int = 1, **changes: Any) -> None:
+    """Answer the seller's question."""
+    operation_answer(operation_id=operation.pk, generation=generation, user=user, text=text, changes=changes)

@@ -37,11 +37,6 @@ from tests.orders.test_answering import waits
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def ops() -> User:
-    return make_user("Ad Ops")
-
-
 def test_new_credentials_answer_a_pause_that_asked_for_them(ops: User) -> None:
     with serve(answering(paused("Log in.", state="AUTH_REQUIRED"), done())) as server:
         operation = paused_purchase(server, token="old")

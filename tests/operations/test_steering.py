@@ -49,11 +49,6 @@ def settle(operation: Operation, user: User, end: str = "completed", **more: Any
     return operation_settle(operation_id=operation.pk, user=user, end=end, **given)
 
 
-@pytest.fixture
-def ops() -> User:
-    return make_user("Ad Ops")
-
-
 def refused(act: str, operation: Operation, user: User) -> str:
     before = fresh(operation)
     with pytest.raises(SteeringRefusedError) as refusal:

@@ -262,6 +262,40 @@ def it_is_said_to_be_sent_by_itself_where_it_is(operation: Operation) -> None:
     assert page.stopped <= (not sent)
 
 
+def what_is_in_its_way_does_what_is_said(operation: Operation) -> None:
+    """Of what is due: it waits on, ends, is put to people or is asked for at its seller."""
+    told, page = _told(operation), operation_next(operation)
+    does = " ".join(one.does for one in told.who if one.who == "A worker")
+    said = {
+        "ends": "ends it as soon as it comes up" in does,
+        "asks": "asks people, before it leaves again" in does,
+        "looks": "asks the seller whether it has it" in does,
+    }
+    paged = {
+        "ends": page.what.startswith("Ends without being sent"),
+        "asks": page.what.startswith("People are asked before it is sent"),
+        "looks": page.what == "The seller is asked whether it knows it" and operation.send_at is not None,
+    }
+    paused = operation.status in (S.INPUT_REQUIRED, S.AUTH_REQUIRED)
+    assert paged == said or paused, (page, does)
+    if page.what.startswith(("Waits to be sent", "Ends without being sent", "People are asked before")):
+        wait = operation_wait(operation, make_user("Administrator"))
+        assert (wait.beside, "answers" in wait.text) == (page.when, False)
+        assert page.when.lower() in told.waiting_for.lower()
+    if operation.send_at is None or paused or page.stopped or leased_until(operation) is not None:
+        return
+    Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+    asked = Approval.objects.filter(status="open").count()
+    sent = bool(claim_sends(limit=10))
+    after = fresh(operation)
+    happens = {
+        "ends": after.settled_at is not None,
+        "asks": Approval.objects.filter(status="open").count() > asked,
+        "looks": not sent and after.send_at is None and after.next_poll_at is not None,
+    }
+    assert happens == said, (does, happens)
+
+
 def _is_written_to(operation: Operation) -> bool:
     answers = answers_of([operation])
     return answers.of(operation) is None and not answers.may_be_given(operation)
@@ -288,6 +322,7 @@ _SAID = (
     people_are_said_to_be_asked_past_its_deadline_where_they_are,
     it_is_said_to_be_asked_for_with_the_tool_that_is_called,
     it_is_said_to_be_sent_by_itself_where_it_is,
+    what_is_in_its_way_does_what_is_said,
     what_its_page_says_of_waiting_is_what_happens_next,
 )
 

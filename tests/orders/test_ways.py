@@ -50,7 +50,7 @@ from tasks_app.operations.steering import operation_poll
 from tasks_app.people.models import User
 from tasks_app.people.roles import ROLES
 from tasks_app.sellers.accounts_told import account_record
-from tasks_app.sellers.models import Account
+from tasks_app.sellers.models import Account, Seller, SellerBreaker
 from tests.campaigns.briefs import brief
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.orders.asking import deals_lapse
@@ -129,22 +129,44 @@ def _of_another_currency() -> Deal:
     return fresh(deal)
 
 
-def _at_the_gate() -> Deal:
-    deal = _approved()
+def _stopped(deal: Deal) -> Deal:
     kill_switch_set(on=True, reason="Something is wrong", actor=make_user("Administrator"))
+    return fresh(deal)
+
+
+def _at_the_gate() -> Deal:
+    deal = _stopped(_approved())
     drain()
     return fresh(deal)
 
 
 def _stopped_before_its_gate() -> Deal:
-    deal = _approved()
-    kill_switch_set(on=True, reason="Something is wrong", actor=make_user("Administrator"))
-    return fresh(deal)
+    return _stopped(_approved())
 
 
 def _not_sent_yet() -> Deal:
     deal = _approved()
     deal_book(deal=deal)
+    return fresh(deal)
+
+
+_KEPT_BACK: dict[str, dict[str, Any]] = {
+    "its seller off": {"active": False},
+    "its seller replays no key": {"idempotency_ttl_s": None},
+    "its seller lists no tool": {"tools": ["get_products"]},
+    "its seller left alone": {},
+}
+
+
+def _kept_back(deal: Deal, what: str) -> Deal:
+    """Something beside gates and people is in the way of its purchase."""
+    if what in _KEPT_BACK:
+        Seller.objects.update(**_KEPT_BACK[what])
+        if not _KEPT_BACK[what]:
+            soon = clock.now() + timedelta(minutes=5)
+            SellerBreaker.objects.create(seller=deal.seller, state="open", failures=5, probe_at=soon)
+    else:
+        Account.objects.update(status=what.removeprefix("its account "))
     return fresh(deal)
 
 
@@ -255,6 +277,21 @@ _GROUNDS: dict[str, Callable[[], Deal]] = {
     "accepted, stopped before its gate": _stopped_before_its_gate,
     "booking": lambda: booking()[0],
     "booking, not sent yet": _not_sent_yet,
+    **{
+        f"accepted, {what}": lambda w=what: _kept_back(_approved(), w)  # type: ignore[misc]
+        for what in _KEPT_BACK
+    },
+    **{
+        f"booking, not sent yet, {what}": lambda w=what: _kept_back(_not_sent_yet(), w)  # type: ignore[misc]
+        for what in (*_KEPT_BACK, "its account suspended", "its account closed")
+    },
+    "accepted, at the gate, its seller off": lambda: _kept_back(_at_the_gate(), "its seller off"),
+    "accepted, stopped before its gate, its seller off": lambda: _kept_back(
+        _stopped_before_its_gate(), "its seller off"
+    ),
+    "booking, not sent yet, stopped, its seller off": lambda: _stopped(
+        _kept_back(_not_sent_yet(), "its seller off")
+    ),
     "booking, it is not what was approved": _asked_again,
     "booking, bought late": _late,
     "booking, bought late, nameless": _late_and_nameless,
@@ -371,12 +408,25 @@ def _purchases(deal: Deal) -> list[Operation]:
 
 
 def _purchase_is_sent_and_ends(deal: Deal, status: str) -> None:
-    """Where it is still to be sent; the kill switch may be let go first."""
+    """Where it is still to be sent; the kill switch may be let go first, its account become active, and its
+    seller answer again."""
     _switch_let_go()
+    SellerBreaker.objects.all().delete()
+    if deal.account is not None and deal.account.status == "suspended":
+        account_record(advertiser=deal.advertiser, seller=deal.seller, answer={"status": "active"})
     due = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy", status="requested")
     for operation in due.filter(send_at__isnull=False):
         if claim_one(operation_id=operation.pk) is not None:
             say(operation, status, bought(deal) if status == "completed" else None)
+        publish(operation_id=operation.pk)
+
+
+def _comes_up(deal: Deal) -> None:
+    """Its purchase comes up to be sent."""
+    with transaction.atomic():
+        assert claim_sends(limit=10) is not None
+    for operation in Operation.objects.filter(subject_id=deal.pk, settled_at__isnull=False):
+        publish(operation_id=operation.pk)
 
 
 def _never_sent(deal: Deal) -> None:
@@ -436,7 +486,7 @@ def _seller_says(deal: Deal, word: str) -> None:
 def _buy_is_found(deal: Deal, word: str) -> None:
     """The step that reads a booking back finds a media buy without a name by our context; it comes once the
     purchase is over."""
-    if deal.status == "booking":
+    if deal.status in ("accepted", "booking"):
         return
     for job in Job.objects.filter(subject_id=deal.pk, recipe="book_deal", status__in=JOB_OPEN):
         run = SimpleNamespace(
@@ -492,6 +542,7 @@ def _attempts() -> Iterator[Callable[[Deal], None]]:
     yield from (lambda deal, s=status: _purchase_ends(deal, s) for status in _ENDS)
     yield from (lambda deal, s=status: _purchase_is_sent_and_ends(deal, s) for status in _ENDS)
     yield _never_sent
+    yield _comes_up
     yield _goes_on_without_the_switch
     yield _given_up
     yield from (lambda deal, w=word: _seller_says(deal, w) for word in get_args(MediaBuyStatus))
@@ -533,6 +584,7 @@ def test_what_is_said_of_a_deal_is_so(ground: str) -> None:
     what_is_said_to_lead_on_does_and_nothing_else(deal)
     the_explanation_says_what_the_page_says(deal)
     those_who_are_named_can_and_nobody_else_can(deal)
+    a_worker_is_said_to_send_it_where_one_does(deal)
 
 
 def what_is_said_to_lead_on_does_and_nothing_else(deal: Deal) -> None:
@@ -579,6 +631,20 @@ def _polls(deal: Deal, user: User) -> bool:
             return False
         return True
     return False
+
+
+def a_worker_is_said_to_send_it_where_one_does(deal: Deal) -> None:
+    told = explain(deal.reference, make_user("Administrator"))
+    does = any(one.who == "A worker" and one.does == "sends the purchase" for one in told.who)
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                _booking_runs(fresh(deal))
+        except _REFUSED:
+            pass
+        sent = any(call.tool == "create_media_buy" for call in claim_sends(limit=10))
+        transaction.set_rollback(True)
+    assert does == sent, told.waiting_for
 
 
 def those_who_are_named_can_and_nobody_else_can(deal: Deal) -> None:

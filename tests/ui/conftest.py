@@ -19,6 +19,7 @@ from psycopg import sql
 from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
+from demo.run import SECOND_FACTOR_ROLE
 from tests.database import Database, TestServer, point_django_at
 from tests.ui.seed import Agency, seed
 
@@ -139,8 +140,8 @@ def strict_desk(
     django_db_setup: Database,
     django_db_blocker: DjangoDbBlocker,
 ) -> Iterator[Any]:
-    """As `desk`, where Finance must have a second factor."""
-    strict = {"FLIGHTDECK_SECOND_FACTOR_ROLES": "Finance"}
+    """As `desk`, where one role must have a second factor, as in the demo."""
+    strict = {"FLIGHTDECK_SECOND_FACTOR_ROLES": SECOND_FACTOR_ROLE}
     with _served(chromium, lived, database_server, django_db_setup, django_db_blocker, strict) as desk:
         yield desk
 

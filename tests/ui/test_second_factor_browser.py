@@ -10,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
+from demo.run import SECOND_FACTOR_ROLE
 from tasks_app.people.models import User
 from tests.ui.browser import Desk
 
@@ -18,7 +19,7 @@ PASSWORD = "correct horse battery staple"
 
 
 def test_somebody_of_a_role_that_needs_one_signs_in(strict_desk: Desk) -> None:
-    ines = User.objects.filter(groups__name="Finance").earliest("date_joined")
+    ines = User.objects.filter(groups__name=SECOND_FACTOR_ROLE).earliest("date_joined")
     ines.set_password(PASSWORD)
     ines.save()
     with strict_desk.looking(None) as page:

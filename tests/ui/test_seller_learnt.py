@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tasks_app.adcp.optional import OMIT, OPTIONAL, SEND, Lesson
+from tasks_app.adcp.optional import BESIDE, OMIT, OPTIONAL, SEND, Lesson
 from tasks_app.adcp.types import QUIRK_A2A_PARAMETERS
 from tasks_app.clock import now
 from tasks_app.operations.line import NOT_READ
@@ -37,7 +37,9 @@ def test_every_lesson_there_may_be_is_said_in_words() -> None:
         seller = Seller(quirks=[lesson.quirk], tools=["get_task_status", "list_tasks"])
         said = words(seller)
         how = "without" if lesson.verb == OMIT else "with"
-        assert f"{lesson.tool} is asked {how} {lesson.argument}." in said
+        beside = BESIDE.get((lesson.tool, lesson.argument)) if lesson.verb == OMIT else None
+        where = f", where {beside} is sent" if beside else ""
+        assert f"{lesson.tool} is asked {how} {lesson.argument}{where}." in said
         assert lesson.quirk not in said
     assert "sent as parameters" in words(Seller(quirks=[QUIRK_A2A_PARAMETERS]))
 

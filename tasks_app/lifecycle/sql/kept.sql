@@ -257,16 +257,33 @@ create or replace trigger fd_answer_frozen
     or (old.released_at is not null and new.released_at is distinct from old.released_at))
   execute function public.fd_answer_frozen();
 
--- A gate is passed where an approval of this waiting says so, and in no other way.
+-- Each waiting at gates is a round of its own, and the rounds rise.
+create or replace function public.fd_gate_round() returns trigger language plpgsql as $$
+begin
+  perform public.fd_refuse('gate', 'command', new.id, '', '', 'each waiting at its gates is a round of its own',
+                           'insufficient_privilege');
+  return null;
+end $$;
+create or replace trigger fd_gate_round before update of waiting_since, gate_round on public.tasks_app_command
+  for each row when (
+    new.gate_round not in (old.gate_round, old.gate_round + 1)
+    or (old.waiting_since is null and new.waiting_since is not null and new.gate_round = old.gate_round))
+  execute function public.fd_gate_round();
+
+-- A gate is passed where an approval of the round that ends with it says so, and in no other way: what people said
+-- of an earlier waiting, or was used, is spent.
 create or replace function public.fd_gate_passed() returns trigger language plpgsql as $$
 begin
   if exists (
     select from jsonb_array_elements_text(new.overrides) g (name)
-     where not (tg_op = 'UPDATE' and old.overrides ? g.name) and not exists (
-       select from public.tasks_app_approval a
-        where a.subject_type = 'command' and a.subject_id = new.id and a.subject_version = new.gate_round
-          and a.status = 'approved'
-          and coalesce(a.evidence -> 'passes', a.evidence -> 'gates') ? g.name)) then
+     where not (tg_op = 'UPDATE' and old.overrides ? g.name) and not (
+       (tg_op = 'INSERT' or (old.waiting_since is not null and new.waiting_since is null
+                             and new.gate_round = old.gate_round))
+       and exists (
+         select from public.tasks_app_approval a
+          where a.subject_type = 'command' and a.subject_id = new.id and a.subject_version = new.gate_round
+            and a.status = 'approved'
+            and coalesce(a.evidence -> 'passes', a.evidence -> 'gates') ? g.name))) then
     perform public.fd_refuse('gate', 'command', new.id, '', '', 'nobody approved that it passes its gates',
                              'insufficient_privilege');
   end if;
