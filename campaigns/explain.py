@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, prefetch_related_objects
 
 from campaigns.acts import campaign_retryable
 from campaigns.explain_words import Progress, campaign_answers
@@ -16,6 +17,7 @@ from campaigns.outcome import booked_and_open, runs_on_words, sellers_left_out
 from campaigns.services import campaign_job
 from orders.accounts import UnderAccount, deal_account
 from orders.explain import deal_said
+from orders.flights import deal_passed
 from orders.models import CONFIRMED, UNSETTLED, Deal, DealStatus
 from orders.questions import DEAL
 from orders.selectors import questions_of
@@ -38,6 +40,7 @@ from tasks_app.operations.blockers import (
     seller_blocker,
 )
 from tasks_app.operations.models import Operation
+from tasks_app.operations.resend import no_effect
 from tasks_app.operations.selectors import would_be_sent
 from tasks_app.people.actors import actor_named
 from tasks_app.people.scope import visible
@@ -120,11 +123,17 @@ def _waits(campaign: Campaign) -> dict[str, Any]:
     passes = sorted((one for pk in held for one in found.get(pk, ())), key=lambda one: one.due_at)
     questions = {pk: about for pk, about in found.items() if pk not in held}
     asked = sorted((one for about in questions.values() for one in about), key=lambda one: one.due_at)
-    blockers = _blockers([deals[pk] for pk in unsent - held - questions.keys()])
-    under = {pk: _under_account(deals[pk], one) for pk, one in blockers.items()}
-    kept = {pk: one for pk, one in blockers.items() if one is not None and under[pk] == UnderAccount()}
-    accounts = [account for pk, one in under.items() if one.awaited and (account := deals[pk].account)]
-    refused = sum(bool(one.refused) for one in under.values())
+    asked_about = unsent & questions.keys()
+    to_be_sent = [deals[pk] for pk in unsent - held - asked_about]
+    prefetch_related_objects(to_be_sent, "lines")
+    begun = {deal.pk for deal in to_be_sent if deal_passed(deal)}
+    every = _in_the_way([deals[pk] for pk in unsent - asked_about - begun])
+    now = {pk: one for pk, one in every.items() if pk not in held}
+    kept = {pk: one.blocker for pk, one in now.items() if one.blocker and one.account == UnderAccount()}
+    waiting = [deals[pk].account for pk, one in every.items() if one.account.awaited]
+    accounts = [account for account in waiting if account is not None]
+    awaited = sum(bool(one.account.awaited) for one in now.values())
+    refused = sum(bool(one.account.refused) for one in now.values())
     off = [account for account in accounts if account.switched_off_by]
     approved = {pk for pk, deal in deals.items() if deal.status in _APPROVED}
     return {
@@ -132,16 +141,18 @@ def _waits(campaign: Campaign) -> dict[str, Any]:
         "question": question_pending(asked),
         "undecided": any(one.kind == DEAL for one in asked),
         "out": len(approved - unsent - questions.keys()),
-        "ready": len(under) - len(accounts) - refused - len(kept),
+        "ready": len(now) - awaited - refused - len(kept),
+        "begun": len(begun),
         "unasked": len(deals.keys() - approved - questions.keys()),
         "leaving": len(booked - questions.keys()),
-        "accounts": len(accounts),
-        "accounts_off": len(off),
+        "accounts": awaited,
+        "accounts_closed": len(accounts) - len(off),
         "lets_go": tuple(dict.fromkeys(mover for account in off for mover in lets_go_movers(account))),
         "refused": refused,
         "kept": Counter(one.why for one in kept.values()),
-        "clears": _clears(deals, kept),
+        "clears": _clears(deals, every),
         "unsent": len(held),
+        "kept_besides": Counter(one.why for pk, one in every.items() if pk in held and one.why),
         "stopped": stopped,
         "passes": questions_movers(passes),
     }
@@ -157,10 +168,10 @@ def _runs_on(campaign: Campaign) -> str:
 
 
 def _unsent(deals: Iterable[Deal]) -> set[uuid.UUID]:
-    """Those that are approved and have no purchase that has left."""
+    """Those that are approved and have no purchase that has left, or one that reached nobody."""
     approved = {deal.pk for deal in deals if deal.status in _APPROVED}
-    left = Operation.objects.filter(subject_type="deal", subject_id__in=approved, sent_at__isnull=False)
-    return approved - set(left.values_list("subject_id", flat=True))
+    sent = Operation.objects.filter(subject_type="deal", subject_id__in=approved, sent_at__isnull=False)
+    return approved - set(sent.exclude(no_effect()).values_list("subject_id", flat=True))
 
 
 def _open_deals(campaign: Campaign) -> QuerySet[Deal]:
@@ -170,16 +181,32 @@ def _open_deals(campaign: Campaign) -> QuerySet[Deal]:
     return named.select_related("account__seller", "account__advertiser", "seller__breaker", "advertiser")
 
 
-def _blockers(deals: Collection[Deal]) -> dict[uuid.UUID, Blocker | None]:
-    """By deal what is in the way of its purchase that has not left; of one that is not asked for yet its
-    account is another question."""
+@dataclass(frozen=True, kw_only=True)
+class _InTheWay:
+    """What is in the way of an approved deal's purchase, beside gates and people: its account, or another
+    thing."""
+
+    account: UnderAccount
+    blocker: Blocker | None
+
+    @property
+    def why(self) -> str:
+        return self.account.refused or self.account.awaited or (self.blocker.why if self.blocker else "")
+
+
+def _in_the_way(deals: Collection[Deal]) -> dict[uuid.UUID, _InTheWay]:
+    """By deal; of one that is not asked for yet its account is another question than its seller."""
     booking = [deal.pk for deal in deals if deal.status == DealStatus.BOOKING]
     bought = Operation.objects.filter(subject_type="deal", subject_id__in=booking, task_type=PURCHASE)
     operations = dict(bought.values_list("subject_id", "pk")) if booking else {}
     found = blockers_of(operations.values())
     asked_for = {deal: found.get(operation) for deal, operation in operations.items()}
-    return {
+    blockers = {
         deal.pk: asked_for[deal.pk] if deal.pk in asked_for else seller_blocker(deal.seller, PURCHASE)
+        for deal in deals
+    }
+    return {
+        deal.pk: _InTheWay(account=_under_account(deal, blockers[deal.pk]), blocker=blockers[deal.pk])
         for deal in deals
     }
 
@@ -194,10 +221,13 @@ def _under_account(deal: Deal, blocker: Blocker | None) -> UnderAccount:
     return UnderAccount(awaited=blocker.why) if waits else UnderAccount(refused=blocker.why)
 
 
-def _clears(deals: Mapping[uuid.UUID, Deal], kept: Mapping[uuid.UUID, Blocker]) -> tuple[Mover, ...]:
+def _clears(deals: Mapping[uuid.UUID, Deal], found: Mapping[uuid.UUID, _InTheWay]) -> tuple[Mover, ...]:
+    """Who clears away what is in their way, beside their accounts."""
+    kept = {pk: one.blocker for pk, one in found.items() if one.blocker is not None}
     by = {(deals[pk].seller_id, one.by): (one, deals[pk]) for pk, one in kept.items()}
-    found = (blocker_movers(one, deal.seller, deal.account) for one, deal in by.values())
-    return tuple(dict.fromkeys(mover for movers in found for mover in movers))
+    others = [said for (_, shut_by), said in by.items() if shut_by is not ShutBy.ACCOUNT]
+    movers = (blocker_movers(one, deal.seller, deal.account) for one, deal in others)
+    return tuple(dict.fromkeys(mover for each in movers for mover in each))
 
 
 def _said(campaign: Campaign) -> str:

@@ -26,12 +26,14 @@ class Progress:
     open, `question` the most urgent; `undecided`: one of them is whether to buy at all; `together`: nothing
     is booked before all is decided. Of the deals that nobody is asked about, how many are `out` with their
     sellers, how many are to be sent (`ready`) or put to people (`unasked`), are booked and being cancelled
-    (`leaving`), wait for an account that is not active (`accounts`; `accounts_off`: somebody here switched it
-    off, and `lets_go`: who lets those go), cannot be bought under theirs (`refused`), have something else in
-    their way (`kept`: how many, by why; `clears`: who clears it away), or are approved and `unsent` while
-    they are `stopped` (by whom, when and why; `passes`: who decides whether one of them passes, where people
-    are asked). While sellers are researched: how many were asked (`out`), and how many are not because
-    opening an account there is `held` at a gate.
+    (`leaving`), wait for an account that is not active (`accounts`), cannot be bought under theirs
+    (`refused`), have something else in their way (`kept`: how many, by why), are for a flight that has
+    `begun`, or are approved and `unsent` while they are `stopped` (by whom, when and why; `passes`: who
+    decides whether one of them passes, where people are asked; `kept_besides`: what else is in their way, as
+    `kept`). `accounts_closed`: how many accounts, of all these, their sellers have to make active, `lets_go`:
+    who lets those go that somebody here switched off, and `clears`: who clears the rest away. While sellers
+    are researched: how many were asked (`out`), and how many are not because opening an account there is
+    `held` at a gate.
     `runs_on`: what goes on although it has failed, in words.
     `job`: the open job that drives it, whose time is looked at `expires_at`; `retryable`: the failed one that
     may be retried; `said`: why it failed, with its sellers' words; `unheard`: those of sellers that offered
@@ -48,10 +50,12 @@ class Progress:
     leaving: int = 0
     runs_on: str = ""
     accounts: int = 0
-    accounts_off: int = 0
+    accounts_closed: int = 0
     lets_go: tuple[Mover, ...] = ()
     refused: int = 0
+    begun: int = 0
     kept: Mapping[str, int] = field(default_factory=dict)
+    kept_besides: Mapping[str, int] = field(default_factory=dict)
     clears: tuple[Mover, ...] = ()
     unsent: int = 0
     held: int = 0
@@ -62,6 +66,12 @@ class Progress:
     said: str = ""
     unheard: str = ""
     expires_at: datetime | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether nothing but people, sellers that were asked, and workers has a part in what comes next."""
+        kept = (self.unsent, self.begun, self.accounts, self.refused, *self.kept.values())
+        return self.status != S.EXECUTING_BOOKINGS or not any(kept)
 
 
 def campaign_ways(progress: Progress) -> frozenset[str]:
@@ -162,7 +172,7 @@ def _approval(progress: Progress) -> Answers:
         waiting=" ".join(
             filter(None, (f"{asked.waiting}{more}", *_underway(progress, " besides"), progress.unheard))
         ),
-        movers=(*asked.movers, *_others(progress), *_job_movers(progress)),
+        movers=(*asked.movers, *deal_movers(progress), *_job_movers(progress)),
         otherwise=" ".join((asked.otherwise, *_undecided(progress))),
         deadline=asked.deadline,
     )
@@ -183,7 +193,7 @@ def _executing(progress: Progress) -> Answers:
     underway = list(_underway(progress))
     return Answers(
         waiting=" ".join(underway) or "All its deals are settled; its job ends it next.",
-        movers=(*_others(progress), *_job_movers(progress)),
+        movers=(*deal_movers(progress), *_job_movers(progress)),
         otherwise=_if_nobody(progress),
         deadline=progress.expires_at,
     )
@@ -197,16 +207,9 @@ def _underway(progress: Progress, besides: str = "") -> Iterator[str]:
         unsent = f"{plural(progress.unsent, 'deal')} {_are(progress.unsent)}"
         yield f"{progress.stopped}. {unsent} approved and not sent."
         besides = " besides"
-    if progress.accounts:
-        accounts = f"{plural(progress.accounts, 'deal')} {'waits' if progress.accounts == 1 else 'wait'}"
-        yield f"{accounts} for an account that is not active yet."
-    if progress.refused:
-        ends = f"{'its account and ends' if progress.refused == 1 else 'their accounts and end'} next"
-        yield f"{plural(progress.refused, 'deal')} cannot be bought under {ends}."
+    yield from _kept_back(progress)
     if progress.unasked:
         yield f"{plural(progress.unasked, 'deal')} {_are(progress.unasked)} put to people next."
-    for why, count in progress.kept.items():
-        yield f"{plural(count, 'deal')} {_are(count)} not sent: {why}."
     if progress.ready:
         yield f"{plural(progress.ready, 'deal')} {_are(progress.ready)} sent next."
     if progress.out:
@@ -216,15 +219,33 @@ def _underway(progress: Progress, besides: str = "") -> Iterator[str]:
         yield f"It waits for the cancellation of {plural(progress.leaving, 'booked deal')}{besides}."
 
 
-def _others(progress: Progress) -> Iterator[Mover]:
+def _kept_back(progress: Progress) -> Iterator[str]:
+    """What keeps approved deals from being bought, beside people and the kill switch."""
+    for why, count in progress.kept_besides.items():
+        yield f"Of these {count} would not be sent otherwise either: {why}."
+    if progress.begun:
+        of = "its flight has" if progress.begun == 1 else "their flights have"
+        yield f"People are asked next about {plural(progress.begun, 'deal')}: {of} begun."
+    if progress.accounts:
+        accounts = f"{plural(progress.accounts, 'deal')} {'waits' if progress.accounts == 1 else 'wait'}"
+        yield f"{accounts} for an account that is not active yet."
+    if progress.refused:
+        ends = f"{'its account and ends' if progress.refused == 1 else 'their accounts and end'} next"
+        yield f"{plural(progress.refused, 'deal')} cannot be bought under {ends}."
+    for why, count in progress.kept.items():
+        yield f"{plural(count, 'deal')} {_are(count)} not sent: {why}."
+
+
+def deal_movers(progress: Progress) -> Iterator[Mover]:
     """Who moves those deals."""
     if progress.status != S.EXECUTING_BOOKINGS:
         return
     if progress.unsent:
-        yield from _lets_go("then what is approved is sent", progress)
+        what = "what nothing else keeps" if progress.kept_besides else "what is approved"
+        yield from _lets_go(f"then {what} is sent", progress)
     yield from progress.lets_go
     yield from progress.clears
-    if progress.accounts > progress.accounts_off:
+    if progress.accounts_closed:
         yield Mover(who="The sellers", does="make the account active")
     if progress.ready:
         yield Mover(who="A worker", does="sends what is approved")
@@ -233,9 +254,17 @@ def _others(progress: Progress) -> Iterator[Mover]:
 
 
 def _if_nobody(progress: Progress) -> str:
-    if progress.unsent:
-        return "Nothing leaves while it is stopped."
-    return "Each purchase has its own deadline; past it people decide whether to wait on."
+    unsent = progress.ready + len(progress.kept)
+    said = {
+        "Nothing leaves while it is stopped.": progress.unsent,
+        "Each purchase that is out has its own deadline; past it people decide whether to wait on.": (
+            progress.out
+        ),
+        "What is not sent by its deadline fails, or is put to people.": unsent,
+        "What waits for its account waits on.": progress.accounts,
+    }
+    words = " ".join(words for words, count in said.items() if count)
+    return words or "It ends by itself once nothing of it is open."
 
 
 def _are(count: int) -> str:

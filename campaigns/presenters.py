@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from campaigns.brief import brief_kept
+from campaigns.explain_words import campaign_answers, deal_movers
 from campaigns.models import Campaign, CampaignStatus
 from campaigns.outcome import LEFT_OUT, LEFT_OUT_MORE, fates
 from campaigns.selectors import CampaignRows, campaign_names
@@ -17,6 +18,7 @@ from orders.models import UNDECIDED, DealStatus
 from orders.presenters import DealGroup, deal_group
 from orders.waits import Waiting, waits_of
 from tasks_app.desk import text
+from tasks_app.desk.explain import movers_words
 from tasks_app.desk.items import Item, plural
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
 from tasks_app.operations.estimates import estimates_of
@@ -89,17 +91,34 @@ def next_waits(rows: CampaignRows, who: User) -> list[Waiting]:
     )
     if found or rows.campaign.is_terminal or rows.campaign.status in (S.FAILED, S.VALIDATION_FAILED):
         return found
-    return [
-        Waiting(
-            glyph="running",
-            text="The next step runs by itself",
-            link="",
-            whom="a worker",
-            since=f"since {text.moment_short(rows.campaign.status_since)}",
-            until="",
-            otherwise="Nobody has to act; it is taken within seconds",
-        )
-    ]
+    return [_by_itself(rows.campaign) if rows.goes_on else _kept(rows)]
+
+
+def _by_itself(campaign: Campaign) -> Waiting:
+    return Waiting(
+        glyph="running",
+        text="The next step runs by itself",
+        link="",
+        whom="a worker",
+        since=f"since {text.moment_short(campaign.status_since)}",
+        until="",
+        otherwise="Nobody has to act; it is taken within seconds",
+    )
+
+
+def _kept(rows: CampaignRows) -> Waiting:
+    """Its deals are kept from being bought by what nobody is asked about."""
+    told = campaign_answers(rows.progress)
+    return Waiting(
+        glyph="person",
+        text=told.waiting.rstrip("."),
+        link="",
+        whom="",
+        since=f"since {text.moment_short(rows.campaign.status_since)}",
+        until="",
+        otherwise=told.otherwise.rstrip("."),
+        beside=movers_words(list(deal_movers(rows.progress))),
+    )
 
 
 def operation_lines(rows: CampaignRows) -> list[OperationLine]:

@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from django.db.models import QuerySet
 
-from campaigns.models import Allocation, Campaign
+from campaigns.explain import progress_of
+from campaigns.explain_words import Progress
+from campaigns.models import Allocation, Campaign, CampaignStatus
 from campaigns.services import campaign_job
-from orders.models import Deal
+from orders.models import Deal, DealStatus
 from orders.presenters import deal_name
 from orders.questions import DEAL
 from orders.selectors import (
@@ -24,6 +27,8 @@ from orders.selectors import (
     questions_counted,
     sums_read,
 )
+from orders.ways import PURCHASE
+from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.jobs.selectors import JobRows, job_rows
 from tasks_app.lifecycle.models import AuditEntry, Stateful
@@ -31,9 +36,11 @@ from tasks_app.lifecycle.names import EntityName
 from tasks_app.lifecycle.selectors import entries_of_many, verify_shown
 from tasks_app.lifecycle.verify import Verification
 from tasks_app.operations.answer_stages import Answers
+from tasks_app.operations.blockers import seller_blocker
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import operations_of_steps
 from tasks_app.people.actors import actor_names
+from tasks_app.sellers.models import Account
 from tasks_app.sellers.presenters import seller_name
 
 _HEAVY = (
@@ -82,6 +89,23 @@ class CampaignRows:
         return self.job.answers if self.job is not None else self.deals.answers
 
     @property
+    def goes_on(self) -> bool:
+        """Whether what comes next is up to workers, beside people and sellers that were asked."""
+        return not self._may_be_kept or self.progress.goes_on
+
+    @cached_property
+    def progress(self) -> Progress:
+        """Why it stands as it does, as its explanation has it; read when it is asked for, once."""
+        return progress_of(self.campaign)
+
+    @property
+    def _may_be_kept(self) -> bool:
+        """Whether something may be in the way of its approved deals, by what was read already."""
+        accepted = [deal for deal in self.deals.deals if deal.status == DealStatus.ACCEPTED]
+        executing = self.campaign.status == CampaignStatus.EXECUTING_BOOKINGS
+        return executing and (self.more_deals > 0 or any(map(_is_kept, accepted)))
+
+    @property
     def deal_count(self) -> int:
         return sum(one.deals for one in self.sums)
 
@@ -93,6 +117,12 @@ class CampaignRows:
     def deals_in(self, *statuses: str) -> int:
         """How many deals stand in any of these."""
         return sum(one.deals for one in self.sums if one.status in statuses)
+
+
+def _is_kept(deal: Deal) -> bool:
+    active = deal.account is not None and deal.account.status == Account.Status.ACTIVE
+    begun = deal.start_at <= clock.now()
+    return begun or not active or seller_blocker(deal.seller, PURCHASE) is not None
 
 
 def campaign_rows(campaign: Campaign) -> CampaignRows:

@@ -237,12 +237,13 @@ def _booking_stage(rows: CampaignRows, groups: Collection[DealGroup]) -> Stage:
         )
     if "waiting" in count:
         asked_now = any(rows.deals.open_questions(group.deal) for group in groups)
-        note = "waits for a decision" if asked_now else "a worker takes it within seconds"
+        goes_on = asked_now or rows.goes_on
+        note = "a worker takes it within seconds" if goes_on else "not sent yet: see what it waits for"
         return Stage(
             title="Booking",
-            glyph="person" if asked_now else "running",
+            glyph="person" if asked_now or not goes_on else "running",
             line=line,
-            note=note,
+            note="waits for a decision" if asked_now else note,
             tone="you" if asked_now else "on",
         )
     differ = sum(one.differing for one in rows.sums)

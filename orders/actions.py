@@ -8,11 +8,13 @@ from typing import Any
 
 from orders.accounts import deal_account
 from orders.confirmation import mirror
+from orders.flights import deal_begins
 from orders.models import CONFIRMED, Deal, DealStatus
 from orders.reconcile import TOOL
 from orders.redating import ended_by_flight, flight_asked
 from orders.seller_state import deal_follow
 from orders.services import deal_book
+from tasks_app import clock
 from tasks_app.adcp import requests
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.adcp.values import identity_of
@@ -43,18 +45,18 @@ def register() -> None:
 
 
 def book(run: Run) -> Result:
-    """Send create_media_buy and wait for its end, however long; first for the seller where it has still to
-    decide about the account, and for people at a risk gate or where its flight has begun. Outputs
+    """Send create_media_buy and wait for its end, however long; first for people where its flight has begun,
+    for the seller where it has still to decide about the account, and for people at a risk gate. Outputs
     {deal_id, status, booked}."""
     deal = _deal(run)
-    awaited = _account_awaited(deal)
-    if awaited is not None:
-        return awaited
     asked = flight_asked(deal.pk)
     if asked is not None:
         return WaitForApprovals(approval_ids=(asked.pk,))
     if ended_by_flight(deal):
         return Done(outputs={"deal_id": str(deal.pk), "status": deal.status, "booked": False})
+    awaited = _account_awaited(deal)
+    if awaited is not None:
+        return awaited
     try:
         operation = deal_book(deal=deal)
     except (OperationRefusedError, InvalidTransitionError, CommandRefusedError) as error:
@@ -133,9 +135,11 @@ def _reading(run: Run, deal: Deal, cursor: str = "", number: int = 1) -> Operati
 
 
 def _account_awaited(deal: Deal) -> WaitForAccount | None:
+    """The wait for an account that may be made active still: until its flight begins, when people are asked
+    what becomes of it."""
     if deal.status != DealStatus.ACCEPTED or deal.account_id is None or not deal_account(deal).awaited:
         return None
-    return WaitForAccount(account_id=deal.account_id)
+    return WaitForAccount(account_id=deal.account_id, look_again=deal_begins(deal) - clock.now())
 
 
 def _deal(run: Run) -> Deal:

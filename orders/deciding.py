@@ -1,5 +1,5 @@
 """What approving a deal, or a change of one, will do, in words: whether it is sent at once depends on the
-other deals of its campaign, and on its account as it stands when people read it."""
+other deals of its campaign, and on its account and its seller as they stand when people read it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from orders.following import TWICE
 from orders.models import Deal
 from tasks_app.approvals.kinds import Effect
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.operations.blockers import Blocker, Then, seller_blocker
 from tasks_app.people.actors import actor_named
 
 _SENDS = "Sends create_media_buy to the seller"
 _ACTIVE = "its account is active"
+_CALLED = "its seller is called again"
 _TOGETHER = "every deal of its campaign is decided"
 
 
@@ -22,52 +24,83 @@ def booking_effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effe
     """What approving each of these questions whether to book a deal does now, where that is particular to it;
     one query for all of them."""
     possible = [one for one in asked if not one.evidence.get(TWICE)]
-    accounts = {pk: deal_account(deal, off_by) for pk, (deal, off_by) in _deals(possible).items()}
-    return {
-        one.pk: {"approve": _booking(one, accounts.get(one.subject_id, UnderAccount()))} for one in possible
-    }
+    deals = _deals(possible)
+    return {one.pk: {"approve": _booking(one, deals.get(one.subject_id))} for one in possible}
 
 
 def change_effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effect]]:
     """The same of questions whether to send a change: a cancellation goes on whatever the account, and of one
     whose dates have passed nothing is sent."""
-    sends = [one for one in asked if not {"passed", "cancellation"} & one.evidence.keys()]
-    found = {}
-    for pk, (deal, off_by) in _deals(sends).items():
-        account = account_stands(deal.account, off_by) if deal.account else UnderAccount()
-        found[pk] = {"approve": _changing(account)}
-    return {one.pk: found[one.subject_id] for one in sends if one.subject_id in found}
+    sends = [one for one in asked if "passed" not in one.evidence]
+    deals = _deals(sends)
+    found = {one.pk: _changing(one, deals[one.subject_id]) for one in sends if one.subject_id in deals}
+    return {pk: {"approve": effect} for pk, effect in found.items() if effect is not None}
 
 
-def _deals(asked: Sequence[Approval]) -> dict[uuid.UUID, tuple[Deal, str]]:
-    """The deals of the questions that are open, with their accounts and the name of who here switched theirs
-    off, by id."""
+def _deals(asked: Sequence[Approval]) -> dict[uuid.UUID | None, Deal]:
+    """The deals of the questions that are open, with their accounts, the name of who here switched theirs
+    off, and their sellers with their breakers, by id."""
     ids = [one.subject_id for one in asked if one.status == ApprovalStatus.OPEN]
     if not ids:
         return {}
-    deals = Deal.objects.filter(pk__in=ids).select_related("account__seller", "seller", "advertiser")
-    columns = ("currency", "seller__name", "advertiser__name")
-    deals = deals.only(*columns, *_ACCOUNT, "account__seller__name")
-    named = deals.annotate(off_by=actor_named("account__switched_off_by"))
-    return {deal.pk: (deal, deal.off_by or "") for deal in named}
+    deals = Deal.objects.filter(pk__in=ids)
+    deals = deals.select_related("account__seller", "seller__breaker", "advertiser")
+    columns = ("currency", "advertiser__name", *_ACCOUNT, "account__seller__name", *_SELLER)
+    named = deals.only(*columns).annotate(off_by=actor_named("account__switched_off_by"))
+    return {deal.pk: deal for deal in named}
 
 
 _ACCOUNT = tuple(f"account__{name}" for name in ("status", "said", "reference", "switched_off_by"))
+_SELLER = (
+    *(f"seller__{name}" for name in ("name", "active", "tools", "status_tool")),
+    *("seller__idempotency_ttl_s", "seller__idempotency_risk_accepted_by"),
+    *("seller__breaker__state", "seller__breaker__probe_at"),
+)
 
 
-def _changing(account: UnderAccount) -> Effect:
-    if account.refused:
-        return Effect(words=f"Nothing is changed, for {_said(account.refused)}.", sends=False)
-    later = f", once {_ACTIVE}: {_said(account.awaited)}" if account.awaited else ""
-    return Effect(words=f"Sends update_media_buy to the seller{later}.", sends=True)
+def _off_by(deal: Deal) -> str:
+    return vars(deal)["off_by"] or ""
 
 
-def _booking(approval: Approval, account: UnderAccount) -> Effect:
-    if account.refused:
-        return Effect(words=f"Nothing is bought, for {_said(account.refused)}: the deal ends.", sends=False)
-    once = list(_once(approval, account))
-    said = f"{_SENDS}, once {' and '.join(once)}" if once else _SENDS
-    return Effect(words=f"{said}: {_said(account.awaited)}." if account.awaited else f"{said}.", sends=True)
+def _changing(approval: Approval, deal: Deal) -> Effect | None:
+    """None of a cancellation that nothing is in the way of: its question says what it does."""
+    kept = seller_blocker(deal.seller, "update_media_buy")
+    cancels = "cancellation" in approval.evidence
+    account = UnderAccount()
+    if deal.account is not None and not cancels:
+        account = account_stands(deal.account, _off_by(deal))
+    refused = account.refused or _ended_by(kept)
+    if refused:
+        done = "cancelled" if cancels else "changed"
+        return Effect(words=f"Nothing is {done}, for {_said(refused)}.", sends=False)
+    if cancels and kept is None:
+        return None
+    once = [_ACTIVE] if account.awaited else []
+    sends = f"Sends {'the cancellation' if cancels else 'update_media_buy'} to the seller"
+    return Effect(words=_sends(sends, once, account, kept), sends=True)
+
+
+def _booking(approval: Approval, deal: Deal | None) -> Effect:
+    account = deal_account(deal, _off_by(deal)) if deal is not None else UnderAccount()
+    kept = seller_blocker(deal.seller, "create_media_buy") if deal is not None else None
+    refused = account.refused or _ended_by(kept)
+    if refused:
+        return Effect(words=f"Nothing is bought, for {_said(refused)}: the deal ends.", sends=False)
+    return Effect(words=_sends(_SENDS, list(_once(approval, account)), account, kept), sends=True)
+
+
+def _ended_by(kept: Blocker | None) -> str:
+    """Why what is approved would end as soon as it comes up to be sent."""
+    return kept.why if kept is not None and kept.then is Then.ENDS else ""
+
+
+def _sends(what: str, once: list[str], account: UnderAccount, kept: Blocker | None) -> str:
+    """The sentence of what is sent, `once` this and that has come before, and why that has not yet."""
+    if kept is not None:
+        once = [*once, _CALLED]
+    why = "; ".join(filter(None, (_said(account.awaited), kept.why if kept else "")))
+    said = f"{what}, once {' and '.join(once)}" if once else what
+    return f"{said}: {why}." if why else f"{said}."
 
 
 def _once(approval: Approval, account: UnderAccount) -> Iterator[str]:

@@ -10,7 +10,7 @@ from orders.amounts import unstated
 from orders.models import LIVE, UNSETTLED, Deal, DealMirror, DealStatus
 from orders.questions import DEAL
 from orders.selectors import questions_open
-from orders.ways import Ground, Way, ground_of, people, text_or, ways
+from orders.ways import TO_BE_SENT, Ground, Way, ground_of, people, text_or, ways
 from tasks_app import clock
 from tasks_app.approvals.explain import (
     Pending,
@@ -29,6 +29,7 @@ from tasks_app.desk.explain import (
     page_link,
     stands,
 )
+from tasks_app.desk.items import lowered, raised
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.blockers import Blocker, Then, blocker_movers
 from tasks_app.operations.corrections import anew_words, correction_refusal, refusal_words, refusals_about
@@ -109,13 +110,20 @@ def _undecided(stand: Stand) -> Answers:
     )
 
 
-def _stopped(stand: Stand) -> Answers:
+def _not_sent(stand: Stand) -> str:
+    """What is said of a purchase that is kept."""
     out = f" ({stand.operation})" if stand.operation else ""
+    left = " left once, reached nobody, and" if stand.purchase == "again" else ""
+    again = " again" if stand.purchase == "again" else ""
+    return f"It is approved; its purchase{out}{left} is not sent to {stand.seller}{again}"
+
+
+def _stopped(stand: Stand) -> Answers:
     return Answers(
-        waiting=f"{stand.stopped}. It is approved; its purchase{out} is not sent to {stand.seller}.",
+        waiting=f"{stand.stopped}. {_not_sent(stand)}.",
         movers=(
             Mover(right=TURN_KILL_SWITCH, does=f"let the kill switch go{_then_sent(stand)}"),
-            *stand.clears,
+            *_opens(stand),
             question_mover(stand.question)
             if stand.question
             else Mover(right=DECIDE, does="two of them together: let this one pass"),
@@ -126,7 +134,7 @@ def _stopped(stand: Stand) -> Answers:
 
 
 def _then_sent(stand: Stand) -> str:
-    return f"; but {stand.blocker.why}" if stand.blocker else "; then it is sent by itself"
+    return f"; then {stand.once_let_go or 'it is sent by itself'}"
 
 
 def _accepted(stand: Stand) -> Answers:
@@ -144,11 +152,15 @@ def _accepted(stand: Stand) -> Answers:
         )
     if stand.stopped:
         return _stopped(stand)
+    if stand.begun:
+        return _begun(stand)
     if stand.account_awaited:
+        kept = f" {raised(stand.blocker.why)}." if stand.blocker else ""
+        then = "it ends" if stand.ends else "it waits on" if kept else "the purchase is sent"
         return Answers(
-            waiting=f"It is approved and waits for its account: {stand.account_awaited}.",
-            movers=(*_opens_account(stand), *people(stand)),
-            otherwise=f"{_READ if stand.account_read else _UNREAD}; the purchase is sent once it is active.",
+            waiting=f"It is approved and waits for its account: {stand.account_awaited}.{kept}",
+            movers=(*_opens(stand), *people(stand)),
+            otherwise=f"{_READ if stand.account_read else _UNREAD}; {then} once it is active.",
         )
     if stand.blocker is not None:
         return _kept_back(stand, stand.blocker, "its job fails when it goes on, and nothing is bought")
@@ -160,18 +172,32 @@ def _accepted(stand: Stand) -> Answers:
     )
 
 
-def _opens_account(stand: Stand) -> tuple[Mover, ...]:
-    return stand.lets_go or (Mover(who=stand.seller, does="makes the account active"),)
+def _begun(stand: Stand) -> Answers:
+    """Nobody is asked yet what becomes of it."""
+    asks = Mover(who="A worker", does="asks people for new dates, or to call it off")
+    return Answers(
+        waiting=f"{_not_sent(stand)}: {lowered(stand.begun)}.",
+        movers=(asks, *people(stand)),
+        otherwise="It is never bought with its dates as they are.",
+    )
+
+
+def _opens(stand: Stand) -> tuple[Mover, ...]:
+    """Who clears away what is in its way, beside people and the kill switch."""
+    if not stand.account_awaited:
+        return stand.clears
+    active = Mover(who=stand.seller, does="makes the account active")
+    return (*(stand.lets_go or (active,)), *stand.clears)
 
 
 def _booking(stand: Stand) -> Answers:
-    if stand.purchase not in ("unsent", "out"):
+    if stand.purchase not in (*TO_BE_SENT, "out"):
         return _booking_without(stand)
-    if stand.stopped:
+    if stand.stopped and not (stand.blocker and stand.blocker.is_over):
         return _stopped(stand)
     out = f" ({stand.operation})" if stand.operation else ""
-    if stand.purchase == "unsent":
-        return _unsent(stand, out)
+    if stand.purchase in TO_BE_SENT:
+        return _to_be_sent(stand, out)
     due = (
         f"At {text.moment(stand.operation_due)} the purchase is overdue: nothing is undone, and people "
         "decide whether to wait on."
@@ -186,8 +212,8 @@ def _booking(stand: Stand) -> Answers:
     )
 
 
-def _unsent(stand: Stand, out: str) -> Answers:
-    """Its purchase has not left: it is sent next, or people are asked first."""
+def _to_be_sent(stand: Stand, out: str) -> Answers:
+    """Its purchase has not left, or reached nobody: it is sent next, or people are asked first."""
     if DEAL in stand.asked:
         return Answers(
             waiting=f"It is approved; its purchase{out} has not left: it is not what was approved any more.",
@@ -195,31 +221,46 @@ def _unsent(stand: Stand, out: str) -> Answers:
             otherwise="Nothing is bought before people have approved it as it is now.",
         )
     at = f"At {text.moment(stand.operation_due)}" if stand.operation_due else "Past its deadline"
+    if stand.begun:
+        return _begun(stand)
     if stand.blocker is not None:
         return _kept_back(stand, stand.blocker, "it ends as soon as it comes up, and nothing is bought", at)
     worker = () if stand.asked else (Mover(who="A worker", does="sends the purchase"),)
+    left = "reached nobody so far" if stand.purchase == "again" else "has not left"
     return Answers(
-        waiting=f"It is approved; its purchase{out} is to be sent to {stand.seller}, and has not left.",
+        waiting=f"It is approved; its purchase{out} is to be sent to {stand.seller}, and {left}.",
         movers=(*worker, *people(stand)),
-        otherwise=f"{at} it fails, if it could not be sent: nothing is bought then.",
+        otherwise=f"{at} {_past_its_deadline(stand)}.",
         deadline=stand.operation_due,
     )
+
+
+def _past_its_deadline(stand: Stand) -> str:
+    """What becomes of a purchase that could not be sent."""
+    if stand.purchase == "again":
+        return "its seller is asked whether it has it, if it could not be sent, and people decide"
+    return "it fails, if it could not be sent: nothing is bought then"
 
 
 def _kept_back(stand: Stand, blocker: Blocker, ends: str, at: str = "") -> Answers:
     """Its purchase is due, and something beside gates and people is in its way. `ends`: what becomes of it
     where that is not waited for; `at`: when one that waits fails."""
-    out = f" ({stand.operation})" if stand.operation else ""
-    then = f"It is not waited for: {ends}."
+    then = _COMES_OF.get(blocker.then, f"It is not waited for: {ends}.")
     if blocker.then is Then.WAITS:
-        fails = f" {at} it fails, if it could not be sent: nothing is bought then."
+        fails = f" {at} {_past_its_deadline(stand)}."
         then = f"It is sent by itself after that.{fails if at and blocker.is_late else ''}"
     return Answers(
-        waiting=f"It is approved; its purchase{out} is not sent to {stand.seller}: {blocker.why}.",
+        waiting=f"{_not_sent(stand)}: {blocker.why}.",
         movers=(*stand.clears, *people(stand)),
         otherwise=then,
         deadline=stand.operation_due if blocker.is_late else None,
     )
+
+
+_COMES_OF = {
+    Then.ASKS: "People are asked as soon as it comes up.",
+    Then.LOOKS: "Its seller is asked whether it has it, as soon as it comes up; then people decide.",
+}
 
 
 def _booking_without(stand: Stand) -> Answers:

@@ -58,6 +58,11 @@ def deal_passed(deal: Deal) -> str:
     return flight_passed([whole, *(Flight(start=one.start_at, end=one.end_at) for one in deal.lines.all())])
 
 
+def deal_begins(deal: Deal) -> datetime:
+    """When the first of a deal's lines begins: from then on it is not bought as it stands."""
+    return min([deal.start_at, *(line.start_at for line in deal.lines.all())])
+
+
 def request_passed(request: Mapping[str, Any]) -> str:
     """The same of every date that a request names, as it would leave."""
     return flight_passed(_named(request))

@@ -288,8 +288,10 @@ def operation_note(operation: Operation, answers: Answers | None = None) -> str:
         return f"asks you since {text.moment_short(operation.status_since)}{asked}"
     following = operation_next(operation, answers=answers)
     said = f"{lowered(following.what)} {following.when}".strip()
-    if operation.deadline_at and operation.status != O.TIMED_OUT and not is_held(operation):
-        said += f", overdue {text.moment_short(operation.deadline_at)}"
+    late = operation.status != O.TIMED_OUT and not is_held(operation)
+    if late and following.until is not None:
+        ends = "fails" if operation.status == O.REQUESTED else "overdue"
+        said += f", {ends} {text.moment_short(following.until)}"
     return said
 
 

@@ -107,6 +107,11 @@ class _Plan:
     def can_ask(self) -> bool:
         return self.seller.offers(TOOL)
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is asked for all that was bought, and not for single media buys alone."""
+        return self.can_ask and bool(self.accounts)
+
 
 @dataclass(kw_only=True)
 class _Heard:
@@ -211,7 +216,8 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     if heard.unread:
         return unread_of(plan.seller, heard.unread, heard.refused)
     reading = Reading(seller=plan.seller)
-    reading.notes, reading.complete = list(_notes(plan, heard)), not (heard.passed_over or heard.refused)
+    reading.notes = list(_notes(plan, heard))
+    reading.complete = plan.is_listed and not (heard.passed_over or heard.refused)
     nameless = Deal.objects.filter(seller=plan.seller, status__in=LIVE, media_buy_id="")
     reading.unnamed = [
         *refused_of(heard.refused),

@@ -140,7 +140,8 @@ def deals_with_rows(deals: QuerySet[Deal], *, most: int | None = None, lines: in
     `most`: of more deals than that those that differ or are open are taken first; `lines`: so many of each,
     those that were confirmed differently first.
     """
-    rows = with_answered(deals).select_related("seller", "advertiser", "account", "team").defer(*_SECRETS)
+    rows = with_answered(deals).select_related("seller__breaker", "advertiser", "account", "team")
+    rows = rows.defer(*_SECRETS)
     if most is None:
         found = tuple(rows.order_by("pk"))
     else:

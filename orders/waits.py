@@ -169,7 +169,7 @@ def operation_wait(
         beside = "; ".join(
             part for part in (_usual(estimate), f"{lowered(following.what)} {following.when}".strip()) if part
         )
-    deadline = operation.deadline_at
+    deadline = following.until
     late = operation.status == O.TIMED_OUT
     return Waiting(
         glyph=following.glyph,
@@ -240,8 +240,8 @@ def _decider(
 
 def _then(otherwise: str) -> str:
     """What happens at the deadline; the deadline itself is said already."""
-    then = otherwise.partition("; then ")[2]
-    return f"It is overdue then, and {then}" if then else otherwise
+    overdue, _, then = otherwise.partition("; then ")
+    return f"It is overdue then, and {then}" if then and overdue.startswith("Overdue") else otherwise
 
 
 def _usual(estimate: Estimate | None) -> str:

@@ -17,6 +17,7 @@ from orders.acts import can_be_cancelled
 from orders.changes import CHANGE
 from orders.confirmation import OVER_THERE, is_ended_early
 from orders.conflicts import end_of
+from orders.flights import deal_passed, request_passed
 from orders.models import LIVE, UNDECIDED, Deal
 from orders.models import DealStatus as S
 from orders.questions import CHANGE_NOT_SHOWN, DEAL, DIFFERENT, FLIGHT, LATE, PO_NUMBER
@@ -28,15 +29,19 @@ from tasks_app.commands.questions import KIND as GATE
 from tasks_app.commands.questions import STOPPED
 from tasks_app.desk import text
 from tasks_app.desk.explain import Mover
+from tasks_app.desk.items import lowered
 from tasks_app.jobs.models import JOB_OPEN, Job
 from tasks_app.operations.blockers import Blocker, ShutBy, Then, blockers_of, seller_blocker
 from tasks_app.operations.conflicts import KIND as CONFLICT
 from tasks_app.operations.models import Operation
+from tasks_app.operations.resend import no_effect
 from tasks_app.people.roles import CANCEL_DEAL, STEER_JOB, STEER_OPERATION, SUBMIT_CAMPAIGN
 from tasks_app.sellers.accounts import is_read
 
 PURCHASE = "create_media_buy"
+TO_BE_SENT = ("unsent", "again")
 NO_WAY = "Nothing here brings this about"
+_CAMPAIGN = ", or its campaign is called off"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +72,10 @@ class Ground:
     """What decides how a deal can go on.
 
     `asked`: the open questions about it, by kind. `job`: the open job that puts it forward, buys it or finds
-    what it bought; `in_campaign`: that is its campaign's. `purchase`: "unsent", "out" with the seller or
-    "over", empty where there is none; `stopped`: who stopped what is not sent yet, and why, and `blocker`:
-    what else is in its way, beside gates and people. `held`: the seller named its media buy; `ahead`: its
+    what it bought; `in_campaign`: that is its campaign's. `purchase`: "unsent", to be sent "again" (it
+    reached nobody), "out" with the seller or "over", empty where there is none; `stopped`: who stopped what
+    is to be sent, and why, and `blocker`: what else is in its way, beside gates and people; `begun`: that its
+    flight has begun, which nobody is asked about yet. `held`: the seller named its media buy; `ahead`: its
     flight has still to begin, so that it cannot be over; `cancellable`: its cancellation may be asked for.
     `taken`: where people bring it who take what a seller said second. `account_awaited`: why its account has
     still to become active, `account_read`: its seller is asked now and then whether it is;
@@ -85,6 +91,7 @@ class Ground:
     purchase: str = ""
     stopped: str = ""
     blocker: Blocker | None = None
+    begun: str = ""
     taken: str = ""
     held: bool = False
     ahead: bool = False
@@ -100,6 +107,29 @@ class Ground:
         is_final = self.blocker is not None and self.blocker.then is Then.ENDS
         return self.blocker if is_final else None
 
+    @property
+    def gate(self) -> str:
+        """The kind of the question about what is held at a closed gate; empty where nothing is."""
+        return next((kind for kind in _LETS if kind in self.asked), "")
+
+    @property
+    def once_let_go(self) -> str:
+        """What comes of its purchase once a gate, or the kill switch, lets it go, as the end of a sentence;
+        empty where it is sent then."""
+        if self.begun:
+            return f"people are asked first, for {lowered(self.begun)}"
+        if self.account_refused:
+            return f"it ends without being sent: {self.account_refused}"
+        awaited = f"it waits for its account: {self.account_awaited}" if self.account_awaited else ""
+        return "; and ".join(filter(None, (awaited, self.blocker.once_let_go if self.blocker else "")))
+
+    @property
+    def called_off(self) -> str:
+        """What ends it from here, as the end of a sentence; empty where nothing does."""
+        if not self.job:
+            return ""
+        return f"{self.job} is cancelled{_CAMPAIGN if self.in_campaign else ''}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
@@ -113,8 +143,8 @@ def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
     """Where a deal stands; `questions`: the open ones about it, the most urgent first."""
     nameless = deal.status in LIVE and not deal.media_buy_id  # its job may still find its media buy
     bought = _purchase(deal) if deal.status == S.BOOKING else None
-    purchase = _where(bought) if bought else ""
-    to_be_sent = deal.status == S.ACCEPTED or purchase == "unsent"
+    purchase = purchase_stage(bought) if bought else ""
+    to_be_sent = deal.status == S.ACCEPTED or purchase in TO_BE_SENT
     job = _job(deal) if nameless or to_be_sent or deal.status in UNDECIDED else None
     account = deal_account(deal) if deal.status == S.ACCEPTED else UnderAccount()
     return Ground(
@@ -126,6 +156,7 @@ def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
         purchase=purchase,
         stopped=stops_shown().words(deal.team_id) if to_be_sent else "",
         blocker=_blocker(deal, bought) if to_be_sent else None,
+        begun=_begun(deal, bought) if to_be_sent and all(one.kind != FLIGHT for one in questions) else "",
         taken=end_of(deal),
         held=bool(deal.media_buy_id),
         ahead=is_ended_early(deal, OVER_THERE),
@@ -155,13 +186,16 @@ def people(ground: Ground) -> tuple[Mover, ...]:
         return (Mover(right=CANCEL_DEAL, does="withdraw it"), *_job_people(ground))
     if ground.status == S.ACCEPTED or ground.purchase == "unsent":
         return _job_people(ground)
+    if ground.status == S.BOOKING and ground.purchase == "again":
+        return (_STEERS, *_job_people(ground))
     if ground.status == S.BOOKING and ground.purchase == "out":
-        return (Mover(right=STEER_OPERATION, does="ask the seller now, or stop waiting"),)
+        return (_STEERS,)
     if ground.cancellable:
         return (Mover(right=CANCEL_DEAL, does="ask for it to be cancelled at the seller"),)
     return ()
 
 
+_STEERS = Mover(right=STEER_OPERATION, does="ask the seller now, or stop waiting")
 # What an approver does about an undecided deal before it is accepted, by the kind of the question.
 _FIRST = {
     DEAL: "",
@@ -171,7 +205,7 @@ _FIRST = {
 
 
 def _undecided(ground: Ground) -> Iterator[tuple[S, Way]]:
-    call_off = f"a buyer withdraws it{_or_called_off(ground)}"
+    call_off = f"a buyer withdraws it{_CAMPAIGN if ground.in_campaign else ''}"
     kind = next((kind for kind in _FIRST if kind in ground.asked), "")
     if kind:
         question, first = ground.asked[kind], _FIRST[kind]
@@ -193,31 +227,37 @@ def _accepted(ground: Ground) -> Iterator[tuple[S, Way]]:
         return
     if not ground.job:
         return
-    ended = f"{ground.job} is cancelled{_or_called_off(ground)}"
-    if ground.account_refused:
-        words = f"When {ground.job} goes on, for {ground.account_refused}; or {ended}"
-        yield S.CANCELLED, Way(words=words)
-        if ground.account_unless:
-            yield S.BOOKING, Way(words=f"Only if {ground.account_unless} when {ground.job} goes on")
-        return
-    if ground.ends is not None:
-        yield S.CANCELLED, Way(words=f"When {ended}")
-        return
+    ends = ground.account_refused or (ground.ends.why if ground.ends else "")
+    if not (ends or ground.begun):
+        yield S.BOOKING, Way(words=_asked_for(ground), asked=ground.gate)
+    elif ground.account_unless and not ground.begun:
+        yield S.BOOKING, Way(words=f"Only if {ground.account_unless} when {ground.job} goes on")
+    active = f" once the account is active ({ground.account_awaited})" if ground.account_awaited else ""
+    goes_on = f"{ground.job} goes on{active}, for {ends}" if ends else ""
+    if ground.begun:
+        goes_on = (
+            f"{ground.job} goes on and people, asked about its flight, let it end: {lowered(ground.begun)}"
+        )
+    refused = "an approver refuses it at the gate" if ground.gate else ""
+    unsent = "" if goes_on or refused else "it cannot be sent"
+    words = ", or ".join(filter(None, (refused, goes_on, unsent, ground.called_off)))
+    yield S.CANCELLED, Way(words=f"When {words}", asked=ground.gate)
+
+
+def _asked_for(ground: Ground) -> str:
+    """When its purchase is asked for."""
+    kept = f"but {ground.blocker.why}" if ground.blocker else ""
+    if ground.gate:
+        then = f"; then {ground.once_let_go}" if ground.once_let_go else ""
+        return f"When {_LETS[ground.gate]}: {ground.asked[ground.gate].title}{then}"
+    if ground.stopped and ground.account_awaited:
+        return f"Once the kill switch is let go and the account is active: {ground.account_awaited}"
     if ground.account_awaited:
-        sent = f"By itself, once the account is active: {ground.account_awaited}"
-        yield S.BOOKING, Way(words=sent)
-    elif gate := next((kind for kind in (GATE, STOPPED) if kind in ground.asked), ""):
-        let = f"When {_LETS[gate]}: {ground.asked[gate].title}"
-        yield S.BOOKING, Way(words=let, asked=gate)
-        yield S.CANCELLED, Way(words=f"When an approver refuses it at the gate, or {ended}", asked=gate)
-        return
-    elif ground.stopped:
-        yield S.BOOKING, Way(words="Once the kill switch is let go: create_media_buy is sent then")
-    elif ground.blocker is None:
-        yield S.BOOKING, Way(words="By itself: create_media_buy is sent next")
-    else:
-        yield S.BOOKING, Way(words=f"By itself: create_media_buy is asked for, but {ground.blocker.why}")
-    yield S.CANCELLED, Way(words=f"When it cannot be sent, or {ended}")
+        besides = f"; {kept}" if kept else ""
+        return f"By itself, once the account is active: {ground.account_awaited}{besides}"
+    asked = f"asked for, {kept}" if kept else "sent then" if ground.stopped else "sent next"
+    when = "Once the kill switch is let go" if ground.stopped else "By itself"
+    return f"{when}: create_media_buy is {asked}"
 
 
 # What lets a purchase through a closed gate, by the kind of the question about it.
@@ -243,8 +283,8 @@ def _booking(ground: Ground) -> Iterator[tuple[S, Way]]:
         words = f"When an approver rejects it as it is now{f', or {ends}' if ends else ''}"
         yield S.CANCELLED, Way(words=words, asked=DEAL)
         return
-    if ground.purchase == "unsent":
-        yield from _unsent(ground)
+    if ground.purchase in TO_BE_SENT:
+        yield from _to_be_sent(ground)
         return
     if ground.purchase == "out":
         yield S.BOOKED, Way(words=f"By itself, when {ground.seller} confirms")
@@ -261,29 +301,61 @@ def _booking(ground: Ground) -> Iterator[tuple[S, Way]]:
         yield S.CANCELLED, Way(words=f"When {ground.seller} says that it is canceled")
 
 
-def _unsent(ground: Ground) -> Iterator[tuple[S, Way]]:
-    blocker = ground.blocker
-    off = f"{ground.job} is cancelled{_or_called_off(ground)}" if ground.job else ""
+def _to_be_sent(ground: Ground) -> Iterator[tuple[S, Way]]:
+    """It has not left, or reached nobody."""
+    again = " again" if ground.purchase == "again" else ""
+    off = ground.called_off
+    if ground.begun:
+        yield from _begun_unsent(ground)
+        return
+    gives_up = "people give up waiting" if again else ""
+    at_gate = "an approver refuses it at the gate" if ground.gate else ""
     if ground.ends is not None:
         yield from _ends_unsent(ground, ground.ends, off)
         return
-    first = "Once the kill switch is let go, it" if ground.stopped else "By itself, once it"
-    why = f"; but {blocker.why}" if blocker else ""
-    yield S.BOOKED, Way(words=f"{first} is sent and {ground.seller} confirms{why}")
-    late = "it cannot be sent by its deadline, or " if blocker is None or blocker.is_late else ""
-    yield S.FAILED, Way(words=f"When {late}{ground.seller} rejects or fails it")
+    kept = f"; but {ground.blocker.why}" if ground.blocker else ""
+    confirmed = f"{_sent_once(ground, again)} and {ground.seller} confirms{kept}"
+    yield S.BOOKED, Way(words=confirmed, asked=ground.gate)
+    is_late = not again and (ground.blocker is None or ground.blocker.is_late)
+    late = "it cannot be sent by its deadline" if is_late else ""
+    refused = f"{ground.seller} rejects or fails it"
+    fails = (late, at_gate if again else "", refused, gives_up)
+    yield S.FAILED, Way(words=f"When {', or '.join(filter(None, fails))}")
     said = f"{ground.seller} says that it was cancelled"
-    yield S.CANCELLED, Way(words=f"When {f'{off}, or ' if off else ''}{said}")
+    ends = ("" if again else at_gate, off, said)
+    yield S.CANCELLED, Way(words=f"When {', or '.join(filter(None, ends))}")
+
+
+def _begun_unsent(ground: Ground) -> Iterator[tuple[S, Way]]:
+    """Its flight has begun: it is not sent as it is."""
+    asked = f"people, asked about its flight, let it end: {lowered(ground.begun)}"
+    if ground.purchase == "again":
+        yield S.FAILED, Way(words="When people give up waiting")
+    elif not (ground.stopped or ground.gate):
+        yield S.FAILED, Way(words="When its deadline passes before it comes up to be sent")
+    yield S.CANCELLED, Way(words=f"When {', or '.join(filter(None, (asked, ground.called_off)))}")
+
+
+def _sent_once(ground: Ground, again: str) -> str:
+    if ground.gate:
+        return f"When {_LETS[ground.gate]} ({ground.asked[ground.gate].title}), it is sent{again}"
+    first = "Once the kill switch is let go, it" if ground.stopped else "By itself, once it"
+    return f"{first} is sent{again}"
 
 
 def _ends_unsent(ground: Ground, blocker: Blocker, off: str) -> Iterator[tuple[S, Way]]:
     """Something beside gates and people is in the way of its purchase, and is not waited for."""
     up = "it comes up to be sent"
-    if ground.stopped:
+    if ground.stopped and not blocker.comes_first:
         up = f"the kill switch is let go and {up}"
-    yield S.FAILED, Way(words=f"When {up}, or past its deadline: {blocker.why}")
+    if ground.purchase == "again":
+        yield S.FAILED, Way(words=f"When {up}, or people give up waiting: {blocker.why}")
+    elif not (ground.stopped and blocker.by is ShutBy.ACCOUNT):
+        yield S.FAILED, Way(words=f"When {up}, or past its deadline: {blocker.why}")
     withdrawn = f"{up}, for {blocker.why}" if blocker.by is ShutBy.ACCOUNT else ""
-    if words := " or ".join(filter(None, (withdrawn, off))):
+    if ground.purchase == "again":
+        withdrawn = ""
+    if words := ", or ".join(filter(None, (withdrawn, off))):
         yield S.CANCELLED, Way(words=f"When {words}")
 
 
@@ -329,10 +401,6 @@ def text_or(words: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _or_called_off(ground: Ground) -> str:
-    return ", or its campaign is called off" if ground.in_campaign else ""
-
-
 def _job_people(ground: Ground) -> tuple[Mover, ...]:
     if not ground.job:
         return ()
@@ -358,11 +426,23 @@ def _question(asked: Approval) -> Question:
 
 def _purchase(deal: Deal) -> Operation | None:
     bought = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type=PURCHASE)
-    return bought.only("settled_at", "sent_at").order_by("-pk").first()
+    columns = ("settled_at", "sent_at", "request")
+    return bought.only(*columns).order_by("-pk").first()
 
 
-def _where(purchase: Operation) -> str:
-    return "over" if purchase.settled_at else "out" if purchase.sent_at else "unsent"
+def purchase_stage(purchase: Operation) -> str:
+    """Where a purchase is, as a `Ground` has it."""
+    if purchase.settled_at is not None:
+        return "over"
+    if purchase.sent_at is None:
+        return "unsent"
+    reached_nobody = Operation.objects.filter(no_effect(), pk=purchase.pk)
+    return "again" if reached_nobody.exists() else "out"
+
+
+def _begun(deal: Deal, purchase: Operation | None) -> str:
+    """Why what is to be bought is not bought any more, as it is asked for, or would be."""
+    return request_passed(purchase.request) if purchase is not None else deal_passed(deal)
 
 
 def _blocker(deal: Deal, purchase: Operation | None) -> Blocker | None:

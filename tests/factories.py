@@ -15,7 +15,10 @@ from orders.services import DealDraft, LineDraft, deal_quote
 from tasks_app import clock
 from tasks_app.approvals.intents import UNDO_FOR, intents_decide
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.services import approval_decide
+from tasks_app.approvals.question import Question
+from tasks_app.approvals.services import approval_decide, approval_open
+from tasks_app.commands.models import Command
+from tasks_app.lifecycle.models import Stateful
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import Advertiser, Membership, Team, User
 from tasks_app.sellers.models import Account, Seller
@@ -138,3 +141,26 @@ def approve_deal(deal: Deal, *, approver: User | None = None) -> Approval:
         approval = approval_decide(approval_id=asked.pk, user=user, verdict="approve", comment="Go.")
     deal.refresh_from_db()
     return approval
+
+
+def make_question(
+    kind: str,
+    subject: Stateful | Command,
+    *,
+    team: Team,
+    version: int = 1,
+    evidence: dict[str, Any] | None = None,
+    asker: User | str = "system",
+) -> Approval:
+    """People are asked about a row, as it stands."""
+    question = Question(
+        kind=kind,
+        team=team,
+        title="May it?",
+        subject_type=subject._meta.model_name or "",
+        subject_id=subject.pk,
+        subject_version=version,
+        evidence=evidence or {},
+        policy="Always",
+    )
+    return approval_open(question=question, requested_by=asker)

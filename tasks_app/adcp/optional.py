@@ -2,9 +2,9 @@
 
 A read that is refused for one is made once more without it, or with it, and what worked is kept as a quirk of
 the seller ("omit get_media_buys account"). Only what leaves the question the same may be dropped: never ids,
-products' filters, dates; nor what a list is filtered by where sellers filter it by themselves (media buys
-without ids: the active ones alone). Source: AdCP 3.2 media-buy/get-media-buys-request and the requests of
-other reads.
+products' filters, dates; nor where a list goes on; nor what it is filtered by where sellers filter it by
+themselves (media buys without ids: the active ones alone). Source: AdCP 3.2
+media-buy/get-media-buys-request and the requests of other reads.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ OPTIONAL: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("list_tasks", "tasks/list", "tasks_list"), _LISTS_TASKS),
     **dict.fromkeys(("get_task_status", "get_task", "tasks/get", "tasks_get"), _TELLS_A_TASK),
 }
+_PAGES = "pagination"
 # Arguments that may be dropped beside another alone: what is asked for by its id is told of in any status.
 BESIDE: Mapping[tuple[str, str], str] = {("get_media_buys", "status_filter"): "media_buy_ids"}
 MOST_TRIES = 4  # so many arguments are dropped or added in one call
@@ -112,6 +113,8 @@ def lesson(
 
 def _may_go(tool: str, name: str, sent: Mapping[str, Any]) -> bool:
     """Whether the question stays the same without an argument that is sent."""
+    if name == _PAGES and isinstance(sent.get(name), Mapping) and sent[name].get("cursor"):
+        return False  # without it the list would begin anew, as if it were all there is
     beside = BESIDE.get((tool, name))
     return name in sent and (beside is None or bool(sent.get(beside)))
 

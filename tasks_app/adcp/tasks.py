@@ -6,15 +6,16 @@ Sources: AdCP L3/task-lifecycle, protocol/get-task-status, protocol/list-tasks, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from .answers import read_answer
+from .errors import told_error
 from .extraction import Json
 from .told import Carried
-from .types import Capabilities, Seen
+from .types import Capabilities, Seen, WireError
 from .values import parse_time, text_of
 
 # Newest name first.
@@ -132,6 +133,12 @@ def listed_of(status: str, body: Mapping[str, Any] | None, member: str) -> list[
     badly, says nothing of what there is, whatever its answer carries."""
     listed = (body or {}).get(member) if status == "completed" else None
     return listed if isinstance(listed, list) else None
+
+
+def told_beside(body: Mapping[str, Any] | None, read: Sequence[WireError] = ()) -> WireError | None:
+    """The error that stands beside what an answer lists: a part of it may be lacking. None where none does;
+    `read`: those that were read of the answer already."""
+    return next(iter(read), None) or told_error((body or {}).get("errors"))
 
 
 def next_cursor(seen: Seen) -> str | None:

@@ -79,6 +79,7 @@ def report_data(batch: DecisionBatch, viewer: User) -> dict[str, Any]:
     rows = _rows_of([one.approval for one in report if one.approval is not None], viewer)
     return {
         "batch": batch,
+        "undoable": batch.is_undoable,
         "report": report,
         "heading": _heading(batch, report, rows),
         "refused": sum(1 for one in report if one.code),
@@ -90,8 +91,17 @@ def report_data(batch: DecisionBatch, viewer: User) -> dict[str, Any]:
 
 
 def pending_data(viewer: User) -> list[dict[str, Any]]:
-    """The viewer's own words that can still be undone: each with what it says."""
-    return [{"batch": one, "heading": _intended(one)} for one in intents_pending(viewer)]
+    """The viewer's own words that are not all recorded: each with what it says, and whether it can still be
+    undone."""
+    pending = [(one, one.is_undoable) for one in intents_pending(viewer)]
+    return [
+        {
+            "batch": one,
+            "heading": _intended(one) if undoable else batch_words(one, viewer),
+            "undoable": undoable,
+        }
+        for one, undoable in pending
+    ]
 
 
 def sums_words(found: Collection[tuple[str, Decimal]]) -> str:

@@ -107,6 +107,11 @@ class DecisionBatch(models.Model):
         """Whether it is an intent that is neither decided nor withdrawn."""
         return self.due_at is not None and self.withdrawn_at is None and self.done_at is None
 
+    @property
+    def is_undoable(self) -> bool:
+        """Whether it can be withdrawn: nothing of it is decided yet."""
+        return self.pending and not self.items.exists()
+
 
 class DecisionBatchItem(models.Model):
     """What became of one of them, append-only: recorded (no `code`), or refused, why."""

@@ -56,6 +56,12 @@ def gates_closed(command: Command, *, repeated: bool) -> dict[str, str]:
     return {name: why for name, why in told.items() if why}
 
 
+def passed_as_repeated(command: Command) -> bool:
+    """Whether people said to pass a gate that is closed to repeats alone: a word about a repeat."""
+    passed = (gate for gate in _gates.values() if not gate.always and gate.passes(command))
+    return any(gate.is_passed(command) for gate in passed)
+
+
 def gates_passes(command: Command, names: Iterable[str]) -> list[str]:
     """What a person's word to pass the named gates is kept as, in order."""
     known = [_gates[name] for name in names if name in _gates]

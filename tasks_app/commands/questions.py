@@ -219,8 +219,7 @@ def _ask_again(command_id: uuid.UUID) -> bool:
 def _ask_of_others(command: Command, approval: Approval, closed: Mapping[str, str]) -> None:
     """The kill switch was turned while another gate is closed: to pass takes other people than were asked,
     and what they read of it is not so any more."""
-    command.gate_round += 1
-    command.save(update_fields=["gate_round"])
+    _round_begin(command)
     reason = _LET_GO if approval.kind == STOPPED else _TURNED_ON
     approval_ask_again(approval=approval, reason=reason, ask=lambda: gate_ask(command, closed))
 
@@ -284,13 +283,19 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
         _ask_once_more(held)
 
 
+def _round_begin(command: Command) -> None:
+    """It waits anew, under a question of its own: what people let pass before is asked about again."""
+    command.gate_round += 1
+    command.overrides = []
+    command.save(update_fields=["gate_round", "overrides"])
+
+
 def _ask_once_more(command: Command) -> None:
     closed = gates_closed(command, repeated=command.repeated)
     if not closed:
         _go_on(command)
         return
-    command.gate_round += 1
-    command.save(update_fields=["gate_round"])
+    _round_begin(command)
     gate_ask(command, closed)
 
 

@@ -20,7 +20,7 @@ from tasks_app.commands.adapters import adapter_of
 from tasks_app.commands.boundary import effect_allowed, effect_held, is_repeated
 from tasks_app.commands.decisions import Code, decided
 from tasks_app.commands.executing import execute_now
-from tasks_app.commands.gates import gates_closed
+from tasks_app.commands.gates import gates_closed, passed_as_repeated
 from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gate_ask, gate_passed
 from tasks_app.lifecycle.transitions import Who
@@ -191,13 +191,20 @@ def _executed(command: Command, *, awaited: bool) -> Command:
 
 
 def _wait(command: Command, closed: Mapping[str, str], *, repeated: bool, awaited: bool) -> Command:
-    """At its gate: asked about once, however often it comes by."""
+    """At its gate: asked about once, however often it comes by. What people let pass before was not enough:
+    it is asked about again with the rest, for each round has all gates that are closed."""
     now = clock.now()
     is_new = command.waiting_since is None
+    if is_new and command.overrides:
+        repeated = repeated or passed_as_repeated(command)
+        command.overrides = []
+        closed = gates_closed(command, repeated=repeated)
     command.waiting_since = command.waiting_since or now
     command.repeated, command.awaited, command.asked_at = repeated, awaited, now
     command.gate_round += is_new
-    command.save(update_fields=["waiting_since", "repeated", "awaited", "asked_at", "gate_round"])
+    command.save(
+        update_fields=["waiting_since", "repeated", "awaited", "asked_at", "gate_round", "overrides"]
+    )
     if is_new:
         decided(command, Code.WAITS, gates=closed)
         gate_ask(command, closed)

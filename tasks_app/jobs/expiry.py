@@ -141,7 +141,7 @@ def steps_wake_again() -> int:
 
 
 def _wake_again(step_id: uuid.UUID) -> int:
-    asleep = Step.objects.filter(pk=step_id, status__in=WAITING, ready_at__isnull=True)
+    asleep = Step.objects.filter(wake.sleeps(), pk=step_id, status__in=WAITING)
     step = asleep.select_for_update(no_key=True).first()
     if step is None or not _has_come(step.waiting_for or {}):
         return 0

@@ -17,9 +17,11 @@ from tasks_app.jobs.models import STEP_ENDED, Job, Step, StepStatus
 from tasks_app.jobs.selectors import JobRows
 from tasks_app.jobs.waits import Awaited, wait_of
 from tasks_app.lifecycle.names import link_to
-from tasks_app.operations.answer_stages import Answer
+from tasks_app.operations.answer_stages import Answers
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.presenters import sending_words
+from tasks_app.operations.selectors import is_held
 
 S = StepStatus
 _COME = "What it waited for has come; it resumes"
@@ -129,7 +131,7 @@ def _waiting(step: Step, rows: JobRows, child: Job | None) -> Look:
         return Look(glyph="running", brief="resumes now", sentence=_COME)
     if kind == "operation" and wait.get("id") in rows.operations:
         operation = rows.operations[wait["id"]]
-        return _operation_look(operation, rows.answers.of(operation))
+        return _operation_look(operation, rows.answers)
     if kind == "approvals":
         return _approvals_look(wait["ids"], rows)
     if kind == "job" and child is not None:
@@ -172,9 +174,9 @@ def _event_look(wait: dict[str, Any]) -> Look:
     )
 
 
-def _operation_look(operation: Operation, answer: Answer | None) -> Look:
+def _operation_look(operation: Operation, answers: Answers) -> Look:
     """How a step stands that waits for an operation."""
-    link = link_to(Operation, operation.pk)
+    link, answer = link_to(Operation, operation.pk), answers.of(operation)
     seller, age = (
         operation.seller.name,
         text.duration(clock.now() - (operation.sent_at or operation.created_at)),
@@ -200,12 +202,15 @@ def _operation_look(operation: Operation, answer: Answer | None) -> Look:
         return Look(
             glyph="person", brief="wants credentials", link=link, sentence=f"{seller} wants credentials"
         )
-    if operation.status in (O.REQUESTED, O.CALLING_ADCP):
+    sending = sending_words(operation, answers)
+    if sending:
+        blocker = answers.blocker(operation)
+        kept = blocker is not None or is_held(operation)
         return Look(
-            glyph="running",
-            brief=f"calling, {age}",
+            glyph="person" if is_held(operation) else "waiting" if kept else "running",
+            brief=f"{'not sent' if kept else 'calling'}, {age}",
             link=link,
-            sentence=f"{operation.task_type} is being sent to {seller}",
+            sentence=sending,
         )
     return Look(
         glyph="seller",

@@ -22,9 +22,10 @@ from tasks_app.commands.questions import STOPPED
 from tasks_app.desk import text
 from tasks_app.desk.items import joined, plural
 from tasks_app.jobs.models import WAITING, Job, Step, StepStatus
-from tasks_app.operations.answer_stages import NO_ANSWERS, Answer, Answers
+from tasks_app.operations.answer_stages import NO_ANSWERS, Answers
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
+from tasks_app.operations.presenters import sending_words
 from tasks_app.operations.selectors import would_be_sent
 
 
@@ -107,36 +108,42 @@ def _operation(_step: Step, wait: Mapping[str, Any], awaited: Awaited) -> dict[s
     operation = awaited.operations.get(wait["id"])
     if operation is None:
         return {"ids": (wait["id"],), "words": "Waits for a seller"}
-    answer = awaited.answers.of(operation)
-    stopped = awaited.stops.words(operation.team_id)
-    if stopped and would_be_sent(operation, awaited.answers):
-        words = f"{stopped}; {_unsent(operation, answer)}"
-    else:
-        words = _operation_words(operation, answer)
-    return {"ids": (wait["id"],), "until": operation.deadline_at, "words": words}
+    answers = awaited.answers
+    stopped = awaited.stops.words(operation.team_id) if operation.is_mutation else ""
+    counts = answers.counts_deadline(operation, stopped=bool(stopped))
+    blocker = answers.blocker(operation)
+    if (blocker and blocker.is_over) or not would_be_sent(operation, answers):
+        stopped = ""
+    unsent = f"{stopped}; {_unsent(operation, answers)}" if stopped else ""
+    return {
+        "ids": (wait["id"],),
+        "until": operation.deadline_at if counts else None,
+        "words": unsent or _operation_words(operation, answers),
+    }
 
 
-def _unsent(operation: Operation, answer: Answer | None) -> str:
+def _unsent(operation: Operation, answers: Answers) -> str:
+    blocker, answer = answers.blocker(operation), answers.of(operation)
     what = "our answer" if answer is not None else operation.task_type
-    return f"{what} is not sent to {operation.seller.name}"
+    besides = f"; that let go, {blocker.once_let_go}" if blocker and answer is None else ""
+    return f"{what} is not sent to {operation.seller.name}{besides}"
 
 
-def _operation_words(operation: Operation, answer: Answer | None) -> str:
-    seller, task = operation.seller.name, operation.task_type
+def _operation_words(operation: Operation, answers: Answers) -> str:
+    seller, task, answer = operation.seller.name, operation.task_type, answers.of(operation)
     if answer is not None:
         return f"{seller} asked about {task}. {answer.sentence}"
-    if operation.status in (O.REQUESTED, O.CALLING_ADCP):
-        return f"{task} is being sent to {seller}"
+    sending = sending_words(operation, answers)
+    if sending and operation.status not in (O.INPUT_REQUIRED, O.AUTH_REQUIRED):
+        return sending
     if operation.status == O.TIMED_OUT:
         return f"{seller} has not answered {task} in time; overdue since {text.moment(operation.overdue_at)}"
     if operation.status == O.INPUT_REQUIRED:
         return f"{seller} asks: {operation.message or 'no question stated'}"
     if operation.status == O.AUTH_REQUIRED:
         return f"{seller} wants credentials for {task}"
-    return (
-        f"{seller} has {task} since {text.moment(operation.sent_at)}; "
-        f"overdue {text.moment(operation.deadline_at)}"
-    )
+    overdue = f"; overdue {text.moment(operation.deadline_at)}" if operation.deadline_at else ""
+    return f"{seller} has {task} since {text.moment(operation.sent_at)}{overdue}"
 
 
 def _approvals(_step: Step, wait: Mapping[str, Any], awaited: Awaited) -> dict[str, Any]:

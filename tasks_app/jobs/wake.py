@@ -55,12 +55,17 @@ def resume(*, waiting_for: dict[str, Any]) -> int:
     """Wake the steps that wait for exactly this, in the caller's commit; those that would wake by themselves
     later, too. Answers how many."""
     asleep = Step.objects.filter(
-        Q(ready_at__isnull=True) | Q(ready_at__gt=clock.now()),
+        sleeps(),
         status__in=(StepStatus.AWAITING_TOOL, StepStatus.AWAITING_USER),
         waiting_for__contains=waiting_for,
     )
     found = asleep.order_by("id").select_for_update(no_key=True).values_list("pk", "lane")
     return steps_wake(dict(found))
+
+
+def sleeps() -> Q:
+    """Of steps that wait: those that nothing has woken, also where they would wake by themselves later."""
+    return Q(ready_at__isnull=True) | Q(ready_at__gt=clock.now())
 
 
 def steps_wake(lanes: Mapping[uuid.UUID, str]) -> int:

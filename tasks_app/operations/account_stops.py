@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Greatest
 
 from tasks_app import clock
 from tasks_app.desk.items import raised
@@ -27,27 +28,42 @@ _AGAIN, _WORDS = timedelta(minutes=1), 500
 
 def register() -> None:
     """Called when the application starts."""
-    last_look_register(_has_active_account)
+    last_look_register(_is_not_over)
+    last_look_register(_is_not_awaited, waits=True)
 
 
-def _has_active_account(leaving: Leaving) -> bool:
-    operation, account = leaving.operation, leaving.operation.account
-    if operation.task_type not in _ORDERS or account is None or account.status == Account.Status.ACTIVE:
-        return True
-    if leaving.request.get("canceled") is True:
+def _is_not_over(leaving: Leaving) -> bool:
+    """Whether it may be waited for, or leave; else it ends. What may be bought already its seller is asked
+    for."""
+    operation, account = leaving.operation, _inactive(leaving)
+    may_be_done = not leaving.is_answer and not had_no_effect(operation)
+    if account is None or not (may_be_done or account.status in ENDED):
         return True
     why = raised(account_standing(account))[:_WORDS]
-    if not leaving.is_answer and not had_no_effect(operation):
-        not_sent_again(operation, why)  # it may be bought already: the seller is asked
-    elif account.status not in ENDED:
-        _wait(leaving, why)
-    elif leaving.is_answer:
+    if leaving.is_answer:
         answer_hold_back(operation, why)
     elif operation.status == OperationStatus.REQUESTED:
         operation_withdraw(operation=operation, actor=SYSTEM, reason=why, tell=True)
     else:
         not_sent_again(operation, why)
     return False
+
+
+def _is_not_awaited(leaving: Leaving) -> bool:
+    """Whether it may leave; else it waits for its account, which may be made active still."""
+    account = _inactive(leaving)
+    if account is None:
+        return True
+    _wait(leaving, raised(account_standing(account))[:_WORDS])
+    return False
+
+
+def _inactive(leaving: Leaving) -> Account | None:
+    """The account that is not active, of what leaves under an active one alone."""
+    operation, account = leaving.operation, leaving.operation.account
+    if operation.task_type not in _ORDERS or leaving.request.get("canceled") is True:
+        return None
+    return account if account is not None and account.status != Account.Status.ACTIVE else None
 
 
 def needs_active_account(operation: str = "") -> Q:
@@ -64,10 +80,11 @@ def waits_for_account(operation: str = "") -> Q:
 
 
 def _wait(leaving: Leaving, why: str) -> None:
-    """Looked at again soon; the time is not the seller's, nor ours. It is for an answer, for which its seller
-    waits: people are asked about that when it is overdue, and meanwhile are told why it waits."""
-    again = clock.now() + _AGAIN
-    if leaving.is_answer:
-        Operation.objects.filter(pk=leaving.operation.pk).update(send_at=again)
-    else:
-        send_with_time(leaving.operation, at=again, message=why)
+    """Looked at again soon, after what else is due by then; the time is not the seller's, nor ours. It is for
+    an answer, for which its seller waits: people are asked about that when it is overdue, and meanwhile are
+    told why it waits."""
+    now = clock.now()
+    turn = {"turn_at": Greatest("turn_at", Value(now)), "send_at": now + _AGAIN}
+    Operation.objects.filter(pk=leaving.operation.pk).update(**turn)
+    if not leaving.is_answer:
+        send_with_time(leaving.operation, at=now + _AGAIN, message=why)

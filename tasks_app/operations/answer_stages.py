@@ -21,7 +21,7 @@ from tasks_app.commands.gates import SELLER, gates_closed
 from tasks_app.commands.models import Command
 from tasks_app.desk import text
 from tasks_app.operations.account_stops import waits_for_account
-from tasks_app.operations.blockers import OPENS, Blocker, ShutBy, blockers_of, left_alone
+from tasks_app.operations.blockers import OPENS, Blocker, ShutBy, blockers_of, left_alone, may_be_to_send
 from tasks_app.operations.continuation import NOT_KNOWN, Continuation
 from tasks_app.operations.deadlines import kept_among, not_late
 from tasks_app.operations.leases import operations_out
@@ -171,11 +171,24 @@ class Answers:
 
     def is_kept(self, operation: Operation) -> bool:
         """Whether one was tried, had no effect and is kept from being sent again: it is not late."""
+        if operation.task_id or operation.status not in (S.CALLING_ADCP, *PENDING):
+            return False
         return operation.pk in (self._kept if operation.pk in self.of_all else kept_among([operation.pk]))
 
+    def counts_deadline(self, operation: Operation, *, stopped: bool) -> bool:
+        """Whether something comes of its deadline: not of what waits for people, the kill switch (`stopped`),
+        or its account."""
+        answer = self.of(operation)
+        if operation.deadline_at is None or (answer is not None and answer.kept) or self.is_kept(operation):
+            return False
+        if operation.status == S.REQUESTED and (operation.send_at is None or stopped):
+            return False
+        blocker = self.blocker(operation)
+        return blocker is None or blocker.held or blocker.is_late
+
     def blocker(self, operation: Operation) -> Blocker | None:
-        """What is in the way of one that is due to be sent (again), beside gates and people."""
-        if operation.send_at is None or operation.settled_at is not None:
+        """What is in the way of one that is to be sent (again), beside gates and people."""
+        if operation.settled_at is not None or not may_be_to_send(operation):
             return None
         known = self._blockers if operation.pk in self.of_all else blockers_of([operation.pk])
         return known.get(operation.pk)

@@ -42,6 +42,12 @@ def breaker_probe(row: SellerBreaker) -> bool:
     return bool(marked)
 
 
+def breaker_unprobe(row: SellerBreaker) -> None:
+    """No probe is out after all: nothing of what it was marked for leaves. `row`: as it was before, in the
+    transaction that marked it."""
+    SellerBreaker.objects.filter(pk=row.pk).update(state=row.state, probe_at=row.probe_at)
+
+
 def breaker_is_clean(row: SellerBreaker | None) -> bool:
     """Whether a further success would change nothing."""
     return row is None or (row.state == _State.CLOSED and row.failures == 0)

@@ -24,7 +24,7 @@ from django.db import connection
 from tasks_app import clock
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.prepared import prepared_rows
-from tasks_app.operations.breaker import breaker_probe, breaker_room
+from tasks_app.operations.breaker import breaker_probe, breaker_room, breaker_unprobe
 from tasks_app.operations.claim_statements import (
     AS_EVER,
     BREAKER_FIELDS,
@@ -80,6 +80,7 @@ class Claimed:
     sellers: Mapping[uuid.UUID, Seller]
     breakers: Mapping[uuid.UUID, SellerBreaker]
     passed: Collection[uuid.UUID] = frozenset()  # those that have a place although their seller is off
+    probes: frozenset[uuid.UUID] = frozenset()  # sellers whose probe was marked for one of these
 
     def lease(self, operation_id: uuid.UUID) -> Lease:
         """The lease of one of them."""
@@ -93,10 +94,14 @@ class Claimed:
         return [found[pk] for pk in wanted]
 
     def release_but(self, called: Sequence[uuid.UUID]) -> None:
-        """Give back what is not called for; `called`: operations among them, each once."""
-        if len(called) < len(self.due):
-            kept = set(called)
-            leases_release([self.lease(one.id) for one in self.due if one.id not in kept])
+        """Give back what is not called for, the probe of a seller that none of it is called at too; `called`:
+        operations among them, each once."""
+        if len(called) == len(self.due):
+            return
+        kept = set(called)
+        leases_release([self.lease(one.id) for one in self.due if one.id not in kept])
+        for seller_id in self.probes - {one.seller_id for one in self.due if one.id in kept}:
+            breaker_unprobe(self.breakers[seller_id])
 
 
 _NOTHING = Claimed(call=uuid.UUID(int=0), due=[], sellers={}, breakers={})
@@ -187,7 +192,7 @@ def claim_due(
             taken = _in_turn(column, take, rooms, slots, out, limit=limit, batch=batch)
     sellers = {pk: held[pk].seller for pk in {one.seller_id for one in taken}}
     leased = Claimed(call=call, due=taken, sellers=sellers, breakers=breakers, passed=passed)
-    return replace(leased, due=_probed(leased, but=off))
+    return _probed(leased, but=off)
 
 
 def _let_pass(
@@ -238,12 +243,12 @@ def _plan(how: str) -> None:
         cursor.execute(f"select {how}")
 
 
-def _probed(leased: Claimed, *, but: Collection[uuid.UUID]) -> Sequence[Due]:
+def _probed(leased: Claimed, *, but: Collection[uuid.UUID]) -> Claimed:
     """Those of them that may go out: where one is a probe and that cannot be marked, its seller waits. `but`:
     sellers that are off, of whom only what people let pass goes out."""
     breakers = {pk: one for pk, one in leased.breakers.items() if _is_open(one)}
     if not breakers:
-        return leased.due
+        return leased
     calls = [one for one in leased.due if one.seller_id not in but or one.id in leased.passed]
     asked = {one.seller_id for one in calls if one.seller_id in breakers}
     marked: set[uuid.UUID] = set()
@@ -257,7 +262,7 @@ def _probed(leased: Claimed, *, but: Collection[uuid.UUID]) -> Sequence[Due]:
     late = {one.id for one in calls if one.seller_id in asked - marked}
     left = [one for one in leased.due if one.id not in late]
     leased.release_but([one.id for one in left])
-    return left
+    return replace(leased, due=left, probes=frozenset(marked))
 
 
 def _is_open(breaker: SellerBreaker) -> bool:

@@ -85,7 +85,9 @@ class Reading:
     """What one seller was found to know. `unread`: why it could not be asked; there are no findings then.
     `unread_ours`: the same in words for everybody, where `unread` is for `unread_teams` alone.
     `notes`: what could not be compared, for everybody; `unnamed`: the same of single entities and accounts,
-    with the team whose they are. `complete`: everything the seller has was looked at."""
+    with the team whose they are. `complete`: everything the seller has was looked at, but for what could not
+    be found: verdicts that nothing would have shown (`unseen`), and what the seller was not asked about
+    (`unjudged`, by its ids)."""
 
     seller: Seller
     findings: list[Finding] = field(default_factory=list)
@@ -95,6 +97,8 @@ class Reading:
     notes: list[str] = field(default_factory=list)
     unnamed: list[tuple[str, uuid.UUID | None]] = field(default_factory=list)
     complete: bool = True
+    unseen: frozenset[Verdict] = frozenset()
+    unjudged: frozenset[str] = frozenset()
 
 
 Unnamed = list[tuple[str, uuid.UUID | None]]

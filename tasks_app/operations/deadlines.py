@@ -29,7 +29,8 @@ from tasks_app.operations.models import PENDING, READS, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.resend import cannot_have_acted, unsent
 from tasks_app.people.models import Team
-from tasks_app.sellers.models import Seller
+from tasks_app.sellers.accounts import on_account_changed
+from tasks_app.sellers.models import Account, Seller
 from tasks_app.troubles.rows import due_again, each_row, held_back, together, unhandled
 from tasks_app.troubles.works import work_on
 
@@ -45,6 +46,7 @@ _NEVER_SENT_WORDS = "It could not be sent before its deadline: nothing reached t
 def register() -> None:
     """Called when the application starts."""
     on_turned(_let_go)
+    on_account_changed(_made_active)
 
 
 def on_overdue(listener: Callable[[Operation], None]) -> None:
@@ -172,6 +174,13 @@ def _in_hand() -> Q:
 def _let_go(turn: KillSwitch) -> None:
     if not turn.on:
         deadlines_anew(turn.team)
+
+
+def _made_active(account: Account, _before: str) -> None:
+    """What waits to be sent under it may not have been looked at for long: its time is the account's until
+    now."""
+    if account.status == Account.Status.ACTIVE:
+        _give(Operation.objects.filter(_waits_for_us(), account=account), _whole_time)
 
 
 def _stopped() -> Q:

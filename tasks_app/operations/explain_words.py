@@ -101,17 +101,24 @@ def _ended(seen: Seen) -> Answers:
 
 
 def _requested(seen: Seen) -> Answers:
-    if seen.stopped:
+    if seen.stopped and not (seen.blocker and seen.blocker.is_over):
         return _stopped(seen, f"{seen.task} is not sent to {seen.seller}.", _NOT_MEANWHILE)
     if seen.held and seen.question:
-        return question_answers(seen.question)
+        asked = question_answers(seen.question)
+        words = f"{asked.waiting}{_besides(seen)}"
+        return replace(asked, waiting=words, movers=(*asked.movers, *seen.clears))
     if seen.held:
+        does = "asks people, and sends it once they or the gate let it"
+        leaves = () if seen.blocker else (Mover(who=_WORKER, does=does),)
+        held = "It is held: it is sent once a person lets it, or the gate in front of it opens."
         return Answers(
-            waiting="It is held: it is sent once a person lets it, or the gate in front of it opens.",
-            movers=(Mover(who=_WORKER, does="asks people, and sends it once they or the gate let it"),),
+            waiting=f"It is held.{_besides(seen)}" if seen.blocker else held,
+            movers=(*leaves, *seen.clears),
             otherwise="Nothing is sent.",
         )
     fails = _deadline(seen, "it fails, for nothing reached the seller")
+    if seen.stopped:
+        fails, seen = _NOT_MEANWHILE, replace(seen, deadline_at=None)
     if seen.blocker is not None:
         return _kept_back(seen, seen.blocker, f"{seen.task} is not sent to {seen.seller}", fails)
     return Answers(
@@ -124,6 +131,8 @@ def _requested(seen: Seen) -> Answers:
 
 def _kept_back(seen: Seen, blocker: Blocker, said: str, at_deadline: str) -> Answers:
     """It is due to leave, or to leave again, and something beside gates and people is in its way."""
+    if seen.kept:
+        at_deadline, seen = _NOT_MEANWHILE, replace(seen, deadline_at=None)
     worker = Mover(who=_WORKER, does=_THEN[blocker.then]) if blocker.then in _THEN else None
     return Answers(
         waiting=f"{said}: {blocker.why}.",
@@ -133,8 +142,22 @@ def _kept_back(seen: Seen, blocker: Blocker, said: str, at_deadline: str) -> Ans
     )
 
 
+def _is_kept(seen: Seen) -> bool:
+    """Whether people, a gate or the kill switch keep what was tried from being sent again."""
+    return (seen.held or seen.kept or bool(seen.stopped)) and not (seen.blocker and seen.blocker.is_over)
+
+
+def _besides(seen: Seen) -> str:
+    """What is in the way of what people, or the kill switch, keep."""
+    if seen.blocker is None:
+        return ""
+    if seen.blocker.held or seen.stopped:
+        return f" Let go, {seen.blocker.once_let_go}."
+    return f" {raised(seen.blocker.why)}."
+
+
 _THEN = {
-    Then.ENDS: "ends it as soon as it comes up, with nothing bought",
+    Then.ENDS: "ends it as soon as it comes up, with nothing sent",
     Then.ASKS: "asks people, before it leaves again",
     Then.LOOKS: "asks the seller whether it has it",
 }
@@ -159,14 +182,14 @@ def _stopped(seen: Seen, said: str, at_deadline: str) -> Answers:
 def _then_sent(seen: Seen) -> str:
     """What comes of it where nothing else is in its way."""
     if seen.blocker is not None:
-        return f"; but {seen.blocker.why}"
+        return f"; then {seen.blocker.once_let_go}"
     return "; its answer waits still" if seen.opens else "; then it is sent by itself"
 
 
 def _calling(seen: Seen) -> Answers:
     effect = _GIVEN_UP if seen.is_read else "the seller is asked whether it knows it, and people decide"
     at_deadline = _deadline(seen, effect)
-    if seen.held or seen.kept or seen.stopped:
+    if _is_kept(seen):
         return _tried_and_held(seen, at_deadline)
     if seen.blocker is not None:
         said = f"It left once, and {seen.task} is not sent to {seen.seller} again"
@@ -196,11 +219,11 @@ def _tried_and_held(seen: Seen, at_deadline: str) -> Answers:
     if seen.kept:
         why = "wants credentials first" if seen.status == S.AUTH_REQUIRED else "has not taken it so far"
         said = f"{seen.seller} {why}; {seen.task} is not sent again yet."
-        said += f" {raised(seen.blocker.why)}." if seen.blocker else ""
         at_deadline, seen = _NOT_MEANWHILE, replace(seen, deadline_at=None)
     if seen.stopped:
         stopped = _stopped(seen, said, at_deadline)
         return replace(stopped, movers=(*stopped.movers, *seen.renews))
+    said = f"{said}{_besides(seen)}"
     asked = question_answers(seen.question) if seen.question else None
     return Answers(
         waiting=f"{said} {asked.waiting}" if asked else said,
@@ -224,7 +247,7 @@ def _with_seller(seen: Seen) -> Answers:
         return replace(asks, movers=(*asks.movers, *_steers(seen)))
     overdue = "it is overdue: nothing is undone, and people decide whether to wait on"
     at_deadline = _deadline(seen, _GIVEN_UP if seen.is_read else overdue)
-    if seen.held or seen.kept or seen.stopped:
+    if _is_kept(seen):
         return _tried_and_held(seen, at_deadline)
     if seen.blocker is not None:
         said = f"People wait on; {seen.task} is not sent to {seen.seller} again"
@@ -337,7 +360,7 @@ def _auth(seen: Seen) -> Answers:
     if seen.answer is not None:
         return _answered(seen, seen.answer)
     at_deadline = _deadline(seen, _GIVEN_UP if seen.is_read else _OVERDUE)
-    if seen.held or seen.kept or seen.stopped:
+    if _is_kept(seen):
         return _tried_and_held(seen, at_deadline)
     again = f"sends it again {_when(seen.send_at)}, in case they were put right"
     return Answers(

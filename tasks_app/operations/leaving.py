@@ -32,13 +32,16 @@ class Leaving:
 # Looks once more at what is about to leave; where it may not as it is, takes it off the way and asks people.
 LastLook = Callable[[Leaving], bool]
 _looks: list[LastLook] = []
+_waits: list[LastLook] = []
 
 
-def last_look_register(look: LastLook) -> None:
+def last_look_register(look: LastLook, *, waits: bool = False) -> None:
     """Have `look(leaving)` asked before each attempt of whatever changes something, however it came to
-    leave, answers to sellers too; in the transaction that holds the operation."""
-    if look not in _looks:
-        _looks.append(look)
+    leave, answers to sellers too; in the transaction that holds the operation. `waits`: it has it wait for
+    something, so that it is asked only of what nothing else speaks against."""
+    looks = _waits if waits else _looks
+    if look not in looks:
+        looks.append(look)
 
 
 def is_still_wanted(operation: Operation, *, answers: bool = False) -> bool:
@@ -48,7 +51,7 @@ def is_still_wanted(operation: Operation, *, answers: bool = False) -> bool:
         return True
     request = answer_waiting(operation) if answers else operation.request
     leaving = Leaving(operation=operation, request=request, is_answer=answers)
-    return all(look(leaving) for look in _looks)
+    return all(look(leaving) for look in (*_looks, *_waits))
 
 
 # Whether an order is what people approved; where it is not, they have been asked again and it is held.

@@ -17,7 +17,7 @@ from django.conf import settings
 from tasks_app.adcp import client
 from tasks_app.adcp.errors import recovery_for
 from tasks_app.adcp.optional import merged
-from tasks_app.adcp.tasks import NoCursorError, listed_of, next_cursor
+from tasks_app.adcp.tasks import NoCursorError, listed_of, next_cursor, told_beside
 from tasks_app.adcp.types import Endpoint, Seen
 from tasks_app.sellers.models import Account, Seller
 
@@ -75,7 +75,8 @@ class Line:
     ) -> AsyncIterator[list[dict[str, Any]]]:
         """The objects in the list `listed`, page by page: no more than one page is held.
 
-        Raises UnreadableError: no list (`listed_of`), pages in a circle, or more of them than anybody has.
+        Raises UnreadableError: no list (`listed_of`), or not all of one, pages in a circle, or more of them
+        than anybody has.
         """
         asked_with: set[str] = set()
         cursor: str | None = None
@@ -86,6 +87,7 @@ class Line:
             found = listed_of(page.status, page.payload, listed)
             if found is None:
                 raise unreadable(tool, page)
+            _refuse_in_part(tool, arguments, page, found)
             rows += len(found)
             if rows > _MAX_ROWS:
                 raise UnreadableError(f"{tool}: more than {_MAX_ROWS} rows")
@@ -100,6 +102,17 @@ class Line:
                 raise UnreadableError(f"{tool}: its pages go round in a circle")
             asked_with.add(cursor)
         raise UnreadableError(f"{tool}: more than {_MAX_PAGES} pages")
+
+
+def _refuse_in_part(tool: str, arguments: Mapping[str, Any], page: Seen, found: Collection[object]) -> None:
+    """An error beside a list says that a part of it is lacking: what is not in it may be there. Beside what
+    was asked for by its id it may say that it is not there; where nothing was found, that alone is believed.
+    """
+    beside = told_beside(page.payload, page.errors)
+    if beside is None or (arguments.get("media_buy_ids") and (found or beside.code in _NOT_THERE)):
+        return
+    why_not = f"{tool}: its list came with an error: {beside.message or beside.code}"
+    raise UnreadableError(why_not, answered=True, ours=_NO_USE)
 
 
 def line_to(seller: Seller) -> Line:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tasks_app.adcp.tasks import NoCursorError, cursor_of, listed_of
+from tasks_app.adcp.tasks import NoCursorError, cursor_of, listed_of, told_beside
 from tasks_app.operations.corrections import sellers_words
 from tasks_app.operations.models import Operation
 
@@ -52,7 +52,7 @@ def pages_read(
     number)` is the operation of a further one."""
     read: list[Operation] = []
     cursors: set[str] = set()
-    page = first
+    page, lacking = first, ""
     while True:
         if page.published_at is None:
             return Pages(member=member, read=tuple(read), waiting=page)
@@ -63,10 +63,17 @@ def pages_read(
         if is_enough(page):
             return Pages(member=member, read=tuple(read))
         cursor, unread = _next(page, cursors, len(read))
+        lacking = lacking or _lacking(page, len(read))
         if cursor is None:
-            return Pages(member=member, read=tuple(read), unread=unread)
+            return Pages(member=member, read=tuple(read), unread=unread or lacking)
         cursors.add(cursor)
         page = ask(cursor, len(read) + 1)
+
+
+def _lacking(page: Operation, number: int) -> str:
+    """Why a page may not list all that it should: an error stands beside its list."""
+    beside = told_beside(page.result)
+    return f"page {number} came with an error: {beside.message or beside.code}" if beside else ""
 
 
 def _next(page: Operation, cursors: set[str], read: int) -> tuple[str | None, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -40,13 +40,14 @@ _ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
 
 @dataclass(frozen=True, kw_only=True)
 class Next:
-    """What happens next, when, and what if nobody acts."""
+    """What happens next, when, and what if nobody acts; `until`: its deadline, where one counts."""
 
     what: str
     when: str = ""
     otherwise: str = ""
     glyph: str = "running"
     stopped: bool = False  # by the kill switch
+    until: datetime | None = None
 
     @property
     def note(self) -> str:
@@ -146,8 +147,16 @@ def operation_next(
     if operation.settled_at is not None:
         return _settled(operation)
     answers = answers_of([operation]) if answers is None else answers
-    answer = answers.of(operation)
     turn = (stopped or stops_shown()).turn(operation.team_id) if operation.is_mutation else None
+    counts = answers.counts_deadline(operation, stopped=turn is not None)
+    found = _open_next(operation, question, answers, turn)
+    return replace(found, until=operation.deadline_at if counts else None)
+
+
+def _open_next(
+    operation: Operation, question: Approval | None, answers: Answers, turn: KillSwitch | None
+) -> Next:
+    answer = answers.of(operation)
     if turn is not None and would_be_sent(operation, answers):
         return _stopped(turn, operation, answers)
     if answer is not None:
@@ -155,7 +164,7 @@ def operation_next(
     if operation.status == S.TIMED_OUT:
         return _overdue(operation, question)
     if is_held(operation):
-        return _held(operation)
+        return _held(operation, answers.blocker(operation))
     if operation.status in (S.REQUESTED, S.CALLING_ADCP):
         return _sending(operation, answers)
     waited_on = operation.status in (S.SUBMITTED, S.WORKING) and answers.may_be_given(operation)
@@ -285,6 +294,38 @@ def pretty(value: Any) -> str:
     return "".join(parts)
 
 
+def sending_words(operation: Operation, answers: Answers) -> str:
+    """How one stands that is to be sent, or sent again, as a sentence without its end; empty of one that is
+    with its seller."""
+    task, seller = operation.task_type, operation.seller.name
+    blocker = answers.blocker(operation)
+    if is_held(operation):
+        then = f"; let go, {blocker.once_let_go}" if blocker else ""
+        return f"{task} to {seller} waits for a decision{then}"
+    if blocker is not None:
+        return f"{_SAID[blocker.then].format(task=task, seller=seller)}: {blocker.why}"
+    if operation.status == S.REQUESTED:
+        return f"{task} is to be sent to {seller}"
+    if operation.status != S.CALLING_ADCP:
+        return f"{task} is sent to {seller} again" if _is_sent_again(operation) else ""
+    if operation.send_at is None and operation.next_poll_at is not None:
+        return f"{seller} is asked whether it has {task}"
+    return f"{task} is being sent to {seller}"
+
+
+def _is_sent_again(operation: Operation) -> bool:
+    again = operation.send_at is not None and not (operation.task_id or operation.a2a_task_id)
+    return again and operation.status in (S.SUBMITTED, S.WORKING)
+
+
+_SAID = {
+    Then.WAITS: "{task} is not sent to {seller} yet",
+    Then.ENDS: "{task} ends without being sent to {seller}",
+    Then.ASKS: "People are asked before {task} is sent to {seller}",
+    Then.LOOKS: "{seller} is asked whether it has {task}",
+}
+
+
 def _settled(operation: Operation) -> Next:
     when = text.moment_short(operation.settled_at)
     if operation.status == S.TIMED_OUT:
@@ -296,11 +337,16 @@ def _settled(operation: Operation) -> Next:
 
 
 def _stopped(turn: KillSwitch, operation: Operation, answers: Answers) -> Next:
-    """What may be had at its seller already is late all the same; what we hold is not."""
-    answer = answers.of(operation)
+    """What may be had at its seller already is late all the same; what we hold is not. What is come upon
+    before the kill switch, and not waited for, ends all the same."""
+    answer, blocker = answers.of(operation), answers.blocker(operation)
+    if answer is None and blocker is not None and blocker.is_over:
+        return _kept_back(operation, blocker, late=answers.counts_deadline(operation, stopped=True))
     nothing = "Nothing is sent while it is on; it goes by itself once that is let go"
     if answer is not None and answer.is_shut:
         nothing = f"Nothing is sent while it is on, and once that is let go it waits still: {answer.shut}"
+    elif answer is None and blocker is not None:
+        nothing = f"Nothing is sent while it is on; once that is let go, {blocker.once_let_go}"
     held = answer is not None or operation.status == S.REQUESTED or answers.is_kept(operation)
     return Next(
         what="Stopped by the kill switch",
@@ -331,28 +377,30 @@ def _overdue(operation: Operation, question: Approval | None) -> Next:
     return Next(what=what, when=since, glyph="overdue", otherwise=f"It stays overdue{looked_at}")
 
 
-def _held(operation: Operation) -> Next:
+def _held(operation: Operation, blocker: Blocker | None) -> Next:
     sent = operation.status != S.REQUESTED
+    then = f"; let go, {blocker.once_let_go}" if blocker else ""
     return Next(
         what="Waits for a decision",
         when=f"since {text.moment_short(operation.created_at)}" if not sent else "it may have left once",
-        otherwise="It is not sent again before it" if sent else "Nothing is sent before it",
+        otherwise=f"{'It is not sent again before it' if sent else 'Nothing is sent before it'}{then}",
         glyph="person",
     )
 
 
-def _kept_back(operation: Operation, blocker: Blocker) -> Next:
+def _kept_back(operation: Operation, blocker: Blocker, *, late: bool) -> Next:
     """It is due to be sent (again), and something beside gates and people is in its way."""
     what = _THEN[blocker.then]
-    otherwise = _overdue_when(operation) if operation.status != S.REQUESTED else ""
+    otherwise = _overdue_when(operation) if operation.status != S.REQUESTED else _fails_when(operation)
     return Next(
         what=what.format("" if operation.status == S.REQUESTED else " again"),
         when=blocker.why,
-        otherwise=otherwise if blocker.is_late else _NOT_LATE,
-        glyph="seller" if blocker.by is ShutBy.ALONE else "person",
+        otherwise=otherwise if late else _NOT_LATE,
+        glyph=_GLYPHS.get(blocker.by, "person"),
     )
 
 
+_GLYPHS = {ShutBy.ALONE: "seller", ShutBy.KEY: "running"}
 _THEN = {
     Then.WAITS: "Waits to be sent{}",
     Then.ENDS: "Ends without being sent{}",
@@ -365,7 +413,7 @@ def _resent(operation: Operation, answers: Answers) -> Next:
     """What people wait on for, and have sent again."""
     blocker = answers.blocker(operation)
     if blocker is not None:
-        return _kept_back(operation, blocker)
+        return _kept_back(operation, blocker, late=answers.counts_deadline(operation, stopped=False))
     return Next(
         what="Resend, same bytes and key", when=_in(operation.send_at), otherwise=_overdue_when(operation)
     )
@@ -374,7 +422,7 @@ def _resent(operation: Operation, answers: Answers) -> Next:
 def _sending(operation: Operation, answers: Answers) -> Next:
     blocker = answers.blocker(operation)
     if blocker is not None:
-        return _kept_back(operation, blocker)
+        return _kept_back(operation, blocker, late=answers.counts_deadline(operation, stopped=False))
     attempt = f"attempt {max(operation.attempts, 1)} of {policy.max_attempts(operation.seller)}"
     again = operation.send_at
     if operation.attempts and again is not None:
@@ -382,7 +430,8 @@ def _sending(operation: Operation, answers: Answers) -> Next:
     if operation.status == S.CALLING_ADCP and again is None and operation.next_poll_at is not None:
         return Next(what="The seller is asked whether it knows it", when=_in(operation.next_poll_at))
     if operation.status == S.REQUESTED:
-        return Next(what="Is sent at once", when="waits for a free slot of the seller")
+        slot = "waits for a free slot of the seller"
+        return Next(what="Is sent at once", when=slot, otherwise=_fails_when(operation))
     return Next(what="The call is out", when=attempt, otherwise="After a crash the same bytes are sent again")
 
 
@@ -395,6 +444,12 @@ def _with_seller(operation: Operation) -> Next:
         asks = f"Poll {tool}" if operation.task_id else f"Look for it with {tool}"
         what, when = "Webhook, or poll" if hooked else asks, _in(operation.next_poll_at)
     return Next(what=what, when=when, otherwise=_overdue_when(operation), glyph="seller")
+
+
+def _fails_when(operation: Operation) -> str:
+    if operation.deadline_at is None:
+        return ""
+    return f"It fails {text.moment_short(operation.deadline_at)}, if it could not be sent until then"
 
 
 def _overdue_when(operation: Operation) -> str:

@@ -47,6 +47,8 @@ from tasks_app.operations.services import Subject
 from tasks_app.sellers.accounts import is_anothers, names_another
 from tasks_app.sellers.models import Account, Seller
 
+# What a list alone shows.
+_LISTED_ALONE = frozenset({Verdict.ORPHANED, Verdict.AHEAD})
 _PENDING_THERE = ["submitted", "working", "input-required", "auth-required"]
 # So many are looked up one by one in one run; a seller without a list is polled for each anyway.
 _MOST_LOOKED_UP = 500
@@ -182,10 +184,10 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     judged = [task_id for task_id in plan.pending if task_id in heard.items or task_id in heard.looked_up]
     reading.findings = [_pending_here(ours[task_id], heard) for task_id in judged]
     reading.findings += _listed_only(plan, heard, ours, started)
-    reading.notes, reading.complete = (
-        list(_notes(plan, heard)),
-        not (heard.passed_over or heard.left_out or heard.refused),
-    )
+    reading.notes = list(_notes(plan, heard))
+    reading.complete = not (heard.passed_over or heard.left_out or heard.refused)
+    reading.unseen = frozenset() if plan.list_tool else _LISTED_ALONE
+    reading.unjudged = frozenset(plan.pending) - frozenset(judged)
     nameless = Operation.objects.filter(seller=plan.seller, status__in=PENDING, task_id="")
     reading.unnamed = [
         *refused_of(heard.refused),

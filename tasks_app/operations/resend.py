@@ -4,6 +4,8 @@ still recognises its key. Source: AdCP L1/security "Idempotency"; document 000 "
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -13,6 +15,7 @@ from django.db.models.functions import Coalesce
 from tasks_app import clock
 from tasks_app.adcp.errors import IN_FLIGHT
 from tasks_app.commands.models import Command
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import UNKNOWN_TYPE, Channel, Observation, Operation, OperationStatus
 
 NOT_SENT, GARBLED = "not_sent", "garbled"  # Observation.kind
@@ -58,6 +61,11 @@ def cannot_have_acted() -> Q:
     return Q(attempts__lte=Coalesce(Subquery(counted), 0)) & ~Q(Exists(replies.filter(_MAY_HAVE_ACTED)))
 
 
+def no_effect() -> Q:
+    """Operations of which `had_no_effect` is true, in the database."""
+    return Q(status=OperationStatus.REQUESTED) | (unsent() & cannot_have_acted())
+
+
 def had_no_effect(operation: Operation) -> bool:
     """Whether an operation that has not ended certainly had none at the seller so far: it was never sent, or
     each attempt was refused at the door (nobody was reached, other credentials are wanted)."""
@@ -81,19 +89,40 @@ def resend_is_safe(operation: Operation) -> bool:
     """Whether sending the same bytes and key (again) cannot buy twice: always for reads and for what
     certainly had no effect; else within the replay window the seller declares, less one call. Never where
     somebody refused to have it sent again, or let something else go in its place."""
-    if operation.task_type == UNKNOWN_TYPE:
-        return False  # there is nothing of ours to send
-    if not operation.is_mutation or operation.sent_at is None:
-        return True
-    if refusal_of(operation) or _answered_otherwise(operation):
-        return False
-    if not operation.task_id and not may_have_acted(operation):
-        return True
+    return operation.pk not in unsafe_to_resend([operation])
+
+
+def unsafe_to_resend(operations: Collection[Operation]) -> set[uuid.UUID]:
+    """Those of which `resend_is_safe` is false, each with its seller; three queries at most."""
+    unknown = {one.pk for one in operations if one.task_type == UNKNOWN_TYPE}  # nothing of ours to send
+    left = [one for one in operations if one.is_mutation and one.sent_at is not None]
+    if not left:
+        return unknown
+    unwanted = _refused(left) | _answered_otherwise(left)
+    nameless = [one.pk for one in left if not one.task_id]
+    acted_never = Operation.objects.filter(cannot_have_acted(), pk__in=nameless)
+    harmless = set(acted_never.values_list("pk", flat=True)) if nameless else set()
+    known = {one.pk for one in left if one.pk in harmless or _is_recognised(one)}
+    return unknown | {one.pk for one in left if one.pk in unwanted or one.pk not in known}
+
+
+def _is_recognised(operation: Operation) -> bool:
+    """Whether its seller recognises its key still, so that the same is done once."""
     window = timedelta(seconds=(operation.seller.idempotency_ttl_s or 0) - settings.WORKING_TIMEOUT_S)
-    return clock.now() < operation.sent_at + window
+    return operation.sent_at is not None and clock.now() < operation.sent_at + window
 
 
-def _answered_otherwise(operation: Operation) -> bool:
-    """Whether an answer has left that asks for something else: the first request is not wanted any more."""
-    left = operation.continuations.filter(dispatched_at__isnull=False)
-    return left.exclude(answer__changes={}).exists()
+def _refused(operations: Collection[Operation]) -> set[uuid.UUID]:
+    """Those that somebody refused to have sent again."""
+    keys = Command.objects.filter(key__in=[one.purpose for one in operations], refused_at__isnull=False)
+    refused = set(keys.values_list("key", flat=True))
+    return {one.pk for one in operations if one.purpose in refused}
+
+
+def _answered_otherwise(operations: Collection[Operation]) -> set[uuid.UUID]:
+    """Those of which an answer has left that asks for something else: the first request is not wanted any
+    more."""
+    left = Continuation.objects.filter(
+        operation__in=[one.pk for one in operations], dispatched_at__isnull=False
+    )
+    return set(left.exclude(answer__changes={}).values_list("operation_id", flat=True))

@@ -67,7 +67,7 @@ def reading_record(*, run: ReconciliationRun, reader: Reader, reading: Reading) 
         known = _Known(reading.seller, reader.kind, [finding for finding, _ in done])
         recorded = [_record(run, reading.seller, reader.kind, finding, s, known) for finding, s in done]
         if not reading.unread and reading.complete:
-            known.close_others(recorded)
+            known.close_others(recorded, reading)
         _tell(run, reading.seller, [one.row for one in recorded if one.row is not None and _is_new(one.row)])
     return recorded
 
@@ -112,10 +112,12 @@ class _Known:
         as_told = _accepted(self._accepted.get(row.pk)) == _accepted(finding.told)
         return row if as_seen and as_told else None  # a person accepted something else
 
-    def close_others(self, recorded: Iterable[Recorded]) -> None:
-        """End what was open and was not found any more."""
+    def close_others(self, recorded: Iterable[Recorded], reading: Reading) -> None:
+        """End what was open and was not found any more, where it would have been."""
         found = {one.row.pk for one in recorded if one.row is not None}
-        gone = [row.pk for row in self._open.values() if row.pk not in found]
+        unjudged = {id_digest(theirs) for theirs in reading.unjudged}
+        looked_for = [row for row in self._open.values() if row.verdict not in reading.unseen]
+        gone = [row.pk for row in looked_for if row.pk not in found and row.digest not in unjudged]
         ReconciliationFinding.objects.filter(pk__in=gone, resolved_at__isnull=True).update(
             resolution=R.GONE, resolved_at=clock.now(), resolved_by=SYSTEM, reason="Not found any more"
         )

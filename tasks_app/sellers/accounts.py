@@ -7,7 +7,7 @@ account/sync-accounts-response, core/account.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -205,7 +205,12 @@ def account_standing(account: Account, off_by: str = "") -> str:
 def accounts_awaited(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
     """By id those of them that may be made active still, and why nothing is bought under each."""
     awaited = Account.objects.filter(pk__in=ids, status__in=AWAITED).select_related("seller")
-    rows = list(awaited.defer(*SELLER_HEAVY))
+    return accounts_standing(awaited.defer(*SELLER_HEAVY))
+
+
+def accounts_standing(accounts: Iterable[Account]) -> dict[uuid.UUID, str]:
+    """`account_standing` of several, each with its seller, by id; one query."""
+    rows = list(accounts)
     off_by = {one.switched_off_by for one in rows if one.switched_off_by}
     names = actor_names(off_by) if off_by else {}
     return {one.pk: account_standing(one, names.get(one.switched_off_by, "")) for one in rows}

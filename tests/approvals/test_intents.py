@@ -120,6 +120,35 @@ def test_a_host_whose_clock_is_wrong_takes_nothing_of_the_time_to_undo(
 
 
 @db
+def test_once_the_first_is_decided_nobody_is_offered_to_undo_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, three = make_user("Approver", is_staff=True), questions(desk, 3)
+    batch = intend(user, *three)
+    report = reverse("admin:tasks_app_approval_report", args=[batch.pk])
+    pages = [QUEUE, report]
+    for page in pages:
+        told = signed_in(user).get(page).content.decode()
+        assert ("unless you undo it" in told, 'value="undo"' in told, "is final" in told) == (
+            True,
+            True,
+            False,
+        )
+    monkeypatch.setattr(intents, "_AT_ONCE", 1)
+    assert decided_later() == 1
+    for page in pages:
+        told = signed_in(user).get(page).content.decode()
+        assert ("unless you undo it" in told, 'value="undo"' in told, "is final" in told) == (
+            False,
+            False,
+            True,
+        )
+        assert "2 still to be decided" in told
+    with pytest.raises(DecisionRefusedError, match="too late to undo"):
+        batch_withdraw(batch_id=batch.pk, user=user)
+
+
+@db
 def test_what_is_undone_is_never_decided(desk: Desk) -> None:
     user, three = make_user("Approver"), questions(desk, 3)
     batch = intend(user, *three)

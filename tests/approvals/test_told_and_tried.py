@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
 
-from orders.acts import deal_withdraw
+from orders.acts import deal_cancel_ask, deal_withdraw
 from orders.ask import Ask
 from orders.changes import change_ask
 from orders.following import OVER
@@ -33,7 +35,7 @@ from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import User
 from tasks_app.sellers.accounts import AWAITED, ENDED, SWITCHED_OFF, natural_key
 from tasks_app.sellers.accounts_told import account_record
-from tasks_app.sellers.models import Account
+from tasks_app.sellers.models import Account, Seller, SellerBreaker
 from tests.approvals.deciding import decides
 from tests.factories import make_deal, make_seller, make_user
 from tests.orders.asking import ASKED, asked, deals_lapse
@@ -235,8 +237,9 @@ _ACCOUNTS: dict[str, tuple[Callable[[], Approval], list[str]]] = {
 
 
 def _left(tool: str = "create_media_buy") -> bool:
-    """Whether what is due is a purchase, or a change, that leaves."""
+    """Whether what is due is a purchase, or a change, that leaves; its seller has a place for all that is."""
     drain()
+    Seller.objects.update(slots=9)
     Operation.objects.filter(task_type=tool, send_at__isnull=False).update(send_at=clock.now())
     left = [call.tool for call in claim_sends(limit=9)]
     publish_due(limit=9)
@@ -317,6 +320,54 @@ def _what_is_said_of_a_change_happens(question: Approval) -> None:
     if not left and not over:
         Account.objects.update(status="active")
         assert _left("update_media_buy")
+
+
+# What is in the way of all that is sent to a seller, and how it is said.
+_SELLERS: dict[str, tuple[dict[str, Any], str]] = {
+    "off": ({"active": False}, "is switched off"),
+    "replays no key": ({"idempotency_ttl_s": None}, "declares no idempotency"),
+    "lists no tool": ({"tools": ["get_products"]}, "lists no tool"),
+    "left alone": ({}, "failed too often in a row"),
+}
+_ASKED_TO_SEND = {
+    "a deal": ("create_media_buy", "Nothing is bought"),
+    "a deal that is not what was approved": ("create_media_buy", "Nothing is bought"),
+    "a change": ("update_media_buy", "Nothing is changed"),
+    "a change that is not what was approved": ("update_media_buy", "Nothing is changed"),
+    "a cancellation": ("update_media_buy", "Nothing is cancelled"),
+}
+
+
+def _asked_to_send(what: str) -> Approval:
+    if what != "a cancellation":
+        return _asked_about(what)
+    deal_cancel_ask(deal_id=booked().pk, user=make_user("Buyer"), reason="the client withdrew")
+    return Approval.objects.get(status="open")
+
+
+@pytest.mark.parametrize("what", _ASKED_TO_SEND)
+@pytest.mark.parametrize("seller", _SELLERS)
+def test_what_approving_is_said_to_do_at_its_seller_happens(what: str, seller: str) -> None:
+    question, (tool, nothing) = _asked_to_send(what), _ASKED_TO_SEND[what]
+    columns, why = _SELLERS[seller]
+    if columns:
+        Seller.objects.update(**columns)
+    else:
+        at = clock.now() + timedelta(minutes=5)
+        SellerBreaker.objects.update_or_create(
+            seller=Seller.objects.get(), defaults={"state": "open", "failures": 5, "probe_at": at}
+        )
+    said = effects_now(question)["approve"]
+    assert why in said
+    with suppress(DecisionRefusedError):  # nothing is asked of a seller for which nothing is sent
+        for _ in range(question.quorum):
+            approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
+    assert not _left(tool)
+    waits = Operation.objects.filter(task_type=tool, settled_at=None, send_at__isnull=False).exists()
+    assert (said.startswith(nothing), "once its seller is called again" in said) == (not waits, waits)
+    if waits:
+        SellerBreaker.objects.all().delete()
+        assert _left(tool)
 
 
 def test_where_everything_is_stopped_only_what_would_be_sent_is_said_to_be_held() -> None:

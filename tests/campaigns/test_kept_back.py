@@ -5,11 +5,22 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 
+from campaigns.models import Campaign
+from orders.models import Deal
 from tasks_app import clock
+from tasks_app.approvals.models import Approval
+from tasks_app.commands.kill_switch import kill_switch_set
+from tasks_app.jobs.worker import drain
+from tasks_app.operations.dispatch import claim_one, claim_sends
+from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
-from tests.campaigns.test_booking import CHANNELS, deal_of, decide, put_forward, said
+from tests.campaigns.booking import CHANNELS, deal_of, decide, put_forward, said
+from tests.factories import make_user
+from tests.operations.making import give_back, not_sent, observed
 from tests.orders import late as buying
+from tests.ui.pages import page_of, read
 
 pytestmark = pytest.mark.django_db
 
@@ -60,3 +71,93 @@ def test_a_campaign_tells_of_an_account_that_ended_since_its_purchase_was_asked_
     ends = "1 deal cannot be bought under its account and ends next."
     awaits = "1 deal waits for an account that is not active yet."
     assert said(campaign).waiting_for == (awaits if waits else ends)
+
+
+def page_says(campaign: Campaign) -> str:
+    client = Client()
+    client.force_login(
+        make_user("Administrator", is_staff=True), backend="tasks_app.people.holders.RoleBackend"
+    )
+    return read(client, page_of(campaign))
+
+
+def one_approved(status: str = "active") -> tuple[Campaign, Deal]:
+    """A campaign of two deals: one is rejected, the other approved while its account stands so."""
+    campaign = put_forward()
+    first, second = (deal_of(campaign, channel) for channel in CHANNELS)
+    Account.objects.filter(pk=first.account_id).update(status=status)
+    decide(first)
+    decide(second, "reject")
+    return campaign, buying.fresh(first)
+
+
+@pytest.mark.parametrize("status", ["suspended", "pending_approval"])
+def test_its_page_says_what_a_campaign_waits_for_that_nobody_is_asked_about(status: str) -> None:
+    campaign, _ = one_approved(status)
+    page = page_says(campaign)
+    assert "1 deal waits for an account that is not active yet" in page
+    assert "What waits for its account waits on" in page
+    assert "within seconds" not in page
+    Account.objects.update(status="active")
+    assert "within seconds" in page_says(campaign)
+
+
+def test_a_purchase_that_reached_nobody_is_one_that_is_to_be_sent() -> None:
+    campaign, deal = one_approved()
+    operation = Operation.objects.get(subject_id=deal.pk, task_type="create_media_buy")
+    assert claim_one(operation_id=operation.pk) is not None
+    assert said(campaign).waiting_for == "It waits for sellers to confirm 1 deal."
+    observed(operation_id=operation.pk, seen=not_sent(), channel="reply")
+    give_back(operation.pk)
+    assert said(campaign).waiting_for == "1 deal is sent next."
+    Seller.objects.filter(pk=deal.seller_id).update(active=False)
+    assert "is switched off" in said(campaign).waiting_for
+    Seller.objects.filter(pk=deal.seller_id).update(active=True)
+    Account.objects.filter(pk=deal.account_id).update(status="closed")
+    assert said(campaign).waiting_for == "1 deal cannot be bought under its account and ends next."
+
+
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize("what", ["off", "suspended", "closed"])
+def test_what_the_switch_keeps_and_something_else_too_is_said_to_be_kept_by_both(
+    what: str, swept: bool
+) -> None:
+    campaign, deal = one_approved()
+    kill_switch_set(on=True, reason="A drill", actor="system")
+    if swept:
+        claim_sends(limit=10)
+    if what == "off":
+        Seller.objects.filter(pk=deal.seller_id).update(active=False)
+    else:
+        Account.objects.filter(pk=deal.account_id).update(status=what)
+    told = said(campaign)
+    assert "Of these 1 would not be sent otherwise either: " in told.waiting_for
+    assert ("is switched off" if what == "off" else f"is {what}") in told.waiting_for
+    does = " ".join(one.does for one in told.who)
+    assert "then what nothing else keeps is sent" in does
+    clears = {"off": "switch the seller on", "suspended": "make the account active", "closed": ""}[what]
+    assert clears in does
+
+
+def test_people_are_said_to_be_asked_about_a_flight_that_has_begun() -> None:
+    campaign, deal = one_approved("suspended")
+    with clock.injected(lambda: deal.start_at + timedelta(minutes=1)):
+        assert said(campaign).waiting_for == "People are asked next about 1 deal: its flight has begun."
+        drain()
+        assert Approval.objects.filter(kind="flight_begun", status="open", subject_id=deal.pk).exists()
+
+
+@pytest.mark.parametrize("kept", ["out", "ready", "account", "off", "stopped"])
+def test_what_happens_if_nobody_acts_is_said_of_what_there_is(kept: str) -> None:
+    campaign, deal = one_approved("suspended" if kept == "account" else "active")
+    if kept == "out":
+        assert claim_one(operation_id=Operation.objects.get(subject_id=deal.pk).pk) is not None
+    if kept == "off":
+        Seller.objects.filter(pk=deal.seller_id).update(active=False)
+    if kept == "stopped":
+        kill_switch_set(on=True, reason="A drill", actor="system")
+    told = said(campaign).otherwise
+    assert ("people decide whether to wait on" in told) == (kept == "out")
+    assert ("not sent by its deadline" in told) == (kept in ("ready", "off"))
+    assert ("waits for its account waits on" in told) == (kept == "account")
+    assert ("while it is stopped" in told) == (kept == "stopped")

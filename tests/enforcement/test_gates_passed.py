@@ -11,11 +11,9 @@ from psycopg.types.json import Jsonb
 
 from orders.models import Deal
 from tasks_app import clock
-from tasks_app.approvals.question import Question
-from tasks_app.approvals.services import approval_open
 from tasks_app.commands.models import Command
 from tasks_app.lifecycle.transitions import transition
-from tests.factories import make_user
+from tests.factories import make_question, make_user
 
 _PASSES = """overrides = '["seller"]'"""
 
@@ -45,17 +43,8 @@ def gated(deal: Deal, rounds: int) -> None:
     rows, approver = Command.objects.filter(pk=command.pk), make_user("Approver")
     for number in range(1, rounds + 1):
         rows.update(waiting_since=clock.now(), gate_round=number)
-        question = Question(
-            kind="risk_gate",
-            team=deal.team,
-            title="Pass?",
-            subject_type="command",
-            subject_id=command.pk,
-            subject_version=number,
-            evidence={"gates": ["seller"], "passes": ["seller"]},
-            policy="Always",
-        )
-        asked = approval_open(question=question, requested_by="system")
+        shown = {"gates": ["seller"], "passes": ["seller"]}
+        asked = make_question("risk_gate", command, team=deal.team, version=number, evidence=shown)
         transition(asked, "approved", actor=approver, reason="It is fine.")
         if number < rounds:
             rows.update(waiting_since=None, overrides=["seller"])
@@ -72,6 +61,14 @@ SPENT: dict[str, tuple[str, ...]] = {
     "waiting again in the same round": (
         f"waiting_since = null, {_PASSES}",
         "overrides = '[]', waiting_since = now()",
+    ),
+    "taken into the next round": (
+        f"waiting_since = null, {_PASSES}",
+        "waiting_since = now(), gate_round = 3",
+    ),
+    "taken into the next round, and passed": (
+        f"waiting_since = null, {_PASSES}",
+        f"waiting_since = now(), gate_round = 3, {_PASSES}",
     ),
     "of another waiting than the next": (
         f"waiting_since = null, {_PASSES}",

@@ -21,8 +21,6 @@ from orders.models import Deal
 from orders.questions import ask_deal
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.question import Question
-from tasks_app.approvals.services import approval_open
 from tasks_app.database_rights import (
     WRITES,
     Changes,
@@ -42,7 +40,7 @@ from tasks_app.people.security import security_record
 from tests.database import Database, point_django_at
 from tests.enforcement.conftest import in_one_transaction, unchanged
 from tests.enforcement.test_definers import ENTITIES
-from tests.factories import make_deal, make_user
+from tests.factories import make_deal, make_question, make_user
 from tests.lifecycle.entities import MAKERS
 from tests.operations.making import ask
 
@@ -257,17 +255,7 @@ def test_lines_come_in_the_transaction_of_their_deal(deal: Deal) -> None:
 
 
 def test_a_decision_stands_in_the_trail_or_not_at_all(role: psycopg.Connection, deal: Deal) -> None:
-    question = Question(
-        kind="deal",
-        team=deal.team,
-        title="May it?",
-        subject_type="deal",
-        subject_id=deal.pk,
-        subject_version=1,
-        evidence={},
-        policy="Always",
-    )
-    approval = approval_open(question=question, requested_by="system")
+    approval = make_question("deal", deal, team=deal.team)
     forged = (
         "insert into tasks_app_decision (id, approval_id, actor, actor_name, verdict, comment,"
         " evidence_digest, at, on_behalf_of, on_behalf_of_name)"
@@ -462,19 +450,7 @@ def test_an_answer_is_frozen(role: psycopg.Connection, deal: Deal, statement: st
         answered_at=clock.now(),
         released_at=clock.now() if released else None,
     )
-    approval_open(
-        question=Question(
-            kind="answer",
-            team=deal.team,
-            title="Answer?",
-            subject_type="operation",
-            subject_id=operation.pk,
-            subject_version=1,
-            evidence={},
-            policy="Always",
-        ),
-        requested_by="system",
-    )
+    make_question("answer", operation, team=deal.team)
     if statement == "released_at = null" and not released:
         role.execute(f"update tasks_app_continuation set {statement}")  # as it is
         return

@@ -173,7 +173,7 @@ def test_waits_say_what_since_when_and_until_when(bench: Bench, still: Clock) ->
     assert waits["nested"].words == f"{child.reference} is processing"
     assert nodes(graph)["nested"].child_job == child
     assert waits["seller"]
-    assert waits["seller"].words == "get_products is being sent to Nordwind"
+    assert waits["seller"].words == "get_products is to be sent to Nordwind"
     assert all(wait.since == still.now and not wait.come for wait in waits.values() if wait)
     assert graph.workflow_status == "WAITING_PARALLEL"
     assert graph.counts == {"awaiting_tool": 6, "awaiting_user_confirmation": 1, "received": 1}

@@ -53,9 +53,7 @@ def _reached_nobody() -> Operation:
 
 
 def _stopped() -> Operation:
-    operation = _unsent()
-    kill_switch_set(on=True, reason="A drill", actor="system")
-    return operation
+    return _then_stopped(_unsent())
 
 
 def _kept_back(operation: Operation, what: str) -> Operation:
@@ -80,6 +78,20 @@ def _kept_back(operation: Operation, what: str) -> Operation:
 
 
 KEPT_BACK = ("suspended", "suspended system", "pending_approval", "closed", "off", "risk", "tool", "alone")
+
+
+def _at_the_switch() -> Operation:
+    """Taken off the way by the kill switch, while people are asked whether it passes."""
+    operation = _stopped()
+    Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+    assert claim_sends(limit=10) == []
+    return operation
+
+
+def _lost_long_ago() -> Operation:
+    """Its seller may have it, and recognises its key no longer."""
+    month = clock.now() - timedelta(days=30)
+    return stand(S.CALLING_ADCP, send_at=clock.now(), sent_at=month)
 
 
 def _at_gate(what: str) -> Operation:
@@ -414,11 +426,27 @@ GROUNDS: dict[str, Callable[[], Operation]] = {
     "its call reached nobody, its account suspended": lambda: _kept_back(_reached_nobody(), "suspended"),
     "its call reached nobody, its account closed": lambda: _kept_back(_reached_nobody(), "closed"),
     "its call reached nobody, its seller left alone": lambda: _kept_back(_reached_nobody(), "alone"),
-    "its call reached nobody": lambda: _reached_nobody(),
+    "its call reached nobody": _reached_nobody,
     "turned away, its account suspended": lambda: _kept_back(_turned_away(), "suspended"),
     "turned away, its account closed": lambda: _kept_back(_turned_away(), "closed"),
     "turned away, its seller left alone": lambda: _kept_back(_turned_away(), "alone"),
-    "to be sent, its account suspended, stopped": lambda: _then_stopped(_kept_back(_unsent(), "suspended")),
+    **{
+        f"{where}, {what}": lambda m=make, w=what: _kept_back(m(), w)  # type: ignore[misc]
+        for where, make in {
+            "to be sent, stopped": _stopped,
+            "its call reached nobody, stopped": lambda: _then_stopped(_reached_nobody()),
+            "at the switch": _at_the_switch,
+            "at a gate after one try": lambda: _at_gate("a purchase at a gate"),
+            "at a gate, waited on": _waited_on_at_a_gate,
+        }.items()
+        for what in KEPT_BACK
+    },
+    "its call was lost long ago": _lost_long_ago,
+    "its call was lost long ago, stopped": lambda: _then_stopped(_lost_long_ago()),
+    "its call was lost long ago, its seller left alone": lambda: _kept_back(_lost_long_ago(), "alone"),
+    "its call is out, its seller off": lambda: _kept_back(
+        stand(S.CALLING_ADCP, send_at=clock.now(), out_until=clock.now() + timedelta(hours=1)), "off"
+    ),
     "a read that is to be sent, its seller off": lambda: _kept_back(
         stand(S.REQUESTED, "get_products"), "off"
     ),

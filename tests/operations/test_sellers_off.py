@@ -188,3 +188,16 @@ def test_what_people_let_pass_at_this_moment_waits_for_the_next_claim(
         assert claim_sends(limit=10) == []
     assert wait(orders) == 2
     assert len(claim_sends(limit=10)) == 2
+
+
+def test_what_was_let_past_its_seller_is_asked_about_anew_with_the_gate_that_closed_since() -> None:
+    """Each waiting has its own word of people's, about all that is closed: what they said before is spent."""
+    _, (order,) = let_pass(never_sent, many=1)
+    stopped()
+    assert claim_sends(limit=10) == []
+    question = Approval.objects.get(status="open")
+    assert set(question.evidence["gates"]) == {"kill_switch", SELLER}
+    assert Command.objects.get().overrides == []
+    for _ in range(question.quorum):
+        approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
+    assert [call.operation_id for call in claim_sends(limit=10)] == [order.pk]

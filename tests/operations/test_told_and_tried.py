@@ -17,10 +17,17 @@ from orders.waits import operation_wait
 from tasks_app import clock
 from tasks_app.approvals.kinds import kind_of
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import approval_decide
 from tasks_app.approvals.waiting import waiting_for
 from tasks_app.commands.gates import SELLER
+from tasks_app.commands.kill_switch import kill_switch_set, stops
 from tasks_app.commands.models import Command
+from tasks_app.commands.questions import gates_ask_again
 from tasks_app.desk.explain import Explanation, explain
+from tasks_app.jobs.awaited import awaited_by
+from tasks_app.jobs.models import Step, StepStatus
+from tasks_app.jobs.waits import Wait, wait_of
+from tasks_app.jobs.worker import drain
 from tasks_app.operations.answer_stages import answers_of
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.continuation import NOT_KNOWN, Continuation
@@ -296,6 +303,91 @@ def what_is_in_its_way_does_what_is_said(operation: Operation) -> None:
     assert happens == said, (does, happens)
 
 
+def what_comes_of_it_once_it_is_let_go_is_said(operation: Operation) -> None:
+    """Of what people, a gate or the kill switch keep: they let it go, and it comes up."""
+    told, page, answers = _told(operation), operation_next(operation), answers_of([operation])
+    if answers.of(operation) is not None or not (page.stopped or page.what == "Waits for a decision"):
+        return
+    said = {
+        f"{told.waiting_for} {' '.join(one.does for one in told.who)}",
+        page.otherwise,
+        operation_wait(operation, make_user("Administrator")).otherwise,
+    }
+    _let_go(operation)
+    due = Operation.objects.filter(pk=operation.pk, send_at__isnull=False)
+    due.update(send_at=clock.now())
+    before = Approval.objects.filter(status="open").count()
+    sent = bool(claim_sends(limit=10))
+    after = fresh(operation)
+    happens = {
+        "it waits still": not sent and after.settled_at is None and after.send_at is not None,
+        "it ends without being sent": after.settled_at is not None,
+        "people are asked once more": Approval.objects.filter(status="open").count() > before,
+        "its seller is asked whether it has it": not sent and after.next_poll_at is not None,
+    }
+    assert sum(happens.values()) == (not sent), happens
+    for words in said:
+        assert {one: one in words for one in happens} == happens, words
+
+
+def a_step_that_waits_for_it_says_the_same(operation: Operation) -> None:
+    if operation.settled_at is not None:
+        return
+    waiting_for = {"type": "operation", "id": str(operation.pk)}
+    step = Step(status=StepStatus.AWAITING_TOOL, waiting_for=waiting_for, status_since=clock.now())
+    wait = wait_of(step, awaited_by([step]))
+    assert wait is not None
+    page = operation_next(operation)
+    for what, words in _OF_A_STEP.items():
+        if page.what.startswith(what) and operation.status not in (S.INPUT_REQUIRED, S.AUTH_REQUIRED):
+            assert words in wait.words
+    if page.stopped:
+        assert f"{operation.task_type} is not sent" in wait.words or "our answer is not sent" in wait.words
+        once = re.search("once that is let go, (.*?: .*)$", page.otherwise.partition(". Overdue")[0])
+        assert once is None or once[1] in wait.words
+    if "is being sent" in wait.words:
+        assert leased_until(operation) is not None or operation.send_at is not None
+    _its_end_is_where_something_comes_of_it(operation, wait)
+
+
+_OF_A_STEP = {
+    "Waits to be sent": "is not sent to",
+    "Ends without being sent": "ends without being sent to",
+    "People are asked before it is sent": "People are asked before",
+    "The seller is asked whether it knows it": "is asked whether it has",
+    "Waits for a decision": "waits for a decision",
+    "Is sent at once": "is to be sent to",
+    "The call is out": "is being sent to",
+}
+
+
+def _its_end_is_where_something_comes_of_it(operation: Operation, wait: Wait) -> None:
+    out = leased_until(operation) is not None or operation.next_poll_at is not None  # then it is late
+    Operation.objects.filter(pk=operation.pk).update(deadline_at=clock.now())
+    time_out_due(limit=10)
+    after = fresh(operation)
+    late = after.status != operation.status or (after.next_poll_at, after.send_at) != (
+        operation.next_poll_at,
+        operation.send_at,
+    )
+    over = operation.status == S.TIMED_OUT or operation.deadline_at is None
+    assert over or (wait.until is not None) == (late or out), (wait, after.status)
+
+
+def _let_go(operation: Operation) -> None:
+    """The kill switch is let go, and people let it pass."""
+    standing = stops().turns.get(None)
+    if standing is not None and stops().everywhere is not None:
+        by = make_user("Administrator")
+        kill_switch_set(on=False, reason="It was a drill", actor=by, seen=str(standing.turn))
+        gates_ask_again()
+    for question in Approval.objects.filter(status="open"):
+        for _ in range(question.quorum):
+            by = make_user("Approver")
+            approval_decide(approval_id=question.pk, user=by, verdict="approve", comment="So.")
+    drain()  # what a step asked for, it asks for again
+
+
 def _is_written_to(operation: Operation) -> bool:
     answers = answers_of([operation])
     return answers.of(operation) is None and not answers.may_be_given(operation)
@@ -323,6 +415,8 @@ _SAID = (
     it_is_said_to_be_asked_for_with_the_tool_that_is_called,
     it_is_said_to_be_sent_by_itself_where_it_is,
     what_is_in_its_way_does_what_is_said,
+    what_comes_of_it_once_it_is_let_go_is_said,
+    a_step_that_waits_for_it_says_the_same,
     what_its_page_says_of_waiting_is_what_happens_next,
 )
 

@@ -13,19 +13,22 @@ from orders.acts import deal_cancel_ask
 from orders.ask import Ask, AskRefusedError
 from orders.changes import change_ask
 from orders.models import Deal
+from orders.questions import FLIGHT
 from orders.services import deal_book
 from tasks_app import clock
+from tasks_app.approvals.models import Approval
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_sends
+from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.overdue import wait_on
 from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.accounts import AWAITED, ENDED
 from tasks_app.sellers.accounts_told import account_record
-from tasks_app.sellers.models import Account, Seller
-from tests.factories import approve_deal, make_deal, make_user
-from tests.operations.making import give_back, not_sent, observed, silent
+from tasks_app.sellers.models import Account, Seller, SellerBreaker
+from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_user
+from tests.operations.making import ask, give_back, not_sent, observed, silent
 from tests.orders.late import answered, decide, paused
 from tests.orders.live import booked
 
@@ -155,3 +158,77 @@ def test_a_cancellation_goes_on_and_another_change_is_refused_in_words(status: s
     deal_cancel_ask(deal_id=deal.pk, user=make_user("Buyer"), reason="Enough")
     decide("deal_change", "approve")
     assert leaves() == ["update_media_buy"]
+
+
+def beside_another(slots: int) -> tuple[Operation, Operation]:
+    """An order that waits for its account, due before another whose account is active, at one seller."""
+    kept = _purchase()
+    becomes("suspended")
+    other = make_account(advertiser=make_advertiser("Beta"), seller=kept.seller)
+    asked = ask("create_media_buy", seller=kept.seller, account=other)
+    Seller.objects.update(slots=slots)
+    Operation.objects.filter(pk=kept.pk).update(turn_at=clock.now() - timedelta(hours=1))
+    return kept, asked
+
+
+@pytest.mark.parametrize("batch", [None, 200])
+def test_what_waits_for_its_account_is_no_probe_of_a_seller_that_failed(batch: int | None) -> None:
+    kept, other = beside_another(slots=1)
+    row = SellerBreaker.objects.create(seller=kept.seller, state="open", failures=5, probe_at=clock.now())
+    assert claim_sends(limit=9, batch=batch) == []
+    now = SellerBreaker.objects.get()
+    assert (now.state, now.probe_at) == (row.state, row.probe_at), "no call is out that would probe it"
+    assert not CallLease.objects.exists()
+    assert [call.operation_id for call in claim_sends(limit=9, batch=batch)] == [other.pk]
+    assert SellerBreaker.objects.get().state == "half-open"
+
+
+def test_what_waits_for_its_account_is_looked_at_after_what_may_leave() -> None:
+    """It has the seller's one slot once; afterwards it is due again only after the other."""
+    kept, other = beside_another(slots=1)
+    assert claim_sends(limit=9) == []
+    Operation.objects.filter(pk=kept.pk).update(send_at=clock.now())
+    assert [call.operation_id for call in claim_sends(limit=9)] == [other.pk]
+
+
+@pytest.mark.parametrize("status", AWAITED)
+def test_a_flight_that_began_is_put_to_people_though_its_account_is_awaited(status: str) -> None:
+    operation = _purchase()
+    becomes(status)
+    with clock.injected(lambda: Deal.objects.get().start_at + timedelta(hours=1)):
+        assert leaves() == []
+        assert Approval.objects.filter(kind=FLIGHT, status="open").count() == 1
+    assert Operation.objects.get(pk=operation.pk).send_at is None
+
+
+@pytest.mark.parametrize("status", ENDED)
+def test_a_flight_that_began_is_put_to_nobody_where_its_account_has_ended(status: str) -> None:
+    _purchase()
+    Account.objects.update(status=status)
+    with clock.injected(lambda: Deal.objects.get().start_at + timedelta(hours=1)):
+        assert leaves() == []
+    assert not Approval.objects.filter(kind=FLIGHT).exists()
+
+
+@pytest.mark.parametrize("status", AWAITED)
+@pytest.mark.parametrize("what", ["a purchase", "one tried again"])
+def test_what_was_not_looked_at_meanwhile_has_its_time_once_the_account_is_active(
+    what: str, status: str
+) -> None:
+    """Its seller is left alone, so that no claim gave it its time anew."""
+    operation = ORDERS[what]()
+    becomes(status)
+    later = operation.deadline_at + timedelta(hours=1)
+    SellerBreaker.objects.update_or_create(
+        seller=operation.seller,
+        defaults={"state": "open", "failures": 5, "probe_at": later + timedelta(days=1)},
+    )
+    with clock.injected(lambda: later):
+        time_out_due(limit=9)
+        becomes("active")
+        time_out_due(limit=9)
+        now = Operation.objects.get(pk=operation.pk)
+        assert now.settled_at is None
+        assert now.deadline_at is not None
+        assert now.deadline_at > later
+        assert now.send_at is not None

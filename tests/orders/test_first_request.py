@@ -29,6 +29,8 @@ READS = {
     "redating.looked_at": "of what is leaving, which is the answer where an answer leaves",
     "request_rules.offered": "of get_products, whose answer a purchase is read by",
     "selectors": "columns that a list leaves out",
+    "ways._begun": "of what has not left, or reached nobody, so that nobody has answered about it",
+    "ways._purchase": "a column that is read for it",
     "api/selectors": "columns that a list leaves out",
     "api/serializers.Meta": "the operation as the API shows it, beside its own observations",
     "sent.purchase_sent": _AS_PUT,

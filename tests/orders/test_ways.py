@@ -3,35 +3,32 @@ and jobs can do about it: every state, on every ground it may stand on."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from django.db import transaction
+from django.db.models import Q
 
 from campaigns.actions import approve
 from campaigns.acts import CampaignActRefusedError, campaign_cancel
 from campaigns.models import Campaign
-from campaigns.services import campaign_submit
 from orders.actions import book, read_back
 from orders.acts import ActRefusedError, deal_cancel_ask, deal_withdraw
 from orders.changes import CHANGE
 from orders.choices import deal_acts, deal_choices
 from orders.models import LIVE, Deal, DealStatus
-from orders.questions import ask_booked_differently, ask_deal
 from orders.reconcile import media_buy_settle
 from orders.selectors import questions_open
-from orders.services import deal_book
 from orders.ways import NO_WAY, ground_of, people, ways
 from tasks_app import clock
 from tasks_app.adcp.requests import MediaBuyStatus
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.policy_models import OnExpiry
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
 from tasks_app.commands.kill_switch import kill_switch_set, stops
+from tasks_app.commands.questions import KIND as GATE
+from tasks_app.commands.questions import gates_ask_again
 from tasks_app.desk.explain import explain
 from tasks_app.jobs.actions import StepFailedError
 from tasks_app.jobs.endings import JobRefusedError, job_cancel
@@ -39,22 +36,22 @@ from tasks_app.jobs.models import JOB_OPEN, Job
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.models import AuditEntry
-from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.comparison import Finding, Verdict
 from tasks_app.operations.deadlines import fail_unsent
-from tasks_app.operations.dispatch import claim_one, claim_sends
+from tasks_app.operations.dispatch import claim_sends
 from tasks_app.operations.models import Operation
-from tasks_app.operations.publish import publish
+from tasks_app.operations.publish import publish, publish_due
+from tasks_app.operations.resend import no_effect
 from tasks_app.operations.services import Subject
 from tasks_app.operations.steering import operation_poll
 from tasks_app.people.models import User
 from tasks_app.people.roles import ROLES
 from tasks_app.sellers.accounts_told import account_record
-from tasks_app.sellers.models import Account, Seller, SellerBreaker
-from tests.campaigns.briefs import brief
-from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
-from tests.orders.asking import deals_lapse
-from tests.orders.late import BUY, booking, bought, ended, fresh, overdue, say
+from tasks_app.sellers.models import Seller, SellerBreaker
+from tests.factories import make_user
+from tests.operations.making import leased_until
+from tests.orders.grounds import GROUNDS
+from tests.orders.late import BUY, bought, ended, fresh, overdue, say
 from tests.orders.live import booked, standing
 
 pytestmark = pytest.mark.django_db
@@ -67,252 +64,6 @@ _REFUSED = (
     StepFailedError,
     TransitionError,
 )
-
-
-# ---- grounds: every state, and what makes a difference there
-
-
-def _moved(deal: Deal, *to: str) -> Deal:
-    for status in to:
-        transition(deal, status, actor="system")
-    return deal
-
-
-def _asked(deal: Deal) -> Deal:
-    ask_deal(deal)
-    return deal
-
-
-def _asked_with(on_expiry: OnExpiry, **columns: Any) -> Deal:
-    """Asked about by a policy that says so what its deadline does."""
-    deals_lapse(on_expiry)
-    return _asked(make_deal(**columns))
-
-
-def _jobless(*to: str, **columns: Any) -> Deal:
-    """Approved, and no job buys it, as where it was imported."""
-    deal = make_deal(campaign_id=uuid.uuid4())
-    approve_deal(deal)
-    if columns:
-        Deal.objects.filter(pk=deal.pk).update(**columns)
-    return _moved(fresh(deal), *to)
-
-
-def _approved(status: str = "active") -> Deal:
-    deal = make_deal()
-    Account.objects.update(status=status)
-    approve_deal(deal)
-    return fresh(deal)
-
-
-def _waiting(status: str) -> Deal:
-    deal = _approved(status)
-    drain()
-    return fresh(deal)
-
-
-def _without_account() -> Deal:
-    deal = make_deal(account=False)
-    approve_deal(deal)
-    return fresh(deal)
-
-
-def _imported() -> Deal:
-    """As a former system left it: under no account of ours."""
-    Deal.objects.filter(pk=booked().pk).update(account=None)
-    return fresh(Deal.objects.get())
-
-
-def _of_another_currency() -> Deal:
-    deal = _approved()
-    Account.objects.update(said={"currency": "SEK"}, reference={"account_id": "acc-sek"})
-    return fresh(deal)
-
-
-def _stopped(deal: Deal) -> Deal:
-    kill_switch_set(on=True, reason="Something is wrong", actor=make_user("Administrator"))
-    return fresh(deal)
-
-
-def _at_the_gate() -> Deal:
-    deal = _stopped(_approved())
-    drain()
-    return fresh(deal)
-
-
-def _stopped_before_its_gate() -> Deal:
-    return _stopped(_approved())
-
-
-def _not_sent_yet() -> Deal:
-    deal = _approved()
-    deal_book(deal=deal)
-    return fresh(deal)
-
-
-_KEPT_BACK: dict[str, dict[str, Any]] = {
-    "its seller off": {"active": False},
-    "its seller replays no key": {"idempotency_ttl_s": None},
-    "its seller lists no tool": {"tools": ["get_products"]},
-    "its seller left alone": {},
-}
-
-
-def _kept_back(deal: Deal, what: str) -> Deal:
-    """Something beside gates and people is in the way of its purchase."""
-    if what in _KEPT_BACK:
-        Seller.objects.update(**_KEPT_BACK[what])
-        if not _KEPT_BACK[what]:
-            soon = clock.now() + timedelta(minutes=5)
-            SellerBreaker.objects.create(seller=deal.seller, state="open", failures=5, probe_at=soon)
-    else:
-        Account.objects.update(status=what.removeprefix("its account "))
-    return fresh(deal)
-
-
-def _in_campaign() -> Deal:
-    make_account(make_advertiser(), make_seller())
-    domain = make_advertiser().brand_domain
-    campaign = campaign_submit(user=make_user("Buyer"), raw=brief(brand_domain=domain))
-    deal = make_deal(seller=Account.objects.get().seller, account=False, campaign_id=campaign.pk)
-    Deal.objects.filter(pk=deal.pk).update(account=Account.objects.get())
-    return fresh(deal)
-
-
-def _accepted_in_campaign() -> Deal:
-    deal = _in_campaign()
-    approve_deal(deal)
-    return fresh(deal)
-
-
-def _asked_again() -> Deal:
-    """Approved, and to be sent, when its account's terms changed."""
-    deal = make_deal()
-    approve_deal(deal)
-    operation = deal_book(deal=deal)
-    Account.objects.update(payment_terms="prepay")
-    assert claim_one(operation_id=operation.pk) is None
-    return fresh(deal)
-
-
-def _late() -> Deal:
-    deal, operation = booking()
-    overdue(operation)
-    say(operation, "completed", bought(deal))
-    return fresh(deal)
-
-
-def _late_and_nameless() -> Deal:
-    deal, operation = booking()
-    overdue(operation)
-    say(operation, "completed", {"packages": []})
-    return fresh(deal)
-
-
-def _nameless(status: str) -> Deal:
-    return _jobless("booking", "booked", *{"delivering": ("delivering",)}.get(status, ()))
-
-
-def _nameless_asked() -> Deal:
-    deal, operation = booking()
-    say(operation, "completed", {"packages": []})
-    return fresh(deal)
-
-
-def _change_asked() -> Deal:
-    deal = booked()
-    deal_cancel_ask(deal_id=deal.pk, user=make_user("Buyer"), reason="the client withdrew")
-    return fresh(deal)
-
-
-def _differing() -> Deal:
-    deal = booked()
-    ask_booked_differently(deal)
-    return fresh(deal)
-
-
-def _begun(deal: Deal) -> Deal:
-    """Its flight has begun."""
-    begun = clock.now().replace(microsecond=0) - timedelta(hours=1)
-    Deal.objects.filter(pk=deal.pk).update(start_at=begun)
-    deal.lines.update(start_at=begun)
-    return fresh(deal)
-
-
-def _stopped_for_its_flight() -> Deal:
-    before = clock.now() - timedelta(days=15)
-    with clock.injected(lambda: before):
-        deal = _approved()
-        deal_book(deal=deal)
-    assert claim_sends(limit=1) == []
-    return fresh(deal)
-
-
-def _too_late_for_its_job() -> Deal:
-    deal = _begun(_approved())
-    drain()
-    return fresh(deal)
-
-
-_GROUNDS: dict[str, Callable[[], Deal]] = {
-    "quoted, nobody is asked": make_deal,
-    "quoted, people are asked": lambda: _asked(make_deal()),
-    "quoted, people are waited for past the deadline": lambda: _asked_with(OnExpiry.WAIT),
-    "quoted, people are waited for while it is held": lambda: _asked_with(
-        OnExpiry.WAIT, terms={"hold_expires_at": (clock.now() + timedelta(hours=12)).isoformat()}
-    ),
-    "quoted, its flight has begun": lambda: _asked(_begun(make_deal())),
-    "quoted, its campaign runs": _in_campaign,
-    "negotiating, nobody is asked": lambda: _moved(make_deal(), "negotiating"),
-    "negotiating, people are asked": lambda: _asked(_moved(make_deal(), "negotiating")),
-    "accepted": _approved,
-    "accepted, no job": _jobless,
-    "accepted, its campaign runs": _accepted_in_campaign,
-    "accepted, no account": _without_account,
-    "accepted, the account is reviewed": lambda: _waiting("pending_approval"),
-    "accepted, the account was rejected": lambda: _approved("rejected"),
-    "accepted, its account is of another currency": _of_another_currency,
-    "accepted, at the gate": _at_the_gate,
-    "accepted, its flight has begun": _too_late_for_its_job,
-    "accepted, stopped before its gate": _stopped_before_its_gate,
-    "booking": lambda: booking()[0],
-    "booking, not sent yet": _not_sent_yet,
-    **{
-        f"accepted, {what}": lambda w=what: _kept_back(_approved(), w)  # type: ignore[misc]
-        for what in _KEPT_BACK
-    },
-    **{
-        f"booking, not sent yet, {what}": lambda w=what: _kept_back(_not_sent_yet(), w)  # type: ignore[misc]
-        for what in (*_KEPT_BACK, "its account suspended", "its account closed")
-    },
-    "accepted, at the gate, its seller off": lambda: _kept_back(_at_the_gate(), "its seller off"),
-    "accepted, stopped before its gate, its seller off": lambda: _kept_back(
-        _stopped_before_its_gate(), "its seller off"
-    ),
-    "booking, not sent yet, stopped, its seller off": lambda: _stopped(
-        _kept_back(_not_sent_yet(), "its seller off")
-    ),
-    "booking, it is not what was approved": _asked_again,
-    "booking, bought late": _late,
-    "booking, bought late, nameless": _late_and_nameless,
-    "booking, its flight has begun": _stopped_for_its_flight,
-    "booking, no purchase": lambda: _jobless("booking"),
-    "booking, no purchase and named": lambda: _jobless("booking", media_buy_id="mb-7"),
-    "booked": booked,
-    "booked, no account": _imported,
-    "booked, it is to be cancelled": _change_asked,
-    "booked, it differs": _differing,
-    "booked, nameless": lambda: _nameless("booked"),
-    "booked, nameless, people are asked": _nameless_asked,
-    "delivering": lambda: standing(booked(), "delivering"),
-    "delivering, nameless": lambda: _nameless("delivering"),
-    "makegood_pending": lambda: standing(booked(), "makegood_pending"),
-    "partially_canceled": lambda: standing(booked(), "partially_canceled"),
-    "completed": lambda: _moved(booked(), "delivering", "completed"),
-    "failed": lambda: _moved(make_deal(), "failed"),
-    "cancelled": lambda: _moved(make_deal(), "cancelled"),
-    "expired": lambda: _moved(make_deal(), "expired"),
-}
 
 
 def test_of_a_flight_that_lies_ahead_nobody_says_that_it_is_over() -> None:
@@ -358,6 +109,7 @@ def _decide(asked: Approval, verdict: str) -> None:
 
 def _follow() -> None:
     """Jobs go on; the seller does what an update_media_buy asks it."""
+    publish_due(limit=10)
     if not Campaign.objects.exists():
         drain()
     asked = Operation.objects.filter(task_type="update_media_buy", status="requested", send_at__isnull=False)
@@ -402,21 +154,38 @@ def _seller_decides_on_the_account(deal: Deal, status: str) -> None:
 
 
 def _purchases(deal: Deal) -> list[Operation]:
-    """Those that are out."""
+    """Those that are out, or may be."""
     rows = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy", settled_at=None)
     return list(rows.exclude(status="requested"))
+
+
+def _at_the_seller(deal: Deal) -> list[Operation]:
+    """Those of which the seller may tell something: what reached nobody it does not know."""
+    known = Operation.objects.filter(no_effect(), subject_id=deal.pk)
+    return [one for one in _purchases(deal) if one not in known]
 
 
 def _purchase_is_sent_and_ends(deal: Deal, status: str) -> None:
     """Where it is still to be sent; the kill switch may be let go first, its account become active, and its
     seller answer again."""
-    _switch_let_go()
-    SellerBreaker.objects.all().delete()
     if deal.account is not None and deal.account.status == "suspended":
         account_record(advertiser=deal.advertiser, seller=deal.seller, answer={"status": "active"})
-    due = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy", status="requested")
-    for operation in due.filter(send_at__isnull=False):
-        if claim_one(operation_id=operation.pk) is not None:
+    _switch_let_go()
+    SellerBreaker.objects.all().delete()
+    if deal.status == "booking":
+        for asked in Approval.objects.filter(kind=GATE, status="open"):
+            _decide(asked, "approve")
+    bought_here = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy")
+    to_be_sent = Q(status="requested") | (Q(status="calling_adcp") & no_effect())
+    for operation in bought_here.filter(to_be_sent, send_at__isnull=False):
+        Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+        if operation.attempts:  # else it ends as it comes up
+            Seller.objects.filter(idempotency_ttl_s=None).update(idempotency_ttl_s=86400)
+        claim_sends(limit=10)
+        for asked in Approval.objects.filter(kind=GATE, status="open"):
+            _decide(asked, "approve")
+        claim_sends(limit=10)
+        if leased_until(operation) is not None:
             say(operation, status, bought(deal) if status == "completed" else None)
         publish(operation_id=operation.pk)
 
@@ -443,6 +212,23 @@ def _switch_let_go() -> None:
         standing = stops().turns[None]
         by = make_user("Administrator")
         kill_switch_set(on=False, reason="It was a drill", actor=by, seen=str(standing.turn))
+        gates_ask_again()
+
+
+def _all_is_opened(deal: Deal) -> None:
+    """The kill switch is let go, its account made active, and its job goes on."""
+    if deal.account is not None and deal.account.status != "active":
+        account_record(advertiser=deal.advertiser, seller=deal.seller, answer={"status": "active"})
+    _goes_on_without_the_switch(deal)
+
+
+def _comes_up_and_people_decide(deal: Deal, verdict: str) -> None:
+    """What is asked as it comes up, or as its job goes on."""
+    _switch_let_go()
+    Operation.objects.filter(subject_id=deal.pk, send_at__isnull=False).update(send_at=clock.now())
+    _comes_up(deal)
+    _booking_runs(deal)
+    _decides(deal, verdict)
 
 
 def _goes_on_without_the_switch(deal: Deal) -> None:
@@ -451,7 +237,7 @@ def _goes_on_without_the_switch(deal: Deal) -> None:
 
 
 def _purchase_ends(deal: Deal, status: str) -> None:
-    for operation in _purchases(deal):
+    for operation in _at_the_seller(deal):
         say(operation, status, bought(deal) if status == "completed" else None)
 
 
@@ -467,7 +253,7 @@ def _seller_says(deal: Deal, word: str) -> None:
     """The media buy is read (by the mirror, or reconciliation) where the seller named one; of a purchase
     that came to nothing reconciliation hears by our context."""
     sent = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy")
-    bought_here = sent.exclude(status="requested").exists()
+    bought_here = sent.exclude(no_effect(), settled_at=None).exists()
     came_to_nothing = deal.status == "booking" and bought_here and word in ("rejected", "canceled")
     if not deal.media_buy_id and not came_to_nothing:
         return
@@ -544,6 +330,9 @@ def _attempts() -> Iterator[Callable[[Deal], None]]:
     yield _never_sent
     yield _comes_up
     yield _goes_on_without_the_switch
+    yield _all_is_opened
+    for verdict in ("approve", "reject"):
+        yield lambda deal, v=verdict: _comes_up_and_people_decide(deal, v)  # type: ignore[misc]
     yield _given_up
     yield from (lambda deal, w=word: _seller_says(deal, w) for word in get_args(MediaBuyStatus))
     yield _seller_says_that_it_is_over
@@ -573,18 +362,19 @@ def _reached(deal: Deal, attempt: Callable[[Deal], None]) -> set[str]:
 
 
 def test_every_state_stands_on_some_ground() -> None:
-    assert {name.split(",")[0] for name in _GROUNDS} == set(DealStatus.values)
+    assert {name.split(",")[0] for name in GROUNDS} == set(DealStatus.values)
 
 
-@pytest.mark.parametrize("ground", _GROUNDS)
+@pytest.mark.parametrize("ground", GROUNDS)
 def test_what_is_said_of_a_deal_is_so(ground: str) -> None:
     """Each ground is made once: what is tried on it is taken back."""
-    deal = fresh(_GROUNDS[ground]())
+    deal = fresh(GROUNDS[ground]())
     assert deal.status == ground.split(",")[0]
     what_is_said_to_lead_on_does_and_nothing_else(deal)
     the_explanation_says_what_the_page_says(deal)
     those_who_are_named_can_and_nobody_else_can(deal)
     a_worker_is_said_to_send_it_where_one_does(deal)
+    all_that_is_in_its_way_is_named(deal)
 
 
 def what_is_said_to_lead_on_does_and_nothing_else(deal: Deal) -> None:
@@ -598,6 +388,19 @@ def what_is_said_to_lead_on_does_and_nothing_else(deal: Deal) -> None:
     assert set(said) == reached
     for way in said.values():
         assert not way.asked or any(one.kind == way.asked for one in questions), "a link to no question"
+
+
+def all_that_is_in_its_way_is_named(deal: Deal) -> None:
+    """On its page and in its explanation, however much it is."""
+    ground = ground_of(deal, questions_open(deal))
+    told = explain(deal.reference, make_user("Administrator"))
+    blocker = ground.blocker.why if ground.blocker and not ground.begun else ""
+    account = ground.account_refused or ("" if ground.begun else ground.account_awaited)
+    causes = {one.lower() for one in (account, blocker, ground.begun) if one}
+    page = " ".join(way.words for way in ways(ground).values()).lower()
+    assert {one for one in causes if one not in page} == set()
+    explained = " ".join((told.waiting_for, told.otherwise, *(one.does for one in told.who))).lower()
+    assert {one for one in causes if one not in explained} == set()
 
 
 _ACTS: tuple[Callable[[Deal, User], None], ...] = (
@@ -642,6 +445,7 @@ def a_worker_is_said_to_send_it_where_one_does(deal: Deal) -> None:
                 _booking_runs(fresh(deal))
         except _REFUSED:
             pass
+        Operation.objects.filter(send_at__isnull=False).update(send_at=clock.now())
         sent = any(call.tool == "create_media_buy" for call in claim_sends(limit=10))
         transaction.set_rollback(True)
     assert does == sent, told.waiting_for

@@ -132,6 +132,7 @@ MORE: dict[Place, int] = {
 # Functions that call, for one row after the other, what writes it.
 IN_TURN: dict[Place, str] = {
     ("orders.calling_off", "deals_call_off"): ACT,
+    ("tasks_app.operations.claims", "Claimed"): OURS,
     ("orders.changed", "_not_cancelled"): WHOLE,
     ("orders.changed", "_cancellations_shown"): WHOLE,
     ("orders.lifetimes", "_withdraw_unsent"): WHOLE,

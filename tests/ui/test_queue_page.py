@@ -14,13 +14,11 @@ from orders.models import Deal
 from tasks_app import clock
 from tasks_app.approvals.claims import approval_claim
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
-from tasks_app.approvals.question import Question
-from tasks_app.approvals.services import approval_open
 from tasks_app.approvals.waiting import waiting_for
 from tasks_app.commands.models import Command
 from tasks_app.operations.models import Operation
 from tasks_app.reconciliation.models import ReconciliationFinding
-from tests.factories import decided_later
+from tests.factories import decided_later, make_question
 from tests.ui.pages import ClientOf, page_of, read, stranger
 from tests.ui.seed import Agency
 from tests.ui.seed_reconciliation import reconciled
@@ -80,17 +78,8 @@ def test_what_an_approval_asks_about_is_not_there_twice(
     agency: Agency, client_of: ClientOf, paused: Operation
 ) -> None:
     assert paused.team is not None
-    question = Question(
-        kind="answer",
-        team=paused.team,
-        title="Send this answer?",
-        subject_type="operation",
-        subject_id=paused.pk,
-        subject_version=1,
-        evidence={"operation": paused.reference},
-        policy="Two people",
-    )
-    approval_open(question=question, requested_by=agency.people["Ad Ops"])
+    shown = {"operation": paused.reference}
+    make_question("answer", paused, team=paused.team, evidence=shown, asker=agency.people["Ad Ops"])
     assert waiting_for(agency.people["Ad Ops"]) == []
     assert "Answer to a seller" in kinds(client_of("Approver"))
     assert "Answer to a seller" in kinds(client_of("Ad Ops"), "?view=asked")
@@ -126,17 +115,8 @@ def test_a_stopped_command_says_for_which_campaign_and_how_much(agency: Agency, 
         requested_by="system",
         waiting_since=clock.now(),
     )
-    question = Question(
-        kind="risk_gate",
-        team=deal.team,
-        title="Kill switch: order place Quill Audio",
-        subject_type="command",
-        subject_id=command.pk,
-        subject_version=1,
-        evidence={"seller": "Quill Audio"},
-        policy="Kill switch, one approver",
-    )
-    approval_open(question=question, requested_by="system")
+    assert deal.team is not None
+    make_question("risk_gate", command, team=deal.team, evidence={"seller": "Quill Audio"})
     [row] = lines(client_of("Approver"), "?kind=risk_gate")
     assert (row.place.campaign, row.place.link) == ("Tamarack Winter Boots", page_of(command))
     assert (f"{row.amount:.0f}", row.currency) == ("64000", "USD")

@@ -271,6 +271,7 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (tasks, "is_status_tool"): None,  # of a name that a person gives
     (tasks, "task_item"): lambda body: tasks.task_item({"task_id": "t", "status": "working", "x": body}),
     (tasks, "cursor_of"): None,
+    (tasks, "told_beside"): lambda body: tasks.told_beside({"errors": body}),
     (tasks, "next_cursor"): lambda body: tasks.next_cursor(_seen(body)),
     (tasks, "listed_of"): lambda body: tasks.listed_of("completed", {"tasks": [body]}, "tasks"),
     (tasks, "task_status_tool"): None,

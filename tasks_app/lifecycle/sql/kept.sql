@@ -257,7 +257,8 @@ create or replace trigger fd_answer_frozen
     or (old.released_at is not null and new.released_at is distinct from old.released_at))
   execute function public.fd_answer_frozen();
 
--- Each waiting at gates is a round of its own, and the rounds rise.
+-- Each waiting at gates is a round of its own, and the rounds rise; what people let pass in one is not taken into
+-- the next.
 create or replace function public.fd_gate_round() returns trigger language plpgsql as $$
 begin
   perform public.fd_refuse('gate', 'command', new.id, '', '', 'each waiting at its gates is a round of its own',
@@ -267,7 +268,8 @@ end $$;
 create or replace trigger fd_gate_round before update of waiting_since, gate_round on public.tasks_app_command
   for each row when (
     new.gate_round not in (old.gate_round, old.gate_round + 1)
-    or (old.waiting_since is null and new.waiting_since is not null and new.gate_round = old.gate_round))
+    or (old.waiting_since is null and new.waiting_since is not null and new.gate_round = old.gate_round)
+    or (new.gate_round <> old.gate_round and new.overrides <> '[]'))
   execute function public.fd_gate_round();
 
 -- A gate is passed where an approval of the round that ends with it says so, and in no other way: what people said
