@@ -39,15 +39,17 @@ from tasks_app.operations.blockers import (
     blockers_of,
     seller_blocker,
 )
-from tasks_app.operations.models import Operation
+from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.resend import no_effect
 from tasks_app.operations.selectors import would_be_sent
 from tasks_app.people.actors import actor_named
 from tasks_app.people.scope import visible
-from tasks_app.sellers.explain import lets_go_movers
+from tasks_app.sellers.explain import credentials_movers, lets_go_movers
+from tasks_app.sellers.models import SELLER_ASIDE
 
 S = CampaignStatus
 _APPROVED = (DealStatus.ACCEPTED, DealStatus.BOOKING)
+_BEGUN = "its flight has begun, and people are asked about that first"
 _DEALS_TOLD, _SELLERS_TOLD = 3, 3
 
 
@@ -124,12 +126,17 @@ def _waits(campaign: Campaign) -> dict[str, Any]:
     questions = {pk: about for pk, about in found.items() if pk not in held}
     asked = sorted((one for about in questions.values() for one in about), key=lambda one: one.due_at)
     asked_about = unsent & questions.keys()
-    to_be_sent = [deals[pk] for pk in unsent - held - asked_about]
+    to_be_sent = [deals[pk] for pk in unsent - asked_about]
     prefetch_related_objects(to_be_sent, "lines")
-    begun = {deal.pk for deal in to_be_sent if deal_passed(deal)}
-    every = _in_the_way([deals[pk] for pk in unsent - asked_about - begun])
+    every = _in_the_way(to_be_sent)
+    looked_at = [one for one in to_be_sent if not every[one.pk].ends_first]
+    begun = {deal.pk for deal in looked_at if deal_passed(deal)}
+    every = {pk: one for pk, one in every.items() if pk not in begun}
     now = {pk: one for pk, one in every.items() if pk not in held}
-    kept = {pk: one.blocker for pk, one in now.items() if one.blocker and one.account == UnderAccount()}
+    kept = {pk: one.besides for pk, one in now.items() if one.besides and one.account == UnderAccount()}
+    besides = [_BEGUN for _ in begun & held] + [
+        one.why for pk, one in every.items() if pk in held and one.why
+    ]
     waiting = [deals[pk].account for pk, one in every.items() if one.account.awaited]
     accounts = [account for account in waiting if account is not None]
     awaited = sum(bool(one.account.awaited) for one in now.values())
@@ -142,17 +149,17 @@ def _waits(campaign: Campaign) -> dict[str, Any]:
         "undecided": any(one.kind == DEAL for one in asked),
         "out": len(approved - unsent - questions.keys()),
         "ready": len(now) - awaited - refused - len(kept),
-        "begun": len(begun),
+        "begun": len(begun - held),
         "unasked": len(deals.keys() - approved - questions.keys()),
         "leaving": len(booked - questions.keys()),
         "accounts": awaited,
         "accounts_closed": len(accounts) - len(off),
         "lets_go": tuple(dict.fromkeys(mover for account in off for mover in lets_go_movers(account))),
         "refused": refused,
-        "kept": Counter(one.why for one in kept.values()),
+        "kept": Counter(kept.values()),
         "clears": _clears(deals, every),
         "unsent": len(held),
-        "kept_besides": Counter(one.why for pk, one in every.items() if pk in held and one.why),
+        "kept_besides": Counter(besides),
         "stopped": stopped,
         "passes": questions_movers(passes),
     }
@@ -168,7 +175,7 @@ def _runs_on(campaign: Campaign) -> str:
 
 
 def _unsent(deals: Iterable[Deal]) -> set[uuid.UUID]:
-    """Those that are approved and have no purchase that has left, or one that reached nobody."""
+    """Those that are approved and have no purchase that has left, or one that had no effect."""
     approved = {deal.pk for deal in deals if deal.status in _APPROVED}
     sent = Operation.objects.filter(subject_type="deal", subject_id__in=approved, sent_at__isnull=False)
     return approved - set(sent.exclude(no_effect()).values_list("subject_id", flat=True))
@@ -178,27 +185,46 @@ def _open_deals(campaign: Campaign) -> QuerySet[Deal]:
     """With what their accounts' standing is told by."""
     deals = Deal.objects.filter(campaign_id=campaign.pk, status__in=UNSETTLED)
     named = deals.annotate(off_by=actor_named("account__switched_off_by"))
-    return named.select_related("account__seller", "account__advertiser", "seller__breaker", "advertiser")
+    rows = named.select_related("account__seller", "account__advertiser", "seller__breaker", "advertiser")
+    return rows.defer(*_HEAVY)
+
+
+_HEAVY = (
+    *("terms", "reasons", "valid_actions", "differences", "accepted"),
+    *(f"{seller}__{name}" for seller in ("seller", "account__seller") for name in SELLER_ASIDE),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _InTheWay:
     """What is in the way of an approved deal's purchase, beside gates and people: its account, or another
-    thing."""
+    thing. `locked_out`: that its seller wants other credentials."""
 
     account: UnderAccount
     blocker: Blocker | None
+    locked_out: str = ""
+
+    @property
+    def ends_first(self) -> bool:
+        return self.blocker is not None and self.blocker.ends_first
+
+    @property
+    def besides(self) -> str:
+        """What is in its way beside its account."""
+        return self.blocker.why if self.blocker else self.locked_out
 
     @property
     def why(self) -> str:
-        return self.account.refused or self.account.awaited or (self.blocker.why if self.blocker else "")
+        return self.account.refused or self.account.awaited or self.besides
 
 
 def _in_the_way(deals: Collection[Deal]) -> dict[uuid.UUID, _InTheWay]:
     """By deal; of one that is not asked for yet its account is another question than its seller."""
     booking = [deal.pk for deal in deals if deal.status == DealStatus.BOOKING]
     bought = Operation.objects.filter(subject_type="deal", subject_id__in=booking, task_type=PURCHASE)
-    operations = dict(bought.values_list("subject_id", "pk")) if booking else {}
+    rows = list(bought.order_by("pk").values_list("subject_id", "pk", "status")) if booking else []
+    operations = {deal: operation for deal, operation, _ in rows}
+    locked_out = {deal for deal, _, status in rows if status == OperationStatus.AUTH_REQUIRED}
     found = blockers_of(operations.values())
     asked_for = {deal: found.get(operation) for deal, operation in operations.items()}
     blockers = {
@@ -206,7 +232,11 @@ def _in_the_way(deals: Collection[Deal]) -> dict[uuid.UUID, _InTheWay]:
         for deal in deals
     }
     return {
-        deal.pk: _InTheWay(account=_under_account(deal, blockers[deal.pk]), blocker=blockers[deal.pk])
+        deal.pk: _InTheWay(
+            account=_under_account(deal, blockers[deal.pk]),
+            blocker=blockers[deal.pk],
+            locked_out=f"{deal.seller} wants other credentials" if deal.pk in locked_out else "",
+        )
         for deal in deals
     }
 
@@ -226,7 +256,11 @@ def _clears(deals: Mapping[uuid.UUID, Deal], found: Mapping[uuid.UUID, _InTheWay
     kept = {pk: one.blocker for pk, one in found.items() if one.blocker is not None}
     by = {(deals[pk].seller_id, one.by): (one, deals[pk]) for pk, one in kept.items()}
     others = [said for (_, shut_by), said in by.items() if shut_by is not ShutBy.ACCOUNT]
-    movers = (blocker_movers(one, deal.seller, deal.account) for one, deal in others)
+    locked_out = {deals[pk].seller_id: deals[pk].seller for pk, one in found.items() if one.locked_out}
+    movers = [
+        *(blocker_movers(one, deal.seller, deal.account) for one, deal in others),
+        *map(credentials_movers, locked_out.values()),
+    ]
     return tuple(dict.fromkeys(mover for each in movers for mover in each))
 
 

@@ -19,6 +19,8 @@ from tasks_app.adcp import requests
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.adcp.values import identity_of
 from tasks_app.commands.services import CommandRefusedError
+from tasks_app.desk import text
+from tasks_app.desk.items import raised
 from tasks_app.jobs.actions import (
     Done,
     Result,
@@ -30,6 +32,8 @@ from tasks_app.jobs.actions import (
     action_register,
 )
 from tasks_app.lifecycle.errors import InvalidTransitionError
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.services import About, notify
 from tasks_app.operations.models import Operation
 from tasks_app.operations.ordering import order_question
 from tasks_app.operations.pages import pages_read
@@ -89,7 +93,7 @@ def read_back(run: Run) -> Result:
     )
     if pages.waiting is not None:
         return WaitForOperation(operation_id=pages.waiting.pk)
-    found = _found(pages.items, deal)
+    found = _found(pages.items, deal, whole=not pages.unread)
     buy = found[0] if len(found) == 1 else None
     if buy is not None:
         asked = pages.read[-1]
@@ -98,13 +102,14 @@ def read_back(run: Run) -> Result:
     return Done(outputs={**outputs, "unread": _several(found) or pages.unread})
 
 
-def _found(listed: Iterable[object], deal: Deal) -> list[dict[str, Any]]:
+def _found(listed: Iterable[object], deal: Deal, *, whole: bool) -> list[dict[str, Any]]:
     """The deal's media buys in a seller's list: of those with our context the ones that live, in whatever
-    order they stand; where none does, one that came to nothing."""
+    order they stand; where none does, one that came to nothing, if the list is whole or asked for by id."""
     ours = [buy for buy in listed if isinstance(buy, dict) and _is_of(buy, deal)]
     by_name = {identity_of(buy.get("media_buy_id")): buy for buy in ours}
     live = [buy for buy in by_name.values() if _status(buy) not in BUY_GONE]
-    return live or [by_name[name] for name in sorted(by_name, key=lambda name: name or "")][:1]
+    over = sorted(by_name, key=lambda name: name or "") if whole or deal.media_buy_id else []
+    return live or [by_name[name] for name in over[:1]]
 
 
 def _several(found: list[dict[str, Any]]) -> str:
@@ -137,9 +142,26 @@ def _reading(run: Run, deal: Deal, cursor: str = "", number: int = 1) -> Operati
 def _account_awaited(deal: Deal) -> WaitForAccount | None:
     """The wait for an account that may be made active still: until its flight begins, when people are asked
     what becomes of it."""
-    if deal.status != DealStatus.ACCEPTED or deal.account_id is None or not deal_account(deal).awaited:
+    awaited = deal_account(deal).awaited if deal.status == DealStatus.ACCEPTED else ""
+    if deal.account_id is None or not awaited:
         return None
+    _tell_awaited(deal, awaited)
     return WaitForAccount(account_id=deal.account_id, look_again=deal_begins(deal) - clock.now())
+
+
+def _tell_awaited(deal: Deal, why: str) -> None:
+    """Its team hears once that it is approved and not bought yet, who asked for it among them."""
+    begins = text.moment_there(deal_begins(deal), deal.zone)
+    notify(
+        kind="account_awaited",
+        title=f"{deal.reference} with {deal.seller} is approved and waits for its account",
+        body=f"{raised(why)}. Its booking goes on by itself once the account is active. Where its flight "
+        f"begins before that, {begins}, people are asked what becomes of it.",
+        level=Notification.Level.WARNING,
+        about=About(type="deal", id=deal.pk),
+        team=deal.team,
+        key=f"account_awaited:{deal.pk}:{deal.account_id}",
+    )
 
 
 def _deal(run: Run) -> Deal:

@@ -4,19 +4,23 @@ other deals of its campaign, and on its account and its seller as they stand whe
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from orders.accounts import UnderAccount, account_stands, deal_account
 from orders.following import TWICE
 from orders.models import Deal
 from tasks_app.approvals.kinds import Effect
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.operations.blockers import Blocker, Then, seller_blocker
+from tasks_app.operations.blockers import Blocker, ShutBy, Then, seller_blocker
+from tasks_app.operations.models import Operation
 from tasks_app.people.actors import actor_named
 
-_SENDS = "Sends create_media_buy to the seller"
+_BUYS, _CHANGES = "create_media_buy", "update_media_buy"
+_SENDS = f"Sends {_BUYS} to the seller"
 _ACTIVE = "its account is active"
 _CALLED = "its seller is called again"
+_ACCEPTED = "the risk of that is accepted"
+_ASKED_FIRST = "people, who are asked about it first, let it pass"
 _TOGETHER = "every deal of its campaign is decided"
 
 
@@ -33,7 +37,8 @@ def change_effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effec
     whose dates have passed nothing is sent."""
     sends = [one for one in asked if "passed" not in one.evidence]
     deals = _deals(sends)
-    found = {one.pk: _changing(one, deals[one.subject_id]) for one in sends if one.subject_id in deals}
+    tried = _tried([one.evidence["operation_id"] for one in sends if one.subject_id in deals])
+    found = {one.pk: _changing(one, deals[one.subject_id], tried) for one in sends if one.subject_id in deals}
     return {pk: {"approve": effect} for pk, effect in found.items() if effect is not None}
 
 
@@ -58,13 +63,22 @@ _SELLER = (
 )
 
 
+def _tried(operations: Collection[str]) -> set[str]:
+    """Those of the operations that left before: what is in the way of a first order is not in theirs."""
+    if not operations:
+        return set()
+    left = Operation.objects.filter(pk__in=operations, attempts__gt=0)
+    return {str(pk) for pk in left.values_list("pk", flat=True)}
+
+
 def _off_by(deal: Deal) -> str:
     return vars(deal)["off_by"] or ""
 
 
-def _changing(approval: Approval, deal: Deal) -> Effect | None:
+def _changing(approval: Approval, deal: Deal, tried: Collection[str]) -> Effect | None:
     """None of a cancellation that nothing is in the way of: its question says what it does."""
-    kept = seller_blocker(deal.seller, "update_media_buy")
+    again = approval.evidence["operation_id"] in tried
+    kept = seller_blocker(deal.seller, _CHANGES, again=again)
     cancels = "cancellation" in approval.evidence
     account = UnderAccount()
     if deal.account is not None and not cancels:
@@ -76,13 +90,13 @@ def _changing(approval: Approval, deal: Deal) -> Effect | None:
     if cancels and kept is None:
         return None
     once = [_ACTIVE] if account.awaited else []
-    sends = f"Sends {'the cancellation' if cancels else 'update_media_buy'} to the seller"
+    sends = f"Sends {'the cancellation' if cancels else _CHANGES} to the seller"
     return Effect(words=_sends(sends, once, account, kept), sends=True)
 
 
 def _booking(approval: Approval, deal: Deal | None) -> Effect:
     account = deal_account(deal, _off_by(deal)) if deal is not None else UnderAccount()
-    kept = seller_blocker(deal.seller, "create_media_buy") if deal is not None else None
+    kept = seller_blocker(deal.seller, _BUYS) if deal is not None else None
     refused = account.refused or _ended_by(kept)
     if refused:
         return Effect(words=f"Nothing is bought, for {_said(refused)}: the deal ends.", sends=False)
@@ -97,10 +111,17 @@ def _ended_by(kept: Blocker | None) -> str:
 def _sends(what: str, once: list[str], account: UnderAccount, kept: Blocker | None) -> str:
     """The sentence of what is sent, `once` this and that has come before, and why that has not yet."""
     if kept is not None:
-        once = [*once, _CALLED]
+        once = [*once, _once_opened(kept)]
     why = "; ".join(filter(None, (_said(account.awaited), kept.why if kept else "")))
     said = f"{what}, once {' and '.join(once)}" if once else what
     return f"{said}: {why}." if why else f"{said}."
+
+
+def _once_opened(kept: Blocker) -> str:
+    """What comes first of what is not sent now, and does not end."""
+    if kept.then is Then.ASKS:
+        return _ASKED_FIRST
+    return _ACCEPTED if kept.by is ShutBy.RISK else _CALLED
 
 
 def _once(approval: Approval, account: UnderAccount) -> Iterator[str]:

@@ -37,7 +37,7 @@ from tasks_app.operations.explain_words import corrects
 from tasks_app.operations.models import Operation
 from tasks_app.people.roles import DECIDE, TURN_KILL_SWITCH
 from tasks_app.people.scope import visible
-from tasks_app.sellers.explain import lets_go_movers
+from tasks_app.sellers.explain import credentials_movers, lets_go_movers
 
 S = DealStatus
 _READ = "The account is read again now and then"
@@ -57,7 +57,8 @@ class Stand(Ground):
     is read next; `differs`: what was booked is not what was approved; `said`: why it ended as it did, in its
     seller's words; `correctable`: the reference of its purchase, where it may be corrected; `contradicts`:
     how its seller contradicts what it said of its state before; `lets_go`: who lets its account go, where
-    somebody here switched it off; `clears`: who clears away what keeps its purchase."""
+    somebody here switched it off; `clears`: who clears away what keeps its purchase, and `renews`: who gives
+    the credentials that its seller wants."""
 
     question: Pending | None = None
     operation: str = ""
@@ -73,6 +74,7 @@ class Stand(Ground):
     contradicts: str = ""
     lets_go: tuple[Mover, ...] = ()
     clears: tuple[Mover, ...] = ()
+    renews: tuple[Mover, ...] = ()
 
 
 def deal_answers(stand: Stand) -> Answers:
@@ -113,9 +115,14 @@ def _undecided(stand: Stand) -> Answers:
 def _not_sent(stand: Stand) -> str:
     """What is said of a purchase that is kept."""
     out = f" ({stand.operation})" if stand.operation else ""
-    left = " left once, reached nobody, and" if stand.purchase == "again" else ""
     again = " again" if stand.purchase == "again" else ""
+    left = f" left once, {_in_vain(stand)}, and" if again else ""
     return f"It is approved; its purchase{out}{left} is not sent to {stand.seller}{again}"
+
+
+def _in_vain(stand: Stand) -> str:
+    """What came of a purchase that left and had no effect."""
+    return f"{stand.seller} wants other credentials" if stand.locked_out else "had no effect"
 
 
 def _stopped(stand: Stand) -> Answers:
@@ -144,7 +151,7 @@ def _accepted(stand: Stand) -> Answers:
             movers=(_nobody("has a job here that would buy it"),),
             otherwise=f"Nothing is bought. {NOBODY}",
         )
-    if stand.account_refused:
+    if stand.account_refused and not stand.begun:
         return Answers(
             waiting=f"It is approved and cannot be bought: {stand.account_refused}.",
             movers=(Mover(who=stand.job, does="ends without sending anything"), *people(stand)),
@@ -185,7 +192,7 @@ def _begun(stand: Stand) -> Answers:
 def _opens(stand: Stand) -> tuple[Mover, ...]:
     """Who clears away what is in its way, beside people and the kill switch."""
     if not stand.account_awaited:
-        return stand.clears
+        return (*stand.clears, *stand.renews)
     active = Mover(who=stand.seller, does="makes the account active")
     return (*(stand.lets_go or (active,)), *stand.clears)
 
@@ -213,7 +220,7 @@ def _booking(stand: Stand) -> Answers:
 
 
 def _to_be_sent(stand: Stand, out: str) -> Answers:
-    """Its purchase has not left, or reached nobody: it is sent next, or people are asked first."""
+    """Its purchase has not left, or had no effect: it is sent next, or people are asked first."""
     if DEAL in stand.asked:
         return Answers(
             waiting=f"It is approved; its purchase{out} has not left: it is not what was approved any more.",
@@ -226,10 +233,10 @@ def _to_be_sent(stand: Stand, out: str) -> Answers:
     if stand.blocker is not None:
         return _kept_back(stand, stand.blocker, "it ends as soon as it comes up, and nothing is bought", at)
     worker = () if stand.asked else (Mover(who="A worker", does="sends the purchase"),)
-    left = "reached nobody so far" if stand.purchase == "again" else "has not left"
+    left = "has not left" if stand.purchase == "unsent" else f"left once: {_in_vain(stand)}"
     return Answers(
         waiting=f"It is approved; its purchase{out} is to be sent to {stand.seller}, and {left}.",
-        movers=(*worker, *people(stand)),
+        movers=(*stand.renews, *worker, *people(stand)),
         otherwise=f"{at} {_past_its_deadline(stand)}.",
         deadline=stand.operation_due,
     )
@@ -237,6 +244,8 @@ def _to_be_sent(stand: Stand, out: str) -> Answers:
 
 def _past_its_deadline(stand: Stand) -> str:
     """What becomes of a purchase that could not be sent."""
+    if stand.locked_out:
+        return "it is overdue, if it could not be sent, and people decide"
     if stand.purchase == "again":
         return "its seller is asked whether it has it, if it could not be sent, and people decide"
     return "it fails, if it could not be sent: nothing is bought then"
@@ -251,7 +260,7 @@ def _kept_back(stand: Stand, blocker: Blocker, ends: str, at: str = "") -> Answe
         then = f"It is sent by itself after that.{fails if at and blocker.is_late else ''}"
     return Answers(
         waiting=f"{_not_sent(stand)}: {blocker.why}.",
-        movers=(*stand.clears, *people(stand)),
+        movers=(*stand.clears, *stand.renews, *people(stand)),
         otherwise=then,
         deadline=stand.operation_due if blocker.is_late else None,
     )
@@ -399,6 +408,7 @@ def _answers(deal: Deal) -> Answers:
         Stand(
             **vars(ground),
             clears=blocker_movers(kept, deal.seller, deal.account) if kept else (),
+            renews=credentials_movers(deal.seller) if ground.locked_out and not ground.begun else (),
             question=question_pending(asked),
             operation=out.reference if out else "",
             operation_due=out.deadline_at if out else None,

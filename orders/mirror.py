@@ -34,7 +34,7 @@ from orders.seller_state import Freshness, deal_follow, is_older
 from tasks_app import clock
 from tasks_app.adcp.values import boolean_of, identity_of
 from tasks_app.database_clock import database_in, database_now
-from tasks_app.operations.line import Line, UnreadableError, within
+from tasks_app.operations.line import Line, UnreadableError, told_in_part, within
 from tasks_app.operations.reading import left_alone, reading_line_to
 from tasks_app.operations.sharing import rows_in_shares
 from tasks_app.sellers.models import Seller
@@ -231,7 +231,8 @@ async def _asked(
     try:
         if not errand.can_ask:
             raise UnreadableError("It cannot be asked what was booked")
-        buys = await within(left, _listed(errand.line, account, wanted), of=settings.MIRROR_LIMIT_S)
+        listed = _listed(errand.line, account, wanted)
+        buys, not_listed = await within(left, listed, of=settings.MIRROR_LIMIT_S)
     except UnreadableError as error:
         if error.unknown_there and len(due) > 1:
             half = len(due) // 2
@@ -244,26 +245,30 @@ async def _asked(
             due=one,
             asked_at=asked_at,
             buy=buys.get(one.media_buy_id),
-            unread="" if one.media_buy_id in buys else _NOT_TOLD,
+            unread="" if one.media_buy_id in buys else not_listed,
         )
         for one in due
     ]
 
 
-async def _listed(line: Line, account: dict[str, Any] | None, wanted: list[str]) -> dict[str, Buy]:
+async def _listed(
+    line: Line, account: dict[str, Any] | None, wanted: list[str]
+) -> tuple[dict[str, Buy], str]:
+    """The newest record of each that is listed, and why the others are not."""
     arguments: dict[str, Any] = {"media_buy_ids": wanted, "status_filter": ALL_STATUSES}
     if account is not None:
         arguments["account"] = account
     found: dict[str, Buy] = {}
-    async for rows in line.rows(TOOL, arguments, listed="media_buys"):
-        for buy in rows:
-            media_buy_id = identity_of(buy.get("media_buy_id"))
-            if media_buy_id is None or media_buy_id not in wanted:
-                continue  # nobody asked for it
-            earlier = found.get(media_buy_id)
-            if earlier is None or not is_older(_freshness(buy), _freshness(earlier)):
-                found[media_buy_id] = buy
-    return found
+    with told_in_part() as lacking:
+        async for rows in line.rows(TOOL, arguments, listed="media_buys"):
+            for buy in rows:
+                media_buy_id = identity_of(buy.get("media_buy_id"))
+                if media_buy_id is None or media_buy_id not in wanted:
+                    continue  # nobody asked for it
+                earlier = found.get(media_buy_id)
+                if earlier is None or not is_older(_freshness(buy), _freshness(earlier)):
+                    found[media_buy_id] = buy
+    return found, str(lacking[0]) if lacking else _NOT_TOLD
 
 
 def _freshness(buy: Buy) -> Freshness:
@@ -293,11 +298,12 @@ async def _finals_listed(line: Line, account: dict[str, Any] | None, wanted: lis
     if account is not None:
         arguments["account"] = account
     found: dict[str, bool] = {}
-    async for rows in line.rows(_DELIVERY_TOOL, arguments, listed="media_buy_deliveries"):
-        for row in rows:
-            media_buy_id = identity_of(row.get("media_buy_id"))
-            if media_buy_id is not None and media_buy_id in wanted:
-                found[media_buy_id] = _row_is_final(row)
+    with told_in_part():
+        async for rows in line.rows(_DELIVERY_TOOL, arguments, listed="media_buy_deliveries"):
+            for row in rows:
+                media_buy_id = identity_of(row.get("media_buy_id"))
+                if media_buy_id is not None and media_buy_id in wanted:
+                    found[media_buy_id] = _row_is_final(row)
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from tasks_app.adcp.account_keys import account_stated
 from tasks_app.adcp.requests import MediaBuyStatus
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.adcp.values import identity_of, parse_time
+from tasks_app.desk.items import plural
 from tasks_app.money import amount_of
 from tasks_app.operations.comparison import (
     Finding,
@@ -60,6 +62,8 @@ ALL_STATUSES = sorted(get_args(MediaBuyStatus))
 _ENDED_THERE = (*BUY_GONE, "completed")
 _ENDED_HERE = (DealStatus.FAILED, DealStatus.CANCELLED, DealStatus.EXPIRED, DealStatus.COMPLETED)
 _BUYING = (DealStatus.ACCEPTED, DealStatus.BOOKING)
+# What a list alone shows, of what was not asked for by its id.
+_LISTED_ALONE = frozenset(Verdict) - {Verdict.MISSING}
 # Of media buys that are no deal's, so many are kept in one run; a seller may list a decade of them.
 _MOST_KEPT = 1000
 _MOST_KEPT_BYTES = 64 * 2**10
@@ -107,22 +111,21 @@ class _Plan:
     def can_ask(self) -> bool:
         return self.seller.offers(TOOL)
 
-    @property
-    def is_listed(self) -> bool:
-        """Whether it is asked for all that was bought, and not for single media buys alone."""
-        return self.can_ask and bool(self.accounts)
-
 
 @dataclass(kw_only=True)
 class _Heard:
-    """`buys` by id, with the accounts each was listed for; `passed_over` counts those not kept."""
+    """`buys` by id, with the accounts each was listed for; `passed_over` counts those not kept; `in_part`:
+    an account's list may lack some; `are_listed`: all that it lists was read, whatever came after."""
 
     buys: dict[str, Buy] = field(default_factory=dict)
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
     refused: dict[str, Teams] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
     unread_ids: set[str] = field(default_factory=set)
+    are_listed: bool = False
     unknown: int = 0
     passed_over: int = 0
+    in_part: bool = False
     unread: UnreadableError | None = None
 
 
@@ -146,30 +149,42 @@ async def _hear_all(plans: Iterable[_Plan], limit_s: float) -> list[_Heard]:
 
 
 async def _hear(plan: _Plan, limit_s: float) -> _Heard:
-    heard = _Heard()
+    """What there is no time, or no way, to ask for by its id leaves what was listed readable."""
+    heard, until = _Heard(), time.monotonic() + limit_s
     try:
         if plan.can_ask:
-            await within(limit_s, _ask(plan, heard))
+            await within(limit_s, _ask_for_lists(plan, heard))
+            await within(until - time.monotonic(), _ask_for_each(plan, heard), of=limit_s)
     except UnreadableError as error:
         heard.unread = error
+        heard.unread_ids |= plan.booked.keys() - heard.buys.keys() - heard.asked
     return heard
 
 
-async def _ask(plan: _Plan, heard: _Heard) -> None:
-    """An account, or a media buy, that the seller refuses to tell of leaves the others readable."""
+async def _ask_for_lists(plan: _Plan, heard: _Heard) -> None:
+    """An account that the seller refuses to tell of leaves the others readable."""
+    untold = 0
     for reference, owners in plan.accounts:
         try:
             await _listed(plan, heard, {"account": reference}, owners)
         except UnreadableError as error:
-            last, teams = len(heard.refused) + 1 == len(plan.accounts), teams_of_accounts(owners)
+            heard.in_part = True
+            untold += not error.in_part
+            last, teams = untold == len(plan.accounts), teams_of_accounts(owners)
             refused_one(error, heard.refused, account=reference, teams=teams, last=last)
+    heard.are_listed = bool(plan.accounts)
+
+
+async def _ask_for_each(plan: _Plan, heard: _Heard) -> None:
+    """What is booked here and not listed there; the same of single media buys."""
     for media_buy_id in [one for one in plan.booked if one not in heard.buys]:
         try:
             await _looked_up(plan, heard, media_buy_id)
         except UnreadableError as error:
             account, teams = plan.booked[media_buy_id], {plan.teams[media_buy_id]}
-            refused_one(error, heard.refused, account=account, teams=teams, last=False)
+            refused_one(error, heard.refused, account=account, thing=media_buy_id, teams=teams, last=False)
             heard.unread_ids.add(media_buy_id)
+        heard.asked.add(media_buy_id)
 
 
 async def _listed(plan: _Plan, heard: _Heard, narrowed: dict[str, Any], owners: list[Account]) -> None:
@@ -213,11 +228,15 @@ async def _looked_up(plan: _Plan, heard: _Heard, media_buy_id: str) -> None:
 
 
 def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
-    if heard.unread:
-        return unread_of(plan.seller, heard.unread, heard.refused)
     reading = Reading(seller=plan.seller)
+    if heard.unread:
+        reading = unread_of(plan.seller, heard.unread, heard.refused)
+        if not heard.are_listed:
+            return reading
     reading.notes = list(_notes(plan, heard))
-    reading.complete = plan.is_listed and not (heard.passed_over or heard.refused)
+    reading.complete = plan.can_ask and not (heard.passed_over or heard.refused or heard.unread)
+    reading.unseen = frozenset() if plan.accounts else _LISTED_ALONE
+    reading.asked = frozenset(plan.booked)
     nameless = Deal.objects.filter(seller=plan.seller, status__in=LIVE, media_buy_id="")
     reading.unnamed = [
         *refused_of(heard.refused),
@@ -228,7 +247,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     wanted = [*plan.booked, *heard.buys]
     ours = {d.media_buy_id: d for d in Deal.objects.filter(seller=plan.seller, media_buy_id__in=wanted)}
     unknown = {buy_id: buy for buy_id, buy in heard.buys.items() if buy_id not in ours}
-    deals = _deals_named(unknown)
+    deals = _deals_named(unknown, in_part=heard.in_part or heard.passed_over > 0)
     for buy_id, buy in heard.buys.items():
         if buy_id in ours:
             reading.findings.append(_bought(ours[buy_id], buy, started))
@@ -247,6 +266,9 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield "cannot be asked what was booked"
     elif not plan.accounts:
         yield "no account there: it was not asked what was booked"
+    if heard.unread:
+        left = plan.booked.keys() - heard.buys.keys() - heard.asked
+        yield f"{plural(len(left), 'media buy', 'media buys')} that it did not list could not be asked for"
     if heard.passed_over:
         yield f"{heard.passed_over} more media buys that are no deal's were not looked at"
 
@@ -327,7 +349,7 @@ def _unknown_here(
             **whose,
         )
     if there in BUY_GONE and named.lives:
-        verdict, judged = Verdict.IN_STEP, "came to nothing beside another with our ids"
+        verdict, judged = Verdict.IN_STEP, "came to nothing; another with our ids lives, or may"
     else:
         verdict, judged = _judge(media_buy_id, deal, there)
     note = "; ".join(filter(None, [judged, names_another(buy, deal.account) if deal.account else ""]))
@@ -411,15 +433,15 @@ def _by_packages(buy: Buy) -> Buy:
 @dataclass(frozen=True, kw_only=True)
 class _Named:
     """The deal that a media buy's `context`, or a package's, names. `lives`: whether one that names it
-    lives, beside which what came to nothing proves nothing."""
+    lives, or may, beside which what came to nothing proves nothing."""
 
     deal_id: uuid.UUID
     deal: Deal | None
     lives: bool
 
 
-def _deals_named(buys: dict[str, Buy]) -> dict[str, _Named]:
-    """media_buy_id to the deal that it names; absent: made without us."""
+def _deals_named(buys: dict[str, Buy], *, in_part: bool) -> dict[str, _Named]:
+    """media_buy_id to the deal that it names; absent: made without us. `in_part`: there may be more."""
     found = {buy_id: _ids_in(buy) for buy_id, buy in buys.items()}
     lines = {line_id for _, line_ids in found.values() for line_id in line_ids}
     by_line = dict(DealLine.objects.filter(pk__in=lines).values_list("pk", "deal_id")) if lines else {}
@@ -432,7 +454,7 @@ def _deals_named(buys: dict[str, Buy]) -> dict[str, _Named]:
     deals = rows.in_bulk(list(set(named.values()))) if named else {}
     living = {deal_id for buy_id, deal_id in named.items() if _status(buys[buy_id]) not in BUY_GONE}
     return {
-        buy_id: _Named(deal_id=deal_id, deal=deals.get(deal_id), lives=deal_id in living)
+        buy_id: _Named(deal_id=deal_id, deal=deals.get(deal_id), lives=in_part or deal_id in living)
         for buy_id, deal_id in named.items()
     }
 

@@ -45,9 +45,9 @@ from tasks_app.commands.models import Command
 from tasks_app.operations.answer_stages import NO_ANSWERS, Answers, answers_of
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
-from tasks_app.sellers.models import SECRET_COLUMNS
+from tasks_app.sellers.models import SELLER_ASIDE
 
-_SECRETS = tuple(f"seller__{name}" for name in (*SECRET_COLUMNS, "capabilities"))
+_SECRETS = tuple(f"seller__{name}" for name in SELLER_ASIDE)
 _HEAVY = ("request_text", "webhook_token", "request", "result", "error")
 LINES_SHOWN = 200  # of one deal
 _KIN_SHOWN = 10

@@ -34,6 +34,7 @@ from tasks_app.jobs.models import JOB_OPEN, Job
 from tasks_app.operations.blockers import Blocker, ShutBy, Then, blockers_of, seller_blocker
 from tasks_app.operations.conflicts import KIND as CONFLICT
 from tasks_app.operations.models import Operation
+from tasks_app.operations.models import OperationStatus as O
 from tasks_app.operations.resend import no_effect
 from tasks_app.people.roles import CANCEL_DEAL, STEER_JOB, STEER_OPERATION, SUBMIT_CAMPAIGN
 from tasks_app.sellers.accounts import is_read
@@ -73,9 +74,10 @@ class Ground:
 
     `asked`: the open questions about it, by kind. `job`: the open job that puts it forward, buys it or finds
     what it bought; `in_campaign`: that is its campaign's. `purchase`: "unsent", to be sent "again" (it
-    reached nobody), "out" with the seller or "over", empty where there is none; `stopped`: who stopped what
-    is to be sent, and why, and `blocker`: what else is in its way, beside gates and people; `begun`: that its
-    flight has begun, which nobody is asked about yet. `held`: the seller named its media buy; `ahead`: its
+    left and had no effect), "out" with the seller or "over", empty where there is none; `locked_out`: its
+    seller wants other credentials before that; `stopped`: who stopped what is to be sent, and why, and
+    `blocker`: what else is in its way, beside gates and people; `begun`: that its flight has begun, which
+    nobody is asked about yet. `held`: the seller named its media buy; `ahead`: its
     flight has still to begin, so that it cannot be over; `cancellable`: its cancellation may be asked for.
     `taken`: where people bring it who take what a seller said second. `account_awaited`: why its account has
     still to become active, `account_read`: its seller is asked now and then whether it is;
@@ -89,6 +91,7 @@ class Ground:
     job: str = ""
     in_campaign: bool = False
     purchase: str = ""
+    locked_out: bool = False
     stopped: str = ""
     blocker: Blocker | None = None
     begun: str = ""
@@ -145,6 +148,8 @@ def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
     bought = _purchase(deal) if deal.status == S.BOOKING else None
     purchase = purchase_stage(bought) if bought else ""
     to_be_sent = deal.status == S.ACCEPTED or purchase in TO_BE_SENT
+    blocker = _blocker(deal, bought) if to_be_sent else None
+    looked_at = to_be_sent and not (blocker is not None and blocker.ends_first)
     job = _job(deal) if nameless or to_be_sent or deal.status in UNDECIDED else None
     account = deal_account(deal) if deal.status == S.ACCEPTED else UnderAccount()
     return Ground(
@@ -154,9 +159,10 @@ def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
         job=job.reference if job else "",
         in_campaign=job is not None and job.subject_type == "campaign",
         purchase=purchase,
+        locked_out=purchase == "again" and bought is not None and bought.status == O.AUTH_REQUIRED,
         stopped=stops_shown().words(deal.team_id) if to_be_sent else "",
-        blocker=_blocker(deal, bought) if to_be_sent else None,
-        begun=_begun(deal, bought) if to_be_sent and all(one.kind != FLIGHT for one in questions) else "",
+        blocker=blocker,
+        begun=_begun(deal, bought) if looked_at and all(one.kind != FLIGHT for one in questions) else "",
         taken=end_of(deal),
         held=bool(deal.media_buy_id),
         ahead=is_ended_early(deal, OVER_THERE),
@@ -302,7 +308,7 @@ def _booking(ground: Ground) -> Iterator[tuple[S, Way]]:
 
 
 def _to_be_sent(ground: Ground) -> Iterator[tuple[S, Way]]:
-    """It has not left, or reached nobody."""
+    """It has not left, or had no effect."""
     again = " again" if ground.purchase == "again" else ""
     off = ground.called_off
     if ground.begun:
@@ -337,10 +343,11 @@ def _begun_unsent(ground: Ground) -> Iterator[tuple[S, Way]]:
 
 
 def _sent_once(ground: Ground, again: str) -> str:
+    taken = " with credentials that its seller takes" if ground.locked_out else ""
     if ground.gate:
-        return f"When {_LETS[ground.gate]} ({ground.asked[ground.gate].title}), it is sent{again}"
+        return f"When {_LETS[ground.gate]} ({ground.asked[ground.gate].title}), it is sent{again}{taken}"
     first = "Once the kill switch is let go, it" if ground.stopped else "By itself, once it"
-    return f"{first} is sent{again}"
+    return f"{first} is sent{again}{taken}"
 
 
 def _ends_unsent(ground: Ground, blocker: Blocker, off: str) -> Iterator[tuple[S, Way]]:
@@ -426,7 +433,7 @@ def _question(asked: Approval) -> Question:
 
 def _purchase(deal: Deal) -> Operation | None:
     bought = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type=PURCHASE)
-    columns = ("settled_at", "sent_at", "request")
+    columns = ("settled_at", "sent_at", "status", "request")
     return bought.only(*columns).order_by("-pk").first()
 
 
@@ -436,8 +443,8 @@ def purchase_stage(purchase: Operation) -> str:
         return "over"
     if purchase.sent_at is None:
         return "unsent"
-    reached_nobody = Operation.objects.filter(no_effect(), pk=purchase.pk)
-    return "again" if reached_nobody.exists() else "out"
+    without_effect = Operation.objects.filter(no_effect(), pk=purchase.pk)
+    return "again" if without_effect.exists() else "out"
 
 
 def _begun(deal: Deal, purchase: Operation | None) -> str:

@@ -15,6 +15,7 @@ from .types import Recovery, WireError
 
 MAX_CODE_CHARS = 64
 MAX_ERROR_BYTES = 4096
+MOST_ERRORS = 100  # of one list; a seller may name as many as its answer holds
 _MAX_WORDS_CHARS = 2000
 _WORDS = ("message", "error_message", "reason", "detail", "description", "error")
 MIN_RETRY_AFTER_S = 1
@@ -136,17 +137,17 @@ def read_error(candidate: object) -> WireError | None:
 
 
 def read_errors(candidates: object) -> tuple[WireError, ...]:
-    """Every readable error of a payload's `errors[]`."""
+    """The readable ones among the first MOST_ERRORS of a payload's `errors[]`."""
     if not isinstance(candidates, list):
         return ()
-    return tuple(error for error in map(read_error, candidates) if error is not None)
+    return tuple(error for error in map(read_error, candidates[:MOST_ERRORS]) if error is not None)
 
 
 def told_error(told: object) -> WireError | None:
     """Why a task ended badly, in whatever shape the seller said it: an AdCP error, words alone, an object
     without a code or beyond its size, a list of any of these (its first); None where nothing is said."""
     if isinstance(told, list):
-        return next((error for error in map(told_error, told) if error is not None), None)
+        return next((error for error in map(told_error, told[:MOST_ERRORS]) if error is not None), None)
     if isinstance(told, str):
         words = told.strip()[:_MAX_WORDS_CHARS]
         return WireError(code=UNCODED, message=words) if words else None

@@ -6,13 +6,13 @@ Sources: AdCP L3/task-lifecycle, protocol/get-task-status, protocol/list-tasks, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from .answers import read_answer
-from .errors import told_error
+from .errors import MOST_ERRORS, UNCODED, told_error
 from .extraction import Json
 from .told import Carried
 from .types import Capabilities, Seen, WireError
@@ -135,10 +135,22 @@ def listed_of(status: str, body: Mapping[str, Any] | None, member: str) -> list[
     return listed if isinstance(listed, list) else None
 
 
-def told_beside(body: Mapping[str, Any] | None, read: Sequence[WireError] = ()) -> WireError | None:
-    """The error that stands beside what an answer lists: a part of it may be lacking. None where none does;
-    `read`: those that were read of the answer already."""
-    return next(iter(read), None) or told_error((body or {}).get("errors"))
+def told_beside(
+    body: Mapping[str, Any] | None,
+    read: Sequence[WireError] = (),
+    *,
+    counts: Callable[[WireError], bool] = lambda _error: True,
+) -> WireError | None:
+    """The first error that `counts` beside what an answer lists, in whatever shape: a part of it may be
+    lacking. Of more than are read the first is answered, whichever it is. `read`: those of the answer that
+    were read already."""
+    told = (body or {}).get("errors")
+    listed = told if isinstance(told, list) else [told]
+    each = [error for error in map(told_error, listed[:MOST_ERRORS]) if error is not None]
+    found = next(filter(counts, [*each, *read]), None)
+    if found is not None or len(listed) <= MOST_ERRORS:
+        return found
+    return each[0] if each else WireError(code=UNCODED, message=f"{len(listed):,} errors")
 
 
 def next_cursor(seen: Seen) -> str | None:

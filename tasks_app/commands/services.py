@@ -99,9 +99,9 @@ def command_pass(*, command_id: uuid.UUID, repeated: bool) -> bool | None:
     command = rows.select_for_update(of=("self",), no_key=True, skip_locked=True).first()
     if command is None:
         return None
-    closed = gates_closed(command, repeated=repeated)
+    closed, as_repeated = _closed(command, repeated=repeated)
     if closed:
-        _wait(command, closed, repeated=repeated, awaited=False)
+        _wait(command, closed, repeated=as_repeated, awaited=False)
         return False
     if repeated:
         decided(command, Code.REPEATED)
@@ -183,22 +183,31 @@ def _executed(command: Command, *, awaited: bool) -> Command:
     if command.refused_at is not None:
         raise CommandRefusedError(command.refused_why)
     repeated = command.repeated or is_repeated()
-    closed = gates_closed(command, repeated=repeated)
+    closed, repeated = _closed(command, repeated=repeated)
     if closed:
         return _wait(command, closed, repeated=repeated, awaited=awaited)
     execute_now(command)
     return command
 
 
+def _closed(command: Command, *, repeated: bool) -> tuple[dict[str, str], bool]:
+    """The gates that are closed to it, name to why, and whether as to a repeat. What people let pass before
+    and was not enough is asked about again with the rest, for each round has all gates that are closed."""
+    closed = gates_closed(command, repeated=repeated)
+    if not closed or command.waiting_since is not None or not command.overrides:
+        return closed, repeated
+    passed, repeated = command.overrides, repeated or passed_as_repeated(command)
+    command.overrides = []
+    closed = gates_closed(command, repeated=repeated)
+    if not closed:  # they have opened since
+        command.overrides = passed
+    return closed, repeated
+
+
 def _wait(command: Command, closed: Mapping[str, str], *, repeated: bool, awaited: bool) -> Command:
-    """At its gate: asked about once, however often it comes by. What people let pass before was not enough:
-    it is asked about again with the rest, for each round has all gates that are closed."""
+    """At its gate: asked about once, however often it comes by."""
     now = clock.now()
     is_new = command.waiting_since is None
-    if is_new and command.overrides:
-        repeated = repeated or passed_as_repeated(command)
-        command.overrides = []
-        closed = gates_closed(command, repeated=repeated)
     command.waiting_since = command.waiting_since or now
     command.repeated, command.awaited, command.asked_at = repeated, awaited, now
     command.gate_round += is_new

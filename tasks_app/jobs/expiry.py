@@ -125,7 +125,7 @@ def job_recover(job: Job) -> int:
     """Wake steps, of nested jobs too, that sleep although what they wait for has come: the last try before
     giving up. Answers how many."""
     below = [step.pk for step in _steps_of(job)]
-    asleep = Step.objects.filter(pk__in=below, status__in=WAITING, ready_at__isnull=True).order_by("id")
+    asleep = Step.objects.filter(wake.sleeps(), pk__in=below, status__in=WAITING).order_by("id")
     woken = 0
     for step in asleep.select_related("job").select_for_update(no_key=True, of=("self",)):
         if _has_come(step.waiting_for or {}) and wake.steps_wake({step.pk: step.lane}):

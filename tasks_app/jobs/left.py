@@ -30,6 +30,8 @@ def wait_left(step: Step, answers: Mapping[str, timedelta]) -> timedelta | None:
     wait = step.waiting_for
     if not wait or step.status not in WAITING:
         return None
+    if wait.get("type") == "account":
+        return None  # it looks again at times; when the account is active its seller alone knows
     if step.ready_at is not None:
         return max(step.ready_at - clock.now(), timedelta())
     return answers.get(str(wait.get("id"))) if wait.get("type") == "operation" else None

@@ -206,9 +206,10 @@ def _operation_look(operation: Operation, answers: Answers) -> Look:
     if sending:
         blocker = answers.blocker(operation)
         kept = blocker is not None or is_held(operation)
+        unsent = "not sent" if operation.status == O.REQUESTED else "not sent again"
         return Look(
             glyph="person" if is_held(operation) else "waiting" if kept else "running",
-            brief=f"{'not sent' if kept else 'calling'}, {age}",
+            brief=f"{unsent if kept else 'calling'}, {age}",
             link=link,
             sentence=sending,
         )

@@ -26,7 +26,7 @@ from tasks_app.operations.resend import no_effect, unsafe_to_resend, unsent
 from tasks_app.people.roles import CHANGE_SELLER
 from tasks_app.sellers.accounts import ENDED, accounts_standing
 from tasks_app.sellers.explain import activates_movers, on_movers
-from tasks_app.sellers.models import SECRET_COLUMNS, Account, Seller, SellerBreaker
+from tasks_app.sellers.models import SELLER_ASIDE, Account, Seller, SellerBreaker
 
 
 class ShutBy(StrEnum):
@@ -85,9 +85,14 @@ class Blocker:
         return self.by is ShutBy.ACCOUNT and not self.held
 
     @property
+    def ends_first(self) -> bool:
+        """Whether, once it comes up, nothing else is looked at: its account has ended."""
+        return self.by is ShutBy.ACCOUNT and self.then is not Then.WAITS
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing waits for the kill switch, or the gates, any more: it comes to this before."""
-        return self.comes_first and self.then is not Then.WAITS
+        return self.ends_first and not self.held
 
     @property
     def once_let_go(self) -> str:
@@ -114,9 +119,10 @@ def blockers_of(operations: Iterable[uuid.UUID]) -> dict[uuid.UUID, Blocker]:
     return {pk: one for pk, one in found.items() if one is not None}
 
 
-def seller_blocker(seller: Seller, task_type: str) -> Blocker | None:
-    """What is in the way of a first order of that type with a seller, read with its breaker."""
-    return _by_seller(seller, task_type, mutates=True, passed=False, again=False) or _alone(seller)
+def seller_blocker(seller: Seller, task_type: str, *, again: bool = False) -> Blocker | None:
+    """What is in the way of an order of that type with a seller, read with its breaker. `again`: it left
+    before and had no effect."""
+    return _by_seller(seller, task_type, mutates=True, passed=False, again=again) or _alone(seller)
 
 
 def blocker_movers(blocker: Blocker, seller: Seller, account: Account | None) -> tuple[Mover, ...]:
@@ -156,8 +162,7 @@ def _to_be_sent(operations: Collection[uuid.UUID]) -> QuerySet[Operation]:
 
 _HEAVY = (
     *("request_text", "webhook_token", "request", "result", "error"),
-    *(f"{seller}__{name}" for seller in ("seller", "account__seller") for name in SECRET_COLUMNS),
-    *(f"{seller}__capabilities" for seller in ("seller", "account__seller")),
+    *(f"{seller}__{name}" for seller in ("seller", "account__seller") for name in SELLER_ASIDE),
 )
 
 

@@ -82,12 +82,12 @@ class Finding:
 
 @dataclass(kw_only=True)
 class Reading:
-    """What one seller was found to know. `unread`: why it could not be asked; there are no findings then.
+    """What one seller was found to know. `unread`: why it could not be asked, or not to the end.
     `unread_ours`: the same in words for everybody, where `unread` is for `unread_teams` alone.
     `notes`: what could not be compared, for everybody; `unnamed`: the same of single entities and accounts,
     with the team whose they are. `complete`: everything the seller has was looked at, but for what could not
-    be found: verdicts that nothing would have shown (`unseen`), and what the seller was not asked about
-    (`unjudged`, by its ids)."""
+    be found: verdicts that nothing would have shown (`unseen`) but of what was asked for by its id (`asked`),
+    and what the seller was not asked about (`unjudged`, by its ids)."""
 
     seller: Seller
     findings: list[Finding] = field(default_factory=list)
@@ -98,6 +98,7 @@ class Reading:
     unnamed: list[tuple[str, uuid.UUID | None]] = field(default_factory=list)
     complete: bool = True
     unseen: frozenset[Verdict] = frozenset()
+    asked: frozenset[str] = frozenset()
     unjudged: frozenset[str] = frozenset()
 
 
@@ -125,6 +126,7 @@ def unread_of(seller: Seller, error: UnreadableError, refused: Mapping[str, Team
         unread_ours=error.ours,
         unread_teams=error.teams,
         unnamed=refused_of(refused),
+        complete=False,
     )
 
 

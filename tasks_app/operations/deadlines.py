@@ -22,12 +22,12 @@ from tasks_app.commands.kill_switch import on_turned, stops
 from tasks_app.commands.models import Command, KillSwitch
 from tasks_app.lifecycle.transitions import transition_many
 from tasks_app.operations import policy
-from tasks_app.operations.account_stops import waits_for_account
+from tasks_app.operations.account_stops import needs_active_account, waits_for_account
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.leases import is_out
 from tasks_app.operations.models import PENDING, READS, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.resend import cannot_have_acted, unsent
+from tasks_app.operations.resend import cannot_have_acted, no_effect, unsent
 from tasks_app.people.models import Team
 from tasks_app.sellers.accounts import on_account_changed
 from tasks_app.sellers.models import Account, Seller
@@ -177,10 +177,11 @@ def _let_go(turn: KillSwitch) -> None:
 
 
 def _made_active(account: Account, _before: str) -> None:
-    """What waits to be sent under it may not have been looked at for long: its time is the account's until
-    now."""
+    """What waits for it to be active may not have been looked at for long: its time is the account's until
+    now. Not that of what leaves under any account, nor of what its seller may have done already."""
     if account.status == Account.Status.ACTIVE:
-        _give(Operation.objects.filter(_waits_for_us(), account=account), _whole_time)
+        waited = _waits_for_us() & needs_active_account() & no_effect()
+        _give(Operation.objects.filter(waited, account=account), _whole_time)
 
 
 def _stopped() -> Q:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -18,13 +20,15 @@ from tasks_app.adcp import client
 from tasks_app.adcp.errors import recovery_for
 from tasks_app.adcp.optional import merged
 from tasks_app.adcp.tasks import NoCursorError, listed_of, next_cursor, told_beside
-from tasks_app.adcp.types import Endpoint, Seen
+from tasks_app.adcp.types import Endpoint, Seen, WireError
+from tasks_app.adcp.values import identity_of
 from tasks_app.sellers.models import Account, Seller
 
 T = TypeVar("T")
 Teams = frozenset[uuid.UUID | None]  # None: nobody's
 _NOT_THERE = frozenset({"REFERENCE_NOT_FOUND", "TASK_NOT_FOUND", "MEDIA_BUY_NOT_FOUND", "NOT_FOUND"})
-NOT_READ = "not read for"  # how a note on an account, or a thing, that a seller does not tell of begins
+# How a note on an account, or a thing, that a seller does not tell of, or not whole, begins.
+NOT_READ = ("not read for", "not read whole for")
 PAGE_SIZE = 100
 _MAX_PAGES = 500
 # What everybody may read of an answer that is of no use; its own words are for whom it was asked for.
@@ -37,14 +41,22 @@ class UnreadableError(Exception):
     """A seller's answer cannot be compared with: it did not come, or is none; the text says why.
 
     `unknown_there`: the seller does not know what was asked for. `answered`: it refused this one question, so
-    that others (about another account, say) may still be answered. `ours`: the same for everybody, without
-    what the question or the answer names; `teams`: those whose account or thing was asked about.
+    that others (about another account, say) may still be answered. `in_part`: what it lists was given, and an
+    error beside it says that there may be more. `ours`: the same for everybody, without what the question or
+    the answer names; `teams`: those whose account or thing was asked about.
     """
 
     def __init__(
-        self, why: str, *, unknown_there: bool = False, answered: bool = False, ours: str = ""
+        self,
+        why: str,
+        *,
+        unknown_there: bool = False,
+        answered: bool = False,
+        in_part: bool = False,
+        ours: str = "",
     ) -> None:
         self.unknown_there, self.answered, self.ours = unknown_there, answered, ours or why
+        self.in_part = in_part
         self.teams: Teams = frozenset()
         super().__init__(why)
 
@@ -75,10 +87,14 @@ class Line:
     ) -> AsyncIterator[list[dict[str, Any]]]:
         """The objects in the list `listed`, page by page: no more than one page is held.
 
-        Raises UnreadableError: no list (`listed_of`), or not all of one, pages in a circle, or more of them
-        than anybody has.
+        Raises UnreadableError: no list (`listed_of`), pages in a circle, or more of them than anybody has;
+        and after the last page (`in_part`), where an error came beside what they list: what is not in it may
+        be there. Not so of what was asked for by its id where each was found, or is said not to be there.
         """
         asked_with: set[str] = set()
+        unfound: set[str | None] = set(arguments.get("media_buy_ids") or ())
+        counts = partial(_says_lacking, by_id=bool(unfound))
+        lacking: WireError | None = None
         cursor: str | None = None
         rows = 0
         for _ in range(_MAX_PAGES):
@@ -87,16 +103,20 @@ class Line:
             found = listed_of(page.status, page.payload, listed)
             if found is None:
                 raise unreadable(tool, page)
-            _refuse_in_part(tool, arguments, page, found)
             rows += len(found)
             if rows > _MAX_ROWS:
                 raise UnreadableError(f"{tool}: more than {_MAX_ROWS} rows")
-            yield [row for row in found if isinstance(row, dict)]
+            objects = [row for row in found if isinstance(row, dict)]
+            unfound -= {identity_of(row.get("media_buy_id")) for row in objects} if unfound else set()
+            lacking = lacking or told_beside(page.payload, page.errors, counts=counts)
+            yield objects
             try:
                 cursor = next_cursor(page)
             except NoCursorError as error:
                 raise UnreadableError(f"{tool}: {error}") from None
             if cursor is None:
+                if lacking is not None and (unfound or "media_buy_ids" not in arguments):
+                    raise _in_part(tool, lacking)
                 return
             if cursor in asked_with:
                 raise UnreadableError(f"{tool}: its pages go round in a circle")
@@ -104,15 +124,28 @@ class Line:
         raise UnreadableError(f"{tool}: more than {_MAX_PAGES} pages")
 
 
-def _refuse_in_part(tool: str, arguments: Mapping[str, Any], page: Seen, found: Collection[object]) -> None:
-    """An error beside a list says that a part of it is lacking: what is not in it may be there. Beside what
-    was asked for by its id it may say that it is not there; where nothing was found, that alone is believed.
-    """
-    beside = told_beside(page.payload, page.errors)
-    if beside is None or (arguments.get("media_buy_ids") and (found or beside.code in _NOT_THERE)):
-        return
-    why_not = f"{tool}: its list came with an error: {beside.message or beside.code}"
-    raise UnreadableError(why_not, answered=True, ours=_NO_USE)
+def _in_part(tool: str, lacking: WireError) -> UnreadableError:
+    why_not = f"{tool}: its list came with an error: {lacking.message or lacking.code}"
+    return UnreadableError(why_not, answered=True, in_part=True, ours=_NO_USE)
+
+
+def _says_lacking(error: WireError, *, by_id: bool) -> bool:
+    """Whether an error beside a list says that a part of it is lacking: of what was asked for by its id it
+    may say that it is not there."""
+    return not by_id or error.code not in _NOT_THERE
+
+
+@contextmanager
+def told_in_part() -> Iterator[list[UnreadableError]]:
+    """Around reading a list whose part is of use: what was given stays, and why it may lack some is noted
+    in the list that this yields."""
+    lacking: list[UnreadableError] = []
+    try:
+        yield lacking
+    except UnreadableError as error:
+        if not error.in_part:
+            raise
+        lacking.append(error)
 
 
 def line_to(seller: Seller) -> Line:
@@ -156,11 +189,13 @@ def refused_one(
     refused: dict[str, Teams],
     *,
     account: Mapping[str, Any] | None,
+    thing: str = "",
     teams: Collection[uuid.UUID | None],
     last: bool,
 ) -> None:
-    """Note in `refused` that the seller does not tell of one account or thing, and `teams`, whose it is: the
-    note names it, and nobody else may read that. The rest is read on.
+    """Note in `refused` that the seller does not tell of one account, or of one `thing` under it (its id), or
+    not of all, and `teams`, whose it is: the note names it, and nobody else may read that. The rest is read
+    on.
 
     Raises the error where it did not answer at all, or where all were refused (`last`).
     """
@@ -169,7 +204,8 @@ def refused_one(
         error.teams = whose
         raise error
     named = json.dumps(account, sort_keys=True) if account else "no account"
-    words = f"{NOT_READ} {named}: {error}"
+    about = f"{thing} under {named}" if thing else named
+    words = f"{NOT_READ[error.in_part]} {about}: {error}"
     refused[words] = refused.get(words, frozenset()) | whose
 
 

@@ -21,11 +21,11 @@ from tasks_app.adcp.answers import read_bought
 from tasks_app.adcp.meaning import plain_word
 from tasks_app.adcp.requests import MediaBuyStatus
 from tasks_app.adcp.tasks import TaskItem, task_item, task_list_tool, task_status_arguments
-from tasks_app.adcp.types import BUY_GONE, Seen, WireError
+from tasks_app.adcp.types import BUY_GONE, ENDED_BADLY, Seen, WireError
 from tasks_app.adcp.values import identity_of
 from tasks_app.operations import policy
 from tasks_app.operations.continuation import answer_due
-from tasks_app.operations.line import Line, UnreadableError, line_to, within
+from tasks_app.operations.line import Line, UnreadableError, line_to, told_in_part, within
 from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.resend import refusal_of, resend_is_safe
@@ -131,25 +131,45 @@ async def look_up(lookup: Lookup) -> Seen:
 
 
 async def _searched(lookup: Lookup) -> Seen | None:
-    return await _task(lookup) or await _media_buy(lookup)
+    """Its task, or else its media buy. Raises UnreadableError: neither was found, or one that came to
+    nothing, in lists that may lack another."""
+    with told_in_part() as lacking:
+        found = await _task(lookup)
+        if found is not None:
+            return found
+    bought = await _media_buy(lookup)
+    if lacking and (bought is None or _has_ended(bought)):
+        raise lacking[0]
+    return bought
 
 
 async def _task(lookup: Lookup) -> Seen | None:
     if lookup.list_tool is None:
         return None
     wanted = {"filters": {"task_type": lookup.task_type, "created_after": lookup.since}}
-    likely: TaskItem | None = None
-    names: set[str] = set()
-    async for entries in lookup.line.rows(lookup.list_tool, _scoped(lookup, wanted), listed="tasks"):
-        for item in (task_item(entry, task_type=lookup.task_type) for entry in entries):
-            if item is not None and _is_named(lookup, item):
-                return await _status(lookup, item)
-            if item is not None and _may_be_its(lookup, item):
-                likely = item
-                names.add(item.task_id)
-    if len(names) > 1:
-        return _several("task", names)
-    return await _status(lookup, likely) if likely is not None else None
+    named: dict[str, TaskItem] = {}
+    likely: dict[str, TaskItem] = {}
+    with told_in_part() as lacking:
+        async for entries in lookup.line.rows(lookup.list_tool, _scoped(lookup, wanted), listed="tasks"):
+            for item in (task_item(entry, task_type=lookup.task_type) for entry in entries):
+                if item is not None and _is_named(lookup, item):
+                    named[item.task_id] = item
+                elif item is not None and _may_be_its(lookup, item):
+                    likely[item.task_id] = item
+    seen = await _the_task(lookup, named or likely)
+    if lacking and not lookup.task_id and (seen is None or seen.status in ENDED_BADLY):
+        raise lacking[0]  # what came to nothing proves nothing where another may be lacking
+    return seen
+
+
+async def _the_task(lookup: Lookup, ours: Mapping[str, TaskItem]) -> Seen | None:
+    """Of the tasks with our ids the one that is the call's: what came to nothing proves nothing beside one
+    that lives. Of several that live people say which it is."""
+    live = [item for item in ours.values() if item.status not in ENDED_BADLY]
+    if len(live) > 1:
+        return _several("task", [item.task_id for item in live])
+    chosen = live or [ours[name] for name in sorted(ours)]
+    return await _status(lookup, chosen[0]) if chosen else None
 
 
 async def _status(lookup: Lookup, item: TaskItem) -> Seen:
@@ -168,10 +188,13 @@ async def _media_buy(lookup: Lookup) -> Seen | None:
         return None
     asked = _scoped(lookup, {"status_filter": _ALL_STATUSES})
     ours: dict[str | None, Seen] = {}
-    async for buys in lookup.line.rows(_BUYS, asked, listed="media_buys"):
-        for buy in buys:
-            if _is_ours(lookup, buy.get("context")):
-                ours[identity_of(buy.get("media_buy_id"))] = read_bought(buy)
+    with told_in_part() as lacking:
+        async for buys in lookup.line.rows(_BUYS, asked, listed="media_buys"):
+            for buy in buys:
+                if _is_ours(lookup, buy.get("context")):
+                    ours[identity_of(buy.get("media_buy_id"))] = read_bought(buy)
+    if lacking and all(map(_has_ended, ours.values())):
+        raise lacking[0]
     return _the_one(ours)
 
 

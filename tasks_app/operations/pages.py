@@ -9,11 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tasks_app.adcp.errors import recovery_for
 from tasks_app.adcp.tasks import NoCursorError, cursor_of, listed_of, told_beside
+from tasks_app.adcp.types import WireError
+from tasks_app.adcp.values import text_of
 from tasks_app.operations.corrections import sellers_words
 from tasks_app.operations.models import Operation
 
 MOST_PAGES = 20
+PRODUCTS = "products"
+_MOST_WORDS = 500
+_PRODUCT_SCOPES = ("products", "wholesale_feed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,17 +69,41 @@ def pages_read(
         if is_enough(page):
             return Pages(member=member, read=tuple(read))
         cursor, unread = _next(page, cursors, len(read))
-        lacking = lacking or _lacking(page, len(read))
+        lacking = lacking or _lacking(page, member, len(read))
         if cursor is None:
             return Pages(member=member, read=tuple(read), unread=unread or lacking)
         cursors.add(cursor)
         page = ask(cursor, len(read) + 1)
 
 
-def _lacking(page: Operation, number: int) -> str:
-    """Why a page may not list all that it should: an error stands beside its list."""
-    beside = told_beside(page.result)
+def _lacking(page: Operation, member: str, number: int) -> str:
+    """Why a page may not list all that it should: an error stands beside its list. Beside products that may
+    be a warning about them, unless it is one that passes, or there are none.
+
+    Source: AdCP media-buy/get-products `errors`, `incomplete`.
+    """
+    partial = _incomplete(page) if member == PRODUCTS else ""
+    if partial:
+        return f"page {number} is not the whole of it: {partial}"
+    may_warn = member == PRODUCTS and bool(listed_in(page, member))
+    beside = told_beside(page.result, counts=_passes if may_warn else _is_any)
     return f"page {number} came with an error: {beside.message or beside.code}" if beside else ""
+
+
+def _passes(error: WireError) -> bool:
+    return "transient" in (error.recovery, recovery_for(error.code))
+
+
+def _is_any(_error: WireError) -> bool:
+    return True
+
+
+def _incomplete(page: Operation) -> str:
+    """What of its products a seller declares not to have searched, in its words."""
+    told = (page.result or {}).get("incomplete")
+    scopes = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    said = [text_of(one.get("description")) or "" for one in scopes if one.get("scope") in _PRODUCT_SCOPES]
+    return said[0][:_MOST_WORDS] or "its seller did not search all it has" if said else ""
 
 
 def _next(page: Operation, cursors: set[str], read: int) -> tuple[str | None, str]:

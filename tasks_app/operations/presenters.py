@@ -303,7 +303,8 @@ def sending_words(operation: Operation, answers: Answers) -> str:
         then = f"; let go, {blocker.once_let_go}" if blocker else ""
         return f"{task} to {seller} waits for a decision{then}"
     if blocker is not None:
-        return f"{_SAID[blocker.then].format(task=task, seller=seller)}: {blocker.why}"
+        again = "" if operation.status == S.REQUESTED else " again"
+        return f"{_SAID[blocker.then].format(task=task, seller=seller, again=again)}: {blocker.why}"
     if operation.status == S.REQUESTED:
         return f"{task} is to be sent to {seller}"
     if operation.status != S.CALLING_ADCP:
@@ -319,9 +320,9 @@ def _is_sent_again(operation: Operation) -> bool:
 
 
 _SAID = {
-    Then.WAITS: "{task} is not sent to {seller} yet",
-    Then.ENDS: "{task} ends without being sent to {seller}",
-    Then.ASKS: "People are asked before {task} is sent to {seller}",
+    Then.WAITS: "{task} is not sent to {seller}{again} yet",
+    Then.ENDS: "{task} ends without being sent to {seller}{again}",
+    Then.ASKS: "People are asked before {task} is sent to {seller}{again}",
     Then.LOOKS: "{seller} is asked whether it has {task}",
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -87,7 +88,7 @@ class _Plan:
 @dataclass(kw_only=True)
 class _Heard:
     """What one seller said: tasks in its lists with the accounts they were listed for, and answers to the
-    questions about single tasks."""
+    questions about single tasks; `are_listed`: all that it lists was read, whatever came after."""
 
     items: dict[str, TaskItem] = field(default_factory=dict)
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
@@ -95,6 +96,7 @@ class _Heard:
     refused: dict[str, Teams] = field(default_factory=dict)
     passed_over: int = 0
     left_out: int = 0
+    are_listed: bool = False
     unread: UnreadableError | None = None
 
 
@@ -124,25 +126,33 @@ async def _hear_all(plans: Iterable[_Plan], limit_s: float) -> list[_Heard]:
 
 
 async def _hear(plan: _Plan, limit_s: float) -> _Heard:
-    heard = _Heard()
+    """What there is no time, or no way, to ask for by its id leaves what was listed readable."""
+    heard, until = _Heard(), time.monotonic() + limit_s
     try:
-        await within(limit_s, _ask(plan, heard))
+        await within(limit_s, _ask_for_lists(plan, heard))
+        await within(until - time.monotonic(), _ask_for_each(plan, heard), of=limit_s)
     except UnreadableError as error:
         heard.unread = error
     return heard
 
 
-async def _ask(plan: _Plan, heard: _Heard) -> None:
-    """An account, or a task, that the seller refuses to tell of leaves the others readable."""
-    asked = plan.accounts if plan.list_tool else []
+async def _ask_for_lists(plan: _Plan, heard: _Heard) -> None:
+    """An account that the seller refuses to tell of leaves the others readable."""
+    asked, untold = plan.accounts if plan.list_tool else [], 0
     for reference, owners in asked:
         try:
             async for item in _listed(plan, reference):
                 heard.items[item.task_id] = item
                 heard.listed_for.setdefault(item.task_id, []).extend(owners)
         except UnreadableError as error:
-            last, teams = len(heard.refused) + 1 == len(asked), teams_of_accounts(owners)
+            untold += not error.in_part
+            last, teams = untold == len(asked), teams_of_accounts(owners)
             refused_one(error, heard.refused, account=reference, teams=teams, last=last)
+    heard.are_listed = bool(asked)
+
+
+async def _ask_for_each(plan: _Plan, heard: _Heard) -> None:
+    """What is pending here and not listed there; the same of single tasks."""
     unlisted = [task_id for task_id in plan.pending if task_id not in heard.items]
     heard.passed_over = max(0, len(unlisted) - _MOST_LOOKED_UP)
     for task_id in unlisted[:_MOST_LOOKED_UP] if plan.status_tool else ():
@@ -150,7 +160,7 @@ async def _ask(plan: _Plan, heard: _Heard) -> None:
             heard.looked_up[task_id] = await _looked_up(plan, task_id)
         except UnreadableError as error:
             account, teams = plan.pending[task_id], {plan.teams[task_id]}
-            refused_one(error, heard.refused, account=account, teams=teams, last=False)
+            refused_one(error, heard.refused, account=account, thing=task_id, teams=teams, last=False)
 
 
 async def _listed(plan: _Plan, account: dict[str, Any] | None) -> Any:
@@ -175,9 +185,11 @@ async def _looked_up(plan: _Plan, task_id: str) -> Seen:
 
 
 def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
-    if heard.unread:
-        return unread_of(plan.seller, heard.unread, heard.refused)
     reading = Reading(seller=plan.seller)
+    if heard.unread:
+        reading = unread_of(plan.seller, heard.unread, heard.refused)
+        if not heard.are_listed:
+            return reading
     asked_for = {*plan.pending, *heard.items}
     rows = Operation.objects.filter(seller=plan.seller, task_id__in=asked_for).defer(*_HEAVY)
     ours = {o.task_id: o for o in rows}
@@ -185,7 +197,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading.findings = [_pending_here(ours[task_id], heard) for task_id in judged]
     reading.findings += _listed_only(plan, heard, ours, started)
     reading.notes = list(_notes(plan, heard))
-    reading.complete = not (heard.passed_over or heard.left_out or heard.refused)
+    reading.complete = not (heard.passed_over or heard.left_out or heard.refused or heard.unread)
     reading.unseen = frozenset() if plan.list_tool else _LISTED_ALONE
     reading.unjudged = frozenset(plan.pending) - frozenset(judged)
     nameless = Operation.objects.filter(seller=plan.seller, status__in=PENDING, task_id="")
@@ -350,6 +362,8 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield "lists no tasks: ones unknown here would not be seen"
     if plan.status_tool is None:
         yield "cannot be asked about a single task"
+    if heard.unread:
+        yield "not every pending operation that it did not list could be looked up"
     if heard.passed_over:
         yield f"{heard.passed_over} pending operations were not listed and not looked up in this run"
     if heard.left_out:

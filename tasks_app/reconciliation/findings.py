@@ -66,8 +66,7 @@ def reading_record(*, run: ReconciliationRun, reader: Reader, reading: Reading) 
         Seller.objects.select_for_update(no_key=True).get(pk=reading.seller.pk)
         known = _Known(reading.seller, reader.kind, [finding for finding, _ in done])
         recorded = [_record(run, reading.seller, reader.kind, finding, s, known) for finding, s in done]
-        if not reading.unread and reading.complete:
-            known.close_others(recorded, reading)
+        known.close_others(recorded, reading)
         _tell(run, reading.seller, [one.row for one in recorded if one.row is not None and _is_new(one.row)])
     return recorded
 
@@ -113,11 +112,19 @@ class _Known:
         return row if as_seen and as_told else None  # a person accepted something else
 
     def close_others(self, recorded: Iterable[Recorded], reading: Reading) -> None:
-        """End what was open and was not found any more, where it would have been."""
+        """End what was open and was not found any more, where it would have been; of a seller that was not
+        read whole what was found otherwise."""
         found = {one.row.pk for one in recorded if one.row is not None}
+        judged = {id_digest(finding.theirs) for finding in reading.findings}
+        asked = {id_digest(theirs) for theirs in reading.asked}
         unjudged = {id_digest(theirs) for theirs in reading.unjudged}
-        looked_for = [row for row in self._open.values() if row.verdict not in reading.unseen]
-        gone = [row.pk for row in looked_for if row.pk not in found and row.digest not in unjudged]
+
+        def is_looked_for(row: ReconciliationFinding) -> bool:
+            listed = row.verdict not in reading.unseen or row.digest in asked
+            return reading.complete and listed and row.digest not in unjudged
+
+        rows = [row for row in self._open.values() if row.pk not in found]
+        gone = [row.pk for row in rows if row.digest in judged or is_looked_for(row)]
         ReconciliationFinding.objects.filter(pk__in=gone, resolved_at__isnull=True).update(
             resolution=R.GONE, resolved_at=clock.now(), resolved_by=SYSTEM, reason="Not found any more"
         )

@@ -33,7 +33,7 @@ def reads_refused(seller: Seller) -> list[Learnt]:
         return []
     return [
         Learnt(
-            what=f"Would not tell of {plural(refused, 'account or id', 'accounts or ids')} "
+            what=f"Would not tell, or not all, of {plural(refused, 'account or id', 'accounts or ids')} "
             "in the latest reconciliation",
             so="Whatever else it told is judged; the run’s page says which and why",
         )

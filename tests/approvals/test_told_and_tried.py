@@ -28,7 +28,7 @@ from tasks_app.approvals.services import DecisionRefusedError, approval_decide, 
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.desk.explain import Explanation, explain, explain_entity, explainers
 from tasks_app.jobs.worker import drain
-from tasks_app.operations.dispatch import claim_sends
+from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish_due
 from tasks_app.people.actors import actor_ensure
@@ -38,6 +38,7 @@ from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
 from tests.approvals.deciding import decides
 from tests.factories import make_deal, make_seller, make_user
+from tests.operations.making import give_back, not_sent, see
 from tests.orders.asking import ASKED, asked, deals_lapse
 from tests.orders.late import fresh
 from tests.orders.live import booked
@@ -345,11 +346,8 @@ def _asked_to_send(what: str) -> Approval:
     return Approval.objects.get(status="open")
 
 
-@pytest.mark.parametrize("what", _ASKED_TO_SEND)
-@pytest.mark.parametrize("seller", _SELLERS)
-def test_what_approving_is_said_to_do_at_its_seller_happens(what: str, seller: str) -> None:
-    question, (tool, nothing) = _asked_to_send(what), _ASKED_TO_SEND[what]
-    columns, why = _SELLERS[seller]
+def _in_the_way(seller: str) -> None:
+    columns, _ = _SELLERS[seller]
     if columns:
         Seller.objects.update(**columns)
     else:
@@ -357,6 +355,14 @@ def test_what_approving_is_said_to_do_at_its_seller_happens(what: str, seller: s
         SellerBreaker.objects.update_or_create(
             seller=Seller.objects.get(), defaults={"state": "open", "failures": 5, "probe_at": at}
         )
+
+
+@pytest.mark.parametrize("what", _ASKED_TO_SEND)
+@pytest.mark.parametrize("seller", _SELLERS)
+def test_what_approving_is_said_to_do_at_its_seller_happens(what: str, seller: str) -> None:
+    question, (tool, nothing) = _asked_to_send(what), _ASKED_TO_SEND[what]
+    _, why = _SELLERS[seller]
+    _in_the_way(seller)
     said = effects_now(question)["approve"]
     assert why in said
     with suppress(DecisionRefusedError):  # nothing is asked of a seller for which nothing is sent
@@ -368,6 +374,49 @@ def test_what_approving_is_said_to_do_at_its_seller_happens(what: str, seller: s
     if waits:
         SellerBreaker.objects.all().delete()
         assert _left(tool)
+
+
+def _tried_once(what: str) -> Approval:
+    """Approved, it left once and its seller said that it is too busy; since then its terms changed, or it was
+    asked about anew."""
+    question = _asked_to_send(what)
+    for _ in range(question.quorum):
+        approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
+    drain()
+    operation = Operation.objects.get(settled_at=None, task_type=_ASKED_TO_SEND[what][0])
+    assert claim_one(operation_id=operation.pk) is not None
+    see(operation, not_sent())
+    give_back(operation.pk)
+    Account.objects.update(payment_terms="prepay")
+    Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
+    assert claim_one(operation_id=operation.pk) is None
+    return Approval.objects.get(status="open")
+
+
+# By what is in the way: how it is said what comes first; None where nothing does.
+_AGAIN = {
+    "off": "let it pass",
+    "replays no key": "risk",
+    "lists no tool": None,
+    "left alone": "once its seller is called again",
+}
+
+
+@pytest.mark.parametrize("what", ["a change", "a cancellation"])
+@pytest.mark.parametrize("seller", _SELLERS)
+def test_what_left_once_is_sent_again_as_is_said(what: str, seller: str) -> None:
+    question, first = _tried_once(what), _AGAIN[seller]
+    tool, _ = _ASKED_TO_SEND[what]
+    _in_the_way(seller)
+    said = effects_now(question)["approve"]
+    approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
+    assert _left(tool) == (first is None)
+    operation = Operation.objects.get(task_type=tool, settled_at=None)
+    assert (_SELLERS[seller][1] in said) == (first is not None)
+    assert first is None or first in said
+    asked_besides = Approval.objects.filter(status="open", subject_type="command").exists()
+    assert asked_besides == (seller == "off")
+    assert (operation.send_at is None) == asked_besides, "the others wait for it, or have left"
 
 
 def test_where_everything_is_stopped_only_what_would_be_sent_is_said_to_be_held() -> None:
@@ -425,7 +474,7 @@ def test_a_list_names_all_who_switched_accounts_off_at_once(
     for n, account in enumerate(Account.objects.order_by("pk")):
         account.status, account.switched_off_by = status, actor_ensure(user=people[n % 2]).key
         account.save()
-    with django_assert_max_num_queries(3):  # type: ignore[attr-defined]
+    with django_assert_max_num_queries(4):  # type: ignore[attr-defined]
         drawn = rows(questions, {})
     said = [dict(row.answers)["Approve"] for row in drawn]
     assert len(said) == 4

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.db import connection
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.presenters import effects_of
 from tasks_app.approvals.selectors import approvals_waiting_for
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
+from tasks_app.commands import services
 from tasks_app.commands.gates import SELLER
 from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gates_ask_again
@@ -47,6 +51,22 @@ def codes() -> list[str]:
     return list(Command.objects.get().decisions.values_list("code", flat=True))
 
 
+def test_what_waited_before_carries_nothing_into_the_round_that_is_asked() -> None:
+    tried(not_sent())
+    Seller.objects.update(active=False)
+    claim_sends(limit=5)
+    answered("approve")
+    assert Command.objects.get().overrides, "what was said of the round before"
+    with connection.cursor() as cursor:  # as a former version left it
+        cursor.execute("set constraints all immediate")
+        without = "alter table tasks_app_command disable trigger fd_gate_round"
+        cursor.execute("select testing.as_owner(%s)", [without])
+    Command.objects.update(waiting_since=clock.now(), gate_round=2)
+    import_module("tasks_app.migrations.0078_waiting_from_before").passed_before(apps, None)
+    command = Command.objects.get()
+    assert (command.overrides, command.waiting_since is None) == ([], False)
+
+
 class TestResend:
     """An operation that is due to be sent once more."""
 
@@ -78,6 +98,23 @@ class TestResend:
         Operation.objects.update(send_at=clock.now())
         assert claim_sends(limit=5) == [], "the next attempt asks again"
         assert asked().subject_version == 2
+
+    @pytest.mark.parametrize("open_again", [True, False])
+    def test_goes_out_where_the_gate_opens_as_it_is_to_be_asked_anew(
+        self, monkeypatch: pytest.MonkeyPatch, open_again: bool
+    ) -> None:
+        """What people let pass is not enough at first: then all gates are read again, without it."""
+        operation = tried(not_sent())
+        Seller.objects.update(active=False)
+        claim_sends(limit=5)
+        answered("approve")
+        readings = [{"another": "It is closed"}, {} if open_again else {"another": "It is closed"}]
+        monkeypatch.setattr(services, "gates_closed", lambda *_args, **_kwargs: readings.pop(0))
+        sent = [call.operation_id for call in claim_sends(limit=5)]
+        assert readings == []
+        assert sent == ([operation.pk] if open_again else [])
+        assert Approval.objects.filter(status="open").exists() is not open_again
+        assert Command.objects.get().overrides == []
 
     def test_fails_when_a_person_says_no_and_nothing_can_have_been_done(self) -> None:
         operation = tried(not_sent())

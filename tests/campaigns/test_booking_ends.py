@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
 
 from campaigns.actions import complete
 from campaigns.explain import progress_of
@@ -20,6 +22,8 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.actions import WaitForAccount, WaitForApprovals, WaitForOperation, WaitUntil
 from tasks_app.jobs.endings import JobRefusedError, job_cancel
+from tasks_app.jobs.expiry import job_recover
+from tasks_app.jobs.left import wait_left
 from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.steering import step_skip
 from tasks_app.jobs.worker import drain
@@ -205,6 +209,34 @@ def test_a_campaign_that_waits_for_the_account_of_a_deal_that_is_called_off_ends
 
     assert Deal.objects.get(pk=anew.pk).status == DealStatus.CANCELLED
     assert status(campaign) == CampaignStatus.COMPLETED
+
+
+def test_nobody_says_how_long_an_account_takes() -> None:
+    _, _, step = waiting_for_an_account()
+    assert step.ready_at is not None, "it looks again by itself"
+    assert wait_left(step, {}) is None
+
+
+def test_a_lost_word_of_an_account_is_made_up_for_although_it_looks_again_later() -> None:
+    _, anew, step = waiting_for_an_account()
+    assert job_recover(step.job) == 0
+    Account.objects.filter(pk=anew.account_id).update(status="active")
+    assert job_recover(step.job) == 1
+    step.refresh_from_db()
+    assert step.ready_at is not None
+    assert step.ready_at <= clock.now()
+
+
+@pytest.mark.usefixtures("still")
+def test_a_step_that_waited_for_an_account_before_looks_again() -> None:
+    campaign, _, step = waiting_for_an_account()
+    Step.objects.filter(pk=step.pk).update(ready_at=None)
+    import_module("tasks_app.migrations.0078_waiting_from_before").looks(apps, None)
+    drain()
+    step.refresh_from_db()
+    assert status(campaign) == CampaignStatus.EXECUTING_BOOKINGS
+    assert step.ready_at is not None
+    assert step.ready_at > clock.now()
 
 
 def test_what_would_look_again_by_itself_goes_on_as_soon_as_the_account_is_active() -> None:

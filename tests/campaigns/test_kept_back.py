@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from campaigns.models import Campaign
 from orders.models import Deal
@@ -15,10 +17,10 @@ from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.jobs.worker import drain
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
-from tasks_app.sellers.models import Account, Seller, SellerBreaker
+from tasks_app.sellers.models import SELLER_ASIDE, Account, Seller, SellerBreaker
 from tests.campaigns.booking import CHANNELS, deal_of, decide, put_forward, said
 from tests.factories import make_user
-from tests.operations.making import give_back, not_sent, observed
+from tests.operations.making import answer, give_back, not_sent, observed
 from tests.orders import late as buying
 from tests.ui.pages import page_of, read
 
@@ -115,6 +117,55 @@ def test_a_purchase_that_reached_nobody_is_one_that_is_to_be_sent() -> None:
     Seller.objects.filter(pk=deal.seller_id).update(active=True)
     Account.objects.filter(pk=deal.account_id).update(status="closed")
     assert said(campaign).waiting_for == "1 deal cannot be bought under its account and ends next."
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_of_a_flight_under_an_account_that_has_ended_nobody_is_asked(stopped: bool) -> None:
+    campaign, deal = one_approved()
+    Account.objects.filter(pk=deal.account_id).update(status="closed")
+    if stopped:
+        kill_switch_set(on=True, reason="A drill", actor="system")
+    with clock.injected(lambda: deal.start_at + timedelta(minutes=1)):
+        told = said(campaign).waiting_for
+    assert "begun" not in told
+    assert "is closed" in told if stopped else "cannot be bought under its account" in told
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_campaign_tells_of_credentials_that_a_seller_wants(stopped: bool) -> None:
+    campaign, deal = one_approved()
+    operation = Operation.objects.get(subject_id=deal.pk, task_type="create_media_buy")
+    assert claim_one(operation_id=operation.pk) is not None
+    observed(operation_id=operation.pk, seen=answer("auth-required"), channel="reply")
+    give_back(operation.pk)
+    if stopped:
+        kill_switch_set(on=True, reason="A drill", actor="system")
+    told = said(campaign)
+    assert f"{deal.seller.name} wants other credentials." in told.waiting_for
+    assert "sent next" not in told.waiting_for
+    assert "give the seller's page new credentials" in " ".join(one.does for one in told.who)
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_what_the_switch_keeps_and_whose_flight_has_begun_too_is_asked_about_first(swept: bool) -> None:
+    campaign, deal = one_approved()
+    kill_switch_set(on=True, reason="A drill", actor="system")
+    with clock.injected(lambda: deal.start_at + timedelta(minutes=1)):
+        if swept:
+            claim_sends(limit=10)
+        told = said(campaign)
+        assert "Of these 1 would not be sent otherwise either: its flight has begun" in told.waiting_for
+        assert any("then what nothing else keeps is sent" in one.does for one in told.who)
+
+
+def test_a_campaign_is_explained_without_what_its_sellers_keep_secret() -> None:
+    campaign, _ = one_approved()
+    with CaptureQueriesContext(connection) as asked:
+        said(campaign)
+    read = " ".join(one["sql"] for one in asked if 'FROM "orders_deal"' in one["sql"])
+    assert '."probe_at"' in read
+    for column in SELLER_ASIDE:
+        assert f'."{column}"' not in read
 
 
 @pytest.mark.parametrize("swept", [False, True])

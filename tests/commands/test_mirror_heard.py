@@ -39,7 +39,7 @@ class Slow:
         patch.setattr(mirror, "time", SimpleNamespace(monotonic=lambda: self._now))
         patch.setattr(mirror, "_listed", self._listed)
 
-    async def _listed(self, _line: Any, _account: Any, wanted: Collection[str]) -> dict[str, Any]:
+    async def _listed(self, _line: Any, _account: Any, wanted: Collection[str]) -> tuple[dict[str, Any], str]:
         self.asked.append(wanted)
         self._now += self._takes_s
         await asyncio.sleep(0)
@@ -50,7 +50,7 @@ class Slow:
             self._now += 60
             self.hanging += 1
             await asyncio.Event().wait()
-        return {one: {"media_buy_id": one, "status": "active", "revision": 2} for one in wanted}
+        return {one: {"media_buy_id": one, "status": "active", "revision": 2} for one in wanted}, ""
 
 
 @pytest.fixture
@@ -99,6 +99,24 @@ def test_a_delivery_tool_that_is_out_of_order_hides_no_media_buy(
     assert faulty.requests(DELIVERY)
     assert (read(done), read(gone)) == (("delivering", 0, ""), ("cancelled", 0, ""))
     assert DealMirror.objects.get(pk=done.pk).final is None
+
+
+def test_what_is_told_beside_an_error_is_heard(faulty: FaultySeller, seller: Seller) -> None:
+    """Of one an answer holds an error alone, for weeks: the other is mirrored, and it is said why."""
+    told, untold = (booked(Seller.objects.get(), media_buy_id=one) for one in ("mb-1", "mb-2"))
+    answer = {
+        "media_buys": [{"media_buy_id": "mb-1", "status": "active", "revision": 2}],
+        "errors": [{"code": "PLACE_TARGET_UNAVAILABLE", "message": "one place cannot be told of"}],
+    }
+    faulty.fault("get_media_buys", "merge", 0, answer=answer)
+
+    due(told, untold)
+    mirrors_refresh_due()
+
+    assert read(told) == ("delivering", 0, "")
+    status, failures, why = read(untold)
+    assert (status, failures) == ("booked", 1)
+    assert "one place cannot be told of" in why
 
 
 @pytest.mark.usefixtures("committed_db", "minute")

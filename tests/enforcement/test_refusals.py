@@ -11,15 +11,18 @@ import pytest
 from psycopg import errors
 
 from orders.models import Deal
+from tasks_app import clock
 from tasks_app.lifecycle.checks import declared_edges
 from tasks_app.lifecycle.declarations import ENTITIES
 from tasks_app.lifecycle.imports import create_imported, import_record
 from tasks_app.lifecycle.models import AuditEntry, LifecycleEdge
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
+from tasks_app.operations.models import OperationStatus
 from tests.database import Database
 from tests.enforcement.conftest import COPY, in_one_transaction, unchanged
 from tests.factories import approve_deal
+from tests.operations.making import stand
 
 
 def test_an_undeclared_edge(app: psycopg.Connection, deal: Deal) -> None:
@@ -206,3 +209,21 @@ def test_the_database_has_the_declared_edges(committed_db: Database) -> None:
     for entity in ENTITIES:
         stored = set(LifecycleEdge.objects.filter(entity=entity).values_list("from_status", "to_status"))
         assert stored == declared_edges(entity)
+
+
+@pytest.mark.parametrize("column", ["result", "error"])
+@pytest.mark.parametrize("status", [*OperationStatus.values, "given up"])
+def test_what_an_operation_came_to_is_kept_once_it_is_settled(
+    role: psycopg.Connection, status: str, column: str
+) -> None:
+    """By who has psql and no function of ours; while it is open a result may come in parts."""
+    given_up = {"settled_at": clock.now()} if status == "given up" else {}
+    operation = stand("timed_out" if given_up else status, **given_up)
+    statement = f'update tasks_app_operation set {column} = \'{{"media_buy_id": "mb-9"}}\' where id = %s'
+    if operation.settled_at is None:
+        assert role.execute(statement, [operation.pk]).rowcount == 1
+        return
+    opened = "update tasks_app_operation set settled_at = null where id = %s"
+    for one in (statement, opened):
+        with pytest.raises(errors.InsufficientPrivilege, match="what it came to is kept"):
+            role.execute(one, [operation.pk])

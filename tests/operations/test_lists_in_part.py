@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +15,12 @@ from orders.models import Deal
 from orders.reconcile import media_buy_settle, media_buys_reconcile
 from tasks_app import clock
 from tasks_app.adcp.optional import OPTIONAL
+from tasks_app.adcp.tasks import told_beside
+from tasks_app.adcp.types import WireError
+from tasks_app.notifications.models import Notification
 from tasks_app.operations.comparison import Finding, Reader, Reading, Verdict
 from tasks_app.operations.line import UnreadableError
-from tasks_app.operations.lookup import look_up, lookup_of
+from tasks_app.operations.lookup import SEVERAL, look_up, lookup_of
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pages import pages_read
@@ -24,15 +29,18 @@ from tasks_app.reconciliation.findings import reading_record
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Account, Seller
 from tests.adcp.raw_server import serve
-from tests.factories import make_seller
+from tests.factories import make_account, make_advertiser, make_seller
 from tests.operations.making import see, silent, stand
 from tests.operations.sweeping import shop
 from tests.operations.test_narrow_lists import LISTS, listed, pages, refused
 from tests.orders import late
+from tests.orders.live import booked
+from tests.support import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 Told = dict[str, Any]
 DOWN = {"code": "SERVICE_UNAVAILABLE", "message": "half of the shards are down"}
+UNKNOWN = {"code": "MEDIA_BUY_NOT_FOUND", "message": "no"}
 ERRORS: dict[str, list[Any]] = {"an error": [DOWN], "words": ["half of the shards are down"]}
 
 
@@ -72,6 +80,11 @@ def bought_unknown(url: str) -> tuple[Seller, Deal, Account]:
     return seller, deal, Account.objects.get(pk=deal.account_id)
 
 
+def another_account(seller: Seller) -> None:
+    account = make_account(make_advertiser("Another"), seller)
+    Account.objects.filter(pk=account.pk).update(reference={"account_id": "another"})
+
+
 def running(deal: Deal) -> Told:
     return {"media_buy_id": "mb-7", "status": "pending_start", "context": {"deal_id": str(deal.pk)}}
 
@@ -87,7 +100,7 @@ def test_a_buy_stays_found_where_its_seller_is_not_asked_any_more(ground: str) -
         NOT_ASKED[ground](seller)
         reading = read(seller)
 
-    assert not reading.complete
+    assert not reading.complete or Verdict.BOUGHT_UNKNOWN in reading.unseen
     assert reading.notes
     assert ReconciliationFinding.objects.filter(resolved_at=None).count() == 1
     assert left_there(account, [deal.pk]) == {deal.pk}, "its purchase-order number stays taken"
@@ -103,8 +116,172 @@ def test_a_buy_stays_found_where_its_list_came_with_an_error(errors: str) -> Non
         told |= {"media_buys": [], "errors": ERRORS[errors]}
         reading = read(seller)
 
-    assert "half of the shards are down" in reading.unread
+    assert any("half of the shards are down" in note for note, _ in reading.unnamed)
+    assert all(note.startswith("not read whole for") for note, _ in reading.unnamed)
     assert left_there(account, [deal.pk]) == {deal.pk}
+
+
+@pytest.mark.parametrize("accounts", [1, 2])
+@pytest.mark.parametrize("errors", ERRORS)
+def test_what_a_list_holds_beside_an_error_is_found(errors: str, accounts: int) -> None:
+    """Money is spent on it; what the same list may lack is asked for by its id, and ends nothing."""
+
+    def buys(asked: Told) -> Told:
+        if asked.get("media_buy_ids"):
+            return {"status": "completed", "media_buys": []}
+        return {"status": "completed", "media_buys": told, "errors": ERRORS[errors]}
+
+    told: list[Told] = []
+    with serve(shop(get_media_buys=buys)) as server:
+        seller, deal, account = bought_unknown(f"{server.url}/mcp")
+        gone = booked(seller, media_buy_id="mb-gone", account=account)
+        if accounts == 2:
+            another_account(seller)
+        told.append(running(deal))
+        reading = read(seller)
+
+    assert (reading.complete, reading.unread) == (False, "")
+    assert left_there(account, [deal.pk]) == {deal.pk}
+    found = ReconciliationFinding.objects.filter(resolved_at=None).values_list("verdict", "theirs")
+    assert set(found) == {("bought_unknown", "mb-7"), ("missing", gone.media_buy_id)}
+    assert Notification.objects.filter(kind="bought_unknown").exists()
+
+
+def test_a_seller_that_refuses_one_account_and_lists_another_in_part_is_read() -> None:
+    def buys(asked: Told) -> Told:
+        if asked["account"] != account.reference:
+            return refused(message="this account was rejected")
+        return {"status": "completed", "media_buys": told, "errors": [DOWN]}
+
+    told: list[Told] = []
+    with serve(shop(get_media_buys=buys)) as server:
+        seller, deal, account = bought_unknown(f"{server.url}/mcp")
+        another_account(seller)
+        told.append(running(deal))
+        reading = read(seller)
+    assert [finding.verdict for finding in reading.findings] == [Verdict.BOUGHT_UNKNOWN]
+    assert len(reading.unnamed) == 2
+
+
+# How a list may end before all of it was given.
+CUT: dict[str, Told] = {
+    "an error beside it": {"errors": [DOWN]},
+    "its next page is refused": {"pagination": {"has_more": True, "cursor": "2"}},
+    "more than are kept": {"media_buys": [{"media_buy_id": f"mb-{n}", "status": "active"} for n in range(9)]},
+}
+
+
+@pytest.mark.parametrize("cut", CUT)
+def test_what_came_to_nothing_proves_nothing_where_another_may_be_lacking(
+    monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    """Not of the deal that is being bought: it may be bought under another name."""
+
+    def buys(asked: Told) -> Told:
+        if asked["account"] != account.reference:
+            return {"status": "completed", "media_buys": []}
+        if asked.get("pagination", {}).get("cursor"):
+            return refused(message="this cursor has expired")
+        listed = {"status": "completed", "media_buys": [running(deal) | {"status": "rejected"}]}
+        more = CUT[cut] if is_cut else {}
+        return listed | more | {"media_buys": [*listed["media_buys"], *more.get("media_buys", [])]}
+
+    monkeypatch.setattr("orders.reconcile._MOST_KEPT", 5)
+    is_cut = True
+    with serve(shop(get_media_buys=buys)) as server:
+        seller = make_seller(url=f"{server.url}/mcp")
+        deal, _ = late.booking(seller)
+        account = Account.objects.get(pk=deal.account_id)
+        another_account(seller)
+        read(seller)
+        assert late.fresh(deal).status == "booking"
+        is_cut = False
+        read(seller)
+    assert late.fresh(deal).status != "booking"
+
+
+def test_what_a_list_holds_is_found_although_there_is_no_time_for_the_rest() -> None:
+    """The media buys that are not in it are asked for one by one, by a seller that hangs."""
+    told: list[Told] = []
+    until = threading.Event()
+
+    def buys(asked: Told) -> Told:
+        if asked.get("media_buy_ids"):
+            until.wait(PATIENCE_S)
+        return {"status": "completed", "media_buys": told}
+
+    with serve(shop(get_media_buys=buys)) as server:
+        seller, deal, account = bought_unknown(f"{server.url}/mcp")
+        booked(seller, media_buy_id="mb-gone", account=account)
+        told.append(running(deal))
+        (reading,) = media_buys_reconcile([seller], 1)
+        until.set()
+    assert [finding.verdict for finding in reading.findings] == [Verdict.BOUGHT_UNKNOWN]
+    assert "took longer than 1 s" in reading.unread
+    assert "1 media buy that it did not list could not be asked for" in reading.notes
+    recorded(reading)
+    assert left_there(account, [deal.pk]) == {deal.pk}
+
+
+def test_tasks_that_are_listed_are_found_although_there_is_no_time_for_the_rest() -> None:
+    until = threading.Event()
+
+    def state(_asked: Told) -> Told:
+        until.wait(PATIENCE_S)
+        return {}
+
+    listed = {"status": "completed", "tasks": [{"task_id": "t-9", "status": "working"}]}
+    with serve(shop(list_tasks=listed, get_task_status=state)) as server:
+        seller = make_seller(
+            url=f"{server.url}/mcp", tools=["create_media_buy", "list_tasks", "get_task_status"]
+        )
+        stand(S.SUBMITTED, seller=seller, task_id="t-1")
+        (reading,) = tasks_reconcile([seller], 1)
+        until.set()
+    assert [finding.verdict for finding in reading.findings] == [Verdict.ORPHANED]
+    assert "took longer than 1 s" in reading.unread
+    assert not reading.complete
+
+
+def test_what_is_in_step_again_is_over_although_its_seller_is_not_read_whole() -> None:
+    told: Told = {"status": "completed", "media_buys": []}
+    with serve(shop(get_media_buys=told)) as server:
+        seller = make_seller(url=f"{server.url}/mcp")
+        for named in ("mb-1", "mb-2"):
+            booked(seller, media_buy_id=named)
+        read(seller)
+        assert ReconciliationFinding.objects.filter(resolved_at=None, verdict="missing").count() == 2
+        told |= {"media_buys": [{"media_buy_id": "mb-1", "status": "active"}], "errors": [DOWN]}
+        read(seller)
+    assert ReconciliationFinding.objects.get(resolved_at=None).theirs == "mb-2"
+
+
+@pytest.mark.parametrize("errors", [["a"] * 2_000_000, [""] * 2_000_000, [UNKNOWN] * 300_000])
+def test_as_many_errors_as_an_answer_holds_cost_no_more_than_their_beginning(errors: list[Any]) -> None:
+    said: list[object] = []
+
+    def counts(error: WireError) -> bool:
+        said.append(error)
+        return error.code not in ("MEDIA_BUY_NOT_FOUND",)
+
+    beside = told_beside({"errors": errors}, counts=counts)
+    assert beside is not None, "nobody knows what the rest of them say"
+    assert len(said) <= 100
+
+
+def test_what_is_asked_for_by_its_id_is_judged_without_a_list() -> None:
+    """Its seller has no account of ours that can be named: nothing else is over for that."""
+    shown: list[Told] = []
+    with serve(shop(get_media_buys=lambda _asked: {"status": "completed", "media_buys": shown})) as server:
+        seller, deal, account = bought_unknown(f"{server.url}/mcp")
+        live = booked(seller, media_buy_id="mb-live", account=account)
+        shown.append(running(deal))
+        read(seller)
+        _no_reference(seller)
+        shown[:] = [{"media_buy_id": live.media_buy_id, "status": "active"}]
+        read(seller)
+    found = ReconciliationFinding.objects.filter(resolved_at=None).values_list("verdict", flat=True)
+    assert list(found) == ["bought_unknown"], "the one that was missing was found by its id"
 
 
 @pytest.mark.parametrize("errors", ERRORS)
@@ -122,12 +299,77 @@ def test_nothing_is_looked_up_in_vain_by_a_list_that_came_with_an_error(
     assert "half of the shards are down" in (seen.message or "")
 
 
+def test_a_media_buy_that_is_listed_beside_an_error_is_the_one_that_was_looked_for() -> None:
+    told: Told = {"status": "completed", "errors": [DOWN]}
+    listed_too = {"list_tasks": {"status": "completed", "tasks": [], "errors": [DOWN]}}
+    with serve(shop(get_media_buys=told, **listed_too)) as server:
+        tools = ["create_media_buy", "get_media_buys", "list_tasks"]
+        operation = stand(S.CALLING_ADCP, seller=make_seller(url=f"{server.url}/mcp", tools=tools))
+        see(operation, silent())
+        ours = {"media_buy_id": "mb-7", "context": {"operation_id": str(operation.pk)}}
+        told["media_buys"] = [ours | {"status": "rejected"}]
+        nothing = asyncio.run(look_up(lookup_of(operation)))
+        told["media_buys"] = [ours | {"status": "active"}]
+        bought = asyncio.run(look_up(lookup_of(operation)))
+        told |= {"media_buys": [ours | {"status": "rejected"}], "errors": []}
+        rejected = asyncio.run(look_up(lookup_of(operation)))
+    assert rejected.kind == "no_answer", "its task may be in the other list, which is not whole"
+    assert nothing.kind == "no_answer", "another may live that is not listed"
+    assert (bought.kind, (bought.payload or {}).get("media_buy_id")) == ("answer", "mb-7")
+
+
+# What names a task ours, its status, and whether it is taken for the answer from a list in part.
+TASKS = {
+    "by our id": ("operation_id", "working", True),
+    "by our id, and it failed": ("operation_id", "failed", False),
+    "by its subject": ("deal_id", "working", True),
+    "by its subject, and it failed": ("deal_id", "failed", False),
+}
+
+
+@pytest.mark.parametrize("case", TASKS)
+def test_a_task_that_is_listed_beside_an_error_is_the_one_that_was_looked_for(case: str) -> None:
+    name, status, is_taken = TASKS[case]
+    told: Told = {"status": "completed", "errors": [DOWN]}
+    with serve(shop(list_tasks=told)) as server:
+        seller = make_seller(url=f"{server.url}/mcp", tools=["create_media_buy", "list_tasks"])
+        operation = stand(S.CALLING_ADCP, seller=seller, subject_type="deal", subject_id=uuid.uuid4())
+        see(operation, silent())
+        ids = {"operation_id": str(operation.pk), "deal_id": str(operation.subject_id)}
+        told["tasks"] = [{"task_id": "t-1", "status": status, "context": {name: ids[name]}}]
+        seen = asyncio.run(look_up(lookup_of(operation)))
+    assert (seen.kind, seen.task_id) == (("answer", "t-1") if is_taken else ("no_answer", None))
+
+
 BY_ID: dict[str, tuple[Told, bool]] = {
+    "another found": ({"media_buys": [{"media_buy_id": "mb-2"}], "errors": [DOWN]}, False),
+    "not there, and more": ({"media_buys": [], "errors": [UNKNOWN, DOWN]}, False),
+    "not there, in words too": ({"media_buys": [], "errors": [UNKNOWN, DOWN["message"]]}, False),
     "found, and another not": ({"media_buys": [{"media_buy_id": "mb-7"}], "errors": [DOWN]}, True),
-    "not there": ({"media_buys": [], "errors": [{"code": "MEDIA_BUY_NOT_FOUND", "message": "no"}]}, True),
+    "not there": ({"media_buys": [], "errors": [UNKNOWN]}, True),
     "no errors": ({"media_buys": []}, True),
     "nothing found": ({"media_buys": [], "errors": [DOWN]}, False),
 }
+
+
+def test_of_the_tasks_with_our_ids_the_one_that_lives_is_the_calls() -> None:
+    """A seller that refuses the same bytes as a duplicate has two: what came to nothing says nothing."""
+    told: Told = {"status": "completed"}
+    with serve(shop(list_tasks=told)) as server:
+        seller = make_seller(url=f"{server.url}/mcp", tools=["create_media_buy", "list_tasks"])
+        operation = stand(S.CALLING_ADCP, seller=seller, subject_type="deal", subject_id=uuid.uuid4())
+        see(operation, silent())
+        ours = {"context": {"operation_id": str(operation.pk)}}
+        told["tasks"] = [
+            {"task_id": "t-2", "status": "failed"} | ours,
+            {"task_id": "t-1", "status": "working"} | ours,
+        ]
+        lives = asyncio.run(look_up(lookup_of(operation)))
+        told["tasks"][0]["status"] = "submitted"
+        both = asyncio.run(look_up(lookup_of(operation)))
+        told["tasks"] = [{"task_id": "t-2", "status": "failed"} | ours]
+        failed = asyncio.run(look_up(lookup_of(operation)))
+    assert (lives.task_id, both.raw_status, failed.status) == ("t-1", SEVERAL, "failed")
 
 
 @pytest.mark.parametrize("case", BY_ID)
@@ -154,6 +396,29 @@ def test_pages_that_came_with_an_error_are_not_the_whole_list(errors: list[Told]
     found = pages_read(page, further, member="products")
     assert found.items == [{"product_id": "p"}], "what it offers is offered"
     assert bool(found.unread) is bool(errors)
+
+
+# What stands beside a seller's products, and whether there may be more of them.
+BESIDE_PRODUCTS: dict[str, tuple[Told, bool]] = {
+    "a warning": ({"errors": [{"code": "FILTER_IGNORED", "message": "channels were not looked at"}]}, False),
+    "words": ({"errors": ["channels were not looked at"]}, False),
+    "what passes": ({"errors": [{"code": "X", "message": "busy", "recovery": "transient"}]}, True),
+    "not all searched": ({"incomplete": [{"scope": "products", "description": "two of five"}]}, True),
+    "no forecasts": ({"incomplete": [{"scope": "forecast", "description": "none"}]}, False),
+    "a shape of its own": ({"incomplete": {"scope": "products"}}, False),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE_PRODUCTS)
+def test_a_warning_beside_products_leaves_none_out(case: str) -> None:
+    beside, is_lacking = BESIDE_PRODUCTS[case]
+    told = {"products": [{"product_id": "p"}], **beside}
+    page = Operation(status=S.COMPLETED, result=told, published_at=clock.now())
+    found = pages_read(page, lambda _cursor, _number: page, member="products")
+    assert bool(found.unread) is is_lacking
+    page.result = {"products": [], "errors": beside.get("errors", [])}
+    nothing = pages_read(page, lambda _cursor, _number: page, member="products")
+    assert bool(nothing.unread) is bool(beside.get("errors")), "where it offers none, it says why"
 
 
 @pytest.mark.parametrize("tool", sorted(LISTS))

@@ -25,7 +25,9 @@ from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gates_ask_again
 from tasks_app.desk.explain import Explanation, explain
 from tasks_app.jobs.awaited import awaited_by
-from tasks_app.jobs.models import Step, StepStatus
+from tasks_app.jobs.looks import step_look
+from tasks_app.jobs.models import Job, Step, StepStatus
+from tasks_app.jobs.selectors import JobRows
 from tasks_app.jobs.waits import Wait, wait_of
 from tasks_app.jobs.worker import drain
 from tasks_app.operations.answer_stages import answers_of
@@ -338,9 +340,19 @@ def a_step_that_waits_for_it_says_the_same(operation: Operation) -> None:
     wait = wait_of(step, awaited_by([step]))
     assert wait is not None
     page = operation_next(operation)
+    rows = JobRows(
+        job=Job(),
+        steps=(step,),
+        edges=(),
+        operations={str(operation.pk): operation},
+        answers=answers_of([operation]),
+    )
+    brief = step_look(step, rows).brief
+    again = "" if operation.status == S.REQUESTED else " again"
     for what, words in _OF_A_STEP.items():
         if page.what.startswith(what) and operation.status not in (S.INPUT_REQUIRED, S.AUTH_REQUIRED):
-            assert words in wait.words
+            assert words.format(operation, again) in wait.words
+    assert not brief.startswith("not sent") or brief.startswith(f"not sent{again}, ")
     if page.stopped:
         assert f"{operation.task_type} is not sent" in wait.words or "our answer is not sent" in wait.words
         once = re.search("once that is let go, (.*?: .*)$", page.otherwise.partition(". Overdue")[0])
@@ -351,9 +363,9 @@ def a_step_that_waits_for_it_says_the_same(operation: Operation) -> None:
 
 
 _OF_A_STEP = {
-    "Waits to be sent": "is not sent to",
-    "Ends without being sent": "ends without being sent to",
-    "People are asked before it is sent": "People are asked before",
+    "Waits to be sent": "{0.task_type} is not sent to {0.seller.name}{1} yet",
+    "Ends without being sent": "{0.task_type} ends without being sent to {0.seller.name}{1}: ",
+    "People are asked before it is sent": "before {0.task_type} is sent to {0.seller.name}{1}: ",
     "The seller is asked whether it knows it": "is asked whether it has",
     "Waits for a decision": "waits for a decision",
     "Is sent at once": "is to be sent to",

@@ -13,6 +13,7 @@ from orders.models import Deal
 from orders.questions import ask_booked_differently, ask_deal
 from orders.services import deal_book
 from tasks_app import clock
+from tasks_app.adcp.types import Seen
 from tasks_app.approvals.policy_models import OnExpiry
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.jobs.worker import drain
@@ -22,7 +23,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Account, Seller, SellerBreaker
 from tests.campaigns.briefs import brief
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
-from tests.operations.making import give_back, not_sent, see
+from tests.operations.making import answer, failed, give_back, not_sent, see
 from tests.orders.asking import deals_lapse
 from tests.orders.late import booking, bought, fresh, overdue, say
 from tests.orders.live import booked, standing
@@ -120,14 +121,23 @@ def _at_the_switch() -> Deal:
     return fresh(deal)
 
 
-def _reached_nobody() -> Deal:
-    """Its purchase left, and its seller did not take the connection; it is to be sent again."""
+def _answered_in_vain(seen: Seen) -> Deal:
+    """Its purchase left, and its seller answered that it did nothing; it is to be sent again."""
     deal = _not_sent_yet()
     operation = Operation.objects.get(task_type="create_media_buy")
     assert claim_one(operation_id=operation.pk) is not None
-    see(operation, not_sent())
+    see(operation, seen)
     give_back(operation.pk)
     return fresh(deal)
+
+
+def _reached_nobody() -> Deal:
+    """Its seller did not take the connection."""
+    return _answered_in_vain(not_sent())
+
+
+def _locked_out() -> Deal:
+    return _answered_in_vain(answer("auth-required"))
 
 
 def _at_a_gate_after_one_try() -> Deal:
@@ -145,10 +155,13 @@ _KEPT_BACK: dict[str, dict[str, Any]] = {
     "its seller left alone": {},
 }
 _BEGUN = "its flight begun since"
+_AND_BEGUN = f"its account closed, {_BEGUN}"
 
 
 def _kept_back(deal: Deal, what: str) -> Deal:
     """Something beside gates and people is in the way of its purchase."""
+    if what == _BEGUN:
+        return fresh(deal)
     if what in _KEPT_BACK:
         Seller.objects.update(**_KEPT_BACK[what])
         if not _KEPT_BACK[what]:
@@ -272,7 +285,7 @@ GROUNDS: dict[str, Callable[[], Deal]] = {
     },
     **{
         f"{where}, {what}": lambda m=make, w=what: (  # type: ignore[misc]
-            _made_before(m) if w == _BEGUN else _kept_back(m(), w)
+            _kept_back(_made_before(m) if _BEGUN in w else m(), w.removesuffix(f", {_BEGUN}"))
         )
         for where, make in {
             "accepted, at the gate": lambda: _at_the_gate(),
@@ -283,13 +296,18 @@ GROUNDS: dict[str, Callable[[], Deal]] = {
             "booking, at the switch": lambda: _at_the_switch(),
             "booking, reached nobody": lambda: _reached_nobody(),
             "booking, reached nobody, stopped": lambda: _stopped(_reached_nobody()),
+            "booking, its seller wants credentials": lambda: _locked_out(),
+            "booking, its seller wants credentials, stopped": lambda: _stopped(_locked_out()),
         }.items()
-        for what in (*_KEPT_BACK, "its account suspended", "its account closed", _BEGUN)
+        for what in (*_KEPT_BACK, "its account suspended", "its account closed", _BEGUN, _AND_BEGUN)
         if not (what.startswith("its account") and "the account" in where)
     },
     "accepted, the account is reviewed, stopped": lambda: _stopped(_waiting("pending_approval")),
     "booking, at the switch": lambda: _at_the_switch(),
     "booking, reached nobody": lambda: _reached_nobody(),
+    "booking, its seller was busy": lambda: _answered_in_vain(failed("RATE_LIMITED", "transient")),
+    "booking, its seller wants credentials": lambda: _locked_out(),
+    "booking, its seller wants credentials, stopped": lambda: _stopped(_locked_out()),
     "booking, reached nobody, at a gate": lambda: _at_a_gate_after_one_try(),
     "booking, it is not what was approved": _asked_again,
     "booking, bought late": _late,

@@ -17,12 +17,13 @@ from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
 from tasks_app.desk.explain import explain
 from tasks_app.jobs.expiry import jobs_expire_due
-from tasks_app.jobs.models import Job
+from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.account_reads import accounts_read_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
+from tasks_app.people.actors import actor_key
 from tasks_app.sellers.accounts import AWAITED, ENDED, account_ask_again, natural_key
 from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account
@@ -53,6 +54,22 @@ def test_an_approved_deal_waits_for_its_account_and_is_sent_once_it_is_active(st
     assert (fresh(deal).status, purchases()) == ("booking", 1)
     assert [title for title, _ in told()] == ["Norrland Digital approved the account of Lindqvist Coffee"]
     assert Account.objects.get().next_read_at is None
+
+
+@pytest.mark.parametrize("asker", ["Buyer", "Integration", "system"])
+def test_the_team_of_a_deal_is_told_once_that_it_waits_for_its_account(asker: str) -> None:
+    """Whoever asked for it: an integration reads no notices."""
+    by = asker if asker == "system" else actor_key(make_user(asker))
+    deal = make_deal(seller=make_seller(tools=TOOLS), requested_by=by)
+    Account.objects.update(status="pending_approval", next_read_at=clock.now())
+    approve_deal(fresh(deal))
+    drain()
+    Step.objects.filter(key="buy").update(ready_at=clock.now())
+    drain()
+    note = Notification.objects.get(kind="account_awaited")
+    assert note.title == f"{deal.reference} with Norrland Digital is approved and waits for its account"
+    assert "goes on by itself once the account is active" in note.body
+    assert (note.person, note.team) == (None, deal.team)
 
 
 def test_an_account_is_read_when_its_time_has_come_once_and_less_often_after_a_day(still: Clock) -> None:

@@ -210,6 +210,41 @@ def test_a_flight_that_began_is_put_to_nobody_where_its_account_has_ended(status
     assert not Approval.objects.filter(kind=FLIGHT).exists()
 
 
+def _cancellation() -> Operation:
+    deal_cancel_ask(deal_id=booked().pk, user=make_user("Buyer"), reason="The client withdrew.")
+    decide("deal_change", "approve")
+    return Operation.objects.get(task_type="update_media_buy")
+
+
+def _lost() -> Operation:
+    """A purchase whose answer did not come."""
+    operation = _purchase()
+    _try(operation, silent())
+    return Operation.objects.get(pk=operation.pk)
+
+
+def _read() -> Operation:
+    operation = _purchase()
+    return ask("get_products", seller=operation.seller, account=operation.account)
+
+
+NOT_FOR_IT: dict[str, Callable[[], Operation]] = {
+    "a cancellation": _cancellation,
+    "may be bought": _lost,
+    "a read": _read,
+}
+
+
+@pytest.mark.parametrize("what", NOT_FOR_IT)
+def test_what_does_not_wait_for_its_account_has_no_time_of_it(what: str) -> None:
+    """Its seller may have it, or it leaves under any account: it is late when it was to be."""
+    operation = NOT_FOR_IT[what]()
+    becomes("suspended")
+    with clock.injected(lambda: operation.deadline_at - timedelta(minutes=1)):
+        becomes("active")
+    assert Operation.objects.get(pk=operation.pk).deadline_at == operation.deadline_at
+
+
 @pytest.mark.parametrize("status", AWAITED)
 @pytest.mark.parametrize("what", ["a purchase", "one tried again"])
 def test_what_was_not_looked_at_meanwhile_has_its_time_once_the_account_is_active(

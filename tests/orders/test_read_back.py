@@ -78,6 +78,17 @@ def test_the_one_that_lives_is_what_was_bought(deal: Deal, dead: str, dead_first
     assert (fresh(deal).media_buy_id, fresh(deal).media_buy_status) == ("mb-77", "active")
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["an error beside it", "whole"])
+def test_one_that_came_to_nothing_is_taken_from_a_whole_list_alone(deal: Deal, told: bool) -> None:
+    """Another may live that is not listed."""
+    beside = {"errors": [{"code": "SERVICE_UNAVAILABLE", "message": "half of it"}]} if told else {}
+    answer(ask(deal), page(ours(deal, "mb-1", "rejected")) | beside)
+    done = ask(deal)
+    assert done.outputs["read"] is not told
+    assert ("half of it" in done.outputs["unread"]) is told
+    assert (fresh(deal).media_buy_id == "mb-1") is not told
+
+
 @pytest.mark.parametrize("pages_apart", [True, False])
 def test_none_of_several_that_live_is_chosen(deal: Deal, pages_apart: bool) -> None:
     two = [ours(deal), ours(deal, "mb-78", "paused")]

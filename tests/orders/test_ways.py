@@ -4,12 +4,12 @@ and jobs can do about it: every state, on every ground it may stand on."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 from django.db import transaction
-from django.db.models import Q
 
 from campaigns.actions import approve
 from campaigns.acts import CampaignActRefusedError, campaign_cancel
@@ -19,6 +19,7 @@ from orders.acts import ActRefusedError, deal_cancel_ask, deal_withdraw
 from orders.changes import CHANGE
 from orders.choices import deal_acts, deal_choices
 from orders.models import LIVE, Deal, DealStatus
+from orders.questions import FLIGHT
 from orders.reconcile import media_buy_settle
 from orders.selectors import questions_open
 from orders.ways import NO_WAY, ground_of, people, ways
@@ -37,13 +38,13 @@ from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.comparison import Finding, Verdict
-from tasks_app.operations.deadlines import fail_unsent
+from tasks_app.operations.deadlines import fail_unsent, kept_among, time_out_due
 from tasks_app.operations.dispatch import claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish, publish_due
 from tasks_app.operations.resend import no_effect
 from tasks_app.operations.services import Subject
-from tasks_app.operations.steering import operation_poll
+from tasks_app.operations.steering import SteeringRefusedError, operation_poll, operation_stop
 from tasks_app.people.models import User
 from tasks_app.people.roles import ROLES
 from tasks_app.sellers.accounts_told import account_record
@@ -61,6 +62,7 @@ _REFUSED = (
     CampaignActRefusedError,
     DecisionRefusedError,
     JobRefusedError,
+    SteeringRefusedError,
     StepFailedError,
     TransitionError,
 )
@@ -176,8 +178,7 @@ def _purchase_is_sent_and_ends(deal: Deal, status: str) -> None:
         for asked in Approval.objects.filter(kind=GATE, status="open"):
             _decide(asked, "approve")
     bought_here = Operation.objects.filter(subject_id=deal.pk, task_type="create_media_buy")
-    to_be_sent = Q(status="requested") | (Q(status="calling_adcp") & no_effect())
-    for operation in bought_here.filter(to_be_sent, send_at__isnull=False):
+    for operation in bought_here.filter(no_effect(), settled_at=None, send_at__isnull=False):
         Operation.objects.filter(pk=operation.pk).update(send_at=clock.now())
         if operation.attempts:  # else it ends as it comes up
             Seller.objects.filter(idempotency_ttl_s=None).update(idempotency_ttl_s=86400)
@@ -228,7 +229,8 @@ def _comes_up_and_people_decide(deal: Deal, verdict: str) -> None:
     Operation.objects.filter(subject_id=deal.pk, send_at__isnull=False).update(send_at=clock.now())
     _comes_up(deal)
     _booking_runs(deal)
-    _decides(deal, verdict)
+    if verdict:
+        _decides(deal, verdict)
 
 
 def _goes_on_without_the_switch(deal: Deal) -> None:
@@ -243,7 +245,10 @@ def _purchase_ends(deal: Deal, status: str) -> None:
 
 def _given_up(deal: Deal) -> None:
     for operation in _purchases(deal):
-        overdue(operation)
+        if operation.pk in kept_among([operation.pk]):  # it is not late
+            operation_stop(operation_id=operation.pk, user=make_user("Ad Ops"), reason="It takes too long")
+        else:
+            overdue(operation)
         for asked in Approval.objects.filter(kind="overdue", status="open"):
             _decide(asked, "reject")
         publish(operation_id=operation.pk)
@@ -372,6 +377,8 @@ def test_what_is_said_of_a_deal_is_so(ground: str) -> None:
     assert deal.status == ground.split(",")[0]
     what_is_said_to_lead_on_does_and_nothing_else(deal)
     the_explanation_says_what_the_page_says(deal)
+    what_came_of_a_purchase_without_effect_is_said(deal)
+    that_people_are_asked_about_its_flight_is_said_where_they_are(deal)
     those_who_are_named_can_and_nobody_else_can(deal)
     a_worker_is_said_to_send_it_where_one_does(deal)
     all_that_is_in_its_way_is_named(deal)
@@ -395,12 +402,52 @@ def all_that_is_in_its_way_is_named(deal: Deal) -> None:
     ground = ground_of(deal, questions_open(deal))
     told = explain(deal.reference, make_user("Administrator"))
     blocker = ground.blocker.why if ground.blocker and not ground.begun else ""
-    account = ground.account_refused or ("" if ground.begun else ground.account_awaited)
+    account = "" if ground.begun else ground.account_refused or ground.account_awaited
     causes = {one.lower() for one in (account, blocker, ground.begun) if one}
     page = " ".join(way.words for way in ways(ground).values()).lower()
     assert {one for one in causes if one not in page} == set()
     explained = " ".join((told.waiting_for, told.otherwise, *(one.does for one in told.who))).lower()
     assert {one for one in causes if one not in explained} == set()
+
+
+def what_came_of_a_purchase_without_effect_is_said(deal: Deal) -> None:
+    """Who gives the credentials that its seller wants, and what its deadline does then."""
+    purchase = Operation.objects.filter(no_effect(), subject_id=deal.pk, attempts=1, settled_at=None).first()
+    if purchase is None or questions_open(deal):
+        return
+    told = explain(deal.reference, make_user("Administrator"))
+    wanted = purchase.status == "auth_required"
+    assert "left once" in told.waiting_for
+    assert ("wants other credentials" in told.waiting_for) == wanted
+    begun = bool(ground_of(deal, []).begun)  # then people are asked for new dates first
+    assert any("new credentials" in one.does for one in told.who) == (wanted and not begun)
+    said = ("it is overdue" in told.otherwise, "if it could not be sent, and" in told.otherwise)
+    with transaction.atomic():
+        Operation.objects.filter(pk=purchase.pk).update(deadline_at=clock.now())
+        time_out_due(limit=10)
+        after = Operation.objects.get(pk=purchase.pk)
+        transaction.set_rollback(True)
+    late = (after.status == "timed_out", after.next_poll_at is not None)
+    assert any(said) <= (told.deadline is not None)
+    assert not any(said) or said == (late[0], any(late)), told.otherwise
+
+
+def that_people_are_asked_about_its_flight_is_said_where_they_are(deal: Deal) -> None:
+    """Where it comes up, the kill switch let go; of one whose account has ended nobody is asked."""
+    questions = questions_open(deal)
+    ground = ground_of(deal, questions)
+    if not ground.begun or any(one.kind == FLIGHT for one in questions):
+        return
+    told = explain(deal.reference, make_user("Administrator"))
+    does = " ".join(one.does for one in told.who)
+    with transaction.atomic():
+        _tried(lambda: _comes_up_and_people_decide(deal, ""))
+        asked = Approval.objects.filter(kind=FLIGHT, subject_id=deal.pk).exists()
+        transaction.set_rollback(True)
+    said = ("asks people for new dates" in does, "people are asked first" in f"{does} {told.otherwise}")
+    assert any(said) == asked, (told.waiting_for, does)
+    page = " ".join(way.words for way in ways(ground).values())
+    assert ("people, asked about its flight" in page) == asked, page
 
 
 _ACTS: tuple[Callable[[Deal, User], None], ...] = (
@@ -410,6 +457,12 @@ _ACTS: tuple[Callable[[Deal, User], None], ...] = (
     _campaign_called_off,
 )
 _OFFERED = {"withdraw": _withdrawn, "cancel": _cancelled}  # on the page; a reading changes nothing
+
+
+def _tried(attempt: Callable[[], None]) -> None:
+    """As far as it can be."""
+    with suppress(*_REFUSED), transaction.atomic():
+        attempt()
 
 
 def _does(deal: Deal, user: User, act: Callable[[Deal, User], None]) -> bool:

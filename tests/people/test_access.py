@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -73,6 +74,23 @@ def test_it_ends_with_everything_unless_told_otherwise(ada: Client, maya: User, 
     assert left(maya) == (0, 0, False)
     told = SecurityEvent.objects.get(event="sessions_ended", about=maya.username).detail
     assert told == {"ended": 1, "tokens": 1, "calendar": 1}
+
+
+def _drawn(page: Any) -> dict[str, str]:
+    """The boxes that come checked in the page's forms, with their values."""
+    boxes = re.findall(r'<input type="checkbox" name="(\w+)" value="(\w+)" checked>', page.content.decode())
+    return dict(boxes)
+
+
+def test_where_nobody_takes_the_box_off_everything_ends(ada: Client, maya: User, sign_in: SignIn) -> None:
+    """What is posted is what each form was drawn with."""
+    assert _drawn(end(ada, maya)) == {"revoke": "1"}
+    assert _drawn(ada.get(reverse("admin:auth_user_password_change", args=[maya.pk]))) == {"revoke": "1"}
+    here = sign_in(maya)
+    boxes = _drawn(here.get(ACCOUNT))
+    assert boxes == {"revoke": "1"}
+    end_others(here, **boxes)
+    assert left(maya) == (1, 0, False)
 
 
 def test_who_is_switched_off_and_on_again_finds_nothing_open(ada: Client, maya: User) -> None:

@@ -343,10 +343,10 @@ def asked_and_read(monkeypatch: pytest.MonkeyPatch, **_: Any) -> Case:
     beside = booked(bad.seller, media_buy_id="mb-beside")
     DealMirror.objects.update(due_at=clock.now() - PAST)
 
-    async def listed(_line: Any, _account: Any, wanted: list[str]) -> dict[str, Any]:
+    async def listed(_line: Any, _account: Any, wanted: list[str]) -> tuple[dict[str, Any], str]:
         if bad.media_buy_id in wanted:
             raise ValueError("nobody can read this")
-        return {one: {"status": "active", "revision": 9, "media_buy_id": one} for one in wanted}
+        return {one: {"status": "active", "revision": 9, "media_buy_id": one} for one in wanted}, ""
 
     monkeypatch.setattr(mirror, "_listed", listed)
     monkeypatch.setattr(Seller, "offers", lambda _seller, _tool: True)

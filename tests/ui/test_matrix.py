@@ -133,8 +133,10 @@ def test_whatever_is_shown_or_taken_away_names_nothing_of_others(agency: Agency,
         told += [(path, mark) for mark in hidden if mark in body]
     assert sorted(told) == []
     whole = Walker(agency.people["Administrator"])
-    seen = "".join(whole.shown(path) for path in (*_seller_exports(), *report))
-    assert all(mark in seen for mark in ("task-of-others", "bulk-of-others", bulk.reference))
+    notices = reverse("admin:tasks_app_notification_changelist")
+    seen = "".join(whole.shown(path) for path in (*_seller_exports(), *report, notices))
+    mine = ("task-of-others", "notice-of-others", "bulk-of-others", bulk.reference)
+    assert all(mark in seen for mark in mine)
     run, account = (
         whole.shown(page_of(ReconciliationRun.objects.get())),
         agency.deals["aldous-display"].account,

@@ -81,7 +81,7 @@ def test_a_refused_account_is_named_to_its_team_alone(tool: str, every: bool) ->
     assert (SECRET in secret, WORDS in secret, OWN in secret) == (True, True, False)
     assert (SECRET in whole, WORDS in whole, OWN in whole) == (True, True, every)
     said = [one.what for one in learnt.reads_refused(deal.seller)]
-    assert said == ["Would not tell of 1 account or id in the latest reconciliation"]
+    assert said == ["Would not tell, or not all, of 1 account or id in the latest reconciliation"]
 
 
 def test_a_refused_media_buy_is_named_to_its_deals_team_alone() -> None:
@@ -105,7 +105,7 @@ def test_words_that_were_kept_without_their_teams_are_for_who_sees_all() -> None
     part = {
         "seller": seller.slug,
         "unread": [f"get_media_buys: {WORDS}"],
-        "notes": [f"{NOT_READ} {SECRET}: {WORDS}", "lists no tasks"],
+        "notes": [f"{NOT_READ[0]} {SECRET}: {WORDS}", "lists no tasks"],
         "unnamed": [],
     }
     run = ReconciliationRun.objects.create(

@@ -60,7 +60,7 @@ def test_statuses_of_its_own_and_refused_reads_are_told() -> None:
     for word in ("approved", "approved", "unknown"):
         seen = replace(answer(word, task_id="t-1", duration_ms=9), status="unknown")
         see(operation, seen, "poll")
-    note = f"{NOT_READ} no account: get_media_buys: Omit account"
+    note = f"{NOT_READ[0]} no account: get_media_buys: Omit account"
     ReconciliationRun.objects.create(
         state="ended",
         trigger="hand",
@@ -73,7 +73,7 @@ def test_statuses_of_its_own_and_refused_reads_are_told() -> None:
     said = words(seller, account)
     assert "Called a task “approved”, which is no status of AdCP (2 times in 24 h)" in said
     assert "“unknown”" not in said
-    assert "Would not tell of 1 account or id in the latest reconciliation" in said
+    assert "Would not tell, or not all, of 1 account or id in the latest reconciliation" in said
     assert "Handed out 1 account id that it then refused -> Named by brand and operator instead." in said
     assert words(other) == ""
 

@@ -192,10 +192,11 @@ begin
                            'what it came to is kept', 'insufficient_privilege');
   return null;
 end $$;
-create or replace trigger fd_operation_result before update of result, error on public.tasks_app_operation
+create or replace trigger fd_operation_result before update of result, error, settled_at on public.tasks_app_operation
   for each row when (
-    old.status = new.status and old.status in ('completed', 'failed', 'rejected', 'canceled')
-    and (new.result is distinct from old.result or new.error is distinct from old.error))
+    old.status = new.status
+    and (old.settled_at is not null or old.status in ('completed', 'failed', 'rejected', 'canceled'))
+    and (new.result, new.error, new.settled_at) is distinct from (old.result, old.error, old.settled_at))
   execute function public.fd_operation_result();
 
 -- A decision stands in its approval's trail.
