@@ -49,7 +49,7 @@ from tasks_app.sellers.models import SELLER_ASIDE
 
 S = CampaignStatus
 _APPROVED = (DealStatus.ACCEPTED, DealStatus.BOOKING)
-_BEGUN = "its flight has begun, and people are asked about that first"
+_BEGUN = "the flight has begun, and people are asked about that first"
 _DEALS_TOLD, _SELLERS_TOLD = 3, 3
 
 

@@ -155,8 +155,8 @@ def _tell_awaited(deal: Deal, why: str) -> None:
     notify(
         kind="account_awaited",
         title=f"{deal.reference} with {deal.seller} is approved and waits for its account",
-        body=f"{raised(why)}. Its booking goes on by itself once the account is active. Where its flight "
-        f"begins before that, {begins}, people are asked what becomes of it.",
+        body=f"{raised(why).rstrip('.')}. Its booking goes on by itself once the account is active. Where "
+        f"its flight begins before that, {begins}, people are asked what becomes of it.",
         level=Notification.Level.WARNING,
         about=About(type="deal", id=deal.pk),
         team=deal.team,

@@ -115,17 +115,16 @@ class _Plan:
 @dataclass(kw_only=True)
 class _Heard:
     """`buys` by id, with the accounts each was listed for; `passed_over` counts those not kept; `in_part`:
-    an account's list may lack some; `are_listed`: all that it lists was read, whatever came after."""
+    an account's list may lack some; `unread`: why it could not be asked to the end."""
 
     buys: dict[str, Buy] = field(default_factory=dict)
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
     refused: dict[str, Teams] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     unread_ids: set[str] = field(default_factory=set)
-    are_listed: bool = False
     unknown: int = 0
     passed_over: int = 0
-    in_part: bool = False
+    in_part: bool = True  # until all of them are read
     unread: UnreadableError | None = None
 
 
@@ -168,11 +167,10 @@ async def _ask_for_lists(plan: _Plan, heard: _Heard) -> None:
         try:
             await _listed(plan, heard, {"account": reference}, owners)
         except UnreadableError as error:
-            heard.in_part = True
             untold += not error.in_part
             last, teams = untold == len(plan.accounts), teams_of_accounts(owners)
             refused_one(error, heard.refused, account=reference, teams=teams, last=last)
-    heard.are_listed = bool(plan.accounts)
+    heard.in_part = bool(heard.refused)
 
 
 async def _ask_for_each(plan: _Plan, heard: _Heard) -> None:
@@ -231,7 +229,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading = Reading(seller=plan.seller)
     if heard.unread:
         reading = unread_of(plan.seller, heard.unread, heard.refused)
-        if not heard.are_listed:
+        if not heard.buys:
             return reading
     reading.notes = list(_notes(plan, heard))
     reading.complete = plan.can_ask and not (heard.passed_over or heard.refused or heard.unread)
@@ -247,11 +245,12 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     wanted = [*plan.booked, *heard.buys]
     ours = {d.media_buy_id: d for d in Deal.objects.filter(seller=plan.seller, media_buy_id__in=wanted)}
     unknown = {buy_id: buy for buy_id, buy in heard.buys.items() if buy_id not in ours}
-    deals = _deals_named(unknown, in_part=heard.in_part or heard.passed_over > 0)
+    deals = _deals_named(unknown)
+    in_part = heard.in_part or heard.passed_over > 0
     for buy_id, buy in heard.buys.items():
         if buy_id in ours:
             reading.findings.append(_bought(ours[buy_id], buy, started))
-        else:
+        elif not (in_part and _proves_nothing(buy, deals.get(buy_id))):
             reading.findings.append(
                 _unknown_here(plan.seller, buy_id, buy, deals.get(buy_id), heard.listed_for[buy_id], started)
             )
@@ -349,7 +348,7 @@ def _unknown_here(
             **whose,
         )
     if there in BUY_GONE and named.lives:
-        verdict, judged = Verdict.IN_STEP, "came to nothing; another with our ids lives, or may"
+        verdict, judged = Verdict.IN_STEP, "came to nothing beside another with our ids"
     else:
         verdict, judged = _judge(media_buy_id, deal, there)
     note = "; ".join(filter(None, [judged, names_another(buy, deal.account) if deal.account else ""]))
@@ -362,6 +361,14 @@ def _unknown_here(
         asked_at=started if verdict == Verdict.BEHIND and there in BUY_GONE else None,
         **_ours(deal),
     )
+
+
+def _proves_nothing(buy: Buy, named: _Named | None) -> bool:
+    """Of a list that may lack some: whether what came to nothing says no more of a deal that is being bought,
+    for one that lives may be lacking. It is no finding, and ends none."""
+    if named is None or named.deal is None or _status(buy) not in BUY_GONE:
+        return False
+    return named.deal.status == DealStatus.BOOKING and not named.lives
 
 
 def _judge(media_buy_id: str, deal: Deal, there: str) -> tuple[Verdict, str]:
@@ -433,15 +440,15 @@ def _by_packages(buy: Buy) -> Buy:
 @dataclass(frozen=True, kw_only=True)
 class _Named:
     """The deal that a media buy's `context`, or a package's, names. `lives`: whether one that names it
-    lives, or may, beside which what came to nothing proves nothing."""
+    lives, beside which what came to nothing proves nothing."""
 
     deal_id: uuid.UUID
     deal: Deal | None
     lives: bool
 
 
-def _deals_named(buys: dict[str, Buy], *, in_part: bool) -> dict[str, _Named]:
-    """media_buy_id to the deal that it names; absent: made without us. `in_part`: there may be more."""
+def _deals_named(buys: dict[str, Buy]) -> dict[str, _Named]:
+    """media_buy_id to the deal that it names; absent: made without us."""
     found = {buy_id: _ids_in(buy) for buy_id, buy in buys.items()}
     lines = {line_id for _, line_ids in found.values() for line_id in line_ids}
     by_line = dict(DealLine.objects.filter(pk__in=lines).values_list("pk", "deal_id")) if lines else {}
@@ -454,7 +461,7 @@ def _deals_named(buys: dict[str, Buy], *, in_part: bool) -> dict[str, _Named]:
     deals = rows.in_bulk(list(set(named.values()))) if named else {}
     living = {deal_id for buy_id, deal_id in named.items() if _status(buys[buy_id]) not in BUY_GONE}
     return {
-        buy_id: _Named(deal_id=deal_id, deal=deals.get(deal_id), lives=in_part or deal_id in living)
+        buy_id: _Named(deal_id=deal_id, deal=deals.get(deal_id), lives=deal_id in living)
         for buy_id, deal_id in named.items()
     }
 

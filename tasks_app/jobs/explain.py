@@ -40,14 +40,14 @@ J, S = JobStatus, StepStatus
 _WORKER = "A worker"
 _JOB_ENDED = {
     J.COMPLETED: "Nothing: all its steps are done.",
-    J.FAILED: "Nothing: a step failed beyond its budget of attempts.",
+    J.FAILED: "Nothing: a step failed for good.",
     J.CANCELLED: "Nothing: it was cancelled, and what it had not sent ended with it.",
     J.EXPIRED: "Nothing: its time to live ran out.",
     J.DELETED: "Nothing: it was hidden from view; its trail stays.",
 }
 _STEP_ENDED = {
     S.COMPLETED: "Nothing: its work is done.",
-    S.FAILED: "Nothing: it failed beyond its budget of attempts.",
+    S.FAILED: "Nothing: it failed for good.",
     S.CANCELLED: "Nothing: it was not needed any more.",
 }
 
@@ -92,7 +92,7 @@ def job_answers(run: Run) -> Answers:
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """A step's facts. `wait`: what it waits for, while it sleeps; `question`: the approval among that;
-    `before`: predecessors still to finish."""
+    `before`: predecessors still to finish; `said`: why it failed."""
 
     status: str
     wait: Wait | None = None
@@ -100,6 +100,7 @@ class Node:
     before: int = 0
     lease_until: datetime | None = None
     ready_at: datetime | None = None
+    said: str = ""
 
 
 def step_answers(node: Node) -> Answers:
@@ -231,6 +232,7 @@ def _step(step: Step) -> Answers:
             before=step.incoming,
             lease_until=step.lease_until,
             ready_at=step.ready_at,
+            said=step.error if step.status == S.FAILED else "",
         )
     )
 
@@ -334,7 +336,7 @@ def _asleep_otherwise(until: datetime | None, question: Pending | None) -> str:
 
 
 def _step_over(node: Node) -> Answers:
-    return Answers(waiting=_STEP_ENDED[S(node.status)], otherwise=NOBODY)
+    return Answers(waiting=f"{_STEP_ENDED[S(node.status)]} {node.said}".rstrip(), otherwise=NOBODY)
 
 
 def _cancels() -> Mover:

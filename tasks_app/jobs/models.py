@@ -128,7 +128,7 @@ class Job(Stateful):
 
     @transition(field=status, source=list(JOB_OPEN), target=J.FAILED)
     def fail(self) -> None:
-        """A step failed beyond its budget."""
+        """A step failed for good."""
 
     @transition(field=status, source=list(JOB_OPEN), target=J.CANCELLED, permission=STEER_JOB)
     def cancel(self) -> None:

@@ -20,7 +20,7 @@ _STEP = {
     ("executing", "awaiting_tool"): "Waits for a call, a nested job or its next attempt",
     ("executing", "awaiting_user_confirmation"): "Waits for people to decide",
     ("executing", "completed"): "Its work is done",
-    ("executing", "failed"): "Failed beyond its budget of attempts",
+    ("executing", "failed"): "Failed for good",
     ("executing", "cancelled"): "Cancelled while executing",
     ("awaiting_tool", "executing"): "What it waited for has come",
     ("awaiting_tool", "failed"): "What it waited for failed or never came",

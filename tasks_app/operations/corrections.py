@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.desk.items import lowered
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations.account_refusals import (
@@ -206,7 +207,8 @@ def _lines(operation: Operation, error: dict[str, Any], where: str) -> list[str]
     lines = [f"{name}: {words}" for name, words in told.items() if words]
     if refused_for_account(operation):
         return [*lines, account_advice(operation)]
-    return [*lines, f"{operation.reference} has ended: on its page it can be corrected and asked for anew."]
+    anew = correction_refusal(operation) or "on its page it can be corrected and asked for anew."
+    return [*lines, f"{operation.reference} has ended: {lowered(anew)}"]
 
 
 def _words(error: dict[str, Any], name: str) -> str:

@@ -31,6 +31,7 @@ _NOT_THERE = frozenset({"REFERENCE_NOT_FOUND", "TASK_NOT_FOUND", "MEDIA_BUY_NOT_
 NOT_READ = ("not read for", "not read whole for")
 PAGE_SIZE = 100
 _MAX_PAGES = 500
+_MOST_NAMED = 50  # notes of one run; what else is refused is said once for each account
 # What everybody may read of an answer that is of no use; its own words are for whom it was asked for.
 _NO_USE = "what it answered about an account, or a thing in one, is of no use"
 _OURS = {"not_sent": "it could not be reached", "no_answer": "it did not answer"}
@@ -204,6 +205,7 @@ def refused_one(
         error.teams = whose
         raise error
     named = json.dumps(account, sort_keys=True) if account else "no account"
+    thing = thing if len(refused) < _MOST_NAMED else "others" if thing else ""
     about = f"{thing} under {named}" if thing else named
     words = f"{NOT_READ[error.in_part]} {about}: {error}"
     refused[words] = refused.get(words, frozenset()) | whose

@@ -149,27 +149,35 @@ async def _task(lookup: Lookup) -> Seen | None:
     wanted = {"filters": {"task_type": lookup.task_type, "created_after": lookup.since}}
     named: dict[str, TaskItem] = {}
     likely: dict[str, TaskItem] = {}
-    with told_in_part() as lacking:
+    lacking: UnreadableError | None = None
+    try:
         async for entries in lookup.line.rows(lookup.list_tool, _scoped(lookup, wanted), listed="tasks"):
             for item in (task_item(entry, task_type=lookup.task_type) for entry in entries):
                 if item is not None and _is_named(lookup, item):
                     named[item.task_id] = item
                 elif item is not None and _may_be_its(lookup, item):
                     likely[item.task_id] = item
-    seen = await _the_task(lookup, named or likely)
-    if lacking and not lookup.task_id and (seen is None or seen.status in ENDED_BADLY):
-        raise lacking[0]  # what came to nothing proves nothing where another may be lacking
+    except UnreadableError as error:
+        lacking = error  # what it gave until then is used, where it is surely the call's
+    if lacking is not None and not (named or lacking.in_part):
+        raise lacking
+    seen = await _the_task(lookup, named, likely)
+    is_sure = lookup.task_id and seen is not None
+    if lacking is not None and not is_sure and (seen is None or seen.status in ENDED_BADLY):
+        raise lacking  # what came to nothing proves nothing where another may be lacking
     return seen
 
 
-async def _the_task(lookup: Lookup, ours: Mapping[str, TaskItem]) -> Seen | None:
-    """Of the tasks with our ids the one that is the call's: what came to nothing proves nothing beside one
-    that lives. Of several that live people say which it is."""
-    live = [item for item in ours.values() if item.status not in ENDED_BADLY]
-    if len(live) > 1:
-        return _several("task", [item.task_id for item in live])
-    chosen = live or [ours[name] for name in sorted(ours)]
-    return await _status(lookup, chosen[0]) if chosen else None
+async def _the_task(
+    lookup: Lookup, named: Mapping[str, TaskItem], likely: Mapping[str, TaskItem]
+) -> Seen | None:
+    """The call's task. Of those that name the call the one that lives: what came to nothing proves nothing
+    beside it. Of several that live, or that are about the same subject alone, people say which it is."""
+    live = {name: item for name, item in named.items() if item.status not in ENDED_BADLY}
+    ours = live or dict(sorted(named.items())[:1]) or likely
+    if len(ours) > 1:
+        return _several("task", ours)
+    return await _status(lookup, next(iter(ours.values()))) if ours else None
 
 
 async def _status(lookup: Lookup, item: TaskItem) -> Seen:

@@ -88,7 +88,7 @@ class _Plan:
 @dataclass(kw_only=True)
 class _Heard:
     """What one seller said: tasks in its lists with the accounts they were listed for, and answers to the
-    questions about single tasks; `are_listed`: all that it lists was read, whatever came after."""
+    questions about single tasks; `unread`: why it could not be asked to the end."""
 
     items: dict[str, TaskItem] = field(default_factory=dict)
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
@@ -96,7 +96,6 @@ class _Heard:
     refused: dict[str, Teams] = field(default_factory=dict)
     passed_over: int = 0
     left_out: int = 0
-    are_listed: bool = False
     unread: UnreadableError | None = None
 
 
@@ -148,7 +147,6 @@ async def _ask_for_lists(plan: _Plan, heard: _Heard) -> None:
             untold += not error.in_part
             last, teams = untold == len(asked), teams_of_accounts(owners)
             refused_one(error, heard.refused, account=reference, teams=teams, last=last)
-    heard.are_listed = bool(asked)
 
 
 async def _ask_for_each(plan: _Plan, heard: _Heard) -> None:
@@ -188,7 +186,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading = Reading(seller=plan.seller)
     if heard.unread:
         reading = unread_of(plan.seller, heard.unread, heard.refused)
-        if not heard.are_listed:
+        if not heard.items:
             return reading
     asked_for = {*plan.pending, *heard.items}
     rows = Operation.objects.filter(seller=plan.seller, task_id__in=asked_for).defer(*_HEAVY)

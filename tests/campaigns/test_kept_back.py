@@ -154,7 +154,7 @@ def test_what_the_switch_keeps_and_whose_flight_has_begun_too_is_asked_about_fir
         if swept:
             claim_sends(limit=10)
         told = said(campaign)
-        assert "Of these 1 would not be sent otherwise either: its flight has begun" in told.waiting_for
+        assert "Of these 1 would not be sent otherwise either: the flight has begun" in told.waiting_for
         assert any("then what nothing else keeps is sent" in one.does for one in told.who)
 
 

@@ -10,10 +10,11 @@ from tasks_app import clock
 from tasks_app.adcp.errors import recovery_for
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.notifications.models import Notification
-from tasks_app.operations.corrections import tell_correction
-from tasks_app.operations.models import Operation
+from tasks_app.operations.corrections import correction_refusal, tell_correction
+from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish
+from tests.factories import make_seller
 from tests.operations.making import (
     answer,
     crashed,
@@ -127,6 +128,18 @@ def test_what_the_seller_wants_corrected_goes_to_people_with_field_and_words() -
     assert "packages[0].targeting_overlay.geo_metros" in note.title
     for words in ("geo_metros is unknown", "use geo_countries", "X_SELLER_BAD_GEO"):
         assert words in note.body
+
+
+@pytest.mark.parametrize("task", ["create_media_buy", "update_media_buy", "sync_accounts", *sorted(READS)])
+def test_people_are_told_that_it_can_be_corrected_where_it_can(task: str) -> None:
+    """Its page has a form for that, or says who asks for it again."""
+    operation = stand(S.CALLING_ADCP, task, seller=make_seller(tools=[task]))
+    error = WireError(code="X_SELLER_BAD_GEO", message="No.", recovery="correctable")
+    see(operation, answer("failed", error=error))
+    tell_correction(fresh(operation))
+    body = Notification.objects.get(kind="correction_wanted").body
+    assert ("can be corrected and asked for anew" in body) == (correction_refusal(fresh(operation)) == "")
+    assert ("by what wanted it: retry its job" in body) == (not task.endswith("ate_media_buy"))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +18,6 @@ from tasks_app.adcp.types import WireError
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.comparison import Finding, Reader, Reading, Verdict
 from tasks_app.operations.line import UnreadableError
-from tasks_app.operations.lookup import SEVERAL, look_up, lookup_of
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.pages import pages_read
@@ -30,7 +27,7 @@ from tasks_app.reconciliation.models import ReconciliationFinding, Reconciliatio
 from tasks_app.sellers.models import Account, Seller
 from tests.adcp.raw_server import serve
 from tests.factories import make_account, make_advertiser, make_seller
-from tests.operations.making import see, silent, stand
+from tests.operations.making import stand
 from tests.operations.sweeping import shop
 from tests.operations.test_narrow_lists import LISTS, listed, pages, refused
 from tests.orders import late
@@ -200,6 +197,41 @@ def test_what_came_to_nothing_proves_nothing_where_another_may_be_lacking(
     assert late.fresh(deal).status != "booking"
 
 
+@pytest.mark.parametrize("booked_as", ["mb-1", ""], ids=["booked as another", "booked without a name"])
+def test_what_came_to_nothing_stays_found_whatever_its_list_may_lack(booked_as: str) -> None:
+    """Of a deal that is not being bought any more it is told of as by a whole list: one row, one alarm."""
+    told: Told = {"status": "completed"}
+    with serve(shop(get_media_buys=told)) as server:
+        seller = make_seller(url=f"{server.url}/mcp")
+        deal = booked(seller)
+        Deal.objects.filter(pk=deal.pk).update(media_buy_id=booked_as)
+        own = [{"media_buy_id": "mb-1", "status": "active"}] if booked_as else []
+        told["media_buys"] = [*own, running(deal) | {"status": "canceled"}]
+        read(seller)
+        row = ReconciliationFinding.objects.get(resolved_at=None, verdict="bought_unknown")
+        for errors in ([DOWN], []):
+            told["errors"] = errors
+            read(seller)
+            assert ReconciliationFinding.objects.get(resolved_at=None).pk == row.pk
+    assert Notification.objects.filter(kind="bought_unknown").count() == 1
+
+
+def test_what_one_account_holds_is_found_although_its_seller_breaks_off() -> None:
+    def buys(asked: Told) -> Told:
+        if asked["account"] != account.reference:
+            return {"status": "failed", "errors": [DOWN]}
+        return {"status": "completed", "media_buys": told}
+
+    told: list[Told] = []
+    with serve(shop(get_media_buys=buys)) as server:
+        seller, deal, account = bought_unknown(f"{server.url}/mcp")
+        another_account(seller)
+        told.append(running(deal))
+        reading = read(seller)
+    assert reading.unread
+    assert left_there(account, [deal.pk]) == {deal.pk}
+
+
 def test_what_a_list_holds_is_found_although_there_is_no_time_for_the_rest() -> None:
     """The media buys that are not in it are asked for one by one, by a seller that hangs."""
     told: list[Told] = []
@@ -284,63 +316,6 @@ def test_what_is_asked_for_by_its_id_is_judged_without_a_list() -> None:
     assert list(found) == ["bought_unknown"], "the one that was missing was found by its id"
 
 
-@pytest.mark.parametrize("errors", ERRORS)
-@pytest.mark.parametrize(("tool", "listed_as"), [("get_media_buys", "media_buys"), ("list_tasks", "tasks")])
-def test_nothing_is_looked_up_in_vain_by_a_list_that_came_with_an_error(
-    tool: str, listed_as: str, errors: str
-) -> None:
-    told = {"status": "completed", listed_as: [], "errors": ERRORS[errors]}
-    with serve(shop(**{tool: told})) as server:
-        seller = make_seller(url=f"{server.url}/mcp", tools=["create_media_buy", tool])
-        operation = stand(S.CALLING_ADCP, seller=seller, subject_type="deal")
-        see(operation, silent())
-        seen = asyncio.run(look_up(lookup_of(operation)))
-    assert (seen.kind, seen.raw_status) == ("no_answer", None)
-    assert "half of the shards are down" in (seen.message or "")
-
-
-def test_a_media_buy_that_is_listed_beside_an_error_is_the_one_that_was_looked_for() -> None:
-    told: Told = {"status": "completed", "errors": [DOWN]}
-    listed_too = {"list_tasks": {"status": "completed", "tasks": [], "errors": [DOWN]}}
-    with serve(shop(get_media_buys=told, **listed_too)) as server:
-        tools = ["create_media_buy", "get_media_buys", "list_tasks"]
-        operation = stand(S.CALLING_ADCP, seller=make_seller(url=f"{server.url}/mcp", tools=tools))
-        see(operation, silent())
-        ours = {"media_buy_id": "mb-7", "context": {"operation_id": str(operation.pk)}}
-        told["media_buys"] = [ours | {"status": "rejected"}]
-        nothing = asyncio.run(look_up(lookup_of(operation)))
-        told["media_buys"] = [ours | {"status": "active"}]
-        bought = asyncio.run(look_up(lookup_of(operation)))
-        told |= {"media_buys": [ours | {"status": "rejected"}], "errors": []}
-        rejected = asyncio.run(look_up(lookup_of(operation)))
-    assert rejected.kind == "no_answer", "its task may be in the other list, which is not whole"
-    assert nothing.kind == "no_answer", "another may live that is not listed"
-    assert (bought.kind, (bought.payload or {}).get("media_buy_id")) == ("answer", "mb-7")
-
-
-# What names a task ours, its status, and whether it is taken for the answer from a list in part.
-TASKS = {
-    "by our id": ("operation_id", "working", True),
-    "by our id, and it failed": ("operation_id", "failed", False),
-    "by its subject": ("deal_id", "working", True),
-    "by its subject, and it failed": ("deal_id", "failed", False),
-}
-
-
-@pytest.mark.parametrize("case", TASKS)
-def test_a_task_that_is_listed_beside_an_error_is_the_one_that_was_looked_for(case: str) -> None:
-    name, status, is_taken = TASKS[case]
-    told: Told = {"status": "completed", "errors": [DOWN]}
-    with serve(shop(list_tasks=told)) as server:
-        seller = make_seller(url=f"{server.url}/mcp", tools=["create_media_buy", "list_tasks"])
-        operation = stand(S.CALLING_ADCP, seller=seller, subject_type="deal", subject_id=uuid.uuid4())
-        see(operation, silent())
-        ids = {"operation_id": str(operation.pk), "deal_id": str(operation.subject_id)}
-        told["tasks"] = [{"task_id": "t-1", "status": status, "context": {name: ids[name]}}]
-        seen = asyncio.run(look_up(lookup_of(operation)))
-    assert (seen.kind, seen.task_id) == (("answer", "t-1") if is_taken else ("no_answer", None))
-
-
 BY_ID: dict[str, tuple[Told, bool]] = {
     "another found": ({"media_buys": [{"media_buy_id": "mb-2"}], "errors": [DOWN]}, False),
     "not there, and more": ({"media_buys": [], "errors": [UNKNOWN, DOWN]}, False),
@@ -350,26 +325,6 @@ BY_ID: dict[str, tuple[Told, bool]] = {
     "no errors": ({"media_buys": []}, True),
     "nothing found": ({"media_buys": [], "errors": [DOWN]}, False),
 }
-
-
-def test_of_the_tasks_with_our_ids_the_one_that_lives_is_the_calls() -> None:
-    """A seller that refuses the same bytes as a duplicate has two: what came to nothing says nothing."""
-    told: Told = {"status": "completed"}
-    with serve(shop(list_tasks=told)) as server:
-        seller = make_seller(url=f"{server.url}/mcp", tools=["create_media_buy", "list_tasks"])
-        operation = stand(S.CALLING_ADCP, seller=seller, subject_type="deal", subject_id=uuid.uuid4())
-        see(operation, silent())
-        ours = {"context": {"operation_id": str(operation.pk)}}
-        told["tasks"] = [
-            {"task_id": "t-2", "status": "failed"} | ours,
-            {"task_id": "t-1", "status": "working"} | ours,
-        ]
-        lives = asyncio.run(look_up(lookup_of(operation)))
-        told["tasks"][0]["status"] = "submitted"
-        both = asyncio.run(look_up(lookup_of(operation)))
-        told["tasks"] = [{"task_id": "t-2", "status": "failed"} | ours]
-        failed = asyncio.run(look_up(lookup_of(operation)))
-    assert (lives.task_id, both.raw_status, failed.status) == ("t-1", SEVERAL, "failed")
 
 
 @pytest.mark.parametrize("case", BY_ID)
