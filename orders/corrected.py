@@ -68,7 +68,10 @@ def _why_no_change(operation: Operation) -> str:
     deal = _about(operation)
     if deal is None:
         return _NO_DEAL
-    if deal.status in LIVE and operation.request.get("media_buy_id") == deal.media_buy_id:
+    about = operation.request.get("media_buy_id")
+    if about != deal.media_buy_id:
+        return f"It is about {about}, which {deal.reference} does not hold."
+    if deal.status in LIVE:
         return ""
     return f"{deal.reference} is {deal.status}: there is nothing to change."
 

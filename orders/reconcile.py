@@ -46,8 +46,10 @@ from tasks_app.operations.line import (
     Teams,
     UnreadableError,
     accounts_by_reference,
+    is_whose_open,
     refused_one,
     teams_of_accounts,
+    whose_open_words,
     within,
 )
 from tasks_app.operations.models import OPEN, Operation, OperationStatus
@@ -115,13 +117,15 @@ class _Plan:
 @dataclass(kw_only=True)
 class _Heard:
     """`buys` by id, with the accounts each was listed for; `passed_over` counts those not kept; `in_part`:
-    an account's list may lack some; `unread`: why it could not be asked to the end."""
+    an account's list may lack some; `left`: accounts whose list was not read to its end; `unread`: why it
+    could not be asked to the end."""
 
     buys: dict[str, Buy] = field(default_factory=dict)
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
     refused: dict[str, Teams] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     unread_ids: set[str] = field(default_factory=set)
+    left: list[Account] = field(default_factory=list)
     unknown: int = 0
     passed_over: int = 0
     in_part: bool = True  # until all of them are read
@@ -163,13 +167,17 @@ async def _hear(plan: _Plan, limit_s: float) -> _Heard:
 async def _ask_for_lists(plan: _Plan, heard: _Heard) -> None:
     """An account that the seller refuses to tell of leaves the others readable."""
     untold = 0
+    heard.left = [owner for _, owners in plan.accounts for owner in owners]
     for reference, owners in plan.accounts:
+        left = [one for one in heard.left if one not in owners]
         try:
             await _listed(plan, heard, {"account": reference}, owners)
         except UnreadableError as error:
             untold += not error.in_part
             last, teams = untold == len(plan.accounts), teams_of_accounts(owners)
+            left = heard.left = left if error.answered and not error.begun else heard.left
             refused_one(error, heard.refused, account=reference, teams=teams, last=last)
+        heard.left = left
     heard.in_part = bool(heard.refused)
 
 
@@ -229,7 +237,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading = Reading(seller=plan.seller)
     if heard.unread:
         reading = unread_of(plan.seller, heard.unread, heard.refused)
-        if not heard.buys:
+        if not (heard.buys or heard.asked):
             return reading
     reading.notes = list(_notes(plan, heard))
     reading.complete = plan.can_ask and not (heard.passed_over or heard.refused or heard.unread)
@@ -245,15 +253,17 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     wanted = [*plan.booked, *heard.buys]
     ours = {d.media_buy_id: d for d in Deal.objects.filter(seller=plan.seller, media_buy_id__in=wanted)}
     unknown = {buy_id: buy for buy_id, buy in heard.buys.items() if buy_id not in ours}
-    deals = _deals_named(unknown)
-    in_part = heard.in_part or heard.passed_over > 0
+    deals, held = _deals_named(unknown), 0
     for buy_id, buy in heard.buys.items():
         if buy_id in ours:
             reading.findings.append(_bought(ours[buy_id], buy, started))
-        elif not (in_part and _proves_nothing(buy, deals.get(buy_id))):
-            reading.findings.append(
-                _unknown_here(plan.seller, buy_id, buy, deals.get(buy_id), heard.listed_for[buy_id], started)
-            )
+            continue
+        named, owners = deals.get(buy_id), heard.listed_for[buy_id]
+        if not _is_of(plan.seller, named) and is_whose_open(buy, owners, heard.left):
+            held += 1
+        elif not ((heard.in_part or heard.passed_over) and _proves_nothing(buy, named)):
+            reading.findings.append(_unknown_here(plan.seller, buy_id, buy, named, owners, started))
+    reading.notes += whose_open_words(held, "media buy")
     told_of = {*heard.buys, *heard.unread_ids}
     gone = [ours[buy_id] for buy_id in plan.booked if buy_id not in told_of and buy_id in ours]
     reading.findings += [_missing(deal, started) for deal in gone]
@@ -265,8 +275,8 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield "cannot be asked what was booked"
     elif not plan.accounts:
         yield "no account there: it was not asked what was booked"
-    if heard.unread:
-        left = plan.booked.keys() - heard.buys.keys() - heard.asked
+    left = plan.booked.keys() - heard.buys.keys() - heard.asked
+    if heard.unread and left:
         yield f"{plural(len(left), 'media buy', 'media buys')} that it did not list could not be asked for"
     if heard.passed_over:
         yield f"{heard.passed_over} more media buys that are no deal's were not looked at"
@@ -361,6 +371,11 @@ def _unknown_here(
         asked_at=started if verdict == Verdict.BEHIND and there in BUY_GONE else None,
         **_ours(deal),
     )
+
+
+def _is_of(seller: Seller, named: _Named | None) -> bool:
+    """Whether it names a deal of ours there."""
+    return named is not None and named.deal is not None and named.deal.seller_id == seller.pk
 
 
 def _proves_nothing(buy: Buy, named: _Named | None) -> bool:

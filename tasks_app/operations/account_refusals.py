@@ -41,7 +41,7 @@ def account_obstacle(operation: Operation) -> str:
     account = _account(operation)
     if account.status == A.ACTIVE:
         return ""
-    return f"It can be asked for anew once the account is active: {account_standing(account)}."
+    return f"It can be asked for anew once the account is active: {account_standing(account).rstrip('.')}."
 
 
 def anew_because(operation: Operation) -> str:
@@ -57,7 +57,7 @@ def account_advice(operation: Operation) -> str:
     if _code(operation) != NOT_FOUND:
         return f"On the page of {operation.reference} it can be asked for anew once the account is active."
     if "account_id" in (operation.request.get("account") or {}):
-        return (
+        return account_obstacle(operation) or (
             "The seller does not know the id that it gave the account: on the page of "
             f"{operation.reference} it can be asked for anew, by brand and operator."
         )

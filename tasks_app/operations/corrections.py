@@ -16,7 +16,6 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from tasks_app.approvals.models import Approval, ApprovalStatus
-from tasks_app.desk.items import lowered
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations.account_refusals import (
@@ -55,7 +54,7 @@ _obstacles: dict[str, WhyNot] = {}
 
 def register() -> None:
     """Called when the application starts."""
-    on_settled(tell_correction)
+    on_settled(tell_correction, tells=True)
 
 
 def tell_correction(operation: Operation) -> None:
@@ -97,11 +96,11 @@ def correction_refusal(operation: Operation) -> str:
     if (operation.error or {}).get("recovery") != "correctable" and not of_account:
         return "Its seller does not say that it can be corrected."
     if operation.task_type not in _correctors:
-        return f"{operation.task_type} is asked for again by what wanted it: retry its job."
+        return "Only a purchase or a change is corrected: what else is asked is put right where it came from."
     later = corrected_as(operation)
     if later is not None and later.status != S.CANCELED:
         return f"It was corrected already: {later.reference}."
-    return (account_obstacle(operation) if of_account else "") or _obstacles[operation.task_type](operation)
+    return _obstacles[operation.task_type](operation) or (account_obstacle(operation) if of_account else "")
 
 
 def corrected_as(operation: Operation) -> Operation | None:
@@ -205,10 +204,9 @@ def _lines(operation: Operation, error: dict[str, Any], where: str) -> list[str]
         "Code": _words(error, "code"),
     }
     lines = [f"{name}: {words}" for name, words in told.items() if words]
-    if refused_for_account(operation):
-        return [*lines, account_advice(operation)]
-    anew = correction_refusal(operation) or "on its page it can be corrected and asked for anew."
-    return [*lines, f"{operation.reference} has ended: {lowered(anew)}"]
+    anew = anew_words(operation) or correction_refusal(operation)
+    anew = anew or "On its page it can be corrected and asked for anew."
+    return [*lines, f"{operation.reference} has ended. {anew}"]
 
 
 def _words(error: dict[str, Any], name: str) -> str:

@@ -22,6 +22,8 @@ from tasks_app.adcp.optional import merged
 from tasks_app.adcp.tasks import NoCursorError, listed_of, next_cursor, told_beside
 from tasks_app.adcp.types import Endpoint, Seen, WireError
 from tasks_app.adcp.values import identity_of
+from tasks_app.desk.items import plural
+from tasks_app.sellers.accounts import is_anothers
 from tasks_app.sellers.models import Account, Seller
 
 T = TypeVar("T")
@@ -31,7 +33,7 @@ _NOT_THERE = frozenset({"REFERENCE_NOT_FOUND", "TASK_NOT_FOUND", "MEDIA_BUY_NOT_
 NOT_READ = ("not read for", "not read whole for")
 PAGE_SIZE = 100
 _MAX_PAGES = 500
-_MOST_NAMED = 50  # notes of one run; what else is refused is said once for each account
+MOST_NAMED = 50  # notes of one run; what else is refused is said once for each account
 # What everybody may read of an answer that is of no use; its own words are for whom it was asked for.
 _NO_USE = "what it answered about an account, or a thing in one, is of no use"
 _OURS = {"not_sent": "it could not be reached", "no_answer": "it did not answer"}
@@ -43,8 +45,9 @@ class UnreadableError(Exception):
 
     `unknown_there`: the seller does not know what was asked for. `answered`: it refused this one question, so
     that others (about another account, say) may still be answered. `in_part`: what it lists was given, and an
-    error beside it says that there may be more. `ours`: the same for everybody, without what the question or
-    the answer names; `teams`: those whose account or thing was asked about.
+    error beside it says that there may be more. `begun`: of a list that was refused, pages were given before.
+    `ours`: the same for everybody, without what the question or the answer names; `teams`: those whose
+    account or thing was asked about.
     """
 
     def __init__(
@@ -54,10 +57,11 @@ class UnreadableError(Exception):
         unknown_there: bool = False,
         answered: bool = False,
         in_part: bool = False,
+        begun: bool = False,
         ours: str = "",
     ) -> None:
         self.unknown_there, self.answered, self.ours = unknown_there, answered, ours or why
-        self.in_part = in_part
+        self.in_part, self.begun = in_part, begun
         self.teams: Teams = frozenset()
         super().__init__(why)
 
@@ -103,7 +107,7 @@ class Line:
             page = await self.ask(tool, {**arguments, "pagination": {"max_results": PAGE_SIZE, **more}})
             found = listed_of(page.status, page.payload, listed)
             if found is None:
-                raise unreadable(tool, page)
+                raise unreadable(tool, page, begun=cursor is not None)
             rows += len(found)
             if rows > _MAX_ROWS:
                 raise UnreadableError(f"{tool}: more than {_MAX_ROWS} rows")
@@ -175,14 +179,13 @@ def accounts_by_reference(seller: Seller) -> dict[str, list[Account]]:
     return found
 
 
-def unreadable(what: str, seen: Seen) -> UnreadableError:
-    """The error for an answer that is of no use."""
+def unreadable(what: str, seen: Seen, *, begun: bool = False) -> UnreadableError:
+    """The error for an answer that is of no use. `begun`: pages came before it."""
     error = seen.error if seen.kind == "answer" else None
     refused = error is not None and "transient" not in (error.recovery, recovery_for(error.code))
     why_not = f"{what}: {why(seen)}"
-    return UnreadableError(
-        why_not, unknown_there=is_not_there(seen), answered=refused, ours=_OURS.get(seen.kind, _NO_USE)
-    )
+    ours, unknown = _OURS.get(seen.kind, _NO_USE), is_not_there(seen)
+    return UnreadableError(why_not, unknown_there=unknown, answered=refused, begun=begun, ours=ours)
 
 
 def refused_one(
@@ -205,10 +208,23 @@ def refused_one(
         error.teams = whose
         raise error
     named = json.dumps(account, sort_keys=True) if account else "no account"
-    thing = thing if len(refused) < _MOST_NAMED else "others" if thing else ""
-    about = f"{thing} under {named}" if thing else named
-    words = f"{NOT_READ[error.in_part]} {about}: {error}"
+    is_named = not thing or len(refused) < MOST_NAMED
+    about = f"{thing if is_named else 'others'} under {named}" if thing else named
+    words = f"{NOT_READ[error.in_part]} {about}: {error if is_named else _NO_USE}"
     refused[words] = refused.get(words, frozenset()) | whose
+
+
+def is_whose_open(record: Mapping[str, Any], owners: Collection[Account], left: Collection[Account]) -> bool:
+    """Whether what was listed for `owners` alone may be another's all the same: of the accounts in `left` the
+    seller was not asked, or not to the end, and one that takes no notice of the account lists it for them
+    too. Not of those that its `record` excludes."""
+    return any(one not in owners and not is_anothers(record, one) for one in left)
+
+
+def whose_open_words(held: int, thing: str) -> list[str]:
+    """A note on so many of which that is open."""
+    words = "that may be of an account whose list was not read to its end"
+    return [f"not judged: {plural(held, thing)} {words}"] if held else []
 
 
 def teams_of_accounts(owners: Collection[Account]) -> set[uuid.UUID | None]:

@@ -69,23 +69,23 @@ def pages_read(
         if is_enough(page):
             return Pages(member=member, read=tuple(read))
         cursor, unread = _next(page, cursors, len(read))
-        may_warn = member == PRODUCTS and any(listed_in(one, member) for one in read)
-        lacking = lacking or _lacking(page, member, len(read), may_warn=may_warn)
+        lacking = lacking or _lacking(page, member, len(read))
         if cursor is None:
             return Pages(member=member, read=tuple(read), unread=unread or lacking)
         cursors.add(cursor)
         page = ask(cursor, len(read) + 1)
 
 
-def _lacking(page: Operation, member: str, number: int, *, may_warn: bool) -> str:
-    """Why a page may not list all that it should: an error stands beside its list. It `may_warn` about the
-    products that are offered, unless it is one that passes.
+def _lacking(page: Operation, member: str, number: int) -> str:
+    """Why a page may not list all that it should: an error stands beside its list. Beside products that may
+    be a warning about them, unless it is one that passes, or the page has none.
 
     Source: AdCP media-buy/get-products `errors`, `incomplete`.
     """
     partial = _incomplete(page) if member == PRODUCTS else ""
     if partial:
         return f"page {number} is not the whole of it: {partial}"
+    may_warn = member == PRODUCTS and bool(listed_in(page, member))
     beside = told_beside(page.result, counts=_passes if may_warn else _is_any)
     return f"page {number} came with an error: {beside.message or beside.code}" if beside else ""
 

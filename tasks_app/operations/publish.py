@@ -21,13 +21,16 @@ from tasks_app.troubles.works import work_on
 
 _WORK = work_on("publish", "operation")
 _listeners: list[Callable[[Operation], None]] = []
+_tellers: list[Callable[[Operation], None]] = []
 
 
-def on_settled(listener: Callable[[Operation], None]) -> None:
+def on_settled(listener: Callable[[Operation], None], *, tells: bool = False) -> None:
     """Call `listener(operation)` when an operation has ended; it writes rows only, in the commit that
-    marks the operation published."""
-    if listener not in _listeners:
-        _listeners.append(listener)
+    marks the operation published. One that `tells` people what they can do comes after all that move what
+    the operation is about."""
+    among = _tellers if tells else _listeners
+    if listener not in among:
+        among.append(listener)
 
 
 def publish(*, operation_id: uuid.UUID) -> bool:
@@ -41,8 +44,7 @@ def publish(*, operation_id: uuid.UUID) -> bool:
         )
         if operation is None:
             return False
-        for listener in _listeners:
-            listener(operation)
+        _hear([operation])
         Operation.objects.filter(pk=operation.pk).update(published_at=clock.now())
     return True
 
@@ -66,11 +68,16 @@ def publish_many(*, operation_ids: Sequence[uuid.UUID]) -> int:
 def _publish_together(operation_ids: Sequence[uuid.UUID]) -> list[int]:
     rows = Operation.objects.filter(_due(), pk__in=operation_ids).select_related("seller", "account")
     operations = list(rows.select_for_update(of=("self",), skip_locked=True).order_by("pk"))
-    for operation in operations:
-        for listener in _listeners:
-            listener(operation)
+    _hear(operations)
     Operation.objects.filter(pk__in=[o.pk for o in operations]).update(published_at=clock.now())
     return [len(operations)]
+
+
+def _hear(operations: Sequence[Operation]) -> None:
+    for listeners in (_listeners, _tellers):
+        for operation in operations:
+            for listener in listeners:
+                listener(operation)
 
 
 def publish_due(*, limit: int) -> int:

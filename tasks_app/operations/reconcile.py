@@ -36,9 +36,11 @@ from tasks_app.operations.line import (
     UnreadableError,
     accounts_by_reference,
     is_not_there,
+    is_whose_open,
     refused_one,
     teams_of_accounts,
     unreadable,
+    whose_open_words,
     within,
 )
 from tasks_app.operations.models import OPEN, PENDING, SETTLED, Operation
@@ -88,12 +90,15 @@ class _Plan:
 @dataclass(kw_only=True)
 class _Heard:
     """What one seller said: tasks in its lists with the accounts they were listed for, and answers to the
-    questions about single tasks; `unread`: why it could not be asked to the end."""
+    questions about single tasks; `left`: accounts whose list was not read to its end; `held`: how many tasks
+    may be of one of these; `unread`: why it could not be asked to the end."""
 
     items: dict[str, TaskItem] = field(default_factory=dict)
     listed_for: dict[str, list[Account]] = field(default_factory=dict)
     looked_up: dict[str, Seen] = field(default_factory=dict)
     refused: dict[str, Teams] = field(default_factory=dict)
+    left: list[Account] = field(default_factory=list)
+    held: int = 0
     passed_over: int = 0
     left_out: int = 0
     unread: UnreadableError | None = None
@@ -138,7 +143,9 @@ async def _hear(plan: _Plan, limit_s: float) -> _Heard:
 async def _ask_for_lists(plan: _Plan, heard: _Heard) -> None:
     """An account that the seller refuses to tell of leaves the others readable."""
     asked, untold = plan.accounts if plan.list_tool else [], 0
+    heard.left = [owner for _, owners in asked for owner in owners]
     for reference, owners in asked:
+        left = [one for one in heard.left if one not in owners]
         try:
             async for item in _listed(plan, reference):
                 heard.items[item.task_id] = item
@@ -146,7 +153,9 @@ async def _ask_for_lists(plan: _Plan, heard: _Heard) -> None:
         except UnreadableError as error:
             untold += not error.in_part
             last, teams = untold == len(asked), teams_of_accounts(owners)
+            left = heard.left = left if error.answered and not error.begun else heard.left
             refused_one(error, heard.refused, account=reference, teams=teams, last=last)
+        heard.left = left
 
 
 async def _ask_for_each(plan: _Plan, heard: _Heard) -> None:
@@ -186,7 +195,7 @@ def _reading(plan: _Plan, heard: _Heard, started: datetime) -> Reading:
     reading = Reading(seller=plan.seller)
     if heard.unread:
         reading = unread_of(plan.seller, heard.unread, heard.refused)
-        if not heard.items:
+        if not (heard.items or heard.looked_up):
             return reading
     asked_for = {*plan.pending, *heard.items}
     rows = Operation.objects.filter(seller=plan.seller, task_id__in=asked_for).defer(*_HEAVY)
@@ -252,9 +261,14 @@ def _listed_only(
             continue
         operation = ours.get(task_id)
         if operation is None:
+            owners = heard.listed_for[task_id]
+            is_open = unknown < _MOST_UNKNOWN and is_whose_open(_whose(item), owners, heard.left)
+            if is_open and _named_by(item, nameless) is None:
+                heard.held += 1
+                continue
             unknown += 1
             if unknown <= _MOST_UNKNOWN:
-                yield _unknown_here(item, heard.listed_for[task_id], nameless, started)
+                yield _unknown_here(item, owners, nameless, started)
             continue
         ended = operation.settled_at is not None and operation.settled_at < started
         yield Finding(
@@ -276,7 +290,7 @@ def _nameless(seller: Seller) -> list[Operation]:
 def _unknown_here(
     item: TaskItem, owners: Sequence[Account], nameless: Sequence[Operation], started: datetime
 ) -> Finding:
-    whose = {"account": item.account} if item.account else {}
+    whose = _whose(item)
     own = [owner for owner in owners if not is_anothers(whose, owner)]
     elsewhere = names_another(whose, owners[0]) if owners and not own else ""
     named = _named_by(item, nameless)
@@ -316,6 +330,11 @@ def _unknown_here(
         account_id=account_id,
         told=told,
     )
+
+
+def _whose(item: TaskItem) -> dict[str, Any]:
+    """What it says of whose it is, as a record does."""
+    return {"account": item.account} if item.account else {}
 
 
 def _named_by(item: TaskItem, nameless: Sequence[Operation]) -> Operation | None:
@@ -360,9 +379,10 @@ def _notes(plan: _Plan, heard: _Heard) -> Iterator[str]:
         yield "lists no tasks: ones unknown here would not be seen"
     if plan.status_tool is None:
         yield "cannot be asked about a single task"
-    if heard.unread:
+    if heard.unread and plan.pending.keys() - heard.items.keys() - heard.looked_up.keys():
         yield "not every pending operation that it did not list could be looked up"
     if heard.passed_over:
         yield f"{heard.passed_over} pending operations were not listed and not looked up in this run"
+    yield from whose_open_words(heard.held, "task")
     if heard.left_out:
         yield f"{heard.left_out} more tasks that nobody here knows were not taken up in this run"

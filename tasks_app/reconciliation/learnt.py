@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Q
 
 from tasks_app.desk.items import plural
-from tasks_app.operations.line import NOT_READ
+from tasks_app.operations.line import MOST_NAMED, NOT_READ
 from tasks_app.reconciliation.models import ReconciliationRun
 from tasks_app.sellers.learnt import Learnt, learnt_register
 from tasks_app.sellers.models import Seller
@@ -31,10 +31,11 @@ def reads_refused(seller: Seller) -> list[Learnt]:
     refused = sum(note.startswith(NOT_READ) for note in notes)
     if not refused:
         return []
+    least = "at least " if refused > MOST_NAMED else ""
+    many = f"{least}{plural(refused, 'account or id', 'accounts or ids')}"
     return [
         Learnt(
-            what=f"Would not tell, or not all, of {plural(refused, 'account or id', 'accounts or ids')} "
-            "in the latest reconciliation",
+            what=f"Would not tell, or not all, of {many} in the latest reconciliation",
             so="Whatever else it told is judged; the run’s page says which and why",
         )
     ]

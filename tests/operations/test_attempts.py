@@ -10,11 +10,13 @@ from tasks_app import clock
 from tasks_app.adcp.errors import recovery_for
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.notifications.models import Notification
-from tasks_app.operations.corrections import correction_refusal, tell_correction
+from tasks_app.operations.account_refusals import STATES
+from tasks_app.operations.corrections import operation_correct, tell_correction
 from tasks_app.operations.models import READS, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish
-from tests.factories import make_seller
+from tasks_app.operations.steered import SteeringRefusedError
+from tests.factories import make_account, make_advertiser, make_seller, make_user
 from tests.operations.making import (
     answer,
     crashed,
@@ -130,16 +132,24 @@ def test_what_the_seller_wants_corrected_goes_to_people_with_field_and_words() -
         assert words in note.body
 
 
-@pytest.mark.parametrize("task", ["create_media_buy", "update_media_buy", "sync_accounts", *sorted(READS)])
-def test_people_are_told_that_it_can_be_corrected_where_it_can(task: str) -> None:
-    """Its page has a form for that, or says who asks for it again."""
-    operation = stand(S.CALLING_ADCP, task, seller=make_seller(tools=[task]))
-    error = WireError(code="X_SELLER_BAD_GEO", message="No.", recovery="correctable")
-    see(operation, answer("failed", error=error))
-    tell_correction(fresh(operation))
+@pytest.mark.parametrize("code", ["X_SELLER_BAD_GEO", *sorted(STATES)])
+@pytest.mark.parametrize("task", ["sync_accounts", *sorted(READS)])
+def test_of_what_nobody_can_correct_people_read_where_it_comes_from(task: str, code: str) -> None:
+    """Purchases and changes: tests/orders/test_correction_told.py."""
+    seller = make_seller(tools=[task])
+    operation = stand(S.CALLING_ADCP, task, seller=seller, account=make_account(make_advertiser(), seller))
+    see(operation, answer("failed", error=WireError(code=code, message="No.", recovery="correctable")))
+    publish(operation_id=operation.pk)
     body = Notification.objects.get(kind="correction_wanted").body
-    assert ("can be corrected and asked for anew" in body) == (correction_refusal(fresh(operation)) == "")
-    assert ("by what wanted it: retry its job" in body) == (not task.endswith("ate_media_buy"))
+    assert "what else is asked is put right where it came from." in body
+    assert "anew" not in body
+    with pytest.raises(SteeringRefusedError, match="Only a purchase or a change is corrected"):
+        operation_correct(
+            operation_id=operation.pk,
+            user=make_user("Administrator"),
+            arguments={"x": 1},
+            reason="As it says",
+        )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +31,6 @@ from tests.operations.sweeping import shop
 from tests.operations.test_narrow_lists import LISTS, listed, pages, refused
 from tests.orders import late
 from tests.orders.live import booked
-from tests.support import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 Told = dict[str, Any]
@@ -216,65 +214,6 @@ def test_what_came_to_nothing_stays_found_whatever_its_list_may_lack(booked_as: 
     assert Notification.objects.filter(kind="bought_unknown").count() == 1
 
 
-def test_what_one_account_holds_is_found_although_its_seller_breaks_off() -> None:
-    def buys(asked: Told) -> Told:
-        if asked["account"] != account.reference:
-            return {"status": "failed", "errors": [DOWN]}
-        return {"status": "completed", "media_buys": told}
-
-    told: list[Told] = []
-    with serve(shop(get_media_buys=buys)) as server:
-        seller, deal, account = bought_unknown(f"{server.url}/mcp")
-        another_account(seller)
-        told.append(running(deal))
-        reading = read(seller)
-    assert reading.unread
-    assert left_there(account, [deal.pk]) == {deal.pk}
-
-
-def test_what_a_list_holds_is_found_although_there_is_no_time_for_the_rest() -> None:
-    """The media buys that are not in it are asked for one by one, by a seller that hangs."""
-    told: list[Told] = []
-    until = threading.Event()
-
-    def buys(asked: Told) -> Told:
-        if asked.get("media_buy_ids"):
-            until.wait(PATIENCE_S)
-        return {"status": "completed", "media_buys": told}
-
-    with serve(shop(get_media_buys=buys)) as server:
-        seller, deal, account = bought_unknown(f"{server.url}/mcp")
-        booked(seller, media_buy_id="mb-gone", account=account)
-        told.append(running(deal))
-        (reading,) = media_buys_reconcile([seller], 1)
-        until.set()
-    assert [finding.verdict for finding in reading.findings] == [Verdict.BOUGHT_UNKNOWN]
-    assert "took longer than 1 s" in reading.unread
-    assert "1 media buy that it did not list could not be asked for" in reading.notes
-    recorded(reading)
-    assert left_there(account, [deal.pk]) == {deal.pk}
-
-
-def test_tasks_that_are_listed_are_found_although_there_is_no_time_for_the_rest() -> None:
-    until = threading.Event()
-
-    def state(_asked: Told) -> Told:
-        until.wait(PATIENCE_S)
-        return {}
-
-    listed = {"status": "completed", "tasks": [{"task_id": "t-9", "status": "working"}]}
-    with serve(shop(list_tasks=listed, get_task_status=state)) as server:
-        seller = make_seller(
-            url=f"{server.url}/mcp", tools=["create_media_buy", "list_tasks", "get_task_status"]
-        )
-        stand(S.SUBMITTED, seller=seller, task_id="t-1")
-        (reading,) = tasks_reconcile([seller], 1)
-        until.set()
-    assert [finding.verdict for finding in reading.findings] == [Verdict.ORPHANED]
-    assert "took longer than 1 s" in reading.unread
-    assert not reading.complete
-
-
 def test_what_is_in_step_again_is_over_although_its_seller_is_not_read_whole() -> None:
     told: Told = {"status": "completed", "media_buys": []}
     with serve(shop(get_media_buys=told)) as server:
@@ -374,6 +313,17 @@ def test_a_warning_beside_products_leaves_none_out(case: str) -> None:
     page.result = {"products": [], "errors": beside.get("errors", [])}
     nothing = pages_read(page, lambda _cursor, _number: page, member="products")
     assert bool(nothing.unread) is bool(beside.get("errors")), "where it offers none, it says why"
+
+
+def test_a_later_page_without_products_says_why_it_has_none() -> None:
+    first = {"products": [{"product_id": "p"}], "pagination": {"has_more": True, "cursor": "2"}}
+    error = {"code": "CURSOR_EXPIRED", "message": "ask again", "recovery": "terminal"}
+    second = {"products": [], "errors": [error]}
+    page, later = (
+        Operation(status=S.COMPLETED, result=told, published_at=clock.now()) for told in (first, second)
+    )
+    found = pages_read(page, lambda _cursor, _number: later, member="products")
+    assert (len(found.items), found.unread) == (1, "page 2 came with an error: ask again")
 
 
 @pytest.mark.parametrize("tool", sorted(LISTS))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from orders.ask import Ask
+from orders.changes import change_ask
 from orders.models import Deal
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.jobs.worker import drain
@@ -15,7 +17,8 @@ from tasks_app.operations.publish import publish
 from tasks_app.people.models import User
 from tests.factories import approve_deal, make_deal, make_user
 from tests.operations.making import observed
-from tests.orders.late import fresh
+from tests.orders.late import decide, fresh
+from tests.orders.live import booked
 
 ERROR = WireError(
     code="BUDGET_TOO_LOW",
@@ -31,12 +34,17 @@ WORDS = (
 
 
 def refuse(operation: Operation, error: WireError = ERROR, status: str = "rejected") -> Operation:
-    claim_one(operation_id=operation.pk)
-    seen = Seen(kind="answer", status=status, raw_status=status, error=error)
-    observed(operation_id=operation.pk, seen=seen, channel="reply")
+    answer_refused(operation, error, status)
     publish(operation_id=operation.pk)
     operation.refresh_from_db()
     return operation
+
+
+def answer_refused(operation: Operation, error: WireError = ERROR, status: str = "rejected") -> None:
+    """The seller's word; what follows from it is still to come."""
+    claim_one(operation_id=operation.pk)
+    seen = Seen(kind="answer", status=status, raw_status=status, error=error)
+    observed(operation_id=operation.pk, seen=seen, channel="reply")
 
 
 def refused(error: WireError = ERROR, **fields: Any) -> tuple[Deal, Operation]:
@@ -47,6 +55,22 @@ def refused(error: WireError = ERROR, **fields: Any) -> tuple[Deal, Operation]:
     operation = refuse(Operation.objects.get(task_type="create_media_buy"), error)
     assert fresh(deal).status == "failed"
     return fresh(deal), operation
+
+
+def change_asked(deal: Deal) -> Operation:
+    """A change of its budget, approved."""
+    package = {"package_id": deal.lines.get().package_id, "budget": 11000}
+    arguments = {"media_buy_id": deal.media_buy_id, "packages": [package]}
+    asked = Ask(user=make_user("Buyer"), task="update_media_buy", seller=deal.seller, arguments=arguments)
+    operation = change_ask(asked)
+    decide("deal_change", "approve")
+    operation.refresh_from_db()
+    return operation
+
+
+def refused_change() -> tuple[Deal, Operation]:
+    deal = booked()
+    return deal, refuse(change_asked(deal))
 
 
 def corrected(operation: Operation, budget: float = 12000) -> dict[str, Any]:

@@ -11,8 +11,6 @@ import pytest
 from campaigns.actions import complete
 from campaigns.models import Campaign
 from campaigns.services import campaign_submit
-from orders.ask import Ask
-from orders.changes import change_ask
 from orders.models import Deal
 from orders.services import deal_book, deal_cancel_at_seller
 from tasks_app.adcp.types import Seen, WireError
@@ -38,7 +36,7 @@ from tests.jobs.claiming import claim_step
 from tests.operations.making import observed
 from tests.orders.late import adopted, bought, cancellation, decide, ended, fresh, say
 from tests.orders.live import booked
-from tests.orders.refusing import WORDS, correct, corrected, refuse, refused
+from tests.orders.refusing import WORDS, correct, corrected, refuse, refused, refused_change
 
 pytestmark = pytest.mark.django_db
 # ---- told
@@ -242,7 +240,7 @@ def still_open(what: str) -> tuple[Deal, Operation]:
         deal, operation = refused()
         adopted(deal)
         return deal, operation
-    deal, operation = _refused_change()
+    deal, operation = refused_change()
     ending = deal_cancel_at_seller(deal=deal, actor="system", reason="No longer wanted")
     ended(ending, "completed", {"media_buy_id": deal.media_buy_id, "media_buy_status": "canceled"})
     assert fresh(deal).status == "cancelled"
@@ -308,19 +306,8 @@ def test_a_correction_does_not_leave_beside_what_was_adopted_meanwhile() -> None
     assert Deal.objects.get(pk=new.subject_id).status == "cancelled"
 
 
-def _refused_change() -> tuple[Deal, Operation]:
-    deal = booked()
-    package = {"package_id": deal.lines.get().package_id, "budget": 11000}
-    buyer = make_user("Buyer")
-    arguments = {"media_buy_id": deal.media_buy_id, "packages": [package]}
-    operation = change_ask(Ask(user=buyer, task="update_media_buy", seller=deal.seller, arguments=arguments))
-    decide("deal_change", "approve")
-    operation.refresh_from_db()
-    return deal, refuse(operation)
-
-
 def test_a_refused_change_is_corrected_for_the_same_deal() -> None:
-    deal, operation = _refused_change()
+    deal, operation = refused_change()
     assert fresh(deal).status == "booked"
 
     new = correct(operation)

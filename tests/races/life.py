@@ -128,7 +128,7 @@ def _in_publish() -> None:
     """Every listener has had its effect, and nothing is committed."""
     from tasks_app.operations.publish import on_settled
 
-    on_settled(die)
+    on_settled(die, tells=True)
 
 
 def _before_wake() -> None:

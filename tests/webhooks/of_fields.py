@@ -38,6 +38,7 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "tasks_app.operations.judging.kind_of",
         "tasks_app.operations.judging.why_of",
         "tasks_app.operations.line.is_not_there",
+        "tasks_app.operations.line.is_whose_open",
         "tasks_app.operations.line.refused_one",
         "tasks_app.operations.line.unreadable",
         "tasks_app.operations.line.why",
