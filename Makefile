@@ -15,7 +15,7 @@ APT := flock -w 600 /var/lib/dpkg /bin/sh -c 'apt="apt-get -qq -o DPkg::Lock::Ti
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test setup-browser test-browser test-endurance test-redis redis-server mutants lint types settings check rules bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
+.PHONY: help setup demo demo-reset run test setup-browser test-browser test-deep mutants lint types settings check rules bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -32,15 +32,12 @@ demo-reset: $(VENV)/.setup-demo ## forget the demo's data: the next make demo be
 run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded PostgreSQL); PORT=8000
 	@$(RUN) run
 
-# One more than two cores: tests wait for processes and clocks a fifth of their time, a browser does not.
-test test-endurance: TESTERS ?= 3
+# Tests wait for processes and clocks a fifth of their time, a browser does not: one tester more than two cores.
+test test-deep: TESTERS ?= 3
 test-browser mutants: TESTERS ?= 2
 
-# Where EXIT names a file, pytest's own exit code stands in it afterwards: make's is 2 whatever went wrong.
-NOTED = $(if $(EXIT),; code=$$?; echo $$code >$(EXIT); exit $$code)
-
-test: $(VENV)/.setup-dev ## all tests, on a private embedded PostgreSQL, three at a time; ARGS="-k name" TESTERS=0
-	@ROUNDS= $(BIN)/python -m pytest -n $(TESTERS) $(ARGS)$(NOTED)
+test: $(VENV)/.setup-dev ## the tests, on a private embedded PostgreSQL; ARGS="-k name" TESTERS=0
+	@ROUNDS= $(BIN)/python -m pytest -n $(TESTERS) $(ARGS)
 
 # Debian’s own packages: the one without a window takes half of the processor time; the other does where it is
 # there already and nothing can be installed.
@@ -50,17 +47,13 @@ setup-browser: $(VENV)/.setup-dev ## Chromium for test-browser and screenshots, 
 		command -v chromium >/dev/null || { echo "Chromium is needed and cannot be installed from here:" \
 		"apt-get install chromium-headless-shell"; exit 1; }
 
-# Each tester begins with tests that stand together, as a module's have one web process and one database.
+# Neighbouring tests share a tester: those of a module share a web process and a database.
 test-browser: setup-browser ## the tests in a real browser, two at a time; ARGS="-k story" TESTERS=0
-	@$(BIN)/python -m pytest -m browser -o python_files="test_*_browser.py" -n $(TESTERS) --dist worksteal $(ARGS)$(NOTED)
+	@$(BIN)/python -m pytest -m browser -o python_files="test_*_browser.py" -n $(TESTERS) --dist worksteal $(ARGS)
 
-# The tests that `make test` plays a short round of.
-test-endurance: $(VENV)/.setup-dev ## random stories, sweeps of kills and chaos, with all their rounds; ROUNDS=50
+test-deep: $(VENV)/.setup-dev ## make test with full grids and all rounds of kills, races and chaos; ROUNDS=50
 	@test "$(or $(ROUNDS),1)" -ge 1 || { echo "ROUNDS: how often all rounds are played, 1 or more"; exit 2; }
-	@ROUNDS=$(or $(ROUNDS),1) $(BIN)/python -m pytest -m endurance -n $(TESTERS) $(ARGS)$(NOTED)
-
-test-redis: redis-server $(VENV)/.setup-dev ## tests of the queue on Redis
-	@$(BIN)/python -m pytest -m redis -o python_files="test_redis.py" $(ARGS)$(NOTED)
+	@ROUNDS=$(or $(ROUNDS),1) $(BIN)/python -m pytest -m "not browser" -n $(TESTERS) $(ARGS)
 
 # What is mutated and which tests look at it stands in tests/mutants/modules.py. It ends by itself within 15 minutes and
 # says what was not reached.
@@ -78,9 +71,8 @@ types: $(VENV)/.setup-dev ## type checks
 
 check: lint types settings rules ## lint, types, forgotten migrations, settings fit for production, rules
 
-# What somebody adds has to be entered in some of them: that is known in a minute, and not at the end of all tests.
 rules: $(VENV)/.setup-dev ## the tests that read the code and the documents; ARGS="-k name"
-	@$(BIN)/python -m pytest -m rule $(ARGS)$(NOTED)
+	@$(BIN)/python -m pytest -m "rule and not deep" $(ARGS)
 
 settings: $(VENV)/.setup-dev ## forgotten migrations, settings fit for production
 	@$(RUN) exec -- $(BIN)/python manage.py makemigrations --check --dry-run
@@ -89,7 +81,7 @@ settings: $(VENV)/.setup-dev ## forgotten migrations, settings fit for productio
 		FLIGHTDECK_ORGANISATION="Halden & Marsh" FLIGHTDECK_ORGANISATION_DOMAIN=flightdeck.example \
 		$(BIN)/python manage.py check --deploy --fail-level WARNING
 
-bench: redis-server $(VENV)/.setup-bench $(VENV)/.setup-demo ## every ratio and whether it holds its limit; ROUNDS=1 ONLY="jobs pages"
+bench: $(VENV)/.setup-bench $(VENV)/.setup-demo ## every ratio and whether it holds its limit; ROUNDS=1 ONLY="jobs pages"
 	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench $(ONLY)
 
 bench-reset: $(VENV)/.setup ## forget the data that benches keep: the next run fills them anew
@@ -104,17 +96,11 @@ bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg
 bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled; ROUNDS=3
 	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.operations
 
-bench-jobs: redis-server $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate, django-q2 and Celery on Redis; ROUNDS=3 QUICK=1
+bench-jobs: $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate and django-q2; ROUNDS=3 QUICK=1
 	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
 
 bench-pages: $(VENV)/.setup-demo ## pages and decisions among 1,000,000 deals, filled once; ROUNDS=3 QUICK=1
 	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.pages
-
-# RUNLEVEL=1: installing it starts no service.
-redis-server:
-	@command -v redis-server >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-		echo "== installing redis-server" && RUNLEVEL=1 $(APT) redis-server; } || \
-		{ echo "redis-server is needed and cannot be installed from here: apt-get install redis-server"; exit 1; }
 
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=1000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos
@@ -149,12 +135,12 @@ $(VENV)/.setup-demo: requirements-demo.txt $(VENV)/.setup
 	@$(PIP) install --progress-bar on -r $<
 	@touch $@
 
-$(VENV)/.setup-bench: requirements-bench.txt requirements-redis.txt $(VENV)/.setup
+$(VENV)/.setup-bench: requirements-bench.txt $(VENV)/.setup
 	@echo "== installing what the benches compare with"
 	@$(PIP) install --progress-bar on -r $<
 	@touch $@
 
-$(VENV)/.setup-dev: requirements-dev.txt requirements-redis.txt $(VENV)/.setup-demo
+$(VENV)/.setup-dev: requirements-dev.txt $(VENV)/.setup-demo
 	@echo "== installing tests and checks"
 	@$(PIP) install --progress-bar on -r $<
 	@touch $@

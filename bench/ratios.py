@@ -57,8 +57,6 @@ LIMITS: dict[str, Limit] = {
     # bench.jobs
     "vs_best_durable_1": _least(2, "steps a second, to the best durable engine’s, 1 worker"),
     "vs_best_durable_4": _least(2, "the same, 4 workers"),
-    "vs_celery_1": _least(1, "steps a second, to Celery’s on Redis, 1 worker"),
-    "vs_celery_4": _least(1, "the same, 4 workers"),
     "wakeup_ratio": _most(1, "p50 from commit to a step’s first line, to Procrastinate’s"),
     "fanout_ratio": _least(1.5, "the best durable engine’s time for a fan-out, one step a worker, to ours"),
     "linearity": _most(1.1, "time of a step of one job of 10,000, to that of a hundred jobs of 100"),

@@ -7,7 +7,6 @@ import os
 import re
 from datetime import timedelta
 from functools import partial
-from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -312,22 +311,15 @@ SPECTACULAR_SETTINGS = {
 
 # --- workers (django-q2): rows hold the truth, the queue only wakes ------------------------------
 WORKERS = count("FLIGHTDECK_WORKERS", 2, most=256)
-# Where wake-ups wait: rows of the database, or lists of a Redis.
-QUEUE = env.str("FLIGHTDECK_QUEUE", "postgres")
-if QUEUE != "postgres" and urlsplit(QUEUE).scheme not in ("redis", "rediss", "unix"):
-    raise ImproperlyConfigured("FLIGHTDECK_QUEUE is postgres, or a redis://, rediss:// or unix:// address")
-if QUEUE != "postgres" and find_spec("redis") is None:
-    raise ImproperlyConfigured("A queue on Redis needs its client: pip install -r requirements-redis.txt")
-_broker = "broker.PostgresBroker" if QUEUE == "postgres" else "redis_broker.RedisBroker"
+QUEUE_TIMEOUT_S = 120
 Q_CLUSTER = {
     "name": "flightdeck",
     "cluster_name": "flightdeck.main",  # the lane of what names none (tasks_app.lanes)
     "orm": "default",
-    "broker_class": f"tasks_app.jobs.{_broker}",
-    "redis": {} if QUEUE == "postgres" else QUEUE,
+    "broker_class": "tasks_app.jobs.broker.PostgresBroker",
     "workers": WORKERS,
     "scheduler": False,  # schedules are ours: tasks_app.jobs.schedules
-    "timeout": 120,
+    "timeout": QUEUE_TIMEOUT_S,
     "retry": 180,
     "max_attempts": 3,
     "save_limit": 200,
@@ -387,7 +379,7 @@ MIRROR_LIMIT_S = positive("FLIGHTDECK_MIRROR_LIMIT_S", 60)
 # A seller that never calls its figures final: a completed buy is over so long after its flight.
 FINAL_DELIVERY_DAYS = positive("FLIGHTDECK_FINAL_DELIVERY_DAYS", 30)
 for _limit in (RECONCILE_LIMIT_S, MIRROR_LIMIT_S):
-    if _limit > Q_CLUSTER["timeout"] - 30:
+    if _limit > QUEUE_TIMEOUT_S - 30:
         raise ImproperlyConfigured("FLIGHTDECK_RECONCILE_LIMIT_S and FLIGHTDECK_MIRROR_LIMIT_S: at most 90")
 # Who buys, as sellers are told: without it nothing starts, and on the embedded database nothing is sent.
 ORGANISATION_NAME = env.str("FLIGHTDECK_ORGANISATION", "").strip()

@@ -35,3 +35,5 @@ urlpatterns = [
     path("health/", HealthCheckView.as_view(checks=["health_check.checks.Database"]), name="health"),
     path("metrics", metrics_view, name="metrics"),
 ]
+handler403 = "tasks_app.desk.error_pages.permission_denied"
+handler404 = "tasks_app.desk.error_pages.page_not_found"

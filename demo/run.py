@@ -17,7 +17,7 @@ import requests
 
 from config import postgres
 from config.processes import ProcessGroup
-from config.supervisor import BASE_DIR, child_environment, migrate, procfile
+from config.supervisor import BASE_DIR, child_environment, migrate, procfile, require_free_port
 from demo.ports import bindable, free_port
 
 HOME = BASE_DIR / "var" / "demo"
@@ -144,7 +144,15 @@ def _environment(urls: postgres.DatabaseUrls) -> dict[str, str]:
 
 
 def _port(kept: Path) -> int:
-    """A free port, chosen once and kept; chosen anew when it is taken."""
+    """Return PORT if it is set, otherwise 8000 or the port that this demo had, otherwise a free one.
+
+    Raises DemoError if PORT is not a number, ProcessError if it cannot be used.
+    """
+    if asked := os.environ.get("PORT"):
+        if not asked.isdecimal() or int(asked) == 0:
+            raise DemoError(f"PORT is {asked!r}: give a number.")
+        require_free_port(int(asked))
+        return int(asked)
     wanted = int(kept.read_text()) if kept.exists() else 8000
     port = wanted if bindable(wanted) else free_port()
     kept.write_text(str(port))

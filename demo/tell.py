@@ -75,6 +75,8 @@ def interactive(
     print(f"\n  Flightdeck runs at {url}/admin/\n")
     print("  Logins (user name, password):")
     for role, (username, password) in logins.items():
+        if role == "Integration":  # a service account has no page to log in to
+            continue
         app = ", then sets up an authenticator app" if role == SECOND_FACTOR_ROLE else ""
         print(f"    {role:<14} {username:<10} {password}{app}")
     print(
@@ -85,7 +87,8 @@ def interactive(
         f"    3. Open the campaign: its job graph moves, sellers answer by reply, webhook and poll.\n"
         f"    4. Aldous Allergy Relief comes back booked differently: decide on that too.\n"
         f"    5. Open a deal for its trail: who moved it, when, why; the hashes verify.\n"
-        f"  The API: {url}/api/docs/      Ctrl-C stops everything that was started here.\n",
+        f"  The API: {url}/api/docs/, with a token from: .venv/bin/python manage.py api_token {approver[0]}\n"
+        f"  Ctrl-C stops everything that was started here.\n",
         flush=True,
     )
     group.wait()

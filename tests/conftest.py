@@ -7,6 +7,7 @@ gives a test that commits (processes, races) a database of its own. Child proces
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -25,18 +26,34 @@ from tests.support import forget_sellers, know_no_rules, wait_for_servers
 
 pytest_plugins = [
     "tests.clocks",
-    "tests.collecting",
     "tests.costs",
     "tests.forked.popen",
-    "tests.interrupted",
     "tests.leftovers",
-    "tests.outcomes",
-    "tests.reading",
+    "tests.retry",
+    "tests.rounds",
 ]
 
 # How long an example takes tells of the machine: none has a deadline, and slow drawing is no failure.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    """Let SIGTERM and a closed terminal end a session as Ctrl+C does, so that fixtures are torn down."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests of the heavy adcp package first: then one tester imports it, for all of them."""
+    items.sort(key=lambda item: item.get_closest_marker("adcp_package") is None)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not hasattr(session.config, "workerinput"):
+        session.config.get_terminal_writer().line("No test matches what was asked for.")
 
 
 def pytest_collection_finish() -> None:

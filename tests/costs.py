@@ -1,80 +1,59 @@
-"""Where the time of a session went: its last lines are seconds and tests per folder, and what was dearest."""
+"""Seconds per folder of tests, beside their budgets, and the slowest tests."""
 
 from __future__ import annotations
 
-import time
+import os
+import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-_DEAREST = 15
-_FEW = 50  # a session of fewer tests is somebody's look at some: it needs no table
-_FIXTURES = "seconds_of_fixtures"
+_BUDGET = Path(__file__).with_name("budget.toml")
+_SLOWEST = 15
+_FEW = 50  # a session with fewer tests prints no table
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Costs(config), "costs-of-the-session")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Costs(has_budget=_is_make_test(config)), "costs-of-the-session")
+
+
+def _is_make_test(config: pytest.Config) -> bool:
+    """Return whether this is a plain `make test`, which the budgets are for."""
+    by_paths = config.args_source == pytest.Config.ArgsSource.TESTPATHS
+    selected = config.option.keyword or "not deep" not in config.option.markexpr
+    return by_paths and not selected and not os.environ.get("ROUNDS")
 
 
 class Costs:
-    """Hears of every test and, in each tester, of every fixture's own set-up and end."""
+    """Adds up the seconds of all testers' tests."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._tests: Counter[str] = Counter()
-        self._fixtures: Counter[str] = Counter()
-        self._within: list[float] = []  # of fixtures being set up: what others took meanwhile
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        name, ending = f"{fixturedef.baseid or 'tests'}: {fixturedef.argname}", [0.0]
-
-        def end_begins() -> None:
-            ending[0] = time.perf_counter()
-
-        def has_ended() -> None:
-            self._fixtures[name] += time.perf_counter() - ending[0] if ending[0] else 0.0
-
-        # The last one added is done first: what was built on it has ended by then.
-        fixturedef.addfinalizer(has_ended)
-        began = time.perf_counter()
-        self._within.append(0.0)
-        try:
-            return (yield)
-        finally:
-            whole, others = time.perf_counter() - began, self._within.pop()
-            self._fixtures[name] += whole - others
-            if self._within:
-                self._within[-1] += whole
-            fixturedef.addfinalizer(end_begins)
+    def __init__(self, *, has_budget: bool) -> None:
+        self._has_budget = has_budget
+        self._seconds: Counter[str] = Counter()  # by test
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._tests[report.nodeid] += report.duration
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        self._fixtures.update(getattr(node, "workeroutput", {}).get(_FIXTURES, {}))
-
-    def pytest_sessionfinish(self) -> None:
-        if (output := getattr(self._config, "workeroutput", None)) is not None:
-            output[_FIXTURES] = dict(self._fixtures)
+        self._seconds[report.nodeid] += report.duration
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if len(self._tests) < _FEW:
+        if len(self._seconds) < _FEW:
             return
+        budget: dict[str, int] = tomllib.loads(_BUDGET.read_text())["seconds"]
         seconds: Counter[str] = Counter()
         tests: Counter[str] = Counter()
-        for name, took in self._tests.items():
-            folder = "/".join(name.split("::")[0].split("/")[:-1])
-            seconds[folder] += took
+        for name, duration in self._seconds.items():
+            folder = "/".join(name.split("::")[0].split("/")[1:-1])
+            seconds[folder] += duration
             tests[folder] += 1
-        terminalreporter.section("seconds and tests per folder")
-        for folder, took in seconds.most_common():
-            terminalreporter.line(f"{took:8.1f} s {tests[folder]:6}  {folder}")
-        terminalreporter.line(f"{seconds.total():8.1f} s {tests.total():6}  in all")
-        for words, found in (("tests", self._tests), ("fixtures, each in all its uses", self._fixtures)):
-            terminalreporter.section(f"the {_DEAREST} dearest {words}")
-            for name, took in found.most_common(_DEAREST):
-                terminalreporter.line(f"{took:8.1f} s  {name}")
+        terminalreporter.section("seconds per folder of tests (budget: tests/budget.toml)")
+        terminalreporter.line(f"{'seconds':>9} {'budget':>7} {'tests':>6}")
+        for folder, duration in seconds.most_common():
+            allowed = budget.get(folder, 0)
+            over = "  OVER BUDGET" if self._has_budget and duration > allowed else ""
+            terminalreporter.line(f"{duration:9.1f} {allowed:7} {tests[folder]:6}  {folder}{over}")
+        terminalreporter.line(f"{seconds.total():9.1f} {sum(budget.values()):7} {tests.total():6}  in all")
+        terminalreporter.section(f"the {_SLOWEST} slowest tests")
+        for name, duration in self._seconds.most_common(_SLOWEST):
+            terminalreporter.line(f"{duration:9.1f}  {name}")

@@ -1,4 +1,4 @@
-"""How fast jobs run, beside durable engines and Celery: `make bench-jobs`. Read __main__ first."""
+"""How fast jobs run, beside durable engines: `make bench-jobs`. Read __main__ first."""
 
 import os
 

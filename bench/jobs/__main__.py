@@ -1,12 +1,12 @@
 """How fast jobs run, beside others doing the same: `make bench-jobs`; ROUNDS=1 for a look.
 
 On a private embedded PostgreSQL (fsync and synchronous_commit on), three interleaved rounds. The product's
-own worker cluster (`manage.py worker`), audit and events on, beside DBOS, Procrastinate, plain django-q2
-(each in a database of its own on that server) and Celery on Redis, which is not durable. Everybody runs the
-same trivial step, which notes the moment; rates are taken from the first step to the last, of jobs that are
-all there before the first begins. How each peer is set up stands in its module.
+own worker cluster (`manage.py worker`), audit and events on, beside DBOS, Procrastinate and plain django-q2,
+each in a database of its own on that server. Everybody runs the same trivial step, which notes the moment;
+rates are taken from the first step to the last, of jobs that are all there before the first begins. How each
+peer is set up stands in its module.
 
-- `chain_n`: steps per second of 10-step chains with n workers; `vs_best_durable_n`, `vs_celery_n`: to theirs;
+- `chain_n`: steps per second of 10-step chains with n workers; `vs_best_durable_n`: to the best of theirs;
 - `wakeup_p50_ms`, `wakeup_p99_ms`: from an idle job's commit to its action's start, the cluster as delivered;
   `wakeup_ratio`: to the p50 of a Procrastinate worker, a few of ours and of its in turn;
 - `fanout_ms`: 100 parallel steps of 10 ms with 4 workers, from the call that starts the job to its COMPLETED;
@@ -38,8 +38,6 @@ KEYS = (
     "chain_4",
     "vs_best_durable_1",
     "vs_best_durable_4",
-    "vs_celery_1",
-    "vs_celery_4",
     "wakeup_ratio",
     "fanout_ratio",
     "fanout_aside_ratio",

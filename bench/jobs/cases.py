@@ -17,7 +17,6 @@ Figures = dict[str, list[float]]
 Case = Callable[[Stage], dict[str, float]]
 
 SLICES = 2  # the chain without and with waiting jobs, in turn
-DURABLE = tuple(name for name, durable in parties.PEERS.items() if durable)
 CAN_ASIDE = ("dbos", "procrastinate")  # a worker of django-q2 is a process that does one task at a time
 
 
@@ -31,10 +30,11 @@ def chain(stage: Stage, *, workers: int) -> dict[str, float]:
 
 
 def fanouts(stage: Stage) -> dict[str, float]:
-    """Our fan-out and each durable peer's, with four workers up on either side, in turn; those that can, told
+    """Our fan-out and each peer's, with four workers up on either side, in turn; those that can, told
     to do several naps at a time, once more."""
     reached, all_ours = {}, []
-    told = [(name, name, 1) for name in DURABLE] + [(f"{name}_aside", name, ASIDE) for name in CAN_ASIDE]
+    told = [(name, name, 1) for name in parties.PEERS]
+    told += [(f"{name}_aside", name, ASIDE) for name in CAN_ASIDE]
     with parties.flightdeck(stage, stage.env, 4) as (ours, _):
         for party, name, aside in told:
             with parties.peer(stage, name, 4, aside=aside) as tellers:
@@ -113,10 +113,9 @@ def ratios(latest: dict[str, float]) -> dict[str, float]:
     told = {}
     for workers in (1, 4):
         ours = latest[f"chain_{workers}"]
-        told[f"vs_best_durable_{workers}"] = ours / max(latest[f"{name}_{workers}"] for name in DURABLE)
-        told[f"vs_celery_{workers}"] = ours / latest[f"celery_{workers}"]
+        told[f"vs_best_durable_{workers}"] = ours / max(latest[f"{name}_{workers}"] for name in parties.PEERS)
     told["wakeup_ratio"] = latest["wakeup_p50_ms"] / latest["procrastinate_wakeup_p50_ms"]
-    told["fanout_ratio"] = min(latest[f"fanout_vs_{name}"] for name in DURABLE)
+    told["fanout_ratio"] = min(latest[f"fanout_vs_{name}"] for name in parties.PEERS)
     told["fanout_aside_ratio"] = min(latest[f"fanout_vs_{name}_aside"] for name in CAN_ASIDE)
     told["linearity"] = latest["steps_of_100"] / latest["steps_of_10000"]
     told["waiting_ratio"] = latest["with_waiting_1"] / latest["without_waiting_1"]

@@ -14,7 +14,7 @@ from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR
 
 Put = Callable[[int], None]
-PEERS = {"dbos": True, "procrastinate": True, "django_q2": True, "celery": False}
+PEERS = ("dbos", "procrastinate", "django_q2")
 _MODULE = "bench.jobs.peers.{}_peer"
 
 
@@ -98,16 +98,6 @@ def _workers_and_putter(
 
 
 @contextmanager
-def _celery(stage: Stage, name: str, workers: int, env: Mapping[str, str]) -> Iterator[list[Teller]]:
-    module = _MODULE.format(name)
-    quick = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR"]
-    command = [sys.executable, "-m", "celery", "-A", module, "worker", "--concurrency", str(workers), *quick]
-    with ProcessGroup(output=stage.log) as group, ExitStack() as closing:
-        group.start(name, command, env=env, cwd=BASE_DIR)
-        yield [closing.enter_context(Teller(module, env=env, log=stage.log))]
-
-
-@contextmanager
 def _dbos(stage: Stage, name: str, workers: int, env: Mapping[str, str]) -> Iterator[list[Teller]]:
     """Processes that run the workflows they are asked for, each its share."""
     module = _MODULE.format(name)
@@ -129,4 +119,4 @@ def _told(tellers: list[Teller], jobs: int) -> None:
         teller.answer()
 
 
-_RUNNING = {"dbos": _dbos, "celery": _celery}
+_RUNNING = {"dbos": _dbos}

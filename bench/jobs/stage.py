@@ -1,4 +1,4 @@
-"""What the bench runs on: a private PostgreSQL with a database for each party, and a Redis.
+"""What the bench runs on: a private PostgreSQL with a database for each party.
 
 A migrated database and one with jobs that wait are kept (`bench.server.kept`); a run works on copies of them.
 """
@@ -16,21 +16,18 @@ from pathlib import Path
 from typing import TextIO
 from urllib.parse import urlsplit
 
-import redis
 from psycopg import sql
 
 from bench import server
 from bench.jobs import QUICK, marks
 from config import postgres
 from config.postgres import roles
-from config.processes import ProcessGroup
 from config.supervisor import BASE_DIR
 
 NAME = "bench-jobs"
 _WAITING_DATABASE = "bench_waiting"
 # Copy of a run: what it is made from.
 _COPIES = {"run": postgres.DATABASE, "run_waiting": _WAITING_DATABASE}
-_START_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,8 @@ class Stage:
 
 
 @contextmanager
-def opened(peers: Mapping[str, bool], *, waiting: int) -> Iterator[Stage]:
-    """Everything up and filled. `peers`: by name, whether it has a database (else it has the Redis)."""
+def opened(peers: Iterable[str], *, waiting: int) -> Iterator[Stage]:
+    """Start and fill everything; each of `peers` has a database of its own."""
     log_path = BASE_DIR / "var" / f"{NAME}.log"
     log_path.parent.mkdir(exist_ok=True)
     with ExitStack() as closing:
@@ -65,15 +62,11 @@ def opened(peers: Mapping[str, bool], *, waiting: int) -> Iterator[Stage]:
         )
         closing.callback(_erase, on.running, [*_COPIES, *map(_database, peers)])
         shared = {marks.VARIABLE: env[marks.VARIABLE], "PEER_SECRET_KEY": secrets.token_urlsafe(48)}
-        broker = closing.enter_context(_redis(home / "redis", log))
         yield Stage(
             words=on.words(),
             env=env,
             waiting_env=waiting_env,
-            peer_env={
-                name: {**shared, **(_peer_database(on.running, name) if durable else broker)}
-                for name, durable in peers.items()
-            },
+            peer_env={name: {**shared, **_peer_database(on.running, name)} for name in peers},
             marks=marks.Marks(Path(env[marks.VARIABLE])),
             log=log,
         )
@@ -116,26 +109,3 @@ def _peer_database(running: postgres.RunningPostgres, name: str) -> dict[str, st
         roles.grant_inside(admin)
     owner = urlsplit(running.urls.owner)
     return {"PEER_DATABASE_URL": owner._replace(path=f"/{_database(name)}").geturl()}
-
-
-@contextmanager
-def _redis(folder: Path, log: TextIO) -> Iterator[dict[str, str]]:
-    """The machine's redis-server, in memory only, on a socket of its own."""
-    folder.mkdir()
-    socket = folder / "socket"
-    address = ["--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
-    with ProcessGroup(output=log) as group:
-        group.start("redis", ["redis-server", *address, "--save", "", "--appendonly", "no"])
-        client = redis.Redis(unix_socket_path=str(socket))
-        if not group.wait(lambda: _answers(client), timeout_s=_START_S):
-            raise SystemExit("Redis did not start; the log says why")
-        print(f"== Redis {client.info('server')['redis_version']}", flush=True)
-        client.close()
-        yield {"PEER_BROKER_URL": f"redis+socket://{socket}"}
-
-
-def _answers(client: redis.Redis) -> bool:
-    try:
-        return bool(client.ping())
-    except redis.ConnectionError:
-        return False

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from django.urls import reverse
 
-from campaigns.models import ENDED, Campaign
+from campaigns.models import ENDED, Campaign, CampaignStatus
 from orders.amounts import approved, gross, is_unapproved
 from orders.models import Deal
 from tasks_app import clock, ids
@@ -32,8 +32,10 @@ from tasks_app.people.scope import visible
 SHOWN, MOST = 6, 100
 READ = MOST + 1  # one more tells that there are more
 _RECENT = timedelta(days=7)
+_CAMPAIGNS_OF = timedelta(days=400)  # bounds the search: older campaigns have ended
 _JOBS_OF = timedelta(days=37)  # a job that failed in the last week was begun since
 _NOTE = 160
+_FAILED_WORDS = {CampaignStatus.FAILED: "failed", CampaignStatus.VALIDATION_FAILED: "its brief is not valid"}
 _FLYING = (
     "reference",
     "status",
@@ -175,13 +177,39 @@ def attention(
     out: Mapping[uuid.UUID, Out],
     differing: Sequence[Departure],
 ) -> list[Item]:
-    """Overdue, contradictions, what a seller still wants of us, departures, failed jobs; the worst first."""
+    """Return what needs attention, the worst first: the viewer's failed campaigns, late answers, conflicts,
+    what sellers ask, differences, failed jobs."""
     names = {pk: one.name for pk, one in out.items()}
-    found = [_late(o, names) for o in flying if o.status == O.TIMED_OUT]
+    found = _failed_campaigns(who)
+    found += [_late(o, names) for o in flying if o.status == O.TIMED_OUT]
     found += _conflicts(who)
     found += _paused(who, flying, names)
     found += [_departure(one) for one in differing]
     return found + _failed_jobs(who)
+
+
+def _failed_campaigns(who: User) -> list[Item]:
+    """Return the viewer's own campaigns that failed, or whose brief is not valid, within the last week."""
+    failed = Campaign.objects.filter(
+        pk__gte=ids.first_id_at(clock.now() - _CAMPAIGNS_OF),
+        requested_by=actor_key(who),
+        status__in=_FAILED_WORDS,
+        status_since__gte=clock.now() - _RECENT,
+    )
+    return [
+        Item(
+            glyph="failed",
+            text=f"{one.name}: {_FAILED_WORDS[one.status]}",
+            note=f"{one.reference}, since {text.moment_short(one.status_since)}{_first_problem(one)}"[:_NOTE],
+            link=link_to(Campaign, one.pk),
+        )
+        for one in visible(failed, who).defer("brief", "outcome").order_by("-status_since")[:READ]
+    ]
+
+
+def _first_problem(campaign: Campaign) -> str:
+    first = next(iter(campaign.problems), None)
+    return f". {first['field']}: {first['problem']}" if first else ""
 
 
 def _about(operation: Operation, names: dict[uuid.UUID, str]) -> str:

@@ -33,6 +33,7 @@ _TIMES = {
     "webhook": ("timestamp",),
     **dict.fromkeys(("poll", "item", "task"), _OF_A_RECORD),
 }
+_PAUSED = frozenset({"input-required", "auth-required"})
 _SUMMARISED = frozenset({"poll", "item", "task"})
 _MARKED = WireError(code=errors.UNCODED, message="the seller marks it as an error (isError)")
 _REJECTED = WireError(code="REJECTED", message="the seller shows it as rejected")
@@ -142,6 +143,8 @@ def _explained(seen: Seen, told: Told) -> Seen:
         return replace(seen, error=error, message=error.message)
     status = refusal_status(error) if error and error.details is IN_WORDS else seen.status
     said = first_text(told.outer, _MESSAGE_FIELDS) or first_text(told.result, _MESSAGE_FIELDS)
+    if status in _PAUSED:
+        said = _pause_message(told, seen.errors)
     return replace(
         seen,
         status=status,
@@ -150,6 +153,17 @@ def _explained(seen: Seen, told: Told) -> Seen:
         retry_after=_retry_after(told, error),
         partial=told.of_a_task and not told.is_whole and is_partial(status, None, _explaining(told, error)),
     )
+
+
+def _pause_message(told: Told, listed: tuple[WireError, ...]) -> str:
+    """Return what the seller asks: each of its messages, reasons and error messages once.
+
+    Source: AdCP create_media_buy, async response "input-required" (`reason`, `errors`), and the envelope.
+    """
+    words = [told.carried.text]
+    words += [text_of(layer.get(name)) for layer in (told.outer, told.result) for name in _MESSAGE_FIELDS]
+    words += [error.message for error in listed]
+    return "; ".join(dict.fromkeys(word for word in words if word))
 
 
 def _explaining(told: Told, error: WireError | None) -> WireError | None:

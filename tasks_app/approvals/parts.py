@@ -4,7 +4,7 @@ thread, what changed since it was asked before, and what may be approved in part
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -81,6 +81,11 @@ def deciding_data(
         "changed": changes_of(approval),
         "amendable": _lines(approval) if may else [],
     }
+
+
+def lines_typed(lines: list[Line], typed: Mapping[str, str]) -> list[Line]:
+    """Return the lines of the card "Approve in part" with the amounts that somebody typed."""
+    return [replace(line, budget=typed.get(f"budget-{line.number}", line.budget)) for line in lines]
 
 
 def changes_of(approval: Approval) -> list[Marked]:

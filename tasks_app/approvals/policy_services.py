@@ -10,6 +10,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils.text import slugify
 
 from tasks_app import clock, money
@@ -21,8 +22,9 @@ from tasks_app.approvals.policy_roles import roles_that_decide
 from tasks_app.lifecycle.transitions import exact
 from tasks_app.notifications.services import notify
 from tasks_app.people.actors import actor_key
+from tasks_app.people.holders import people_with
 from tasks_app.people.models import Advertiser, Team, User
-from tasks_app.people.roles import MANAGE_POLICIES
+from tasks_app.people.roles import DECIDE, MANAGE_POLICIES
 from tasks_app.people.scope import advertisers_seen, covers, teams_of
 from tasks_app.tracing import origin
 
@@ -143,6 +145,8 @@ def _refuse(draft: PolicyDraft, actor: User, reason: str) -> None:
     if actor.is_service or not actor.is_active or not actor.has_perm(MANAGE_POLICIES):
         raise ValidationError("You have no right to change approval policies.")
     problems = {**_scope_problems(draft, actor), **draft_problems(draft)}
+    if not problems:
+        problems = _quorum_problems(draft)
     if not 0 < len(reason.strip()) <= 500:
         problems["reason"] = "Say why, in at most 500 characters."
     if problems:
@@ -157,6 +161,23 @@ def _scope_problems(draft: PolicyDraft, actor: User) -> dict[str, str]:
     if draft.advertiser is not None and not advertisers_seen(actor).filter(pk=draft.advertiser.pk).exists():
         return {"advertiser": "There is no such advertiser among yours."}
     return {}
+
+
+def _quorum_problems(draft: PolicyDraft) -> dict[str, str]:
+    """Refuse a policy in force that asks for more approvers than can decide; of no team, in all of them."""
+    if not draft.active:
+        return {}
+    people = people_with(
+        DECIDE,
+        draft.team.pk if draft.team else None,
+        draft.advertiser.pk if draft.advertiser else None,
+    )
+    if draft.roles:
+        people = people.filter(Q(groups__name__in=draft.roles) | Q(is_superuser=True))
+    able = people.count()
+    if able >= draft.quorum:
+        return {}
+    return {"quorum": f"It asks for {draft.quorum} people to approve, but only {able} can decide."}
 
 
 def draft_problems(draft: PolicyDraft) -> dict[str, str]:

@@ -3,6 +3,7 @@ reassign; a comment. Each is one call of a service, which has every rule."""
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ from tasks_app.approvals.deciders import deciders
 from tasks_app.approvals.intents import UNDO_FOR, batch_intend, batch_withdraw
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.notes import approval_comment
+from tasks_app.approvals.parts import lines_typed
 from tasks_app.approvals.presenters import still_needed
 from tasks_app.approvals.records import DecisionBatch
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
@@ -32,7 +34,7 @@ from tasks_app.ids import new_id
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.lifecycle.pages import StatefulPage
 from tasks_app.lifecycle.presenters import refusal_words
-from tasks_app.money import typed_amount
+from tasks_app.money import exponent, is_currency, typed_amount
 from tasks_app.people.models import User
 from tasks_app.people.scope import people_known
 
@@ -47,6 +49,7 @@ _CODES = {
     "limits": 400,
 }
 _BUDGET = "budget-"
+_PRINTED = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")  # an amount as pages print it: 35,200
 
 
 class DecidingPage(StatefulPage):
@@ -154,7 +157,11 @@ class DecidingPage(StatefulPage):
         """The page again, as it is now, with the reason and what the person had written."""
         now = self.get_queryset(request).get(pk=obj.pk)
         data = self.object_data(request, now)
-        extra = {"refusal": refusal, "comment": request.POST.get("comment", ""), "given": request.POST}
+        said = request.POST
+        extra: dict[str, Any] = {"refusal": refusal, "comment": said.get("comment", ""), "given": said}
+        extra["posted_for"] = said.get("for", "")
+        if data["amendable"] and any(name.startswith(_BUDGET) for name in said):
+            extra |= {"in_part": True, "amendable": lines_typed(data["amendable"], said)}
         return self.page(request, self.object_template or "", now, status=status, **{**data, **extra})
 
 
@@ -243,8 +250,11 @@ def _budgets(request: HttpRequest, currency: str) -> dict[int, Decimal]:
         number = name.removeprefix(_BUDGET)
         if not name.startswith(_BUDGET) or not number.isdecimal() or len(number) > 4:
             continue
+        typed = str(text).strip()
+        if _PRINTED.fullmatch(typed) and is_currency(currency) and exponent(currency) < 3:
+            typed = typed.replace(",", "")
         try:
-            found[int(number)] = typed_amount(str(text) or "0", currency)
+            found[int(number)] = typed_amount(typed or "0", currency)
         except ValueError as error:
             raise DecisionRefusedError("limits", f"Line {int(number)}: {error}.") from error
     return found

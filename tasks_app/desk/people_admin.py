@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from zoneinfo import available_timezones
 
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
@@ -25,7 +25,11 @@ from knox.models import AuthToken
 from unfold.admin import ModelAdmin, StackedInline
 from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminSelectMultipleWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from tasks_app.desk.drawn import DrawnAdmin, DrawnForm
 from tasks_app.desk.listing import ListPage
@@ -68,7 +72,24 @@ class _Zoned(forms.ModelForm):
     time_zone = forms.ChoiceField(choices=_zones, widget=UnfoldAdminSelectWidget, initial="UTC")
 
 
-class _PersonForm(DrawnForm, UserChangeForm, _Zoned):
+class _RoleForm(forms.ModelForm):
+    """The role that opens the admin or the API to a login."""
+
+    groups = forms.ModelMultipleChoiceField(
+        Group.objects.all(),
+        label="Role",
+        help_text="A person with a role can log in here. A service account uses the API.",
+        error_messages={"required": "Choose a role: without one, nobody can log in with this name."},
+        widget=UnfoldAdminSelectMultipleWidget,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.is_superuser and "groups" in self.fields:
+            self.fields["groups"].required = False
+
+
+class _PersonForm(DrawnForm, _RoleForm, UserChangeForm, _Zoned):
     """A person, with the teams below."""
 
     def drawn_values(self) -> dict[str, Any]:
@@ -76,8 +97,8 @@ class _PersonForm(DrawnForm, UserChangeForm, _Zoned):
         return {**super().drawn_values(), "teams": sorted(_seats(self.instance))}
 
 
-class _NewPersonForm(UserCreationForm, _Zoned):
-    pass
+class _NewPersonForm(_RoleForm, UserCreationForm, _Zoned):
+    """A new person or service account."""
 
 
 def _seats(user: User) -> Iterator[str]:
@@ -87,6 +108,11 @@ def _seats(user: User) -> Iterator[str]:
 
 
 class _MembershipForm(forms.ModelForm):
+    class Meta:
+        error_messages: ClassVar = {
+            "team": {"required": "Choose a team: without one, this person sees nothing."}
+        }
+
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = super().clean() or self.cleaned_data
         team, named = said.get("team"), said.get("advertisers")
@@ -99,14 +125,29 @@ class _MembershipForm(forms.ModelForm):
         return said
 
 
+class _Memberships(forms.BaseInlineFormSet):
+    default_error_messages: ClassVar = {
+        **forms.BaseInlineFormSet.default_error_messages,
+        "too_few_forms": "Choose a team: without one, nobody sees anything.",
+    }
+
+
 class _MembershipInline(StackedInline):
     """Whoever may change a person may change what they see."""
 
     model = Membership
     form = _MembershipForm
+    formset = _Memberships
     extra = 0
     fields = ("team", "every_advertiser", "advertisers")
     verbose_name, verbose_name_plural = "team", "teams"
+
+    def get_min_num(self, request: HttpRequest, obj: Model | None = None, **kwargs: Any) -> int:
+        """Return 1, but 0 for a superuser, who sees every team."""
+        return 0 if isinstance(obj, User) and obj.is_superuser else 1
+
+    def get_formset(self, request: HttpRequest, obj: Model | None = None, **kwargs: Any) -> Any:
+        return super().get_formset(request, obj, **{"validate_min": True, **kwargs})
 
     def _may(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return bool(request.user.has_perm("tasks_app.change_user"))
@@ -135,13 +176,13 @@ class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own optio
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         ("Person", {"fields": ("first_name", "last_name", "email", "mail_notifications", "time_zone")}),
-        ("Role", {"fields": ("groups", "is_active", "is_staff", "is_service")}),
+        ("Role", {"fields": ("groups", "is_active", "is_service")}),
         ("Dates", {"fields": ("last_login", "date_joined")}),
     )
     add_fieldsets = (
         (None, {"fields": ("username", "usable_password", "password1", "password2")}),
         ("Person", {"fields": ("first_name", "last_name", "email", "time_zone")}),
-        ("Role", {"fields": ("groups", "is_staff", "is_service")}),
+        ("Role", {"fields": ("groups", "is_service")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -159,6 +200,8 @@ class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own optio
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         form.rights_before = rights_of(obj) if change else {}
+        # A role opens the admin to a person; a service account uses the API.
+        obj.is_staff = obj.is_superuser or (bool(form.cleaned_data["groups"]) and not obj.is_service)
         super().save_model(request, obj, form, change)
         actor = actor_ensure(user=obj)
         Actor.objects.filter(pk=actor.pk).update(name=str(obj)[:160])
@@ -235,7 +278,10 @@ class PersonAdmin(UserAdmin, _Kept):  # type: ignore[misc]  # Django's own optio
     def show_access(self, person: User) -> str:
         if not person.is_active:
             return "Off"
-        return "Admin and API" if person.is_staff else "API only"
+        access = "Admin and API" if person.is_staff else "API only"
+        lacks = {"no role": person.groups.all(), "no team": person.teams.all()}
+        missing = [words for words, held in lacks.items() if not held and not person.is_superuser]
+        return ", ".join([access, *missing])
 
     @display(description="Role")
     def show_roles(self, person: User) -> str:

@@ -152,9 +152,7 @@ class Sentinel(stock.Sentinel):
 
     def _task_queue(self) -> Queue:
         steps = [lane for lane in self.broker.lanes if lane in claims.ALL]
-        if settings.QUEUE != "postgres" or not steps:
-            return Queue(maxsize=Conf.QUEUE_LIMIT)
-        return TaskQueue(steps, maxsize=Conf.QUEUE_LIMIT)
+        return TaskQueue(steps, maxsize=Conf.QUEUE_LIMIT) if steps else Queue(maxsize=Conf.QUEUE_LIMIT)
 
     def stop(self) -> None:
         for worker in self.pool:

@@ -1,7 +1,6 @@
 """Waking workers: a word that says "there is work", nothing more. Losing it costs a moment.
 
-An idle worker listens for it (`ear`); how many more there is work for, and where the queue is a Redis all of
-it, goes through the queue as a django-q2 task.
+One idle worker of each cluster listens for it (`ear`); further workers are woken by django-q2 tasks.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q
 
@@ -118,7 +116,7 @@ def _wake(lane: str, wanted: int = 1) -> int:
 
 def _told_with_commit(ready: Collection[str]) -> bool:
     """Whether it could be; not in a drain, whose worker may take the next step itself."""
-    if not ready or not _heard() or _owed() is not None or not connection.in_atomic_block:
+    if not ready or _owed() is not None or not connection.in_atomic_block:
         return False
     steps_tell(ready)
     return True
@@ -138,14 +136,8 @@ def _owed() -> Counter[str] | None:
     return owed
 
 
-def _heard() -> bool:
-    """Whether idle workers listen."""
-    return bool(settings.QUEUE == "postgres")
-
-
 def _tell(ready: Counter[str], *, told: bool = False) -> None:
-    heard = _heard()
-    if heard and ready and not told:
+    if ready and not told:
         steps_tell(ready)
     for lane, wanted in ready.items():
-        _wake(lane, wanted - heard)
+        _wake(lane, wanted - 1)

@@ -43,9 +43,9 @@ _OPERATION = {
     ("working", "completed"): "The seller completed the task",
     ("working", "failed"): "The seller reports that the task failed",
     ("working", "input_required"): "The seller paused the task for the buyer",
-    ("input_required", "submitted"): "The buyer answered; the seller queued the task again",
-    ("input_required", "working"): "The buyer answered; the seller goes on",
-    ("input_required", "completed"): "The buyer answered; the seller completed the task",
+    ("input_required", "submitted"): "The seller queued the paused task again",
+    ("input_required", "working"): "The seller goes on with the paused task",
+    ("input_required", "completed"): "The seller completed the paused task",
     ("input_required", "failed"): "The paused task failed",
 }
 _WORKING = ("QUEUED", "DISPATCHING", "PROCESSING", "PREVIEW")

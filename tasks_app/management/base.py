@@ -94,8 +94,9 @@ class DeskCommand(BaseCommand):
 
 
 def shown(text: str) -> str:
-    """`text` for a terminal: control characters, a seller's escape sequences among them, become "?"."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
+    """Return ``text`` for a terminal: plain spaces, and "?" for control characters and escapes."""
+    plain = text.replace("\N{NO-BREAK SPACE}", " ")
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in plain)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

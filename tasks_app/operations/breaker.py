@@ -56,7 +56,7 @@ def breaker_is_clean(row: SellerBreaker | None) -> bool:
 @transaction.atomic
 def breaker_record(*, seller_id: uuid.UUID, seen: Seen) -> None:
     """Count what came of one call to a seller, and tell Ad Ops when that changes whether it is called."""
-    # Loaded by those whose calls fail: pybreaker imports redis where that is installed, 5 MB in each process.
+    # Imported late: few processes see a call fail.
     from tasks_app.operations.breaking import breaker_count
 
     failed = is_failure(seen)

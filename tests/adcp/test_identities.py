@@ -11,6 +11,8 @@ import pytest
 from tasks_app.adcp.hygiene import identified
 from tasks_app.adcp.values import identity_of
 
+pytestmark = pytest.mark.deep
+
 ROOT = Path(__file__).parents[2]
 SOURCES = [
     path
@@ -57,6 +59,7 @@ def _taken_for_text(function: ast.AST) -> Iterator[ast.Call]:
             yield node
 
 
+@pytest.mark.rule
 def test_no_identity_is_taken_for_text() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {ast.unparse(call)}"

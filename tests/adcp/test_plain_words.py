@@ -22,6 +22,8 @@ from tasks_app.adcp.types import Seen
 from tests.adcp.raw_server import response
 from tests.adcp.scripted_seller import ask, seller
 
+pytestmark = pytest.mark.deep
+
 CREDENTIALS = (
     "Authentication required: provide x-adcp-auth header",
     "Error executing tool get_media_buys: Missing or invalid x-adcp-auth header",

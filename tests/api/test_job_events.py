@@ -20,8 +20,8 @@ from tasks_app.jobs.told import events_page
 from tests.api.conftest import Open
 from tests.database import Database
 from tests.ending import ending
-from tests.endurance import rounds
 from tests.factories import make_team
+from tests.rounds import rounds
 from tests.support import PATIENCE_S, until
 
 _WRITTEN = rounds(60, 300)  # by each of two processes
@@ -146,7 +146,6 @@ def test_one_who_looks_again_waits_only_for_those_seen_before(committed_db: Data
             assert horizon.look()[0] == number, "the third began after the head was read"
 
 
-@pytest.mark.endurance
 def test_two_processes_write_and_a_reader_misses_none(committed_db: Database) -> None:
     job = started()
     after = events_page(job, after=0).after

@@ -23,7 +23,7 @@ from tests.api.asks import purchase
 from tests.api.numbered import ask, cancelled_later, decide, held_by, placed, questions
 from tests.orders import late
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def undecided(_deal: Deal) -> None:

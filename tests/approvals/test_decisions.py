@@ -28,10 +28,10 @@ from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tests.approvals.conftest import Desk
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import make_deal, make_team, make_user
 from tests.lifecycle.entities import trail, written
 from tests.lifecycle.threads import at_once
+from tests.rounds import rounds
 
 db = pytest.mark.django_db
 
@@ -331,7 +331,6 @@ def test_a_deal_that_moved_is_asked_anew() -> None:
     assert Deal.objects.get(pk=deal.pk).status == "quoted"
 
 
-@pytest.mark.endurance
 def test_two_people_at_once_decide_once(committed_db: Database, desk: Desk) -> None:
     one, other = make_user("Approver"), make_user("Approver")
     for _ in range(rounds(3, 8)):
@@ -345,7 +344,6 @@ def test_two_people_at_once_decide_once(committed_db: Database, desk: Desk) -> N
         assert [entry.to_status for entry in ends] == [desk.applied[0].answer]
 
 
-@pytest.mark.endurance
 def test_two_people_at_once_make_a_quorum_of_two(committed_db: Database, desk: Desk) -> None:
     one, other = make_user("Approver"), make_user("Approver")
     for _ in range(rounds(3, 8)):
@@ -365,7 +363,6 @@ def test_one_person_twice_at_once_counts_once(committed_db: Database, desk: Desk
     assert (Approval.objects.get().status, Decision.objects.count()) == ("open", 1)
 
 
-@pytest.mark.endurance
 def test_expiry_and_a_decision_at_once_leave_one_end(committed_db: Database, desk: Desk) -> None:
     user = make_user("Approver")
     for _ in range(rounds(3, 8)):
@@ -384,7 +381,6 @@ def test_expiry_and_a_decision_at_once_leave_one_end(committed_db: Database, des
         assert len(desk.applied) == 1
 
 
-@pytest.mark.endurance
 def test_the_same_question_asked_twice_at_once_is_one(committed_db: Database, desk: Desk) -> None:
     for _ in range(rounds(3, 8)):
         subject = ids.new_id()

@@ -35,7 +35,7 @@ from tests.commands.running import call
 from tests.factories import decided_later, make_deal, make_team, make_user
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.all_cases, pytest.mark.django_db]
 _DECIDES = ("approval_decide", "approval_check", "batch_decide", "batch_intend", "campaign_decide")
 BACKEND = "tasks_app.people.holders.RoleBackend"
 
@@ -393,6 +393,7 @@ DOORS = {
 }
 
 
+@pytest.mark.rule
 def test_every_door_to_a_decision_is_among_the_ways() -> None:
     """Whoever writes a new way in, around however many corners, finds this: it has to be tried above."""
     known = calls()
@@ -402,6 +403,7 @@ def test_every_door_to_a_decision_is_among_the_ways() -> None:
     assert set().union(*DOORS.values()) == set(WAYS)
 
 
+@pytest.mark.rule
 def test_a_decision_is_written_in_one_place_alone() -> None:
     written = re.compile(
         r"\bDecision(\.objects\.\w*create)?\(|insert into tasks_app_decision\b", re.IGNORECASE
@@ -415,6 +417,7 @@ def test_a_decision_is_written_in_one_place_alone() -> None:
     assert found == {"tasks_app/approvals/services.py"}
 
 
+@pytest.mark.rule
 def test_every_decision_says_what_was_shown() -> None:
     """Nobody in the product decides, or has it checked, without the digest of what a person saw."""
     unsaid, ways = [], 0

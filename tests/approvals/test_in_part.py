@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,10 +28,10 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.people.models import User
 from tests.approvals.conftest import Desk
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import make_deal, make_line, make_seller, make_team, make_user
 from tests.lifecycle.entities import trail
 from tests.lifecycle.threads import at_once
+from tests.rounds import rounds
 from tests.troubles.poisoning import poison
 
 db = pytest.mark.django_db
@@ -173,6 +175,29 @@ def test_outside_the_limits_nothing_changes(budgets: dict[int, str], code: str) 
 
 
 @db
+def test_a_refused_amount_stays_in_its_card_and_commas_are_accepted() -> None:
+    asked, user = recommended(), make_user("Approver", is_staff=True)
+    page = reverse("admin:tasks_app_approval_change", args=[asked.pk])
+    browser = Client()
+    browser.force_login(user, backend="tasks_app.people.holders.RoleBackend")
+    form = {"digest": asked.evidence_digest, "decision": "approve", "comment": "Less, please"}
+    assert (
+        "If one approver is enough for these amounts, your click buys them at once."
+        in browser.get(page).content.decode()
+    )
+
+    refused = browser.post(page, {**form, "budget-1": "4,5"})
+    assert refused.status_code == 400
+    assert {line.budget for line in refused.context["amendable"]} >= {"4,5"}
+    assert (refused.context["in_part"], refused.context["comment"]) == (True, "Less, please")
+    assert not Decision.objects.exists()
+
+    assert browser.post(page, {**form, "budget-1": "30,000"}).status_code == 302
+    approved = Decision.objects.get().approval
+    assert (approved.status, D(approved.evidence["lines"][0]["budget"])) == ("approved", D(30000))
+
+
+@db
 def test_the_same_amounts_are_the_whole() -> None:
     approval = recommended()
     for status in ("open", "approved"):  # over 100,000 USD: two approve it
@@ -273,7 +298,6 @@ def test_two_who_raise_deals_of_one_campaign_at_once_stay_within_it(committed_db
 
 
 @db
-@pytest.mark.endurance
 @settings(
     max_examples=rounds(8, 40),
     deadline=None,

@@ -40,11 +40,13 @@ from tasks_app.people.models import User
 from tasks_app.troubles.models import RowTrouble
 from tests.approvals.conftest import Desk
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import decided_later, make_user
 from tests.lifecycle.threads import at_once
 from tests.owning import as_the_product
+from tests.rounds import rounds
 from tests.support import PATIENCE_S, joined, locks_awaited, transactions_over, until
+
+pytestmark = pytest.mark.deep
 
 db = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -284,7 +286,6 @@ def test_a_killed_worker_loses_none_and_decides_none_twice(committed_db: Databas
     assert [one.left for one in report_of(batch, user)] == [ApprovalStatus.APPROVED] * 5
 
 
-@pytest.mark.endurance
 def test_undo_and_the_sweep_beside_each_other_are_all_or_nothing(committed_db: Database, desk: Desk) -> None:
     user = make_user("Approver")
     for _ in range(rounds(2, 6)):

@@ -27,6 +27,8 @@ from tests.factories import make_team, make_user
 from tests.lifecycle.threads import at_once
 from tests.notifications.post_office import PostOffice, mailing
 
+pytestmark = pytest.mark.deep
+
 db = pytest.mark.django_db
 BACKEND = "tasks_app.people.holders.RoleBackend"
 QUEUE = "/admin/tasks_app/approval/"

@@ -28,7 +28,9 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import mail_recipients, notifications_of, unread_count
 from tasks_app.people.actors import actor_key
+from tasks_app.people.holders import people_with
 from tasks_app.people.models import Team, User
+from tasks_app.people.roles import DECIDE
 from tests.approvals.conftest import Desk
 from tests.factories import make_advertiser, make_team, make_user
 
@@ -82,15 +84,16 @@ def test_nothing_catches_a_question_that_no_policy_looks_at(desk: Desk) -> None:
 def test_two_different_people_decide_and_the_approval_keeps_the_version(
     desk: Desk, ruled: Ruled, administrator: User
 ) -> None:
+    first, second = make_user("Approver"), make_user("Approver")
     row = ruled(quorum=2)
-    approval, first = desk.ask(), make_user("Approver")
+    approval = desk.ask()
     more = replace(draft_of(row), quorum=3)
     policy_change(key=row.key, version=1, draft=more, actor=administrator, reason="More of us now")
 
     decide(approval, first)
     approval.refresh_from_db()
     assert (approval.status, refused(approval, first)) == ("open", "already_decided")
-    decide(approval, make_user("Approver"))
+    decide(approval, second)
 
     approval.refresh_from_db()
     assert (approval.status, len(desk.applied)) == ("approved", 1)
@@ -105,7 +108,9 @@ def test_a_policy_that_is_off_or_elsewhere_catches_nothing(desk: Desk, ruled: Ru
     ruled(quorum=4, active=False, name="Off")
     elsewhere = Team.objects.create(name="Elsewhere")
     elsewhere_boss = make_user("Administrator", team=elsewhere)
-    theirs = PolicyDraft(name="Theirs", rule=PolicyRule.ALWAYS, kinds=("test",), team=elsewhere, quorum=5)
+    for team in (elsewhere, make_team(), make_team()):
+        make_user("Approver", team=team)
+    theirs = PolicyDraft(name="Theirs", rule=PolicyRule.ALWAYS, kinds=("test",), team=elsewhere, quorum=2)
     policy_create(draft=theirs, actor=elsewhere_boss, reason="A test")
     coffee, tea = make_advertiser("Coffee"), make_advertiser("Tea")
     ruled(quorum=3, team=coffee.team, advertiser=coffee, name="Coffee only")
@@ -144,13 +149,14 @@ def test_a_role_lets_nobody_decide_on_their_own_request(desk: Desk, ruled: Ruled
 def test_escalation_lets_a_further_role_decide_once_and_is_recorded(
     desk: Desk, ruled: Ruled, administrator: User
 ) -> None:
+    approver = make_user("Approver")
     ruled(
         roles=("Approver",),
         deadline=timedelta(hours=8),
         escalate_after=timedelta(hours=4),
         escalate_to="Administrator",
     )
-    approval, approver = desk.ask(), make_user("Approver")
+    approval = desk.ask()
     assert refused(approval, administrator) == "no_right"
     assert approvals_escalate() == 0
 
@@ -272,6 +278,7 @@ def test_nothing_waits_beyond_the_sellers_hold(desk: Desk, ruled: Ruled) -> None
 def test_a_missing_rate_is_caught_and_a_rate_from_then_on_compares(
     desk: Desk, ruled: Ruled, administrator: User
 ) -> None:
+    make_user("Approver")
     ruled(PolicyRule.AMOUNT, limit=Decimal(100_000), currency="USD", quorum=2)
     caught = desk.ask(amount=Decimal(10), currency="NOK")
     assert caught.quorum == 2
@@ -291,6 +298,15 @@ def test_a_missing_rate_is_caught_and_a_rate_from_then_on_compares(
     assert rates_on(today, ["NOK"])["NOK"].source == "Norges Bank", "the latest word about a day"
     assert rates_on(today - timedelta(days=4), ["NOK"])["NOK"].source == "old", "as it was on that day"
     assert rates_on(today - timedelta(days=10), ["NOK"]) == {}
+
+
+def test_more_approvers_than_can_decide_are_refused_with_the_numbers(ruled: Ruled) -> None:
+    for _ in range(2):
+        make_user("Approver")
+    able = people_with(DECIDE, None).count()
+    with pytest.raises(ValidationError, match=f"asks for 9 people to approve, but only {able} can decide"):
+        ruled(quorum=9)
+    assert ruled(quorum=able).quorum == able
 
 
 def test_who_may_not_manage_writes_nothing(ruled: Ruled) -> None:

@@ -45,7 +45,7 @@ from tests.orders.live import booked
 from tests.support import undone
 from tests.ui.pages import page_of, read
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def _page(question: Approval) -> str:

@@ -17,6 +17,8 @@ from tasks_app.lifecycle.replay import entity_at
 from tasks_app.lifecycle.verify import verify_entity, verify_trail
 from tests.audit.trails import deal_with_trail, rehash, rewrite
 
+pytestmark = pytest.mark.all_cases
+
 UNKNOWN = str(uuid.uuid4())
 
 

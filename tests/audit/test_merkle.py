@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from tasks_app.lifecycle.merkle import Tree, is_included, leaf_hash, node_hash
 
+pytestmark = pytest.mark.deep
+
 # The leaves and roots that implementations of Certificate Transparency are commonly checked with.
 LEAVES = [
     bytes.fromhex(text)

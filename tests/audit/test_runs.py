@@ -20,10 +20,10 @@ from tests.audit.trails import deal_with_trail, rewrite
 from tests.commands.running import ROOT, call, run
 from tests.database import Database
 from tests.ending import ending
-from tests.endurance import rounds
 from tests.factories import make_deal
 from tests.lifecycle.entities import make_job, make_step
 from tests.lifecycle.threads import at_once
+from tests.rounds import rounds
 
 D = DealStatus
 ROUNDS = rounds(10, 40)
@@ -119,7 +119,6 @@ def test_a_status_moved_without_its_entry_is_recent(superuser: psycopg.Connectio
     assert call("verify_audit", "--since", "2998-01-01").code == 1
 
 
-@pytest.mark.endurance
 def test_transitions_meanwhile_do_not_look_like_tampering(committed_db: Database) -> None:
     deal = make_deal()
     ended = threading.Event()
@@ -156,7 +155,6 @@ def test_a_run_sees_one_moment(committed_db: Database) -> None:
     assert [found.verification.entries for found in (first, *run_)] == [1, 1]
 
 
-@pytest.mark.endurance
 def test_memory_does_not_grow_with_the_trail(superuser: psycopg.Connection) -> None:
     make_step()
     small = peak()

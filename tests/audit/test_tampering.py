@@ -25,8 +25,10 @@ from tasks_app.lifecycle.verify import verify_entity, verify_trail
 from tests.audit.trails import deal_with_trail, rehash, rewrite
 from tests.commands.running import Ran, call
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import make_deal, make_seller
+from tests.rounds import rounds
+
+pytestmark = pytest.mark.all_cases
 
 # The row's own key is a handle that nothing refers to; it says nothing.
 COLUMNS = sorted(field.column for field in AuditEntry._meta.fields if field.column != "id")
@@ -73,7 +75,6 @@ def put_back(admin: psycopg.Connection) -> Iterator[None]:
         admin.execute("insert into tasks_app_auditentry overriding system value table kept")
 
 
-@pytest.mark.endurance
 @settings(
     max_examples=rounds(60, 200),
     deadline=None,

@@ -34,6 +34,7 @@ def test_the_rules_hold(copy: Path) -> None:
     assert broken(copy) == ""
 
 
+@pytest.mark.rule
 @pytest.mark.parametrize(
     ("module", "line", "rule"),
     [

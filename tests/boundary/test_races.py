@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection
 
@@ -27,9 +26,9 @@ from tests.adcp.raw_server import serve
 from tests.boundary.conftest import asked, purchase, stopped
 from tests.database import Database
 from tests.ending import ending, line_of
-from tests.endurance import rounds
 from tests.factories import make_seller, make_team, make_user
 from tests.operations.sweeping import answering, calls
+from tests.rounds import rounds
 from tests.support import PATIENCE_S, joined
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,7 +86,6 @@ def test_a_worker_killed_in_the_middle_of_a_command_leaves_none_of_it(committed_
     assert together(("race:3", "PO-1")) == [str(Operation.objects.get().pk)]
 
 
-@pytest.mark.endurance
 def test_a_person_and_the_opening_gate_let_a_command_go_once(committed_db: Database) -> None:
     approver, beside = make_user("Approver"), threading.Barrier(3)
     make_seller(slots=20)

@@ -24,7 +24,7 @@ from tests.operations.making import answer, give_back, not_sent, observed
 from tests.orders import late as buying
 from tests.ui.pages import page_of, read
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 KEPT_BACK: dict[str, tuple[str, str]] = {
     "off": ("is switched off.", "switch the seller on, on its page"),

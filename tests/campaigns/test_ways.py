@@ -39,7 +39,7 @@ from tests.factories import approve_deal, make_account, make_advertiser, make_de
 from tests.jobs.claiming import claim_step
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 _REFUSED = (CampaignActRefusedError, SubmissionRefusedError, StepFailedError, TransitionError)
 _WAY = ("brief_received", "budget_allocated", "researching", "awaiting_approval", "executing_bookings")
 

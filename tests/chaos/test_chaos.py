@@ -16,7 +16,7 @@ from bench.chaos.stage import erase
 from config.supervisor import BASE_DIR
 from tests import scratch
 from tests.database import Database, migrated_project, point_django_at
-from tests.endurance import rounds
+from tests.rounds import rounds
 
 OPERATIONS = min(rounds(30, 120), 1_000)  # as many as end within its minutes
 
@@ -39,7 +39,6 @@ def home(django_db_setup: Database, django_db_blocker: DjangoDbBlocker) -> Itera
         erase(directory)
 
 
-@pytest.mark.endurance
 def test_every_purchase_is_made_once_and_settled_or_with_a_person(home: Path) -> None:
     env = {**os.environ, "OPERATIONS": str(OPERATIONS), "SEED": "1"}
     env |= {"CHAOS_HOME": str(home), "CHAOS_MIGRATED": "" if WHOLE else "1"}

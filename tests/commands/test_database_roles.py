@@ -74,6 +74,7 @@ def mended(ran: Ran) -> list[str]:
     return found
 
 
+@pytest.mark.deep
 def test_from_nothing_to_an_installation_that_starts_and_what_somebody_changed_in_it(
     own: Own, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +198,7 @@ def test_an_administrator_who_is_no_superuser_will_do(own: Own, monkeypatch: pyt
                 admin.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

@@ -34,6 +34,8 @@ from tests.commands.running import call
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.faulty_seller import FaultySeller
 
+pytestmark = pytest.mark.deep
+
 FLIGHT = {"start_time": "2030-01-01T00:00:00Z", "end_time": "2030-02-01T00:00:00Z"}
 LOST = str(uuid.uuid4())  # a deal of ours that nobody here knows
 BUY: dict[str, Any] = {

@@ -113,6 +113,7 @@ def _stopped_by(name: str, ended: Ran) -> None:
     assert len(ended.err.strip().splitlines()) == 1
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("command", ["changepassword", "shell", "loaddata", "flush", "qinfo"])
 def test_no_command_of_a_library_works_where_something_is_lacking(
     committed_db: Database, monkeypatch: pytest.MonkeyPatch, command: str
@@ -123,6 +124,7 @@ def test_no_command_of_a_library_works_where_something_is_lacking(
     assert run(command, "--help").code == 0
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("way", ["uvicorn", "runserver"])
 def test_whatever_serves_it_stops_where_something_is_lacking(
     committed_db: Database, monkeypatch: pytest.MonkeyPatch, way: str
@@ -134,6 +136,7 @@ def test_whatever_serves_it_stops_where_something_is_lacking(
     assert SAYS["only DATABASE_URL"] in served.err
 
 
+@pytest.mark.deep
 def test_no_process_but_the_owners_commands_works_as_the_owner(
     committed_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +147,7 @@ def test_no_process_but_the_owners_commands_works_as_the_owner(
     assert run("migrate", "-v", "0").code == 0
 
 
+@pytest.mark.deep
 def test_what_is_lacking_is_looked_for_again_where_the_database_was_away(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +216,7 @@ def test_a_member_of_the_owner_is_as_good_as_the_owner(
     assert "may make some" in ran.err
 
 
+@pytest.mark.deep
 def test_a_second_machine_with_keys_of_its_own_says_so(
     committed_db: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

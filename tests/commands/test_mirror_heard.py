@@ -22,6 +22,8 @@ from tests.factories import make_seller
 from tests.faulty_seller import FaultySeller
 from tests.orders.live import booked
 
+pytestmark = pytest.mark.deep
+
 DELIVERY = "get_media_buy_delivery"
 
 

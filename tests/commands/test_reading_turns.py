@@ -35,6 +35,8 @@ from tests.operations.making import ask, give_back
 from tests.orders.live import booked
 from tests.support import PATIENCE_S, until
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture(autouse=True)
 def _lasting(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

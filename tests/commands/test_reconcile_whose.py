@@ -22,6 +22,8 @@ from tests.commands.test_reconcile_findings import EXTERNAL, account, act, opera
 from tests.factories import make_user
 from tests.faulty_seller import FaultySeller
 
+pytestmark = pytest.mark.deep
+
 __all__ = ["account", "operator"]
 ANOTHERS = "another-brand.example"
 OTHERS: dict[str, dict[str, Any]] = {

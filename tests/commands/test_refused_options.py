@@ -37,6 +37,7 @@ def test_a_switched_off_persons_tokens_can_be_revoked_and_none_is_made() -> None
     assert not AuthToken.objects.exists()
 
 
+@pytest.mark.rule
 def test_a_refused_proof_writes_no_anchor(tmp_path: Path) -> None:
     make_seller()
     kept = override_settings(VAR_DIR=tmp_path, ANCHOR_KEY=tmp_path / "key.pem")
@@ -46,6 +47,7 @@ def test_a_refused_proof_writes_no_anchor(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*"))
 
 
+@pytest.mark.rule
 @pytest.mark.parametrize("public", ["another's", "nonsense"])
 def test_a_proof_that_the_public_key_does_not_bear_out_writes_no_anchor(tmp_path: Path, public: str) -> None:
     deal, path = make_deal(), tmp_path / "key.pem"

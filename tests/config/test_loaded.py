@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.deep
+
 ROOT = Path(__file__).resolve().parents[2]
 # What a worker loads, then what it takes to name our webhook, then a page of the admin.
 _WORKER = """

@@ -18,6 +18,8 @@ from tasks_app.people.models import Team
 from tests.database import Database, TestServer
 from tests.support import until
 
+pytestmark = pytest.mark.deep
+
 SAY_NAME = """
 import os, psycopg
 with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
@@ -91,6 +93,7 @@ def test_tests_own_no_table(db: None) -> None:
         assert owner.execute("select current_user").fetchone() == ("flightdeck_owner",)
 
 
+@pytest.mark.rule
 def test_no_drawn_example_is_timed() -> None:
     """A machine that is busy fails no test that draws its examples."""
     assert settings.default is not None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
-from demo import ports
+from config.processes import ProcessError
+from demo import ports, run
 from demo.ports import bindable, free_port
 
 
@@ -34,3 +36,19 @@ def test_other_processes_begin_elsewhere(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(os, "getpid", lambda number=number: number)
         begun.append(free_port())
     assert min(abs(one - other) for one, other in combinations(begun, 2)) > 100
+
+
+def test_the_demo_takes_the_port_that_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        busy = str(taken.getsockname()[1])
+        monkeypatch.setenv("PORT", busy)
+        with pytest.raises(ProcessError, match=busy):
+            run._port(tmp_path / "port")
+    free = free_port()
+    monkeypatch.setenv("PORT", str(free))
+    assert run._port(tmp_path / "port") == free
+    monkeypatch.setenv("PORT", "x")
+    with pytest.raises(run.DemoError, match="PORT"):
+        run._port(tmp_path / "port")

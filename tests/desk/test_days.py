@@ -145,6 +145,7 @@ def _sources() -> Iterator[tuple[str, str]]:
                 yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
 
+@pytest.mark.rule
 def test_one_module_turns_moments_into_days() -> None:
     found = [f"{path}: {it}" for path, source in _sources() if path not in _OF_DAYS for it in _turns(source)]
     assert found == []
@@ -159,6 +160,7 @@ def _taken_off(source: str) -> Iterator[str]:
                 yield f"{left} - {right}"
 
 
+@pytest.mark.rule
 def test_one_function_counts_back_from_a_flights_beginning() -> None:
     assert [f"{path}: {it}" for path, source in _sources() for it in _taken_off(source)] == []
     assert list(_taken_off("(line.confirmed_start_at or line.start_at) - notice"))
@@ -188,6 +190,7 @@ def _lookups_and_sql(said: str) -> Iterator[str]:
     yield from _SQL.findall(said)
 
 
+@pytest.mark.rule
 def test_one_module_has_the_database_turn_moments_into_days() -> None:
     found = {
         f"{path}: {what}"
@@ -243,6 +246,7 @@ def test_what_turns_nothing_into_a_day_is_not(source: str) -> None:
     assert list(_in_rows(source)) == []
 
 
+@pytest.mark.rule
 def test_one_module_writes_moments() -> None:
     """An f-string's own format writes in whichever zone the moment happens to have: UTC, mostly."""
     found = {
@@ -252,6 +256,7 @@ def test_one_module_writes_moments() -> None:
     assert list(_formatted('f"{at:%H:%M} on {on.day:%d}"')) == ["at"]
 
 
+@pytest.mark.rule
 def test_what_is_kept_or_sent_names_its_zone() -> None:
     """A notification and a mail are read in another zone than they were written in; so is a terminal."""
     found = {

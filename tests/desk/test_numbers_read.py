@@ -52,6 +52,7 @@ _MOMENTS = {
 }
 
 
+@pytest.mark.rule
 def test_no_second_parser_reads_a_moment() -> None:
     readers = set()
     for path, tree in _modules():
@@ -86,6 +87,7 @@ _WHOLE = {
 }
 
 
+@pytest.mark.rule
 def test_no_second_reader_makes_a_count_of_what_a_seller_says() -> None:
     found: dict[str, set[str]] = {}
     for path, tree in _modules():
@@ -100,6 +102,7 @@ def test_no_second_reader_makes_a_count_of_what_a_seller_says() -> None:
 _THREE_LETTERS = re.compile(r"\[A-Z(?:a-z)?\]\{3\}")
 
 
+@pytest.mark.rule
 def test_no_second_reader_knows_currencies() -> None:
     imported, matched = set(), set()
     for path, tree in _modules():
@@ -119,6 +122,7 @@ _NULS = {
 }
 
 
+@pytest.mark.rule
 def test_no_second_reader_knows_what_a_text_may_hold() -> None:
     found = {
         path
@@ -139,11 +143,13 @@ def _made_of_no_constant(tree: ast.Module) -> list[str]:
     return [ast.unparse(one) for one in named if not all(isinstance(arg, ast.Constant) for arg in one.args)]
 
 
+@pytest.mark.rule
 def test_no_decimal_is_made_of_what_somebody_wrote_but_by_the_parser() -> None:
     found = {path: made for path, tree in _modules() if (made := _made_of_no_constant(tree))}
     assert found == {PARSER: ["Decimal(written)"]}
 
 
+@pytest.mark.rule
 def test_no_form_and_no_serializer_reads_a_number_with_a_field_of_its_own() -> None:
     for path, tree in _modules():
         described = {

@@ -15,7 +15,7 @@ from django.core.management import get_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATING = ROOT / "docs" / "operating.md"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 OURS = ("campaigns", "orders", "tasks_app")
 _QUOTED = re.compile(r"`([^`\n]+)`")
 _FILE = re.compile(r"(?:[\w.*{},-]+/)*[\w.*{},-]+\.(?:py|sql|json|js|css|html|md|txt|toml)(?::\d+)?")
@@ -49,6 +49,11 @@ def source() -> str:
 
 
 @cache
+def settings_read() -> frozenset[str]:
+    return frozenset(_SETTING.findall(source()))
+
+
+@cache
 def names_of_tests() -> frozenset[str]:
     named = [name for name in tracked() if name.startswith("tests/") and name.endswith(".py")]
     code = "\n".join((ROOT / name).read_text() for name in named if (ROOT / name).exists())
@@ -76,13 +81,16 @@ def commands() -> set[str]:
     return {name for name, app in get_commands().items() if app.split(".")[0] in OURS}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_files_that_a_document_names_exist(document: Path) -> None:
-    named = {one for text in quoted(document) for one in _FILE.findall(text) if " " not in text}
-    missing = sorted(one for name in named for one in spelled(name) if not exists(one))
-    assert set(missing) - _EXAMPLES == set()
+@pytest.mark.rule
+def test_files_that_a_document_names_exist(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document.name):
+            named = {one for text in quoted(document) for one in _FILE.findall(text) if " " not in text}
+            missing = sorted(one for name in named for one in spelled(name) if not exists(one))
+            assert set(missing) - _EXAMPLES == set()
 
 
+@pytest.mark.rule
 def test_every_page_that_is_cited_is_one_of_ours() -> None:
     """In code, data and documents: a design paper that nobody has proves nothing."""
     lost = [
@@ -96,28 +104,37 @@ def test_every_page_that_is_cited_is_one_of_ours() -> None:
     assert lost == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_places_that_a_document_links_to_exist(document: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text())
-    here = [link for link in links if "://" not in link]
-    assert [link for link in here if not (document.parent / link).exists()] == []
+@pytest.mark.rule
+def test_places_that_a_document_links_to_exist(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document.name):
+            links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text())
+            here = [link for link in links if "://" not in link]
+            assert [link for link in here if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_tests_that_a_document_names_exist(document: Path) -> None:
-    named = {one for text in quoted(document) for one in [text.strip()] if _TEST.fullmatch(one)}
-    patterns = {one: re.compile(re.escape(one).replace("…", r"\w*")) for one in named}
-    missing = [one for one, pattern in patterns.items() if not any(map(pattern.fullmatch, names_of_tests()))]
-    assert missing == []
+@pytest.mark.rule
+def test_tests_that_a_document_names_exist(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document.name):
+            named = {one for text in quoted(document) for one in [text.strip()] if _TEST.fullmatch(one)}
+            patterns = {one: re.compile(re.escape(one).replace("…", r"\w*")) for one in named}
+            missing = [
+                one for one, pattern in patterns.items() if not any(map(pattern.fullmatch, names_of_tests()))
+            ]
+            assert missing == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_commands_that_a_document_names_exist(document: Path) -> None:
-    named = set(re.findall(r"manage\.py ([a-z_]+)", document.read_text()))
-    known = set(get_commands())
-    assert sorted(named - known) == []
+@pytest.mark.rule
+def test_commands_that_a_document_names_exist(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document.name):
+            named = set(re.findall(r"manage\.py ([a-z_]+)", document.read_text()))
+            known = set(get_commands())
+            assert sorted(named - known) == []
 
 
+@pytest.mark.rule
 def test_every_command_of_ours_is_in_the_operators_table_and_no_other() -> None:
     rows = re.findall(r"^\| `([a-z_]+)", OPERATING.read_text(), re.MULTILINE)
     listed = {name for name in rows if name in get_commands() or "_" in name}
@@ -135,19 +152,23 @@ def _lanes_and_metrics() -> set[str]:
 _LANES = {"polling", "webhooks", "recipes", "main", "background"}
 
 
+@pytest.mark.rule
 def test_every_setting_that_is_read_is_documented_and_no_other() -> None:
-    read = set(_SETTING.findall(source())) - _NOT_OPERATORS
+    read = settings_read() - _NOT_OPERATORS
     documented = set(_SETTING.findall(OPERATING.read_text()))
     assert sorted(read - documented) == []
     assert sorted(documented - read) == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_settings_that_a_document_names_are_read(document: Path) -> None:
-    named = set(_SETTING.findall(document.read_text())) - _NOT_OPERATORS
-    assert sorted(named - set(_SETTING.findall(source()))) == []
+@pytest.mark.rule
+def test_settings_that_a_document_names_are_read(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document.name):
+            named = set(_SETTING.findall(document.read_text())) - _NOT_OPERATORS
+            assert sorted(named - settings_read()) == []
 
 
+@pytest.mark.rule
 def test_make_targets_that_a_document_names_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {

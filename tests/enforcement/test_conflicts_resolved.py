@@ -21,6 +21,8 @@ from tests.factories import make_user
 from tests.operations.making import answer, see, stand
 from tests.owning import as_the_product
 
+pytestmark = pytest.mark.all_cases
+
 # Another value of each column that the role may write at all.
 OTHER = {
     "resolution": "'taken'",

@@ -12,6 +12,8 @@ from orders.models import Deal
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
 from tests.enforcement.conftest import COPY, in_one_transaction, unchanged
 
+pytestmark = pytest.mark.all_cases
+
 ENTRY = (
     "insert into tasks_app_auditentry (entity_type, entity_id, seq, from_status, to_status, at, actor,"
     " reason, metadata, changes, trace_id, format_version, body, prev_hash, hash)"

@@ -15,6 +15,8 @@ from tasks_app.commands.models import Command
 from tasks_app.lifecycle.transitions import transition
 from tests.factories import make_question, make_user
 
+pytestmark = pytest.mark.all_cases
+
 _PASSES = """overrides = '["seller"]'"""
 
 

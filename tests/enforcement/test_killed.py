@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-import pytest
-
 from campaigns.models import Campaign
 from orders.models import Deal
 from orders.questions import ask_deal
@@ -18,10 +16,10 @@ from tasks_app.lifecycle.verify import entity_models, verify_all, verify_entity
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tests.database import Database
-from tests.endurance import moments
 from tests.enforcement import mortal
 from tests.enforcement.mortal import lives
 from tests.factories import approve_deal, make_advertiser, make_deal, make_seller, make_user
+from tests.rounds import kill_points
 
 
 def verifies(*entities: Stateful) -> None:
@@ -41,14 +39,13 @@ def rows() -> tuple[int, ...]:
     return tuple(model.objects.count() for model in (Campaign, Job, Step, AuditEntry, OutboxEvent))
 
 
-@pytest.mark.endurance
 def test_a_submission_is_whole_or_not_there(committed_db: Database) -> None:
     make_advertiser()
     make_seller()
     user = make_user("Buyer")
     made = []
     with lives("submit") as die:
-        for number in moments(every=2):
+        for number in kill_points(every=2):
             before = rows()
             killed = die(number, user.pk)
             made.append(tuple(now - then for now, then in zip(rows(), before, strict=True)))
@@ -62,12 +59,11 @@ def test_a_submission_is_whole_or_not_there(committed_db: Database) -> None:
     everything_verifies()
 
 
-@pytest.mark.endurance
 def test_a_decision_and_its_effect_are_one(committed_db: Database) -> None:
     user = make_user("Approver")
     seen = set()
     with lives("decide") as die:
-        for number in moments(every=2):
+        for number in kill_points(every=2):
             deal = make_deal(seller=make_seller(f"Seller {number}"))
             approval = ask_deal(deal)
             killed = die(number, approval.pk, user.pk)
@@ -100,12 +96,11 @@ def decide_again(approval: Approval, user_id: object) -> None:
         mortal.decide(str(approval.pk), str(user_id))
 
 
-@pytest.mark.endurance
 def test_an_observation_is_whole_and_published_once(committed_db: Database) -> None:
     approver = make_user("Approver")
     seen = set()
     with lives("settle") as die:
-        for number in moments(every=2):
+        for number in kill_points(every=2):
             deal, operation = purchase(number, approver)
             killed = die(number, operation.pk)
             seen.add(settled_parts(operation, deal))

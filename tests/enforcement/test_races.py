@@ -7,8 +7,6 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from unittest.mock import patch
 
-import pytest
-
 from orders.models import Deal
 from tasks_app import ids
 from tasks_app.lifecycle import guards
@@ -16,9 +14,9 @@ from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
 from tasks_app.lifecycle.transitions import create_many, transition_many
 from tasks_app.lifecycle.verify import verify_all
 from tests.database import Database
-from tests.endurance import rounds
 from tests.enforcement.racer import race, ready
 from tests.factories import make_deal
+from tests.rounds import rounds
 
 DEALS = rounds(100, 500)
 RIVALS = ("booked", "failed", "booked", "failed")
@@ -38,7 +36,6 @@ def deals_in_booking() -> list[str]:
     return sorted(str(pk) for pk in Deal.objects.values_list("pk", flat=True))
 
 
-@pytest.mark.endurance
 def test_of_two_conflicting_moves_one_wins(committed_db: Database) -> None:
     deals = deals_in_booking()
     spawn = multiprocessing.get_context("spawn")

@@ -24,6 +24,8 @@ from tests.enforcement.conftest import COPY, in_one_transaction, unchanged
 from tests.factories import approve_deal
 from tests.operations.making import stand
 
+pytestmark = pytest.mark.all_cases
+
 
 def test_an_undeclared_edge(app: psycopg.Connection, deal: Deal) -> None:
     with pytest.raises(errors.CheckViolation, match="no declared edge from quoted to delivering"):

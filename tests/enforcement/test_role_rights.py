@@ -44,6 +44,8 @@ from tests.factories import make_deal, make_question, make_user
 from tests.lifecycle.entities import MAKERS
 from tests.operations.making import ask
 
+pytestmark = pytest.mark.all_cases
+
 _LINE = Decimal("10250.00")  # make_line's budget
 DOCS = Path(settings.BASE_DIR) / "docs" / "audit-proof.md"
 _ROW = re.compile(
@@ -88,6 +90,7 @@ def test_every_write_that_is_allowed_is_declared_and_every_other_refused(role: p
                 assert {c for (c,) in allowed} == set(only or (columns if why else ())), f"{verb} on {table}"
 
 
+@pytest.mark.rule
 def test_every_allowed_write_has_its_reason_in_the_docs() -> None:
     told = {}
     for line in DOCS.read_text().splitlines():
@@ -98,6 +101,7 @@ def test_every_allowed_write_has_its_reason_in_the_docs() -> None:
     assert told == declared_rows()
 
 
+@pytest.mark.rule
 def test_what_moves_and_notes_may_change_is_in_the_docs() -> None:
     told = {}
     for line in DOCS.read_text().splitlines():

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import pytest
 from django.db import connection, transaction
 
 from orders.models import Deal
@@ -25,9 +24,9 @@ from tasks_app.lifecycle.errors import StaleVersionError
 from tasks_app.lifecycle.models import OutboxEvent
 from tests.database import Database
 from tests.ending import ending
-from tests.endurance import rounds
 from tests.events.parts import Dedup, Recorder, committed, move, quoted
 from tests.lifecycle.threads import at_once
+from tests.rounds import rounds
 from tests.support import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +85,6 @@ def write(deals: list[UUID], seed: int) -> int:
     return commits
 
 
-@pytest.mark.endurance
 def test_four_writers_and_a_failing_subscriber_at_once(
     committed_db: Database, nobody: None, settings: Any
 ) -> None:

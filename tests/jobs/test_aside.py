@@ -26,6 +26,8 @@ from tests.jobs.conftest import Bench, leases_outlived, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
 from tests.support import PATIENCE_S, until
 
+pytestmark = pytest.mark.deep
+
 WAITS = pace.Pace(pace.RUNS, 0.01, 0.0)  # an action that has run often enough, and only waited
 Waiting = Callable[..., None]
 

@@ -16,9 +16,9 @@ from tasks_app.jobs.models import Step, WorkflowEvent
 from tasks_app.jobs.worker import drain
 from tests.clocks import Clock
 from tests.database import Database
-from tests.endurance import rounds
 from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.lifecycle.threads import at_once
+from tests.rounds import rounds
 from tests.support import PATIENCE_S, joined
 
 JOBS, WORKERS = rounds(100, 600), 6
@@ -129,7 +129,6 @@ def test_who_holds_it_for_longer_costs_a_failure_and_is_not_waited_for(
     assert (statuses(job), effects) == ({"a": "completed"}, ["a"])
 
 
-@pytest.mark.endurance
 def test_claims_at_the_same_moment_make_no_attempt_fail(committed_db: Database, bench: Bench) -> None:
     def effect(run: Run) -> Result:
         with transaction.atomic():

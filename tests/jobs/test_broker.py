@@ -16,6 +16,8 @@ from tasks_app.jobs.broker import PostgresBroker
 from tests.database import Database
 from tests.support import PATIENCE_S, joined, until
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def queue(committed_db: Database) -> Iterator[PostgresBroker]:

@@ -16,8 +16,8 @@ from config.processes import ProcessGroup
 from tasks_app.jobs.cluster import Sentinel, _StopAsked, _Timer
 from tasks_app.lanes import WorkerLane, queue_of
 from tests.database import Database
-from tests.endurance import all_or_some
 from tests.jobs.cluster import Worker, gone, works
+from tests.rounds import sample_cases
 from tests.support import PATIENCE_S, until
 
 
@@ -33,12 +33,11 @@ def replaced(worker: Worker, victims: list[psutil.Process]) -> bool:
     return bool(members) and not set(victims) & set(members)
 
 
-@pytest.mark.endurance
 def test_it_outlives_its_processes(worker: Worker) -> None:
     """Each in its turn: workers (one sweeps, the others are idle), the monitor, the pusher. Then all workers
     at once: one of them certainly holds the queue's lock. And it still stops when asked."""
     works()
-    workers, places = slice(0, worker.workers), all_or_some(range(worker.workers + 2), every=3)
+    workers, places = slice(0, worker.workers), sample_cases(range(worker.workers + 2), most=2)
     for place in [*(slice(n, n + 1) for n in places), workers]:
         victims = worker.started()[place]
         for victim in victims:

@@ -20,11 +20,13 @@ from tasks_app.jobs.models import Job
 from tasks_app.jobs.wake import steps_tell, taking_next, wake
 from tasks_app.jobs.worker import drain
 from tests.database import Database
-from tests.endurance import all_or_some
 from tests.jobs.cluster import Worker, gone
 from tests.jobs.conftest import Bench, statuses
 from tests.jobs.test_lanes import deliver, ended, waiting
+from tests.rounds import sample_cases
 from tests.support import joined, until
+
+pytestmark = pytest.mark.deep
 
 
 class Tasks:
@@ -215,18 +217,6 @@ def test_what_a_drain_starts_is_told_after_it_and_less_what_it_takes(
     assert told == ["recipes"]
 
 
-def test_where_the_queue_is_a_redis_no_commit_tells(
-    bench: Bench, committed_db: Database, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
-    settings.QUEUE = "redis://nowhere"
-    bench.recipe({"id": "a"})
-    told: list[str] = []
-    monkeypatch.setattr("tasks_app.jobs.wake.steps_tell", told.extend)
-    nothing_after_commits(monkeypatch)
-    bench.start()
-    assert told == []
-
-
 def test_the_queue_hands_out_tasks_as_ever(tasks: Tasks) -> None:
     queue = TaskQueue(["recipes"], maxsize=4)
     for number in range(3):
@@ -278,14 +268,13 @@ def _over(job: Job, step: str) -> bool:
     return statuses(job)[step] == "completed"
 
 
-@pytest.mark.endurance
 def test_whoever_is_killed_another_listens(
     processes: ProcessGroup, bench: Bench, committed_db: Database
 ) -> None:
     bench.recipe(waiting("a"))
     worker = Worker(processes, lanes=["recipes"])
     worker.started()
-    for number in all_or_some(range(worker.workers), every=2):
+    for number in sample_cases(range(worker.workers), most=1):
         until(worker.members, "all are there")[number].kill()
         job = bench.start(inputs={"order": str(number)})
         until(lambda job=job: _asleep(job, "a"), "it is heard of")

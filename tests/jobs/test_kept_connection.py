@@ -16,6 +16,8 @@ from tasks_app.waking import wake_workers
 from tests.database import Database
 from tests.support import until
 
+pytestmark = pytest.mark.deep
+
 
 def put() -> int:
     return wake_workers(DRAIN, lane="recipes", lanes=["recipes"])

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from django.utils import timezone
 
 from campaigns.models import Campaign
@@ -24,10 +23,10 @@ from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import seller_add
 from tests.database import Database
-from tests.endurance import all_or_some
 from tests.factories import make_advertiser, make_user
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import LASTING, Worker, gone, leases_over
+from tests.rounds import sample_cases
 from tests.support import until
 
 # The seller carries each of these out and then hangs; the worker is killed while it waits for the answer.
@@ -78,7 +77,6 @@ def approve_when_asked() -> None:
     approval_decide(approval_id=approval.pk, user=make_user("Approver"), verdict="approve", comment="Go")
 
 
-@pytest.mark.endurance
 def test_a_worker_killed_at_every_turn(
     committed_db: Database, processes: ProcessGroup, tmp_path: Path
 ) -> None:
@@ -86,7 +84,7 @@ def test_a_worker_killed_at_every_turn(
         add_seller(faulty, slots=8)
         campaign = submit()
         worker = killed_in_mid_step(campaign, committed_db, processes)
-        for turn in all_or_some(TURNS, every=2):
+        for turn in sample_cases(TURNS):
             # Others read there too, such as reconciliation at the worker's start.
             faulty.fault(turn, "hang", times=0, seconds=120)
             if turn == "create_media_buy":

@@ -36,10 +36,10 @@ from tasks_app.session_locks import session_lock, session_unlock
 from tests.clocks import Clock
 from tests.commands.running import call
 from tests.database import Database
-from tests.endurance import all_or_some
 from tests.factories import make_team
 from tests.jobs.cluster import Worker, gone, works
 from tests.jobs.conftest import Bench, statuses
+from tests.rounds import sample_cases
 from tests.support import until
 
 LANES = list(WorkerLane)
@@ -249,14 +249,13 @@ def test_each_cluster_does_what_its_lanes_carry(
     until(lambda: ended(job), "the other worker ran the other step")
 
 
-@pytest.mark.endurance
 def test_a_cluster_of_some_lanes_outlives_its_processes(
     committed_db: Database, processes: ProcessGroup
 ) -> None:
     """As one of all lanes does (test_cluster): the monitor, the pusher, and all its workers at once."""
     worker = Worker(processes, lanes=["recipes", "background"])
     worker.started()
-    for victims in all_or_some([slice(-2, -1), slice(-1, None), slice(0, worker.workers)], every=2):
+    for victims in sample_cases([slice(-2, -1), slice(-1, None), slice(0, worker.workers)], most=2):
         killed = worker.started()[victims]
         for victim in killed:
             victim.kill()

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import tasks_app.jobs
 
 _ABOVE = re.compile(r"campaign|deal|orders|allocat|media_?buy|book", re.IGNORECASE)
@@ -25,6 +27,7 @@ def words_of(path: Path) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.rule
 def test_the_engine_names_nothing_that_runs_on_it() -> None:
     room = Path(next(iter(tasks_app.jobs.__path__)))
     found = {

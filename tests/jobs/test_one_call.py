@@ -25,12 +25,12 @@ from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
 from tasks_app.lifecycle.verify import verify_entity
 from tests.clocks import Clock
 from tests.database import Database
-from tests.endurance import rounds
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
+from tests.rounds import rounds
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 LISTS = {"one": [1], "three": [1, 2, 3], "none": []}
@@ -161,7 +161,6 @@ WIDE = {
 }
 
 
-@pytest.mark.endurance
 @given(recipe=recipes())
 @example(recipe=WIDE)
 @settings(

@@ -15,7 +15,6 @@ from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import entity_models, verify_all
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import make_team
 from tests.jobs import crew
 from tests.jobs.crew import Crew, Death, Place
@@ -23,7 +22,10 @@ from tests.jobs.judging import wrong_now
 from tests.jobs.reference import COUNT, INPUTS, Graph, Node
 from tests.jobs.test_replaying import as_rows, as_told
 from tests.jobs.worlds import recipes_of
+from tests.rounds import rounds
 from tests.support import until
+
+pytestmark = pytest.mark.deep
 
 # From one step to many, from many to one, a fan-out on the way, and two ends at once.
 _NODES = (
@@ -83,7 +85,6 @@ def test_four_workers_on_the_same_graphs(workers: Crew) -> None:
     assert_whole(jobs, attempts=1)
 
 
-@pytest.mark.endurance
 def test_four_workers_on_one_graph(workers: Crew) -> None:
     with workers.working(_PLAIN, [Place(does=crew.DRAINS)] * 4) as deaths:
         for _ in range(rounds(1, 4)):
@@ -93,7 +94,6 @@ def test_four_workers_on_one_graph(workers: Crew) -> None:
     assert_whole(list(Job.objects.all()), attempts=1)
 
 
-@pytest.mark.endurance
 def test_killed_before_every_statement(workers: Crew) -> None:
     """A worker that dies before its first statement, the next before its second, and so on: between two
     statements lies a whole call, so that nothing is ever half done."""

@@ -26,12 +26,12 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.people.models import User
 from tests.clocks import Clock
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import make_advertiser, make_team, make_user
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.lifecycle.threads import at_once
 from tests.people.test_scope import limit
+from tests.rounds import rounds
 
 ROUNDS = rounds(3, 8)
 
@@ -331,7 +331,6 @@ def test_hours_that_are_none_are_refused_in_words(bench: Bench, hours: Any) -> N
     assert bench.run().error == "a: hours is a number from 0 to 8,784"
 
 
-@pytest.mark.endurance
 def test_the_delivery_races_the_wait(committed_db: Database, waits: Bench) -> None:
     make_team()
     for number in range(ROUNDS):

@@ -18,7 +18,7 @@ from tests.jobs.conftest import Bench, steps_of
 from tests.jobs.test_outside import deliver, ended, waiting_until, waits  # noqa: F401
 from tests.troubles.poisoning import heal, poison
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 HEARD = ("COMPLETED", {"heard": {"by": "Astrid"}, "late": False})
 
 

@@ -2,7 +2,7 @@
 step does at the seller is done once.
 
 Every example is a few jobs at once, three places (two drain, one sweeps) and how their workers' lives end.
-`make test-endurance ROUNDS=50 ARGS=tests/jobs/test_random_crashes.py` plays many more.
+`make test-deep ROUNDS=50 ARGS=tests/jobs/test_random_crashes.py` plays many more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from tasks_app.jobs.planning import job_start
 from tasks_app.jobs.retrying import job_retry
 from tasks_app.operations.models import Operation
 from tests.database import Database
-from tests.endurance import all_or_some, rounds, the_same_each_time
 from tests.factories import make_team, make_user
 from tests.faulty_seller import FaultySeller
 from tests.jobs import crew, playing, worlds
@@ -41,12 +40,13 @@ from tests.jobs.crew import Crew, Death, Place
 from tests.jobs.judging import assert_ended_as, assert_sound, wrong_now
 from tests.jobs.reference import BUY, DOES, Graph, JobEnd, played
 from tests.jobs.test_killed import add_seller
+from tests.rounds import has_fixed_examples, rounds, sample_cases
 from tests.support import until
 
 _WITHIN_S = 90
 # No example is made smaller: an end that hangs on the moment of a death does not come again.
 _settings = settings(
-    derandomize=the_same_each_time(),
+    derandomize=has_fixed_examples(),
     deadline=None,
     database=None,
     phases=(Phase.generate,),
@@ -202,7 +202,6 @@ def workers(stage: Stage) -> Iterator[Crew]:
     crew.end()
 
 
-@pytest.mark.endurance
 def test_whoever_dies_a_graph_ends_as_it_reads(stage: Stage, workers: Crew) -> None:
     @settings(_settings, max_examples=rounds(2, 5))
     @given(world=_worlds)
@@ -280,7 +279,6 @@ def assert_caused(buy: dict[str, Any]) -> None:
         assert before.before.ended_at <= at, "an effect before its cause"
 
 
-@pytest.mark.endurance
 def test_whoever_dies_in_a_cluster_a_graph_ends_as_it_reads(
     stage: Stage, processes: ProcessGroup, tmp_path: Path
 ) -> None:
@@ -292,7 +290,7 @@ def test_whoever_dies_in_a_cluster_a_graph_ends_as_it_reads(
         members=st.lists(st.integers(0, 9), min_size=2, max_size=2),
     )
     def plays(planned: tuple[Planned, ...], members: list[int]) -> None:
-        world = World(jobs=tuple(all_or_some(planned, every=2)), places=(), drops=0)
+        world = World(jobs=tuple(sample_cases(planned)), places=(), drops=0)
         known = tmp_path / "recipes.json"
         known.write_text(json.dumps(list(recipes_of(world))))
         environment = {
@@ -302,7 +300,7 @@ def test_whoever_dies_in_a_cluster_a_graph_ends_as_it_reads(
         }
         worker = Worker(processes, environment)
         running = stage.start(world)
-        for number in all_or_some(members, every=2):
+        for number in sample_cases(members):
             there = worker.started()
             there[number % len(there)].kill()
             until(lambda there=there: not there[0].is_running(), "the cluster is rebuilt")

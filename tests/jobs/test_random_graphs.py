@@ -20,11 +20,11 @@ from tasks_app.jobs.retrying import job_retry
 from tasks_app.jobs.worker import drain
 from tasks_app.people.models import User
 from tests.clocks import Clock
-from tests.endurance import rounds, the_same_each_time
 from tests.factories import make_team, make_user
 from tests.jobs import worlds
 from tests.jobs.judging import assert_ended_as, wrong_now
 from tests.jobs.reference import ASK, COUNT, SLEEP, Graph, JobEnd, played
+from tests.rounds import has_fixed_examples, rounds
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,6 @@ def decided(approver: User) -> int:
     return len(asked)
 
 
-@pytest.mark.endurance
 @given(
     graph=worlds.graphs(does=(COUNT, COUNT, SLEEP, ASK), most=8),
     reads=st.lists(st.integers(0, 3), max_size=3),
@@ -67,7 +66,7 @@ def decided(approver: User) -> int:
 )
 @settings(
     max_examples=rounds(6, 20),
-    derandomize=the_same_each_time(),
+    derandomize=has_fixed_examples(),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -7,7 +7,6 @@ import uuid
 from datetime import timedelta
 from queue import SimpleQueue
 
-import pytest
 from django.db import connection, transaction
 
 from tasks_app import clock
@@ -16,17 +15,16 @@ from tasks_app.jobs.endings import JobRefusedError
 from tasks_app.jobs.models import Step, WorkflowEvent
 from tasks_app.jobs.steering import step_skip
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import make_user
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, statuses
 from tests.lifecycle.threads import at_once
+from tests.rounds import rounds
 from tests.support import joined, locks_awaited, until
 
 ROUNDS = rounds(4, 10)
 
 
-@pytest.mark.endurance
 def test_of_two_who_skip_a_step_one_does(committed_db: Database, bench: Bench) -> None:
     bench.action("sleep", lambda run: WaitUntil(moment=clock.now() + timedelta(days=1)))
     bench.recipe({"id": "a", "action": "sleep"}, {"id": "b", "action": "sleep", "after": ["a"]})
@@ -48,7 +46,6 @@ def test_of_two_who_skip_a_step_one_does(committed_db: Database, bench: Bench) -
         step_skip(step_id=Step.objects.get(job=job, key="b").pk, actor=ops, reason="tidy")
 
 
-@pytest.mark.endurance
 def test_of_a_worker_and_a_person_one_has_the_step(committed_db: Database, bench: Bench) -> None:
     bench.recipe({"id": "a"})
     ops = make_user("Ad Ops")

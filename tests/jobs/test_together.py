@@ -20,13 +20,13 @@ from tasks_app.jobs.models import Job, JobStatus, Step
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import verify_entity
 from tests.clocks import Clock
-from tests.endurance import rounds
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.jobs.test_one_call import guarded, recipes, run
 from tests.jobs.test_replaying import as_rows, as_told
+from tests.rounds import rounds
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 KNOWN = pace.Pace(pace.RUNS, 0.0, 0.0)  # an action that has run often enough, in no time
 
 
@@ -257,7 +257,6 @@ def outcome(job: Job) -> dict[str, Any]:
     return {"job": (job.status, job.outputs, job.active_steps), "steps": ended}
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("how", ["is_short", "is_waiting"])
 @given(recipe=recipes())
 @hypothesis_settings(

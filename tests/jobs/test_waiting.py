@@ -41,13 +41,13 @@ from tasks_app.troubles.rows import troubled_until
 from tests.approvals.conftest import as_asked
 from tests.clocks import Clock
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import make_team, make_user
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, steps_of
 from tests.lifecycle.entities import make_operation
 from tests.lifecycle.threads import at_once
 from tests.operations.making import observed
+from tests.rounds import rounds
 from tests.support import PATIENCE_S, joined, locks_awaited, until
 from tests.troubles.poisoning import heal, poison
 
@@ -167,7 +167,6 @@ def test_an_operation_wakes_nobody_elses_step(waits: Bench) -> None:
     assert [finished(job) for job in jobs] == [False, True]
 
 
-@pytest.mark.endurance
 def test_the_end_of_an_operation_races_the_wait(committed_db: Database, waits: Bench) -> None:
     for number in range(ROUNDS):
         operation = out(f"race {number}")
@@ -235,7 +234,6 @@ def test_the_last_of_several_approvals_wakes_the_step_once(asking: None, waits: 
     assert steps_of(job)["a"].attempts == 2
 
 
-@pytest.mark.endurance
 def test_two_last_decisions_at_once_wake_the_step_once(
     committed_db: Database, asking: None, waits: Bench
 ) -> None:
@@ -250,7 +248,6 @@ def test_two_last_decisions_at_once_wake_the_step_once(
         assert taken.count() == 2
 
 
-@pytest.mark.endurance
 def test_a_decision_races_the_wait(committed_db: Database, asking: None, waits: Bench) -> None:
     user = make_user("Approver")
     for number in range(ROUNDS):
@@ -281,7 +278,6 @@ def test_however_an_approval_ends_it_wakes(asking: None, waits: Bench, still: Cl
     assert approval.status == how
 
 
-@pytest.mark.endurance
 def test_the_end_of_a_nested_job_races_its_parents_wait(committed_db: Database, bench: Bench) -> None:
     bench.recipe({"id": "in"}, name="inner")
     bench.recipe({"id": "nest", "recipe": "inner"}, {"id": "after", "after": ["nest"]})
@@ -308,7 +304,6 @@ def test_a_nested_job_ends_between_the_look_and_the_sleep(
     assert finished(job)
 
 
-@pytest.mark.endurance
 def test_parallel_ends_of_one_job_join_once(committed_db: Database, bench: Bench) -> None:
     """Two workers end the halves of a join, the last items of a fan-out, and the job's last steps at once."""
     barrier = threading.Barrier(2, timeout=PATIENCE_S)

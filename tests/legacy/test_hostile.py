@@ -19,9 +19,9 @@ from tasks_app.lifecycle.models import Import as ImportRow
 from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
 from tests.commands.running import Ran, call
-from tests.endurance import rounds
 from tests.legacy.buyer import SHAPE, Buyer
 from tests.legacy.conftest import Import
+from tests.rounds import rounds
 
 pytestmark = pytest.mark.django_db
 
@@ -265,7 +265,6 @@ def test_a_table_that_lacks_most_columns(buyer: Buyer, bring: Import) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.endurance
 def test_a_broken_database_is_refused_whole_or_read_whole(buyer: Buyer, bring: Import) -> None:
     for number in range(40):
         buyer.deal(f"deal-{number}", "quoted", buyer_context="c" * 3000)

@@ -17,10 +17,10 @@ from tasks_app.lifecycle.transitions import create, transition
 from tasks_app.lifecycle.verify import verify_all, verify_entity
 from tasks_app.operations.models import Observation
 from tests.database import Database, TestServer
-from tests.endurance import rounds
 from tests.factories import make_deal, make_seller
 from tests.lifecycle.entities import make_job, make_operation, trail
 from tests.lifecycle.threads import at_once
+from tests.rounds import rounds
 
 RACES = rounds(15, 50)
 
@@ -43,7 +43,6 @@ def moving(deal: Deal, to: str, *, actor: str) -> Callable[[], int]:
     return lambda: transition(mine, to, actor=actor, reason=f"{actor} says so")
 
 
-@pytest.mark.endurance
 def test_of_two_rivals_exactly_one_wins(committed_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks_app.lifecycle.guards._guards", {})
     winners = []

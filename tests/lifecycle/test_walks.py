@@ -15,8 +15,8 @@ from tasks_app.lifecycle.errors import InvalidTransitionError, UnknownStatusErro
 from tasks_app.lifecycle.models import OutboxEvent
 from tasks_app.lifecycle.transitions import allowed_transitions, transition
 from tasks_app.lifecycle.verify import verify_entity
-from tests.endurance import rounds
 from tests.lifecycle.entities import MAKERS, trail
+from tests.rounds import rounds
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,6 @@ METADATA = st.dictionaries(
 STEPS = st.lists(st.tuples(st.integers(0, 20), st.booleans(), REASONS, METADATA), max_size=8)
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("entity", ENTITIES)
 @given(steps=STEPS)
 @settings(

@@ -24,10 +24,10 @@ from tasks_app.lifecycle.replay import entity_at
 from tasks_app.lifecycle.transitions import allowed_transitions, transition
 from tasks_app.lifecycle.verify import verify_entity
 from tests.database import Database
-from tests.endurance import rounds
 from tests.factories import make_deal, make_seller
 from tests.lifecycle.entities import MAKERS, make_operation, trail
 from tests.lifecycle.threads import at_once
+from tests.rounds import rounds
 
 THREADS, STEPS, TOGETHER = 4, rounds(10, 30), 3
 SEEDS = (1, 20261120)[: rounds(1, 2)]
@@ -95,7 +95,6 @@ class Walker:
             self.won[mine.pk, version] = to
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("entity", ENTITIES)
 def test_threads_walk_the_same_entities(committed_db: Database, entity: str, seed: int) -> None:

@@ -107,6 +107,7 @@ def driven(entity: str) -> Edges:
     return by_calls | {edge for sources, targets in moves for edge in product(sources, targets)}
 
 
+@pytest.mark.rule
 def test_of_a_deal() -> None:
     """As its page says, which tests/orders/test_ways.py tries."""
     asked = Question(title="It", due_at=datetime(2026, 11, 20, tzinfo=UTC))
@@ -128,6 +129,7 @@ def test_of_a_deal() -> None:
     assert found <= declared("deal")
 
 
+@pytest.mark.rule
 def test_of_a_campaign() -> None:
     """As its explanation says, which tests/campaigns/test_ways.py tries; a new one begins by being submitted
     (`campaigns/services.py`)."""
@@ -140,12 +142,14 @@ def test_of_a_campaign() -> None:
     assert found <= declared("campaign")
 
 
+@pytest.mark.rule
 @pytest.mark.parametrize("entity", sorted(set(DRIVERS) - {"operation"}))
 def test_of_jobs_steps_and_approvals(entity: str) -> None:
     assert declared(entity) - driven(entity) == undriven(entity)
     assert driven(entity) <= declared(entity)
 
 
+@pytest.mark.rule
 @pytest.mark.django_db
 def test_of_an_operation_where_an_observation_leads() -> None:
     found = driven("operation")
@@ -160,6 +164,7 @@ def test_of_an_operation_where_an_observation_leads() -> None:
     assert found <= declared("operation")
 
 
+@pytest.mark.rule
 def test_each_reset_of_a_campaign_stands_point_by_point_as_it_is() -> None:
     """Document 002 has two ways back to the beginning; what is not built says that it is to come."""
     page = (ROOT / "docs/documents.md").read_text().partition("## Edges that nothing drives")[0]
@@ -169,11 +174,13 @@ def test_each_reset_of_a_campaign_stands_point_by_point_as_it_is() -> None:
     assert {(frm, to) for frm, to, here in told if here == "coming"} == resets & undriven("campaign")
 
 
+@pytest.mark.rule
 def test_the_table_names_edges_of_lifecycles_only() -> None:
     for entity in ENTITIES:
         assert undriven(entity) <= declared(entity)
 
 
+@pytest.mark.rule
 def test_no_driver_is_forgotten_and_none_is_invented() -> None:
     moving = set()
     for path in (ROOT / "tasks_app").rglob("*.py"):

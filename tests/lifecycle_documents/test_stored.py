@@ -19,9 +19,9 @@ from orders.state_machine import (
 )
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
-from tests.endurance import rounds
 from tests.factories import approve_deal, make_deal, make_seller, make_user
 from tests.lifecycle.entities import trail, written
+from tests.rounds import rounds
 
 pytestmark = pytest.mark.django_db
 
@@ -121,7 +121,6 @@ def chosen(machine: DealStateMachine, step: str | int) -> str:
     return allowed[step % len(allowed)]
 
 
-@pytest.mark.endurance
 @settings(
     max_examples=rounds(12, 60),
     deadline=None,

@@ -24,7 +24,6 @@ from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import RawServer, Request, serve
 from tests.database import Database
 from tests.ending import line_of
-from tests.endurance import moments, rounds
 from tests.factories import make_seller, make_user
 from tests.operations.making import ask, fresh, observed
 from tests.operations.mortal import lives
@@ -41,6 +40,7 @@ from tests.operations.pausing import (
 from tests.operations.racing import race
 from tests.operations.sweeping import sweep
 from tests.operations.test_claims import begin, claimer
+from tests.rounds import kill_points, rounds
 from tests.support import PATIENCE_S
 
 RACES = rounds(8, 20)
@@ -79,14 +79,13 @@ def answers_to(server: RawServer, operation: Operation) -> int:
     return sum(sent["context"]["operation_id"] == str(operation.pk) for sent in continued)
 
 
-@pytest.mark.endurance
 def test_killed_anywhere_between_a_and_b_the_answer_is_sent_once_and_b_is_found(quill: RawServer) -> None:
     """Pause A is resumed and produces pause B; crash after B is stored but before A points to B; crash after
     A points to B but before B reaches the caller."""
     user, approver = make_user("Ad Ops"), make_user("Approver")
     ends = Counter[str]()
     with lives("sweep") as die:
-        for number in moments(every=2):
+        for number in kill_points(every=2):
             operation = paused_here(user, approver)
             killed = die(number)
             check_generations(operation)
@@ -152,7 +151,6 @@ def test_of_two_workers_one_dispatches_the_answer(quill: RawServer) -> None:
     assert [p.generation for p in operation.continuations.all() if p.is_usable] == [2]
 
 
-@pytest.mark.endurance
 def test_of_two_people_one_answers(quill: RawServer) -> None:
     people = [make_user("Ad Ops"), make_user("Ad Ops")]
     operations = [str(paused_here(people[0], people[0], released=False).pk) for _ in range(RACES)]
@@ -162,7 +160,6 @@ def test_of_two_people_one_answers(quill: RawServer) -> None:
     assert Approval.objects.filter(kind="answer", status="open").count() == RACES
 
 
-@pytest.mark.endurance
 def test_an_end_and_an_answer_at_the_same_moment(quill: RawServer) -> None:
     """Terminal callback vs. input or authorization resume."""
     user, approver = make_user("Ad Ops"), make_user("Approver")

@@ -31,7 +31,7 @@ from tests.operations.pausing import (
 )
 from tests.operations.sweeping import sweep
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def test_an_answer_whose_fate_is_unknown_is_a_persons_and_never_sent_again(ops: User) -> None:

@@ -45,7 +45,7 @@ from tests.operations.making import (
 )
 from tests.operations.pausing import SECRET_CONTEXT, SECRET_TASK, pause, release
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 _OF_ANOTHER = {"task_id": "native-2", "context_id": SECRET_CONTEXT}
 _OF_THE_SAME = {"task_id": SECRET_TASK, "context_id": SECRET_CONTEXT}

@@ -27,7 +27,7 @@ from tests.operations.making import answer, fresh, observed
 from tests.operations.pausing import answering, done, messages, paused, paused_purchase, release
 from tests.operations.sweeping import sweep
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def say(operation: Operation, text: str, generation: int = 1) -> None:

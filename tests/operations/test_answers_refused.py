@@ -21,7 +21,7 @@ from tests.operations.making import fresh
 from tests.operations.pausing import answering, done, messages, paused, paused_purchase, release
 from tests.operations.sweeping import sweep
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def left(server: RawServer) -> list[object]:

@@ -24,7 +24,7 @@ from tasks_app.operations.models import Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
 from tests.operations.making import BOUGHT, TASK, answer, fresh, see, silent, stand
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 ALLOWED = 200_000
 
 

@@ -44,7 +44,7 @@ from tests.operations.making import (
 )
 from tests.support import PATIENCE_S
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 @contextmanager

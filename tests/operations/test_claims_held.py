@@ -30,6 +30,8 @@ from tests.operations.test_claims import crowd
 from tests.support import joined, locks_awaited, rows_read, until
 from tests.troubles.poisoning import poison
 
+pytestmark = pytest.mark.deep
+
 OPEN = "update tasks_app_sellerbreaker set state = 'open', failures = 5, probe_at = now() + interval '1 h'"
 MARKED = "update tasks_app_sellerbreaker set state = 'half-open', probe_at = now() + interval '1 h'"
 OTHERWISE = {"on": "off", "off": "on", "auto": "force_custom_plan"}

@@ -24,7 +24,7 @@ from tests.operations.making import BOUGHT, answer, fresh, see, stand
 from tests.operations.sweeping import shop, sweep, tools
 from tests.webhooks.signing import payload
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 class Record:

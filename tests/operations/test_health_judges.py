@@ -6,20 +6,17 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 
-import pytest
-
 from tasks_app import clock
 from tasks_app.notifications.models import Notification
 from tasks_app.sellers.models import Seller
 from tests.database import Database
-from tests.endurance import rounds
 from tests.operations.judging import judge, ready
 from tests.operations.test_health_webhooks import hooked, many
+from tests.rounds import rounds
 
 _JUDGES, _SELLERS, _ROUNDS = 4, 3, rounds(2, 5)
 
 
-@pytest.mark.endurance
 def test_four_processes_switch_each_seller_once(committed_db: Database) -> None:
     before = clock.now() - timedelta(minutes=20)
     with clock.injected(lambda: before):

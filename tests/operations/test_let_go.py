@@ -29,7 +29,7 @@ from tests.factories import make_seller, make_team
 from tests.operations.making import answer, ask, fresh, not_sent, see, silent, stand
 from tests.troubles.poisoning import heal, poison
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 DAY = timedelta(days=1)
 
 

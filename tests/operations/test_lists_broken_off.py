@@ -33,7 +33,7 @@ from tests.operations.test_narrow_lists import refused
 from tests.orders.live import booked
 from tests.support import PATIENCE_S
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 TASK_TOOLS = ["create_media_buy", "list_tasks", "get_task_status"]
 GONE = {"status": "failed", "errors": [{"code": "TASK_NOT_FOUND", "message": "no"}]}
 BROKEN_OFF = {"status": "failed", "errors": [DOWN]}

@@ -32,7 +32,7 @@ from tests.operations.test_narrow_lists import LISTS, listed, pages, refused
 from tests.orders import late
 from tests.orders.live import booked
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Told = dict[str, Any]
 DOWN = {"code": "SERVICE_UNAVAILABLE", "message": "half of the shards are down"}
 UNKNOWN = {"code": "MEDIA_BUY_NOT_FOUND", "message": "no"}

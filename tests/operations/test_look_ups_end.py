@@ -27,7 +27,7 @@ from tests.operations.making import answer, fresh, see, silent, stand, unknown
 from tests.operations.sweeping import shop, tools
 from tests.operations.test_lookup import NO_TASKS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 DEAL = uuid.uuid4()
 ANOTHERS = "task-of-another"
 FOUND = {

@@ -16,7 +16,7 @@ from tests.operations.sweeping import shop
 from tests.operations.test_lists_in_part import DOWN, ERRORS, Told
 from tests.operations.test_narrow_lists import refused
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 @pytest.mark.parametrize("errors", ERRORS)

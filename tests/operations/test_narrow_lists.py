@@ -26,7 +26,7 @@ from tests.operations.making import see, silent, stand
 from tests.operations.sweeping import shop
 from tests.orders import late
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Told = dict[str, Any]
 FILTER = "status_filter"
 QUIRK = Lesson(verb=OMIT, tool="get_media_buys", argument=FILTER).quirk

@@ -32,7 +32,7 @@ from tests.operations.making import (
 )
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 PENDING = ("submitted", "working", "input_required", "auth_required")
 QUESTIONS = ("input_required", "auth_required")

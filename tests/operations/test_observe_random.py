@@ -20,8 +20,8 @@ from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import SETTLED, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tests.endurance import rounds
 from tests.operations.making import TASK, ask, fresh, leased_until, see, stand
+from tests.rounds import rounds
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -91,7 +91,6 @@ def story(rng: Random, task: str) -> Iterator[Any]:
             yield seen, rng.choice(["reply", "poll", "webhook"])
 
 
-@pytest.mark.endurance
 @settings(
     max_examples=rounds(16, 50),
     deadline=None,

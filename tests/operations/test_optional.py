@@ -29,7 +29,7 @@ from tests.operations.sweeping import arguments, calls, shop, sweep, tools
 from tests.orders.live import booked
 from tests.support import PATIENCE_S
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Told = dict[str, Any]
 NO_BUYS: Told = {"status": "completed", "media_buys": [], "pagination": {"has_more": False}}
 

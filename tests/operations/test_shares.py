@@ -22,6 +22,8 @@ from tasks_app.sellers.models import Seller
 from tests.factories import make_seller
 from tests.operations.making import ask, stand
 
+pytestmark = pytest.mark.deep
+
 
 def one_by_one(rooms: Mapping[Any, int], out: Mapping[Any, int], *, limit: int, batch: int) -> dict[Any, int]:
     """The rule as it is said: each call goes to who has the fewest out, among equals to the first."""

@@ -9,8 +9,10 @@ import pytest
 
 from orders.services import deal_book
 from tasks_app import clock
+from tasks_app.adcp.envelopes import seen_mcp
 from tasks_app.adcp.types import WireError
 from tasks_app.approvals.models import Approval
+from tasks_app.desk.explain import explain
 from tasks_app.desk.text import SPACE
 from tasks_app.events.bus import Event
 from tasks_app.lifecycle.models import OutboxEvent
@@ -277,6 +279,25 @@ def test_two_questions_are_told_both() -> None:
     see(operation, answer("input-required", task_id="task-1", message="And the start?"), "poll")
     tell(operation)
     assert Notification.objects.filter(kind="operation_input_required").count() == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"reason": "BUDGET_EXCEEDS_LIMIT"},
+        {"errors": [{"code": "BUDGET_EXCEEDS_LIMIT", "message": "Is the budget right?"}]},
+        {"message": "Approval needed", "result": {"errors": [{"code": "X", "message": "Is it right?"}]}},
+    ],
+)
+def test_what_a_seller_asks_is_told_wherever_it_stands(body: dict[str, Any]) -> None:
+    operation = stand(S.SUBMITTED)
+    structured = {"status": "input-required", "task_id": "task-1", **body}
+    see(operation, seen_mcp({"structuredContent": structured}, task_type="create_media_buy"), "poll")
+    asked = body.get("reason") or body.get("result", body)["errors"][0]["message"]
+    assert asked in told(operation).body
+    assert asked in explain(operation.reference, make_user("Auditor")).waiting_for
+    assert body.get("message", asked) in fresh(operation).message
+    assert "{" not in fresh(operation).message
 
 
 def test_what_it_has_left_again_is_not_told_late() -> None:

@@ -28,7 +28,7 @@ from tests.operations.sweeping import answering, arguments, sweep
 from tests.troubles.poisoning import poison
 from tests.webhooks.signing import payload
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 _SEEN = (
     answer("submitted", message="queued"),

@@ -58,7 +58,7 @@ from tests.operations.making import fresh, give_back, leased_until
 from tests.support import undone
 from tests.ui.pages import page_of, read
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 _BACKEND = "tasks_app.people.holders.RoleBackend"
 
 

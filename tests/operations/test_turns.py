@@ -21,6 +21,8 @@ from tests.factories import make_seller
 from tests.operations.making import ask, stand
 from tests.operations.sweeping import answering, calls, sweep
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.django_db
 class TestTurns:

@@ -81,6 +81,7 @@ def _reads_a_list(source: str) -> list[str]:
     ]
 
 
+@pytest.mark.rule
 def test_one_function_takes_lists_out_of_answers() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {read}"

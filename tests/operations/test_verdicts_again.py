@@ -18,6 +18,8 @@ from tasks_app.operations.models import OperationStatus as S
 from tests.operations.making import TASK, answer, crashed, failed, garbled, not_sent, silent, unknown
 from tests.operations.test_verdicts import NOW, _at_noon, stands, verdict
 
+pytestmark = pytest.mark.deep
+
 __all__ = ["_at_noon"]
 
 

@@ -27,11 +27,11 @@ from tasks_app.approvals.presenters import _short_title
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.models import Operation
-from tests.endurance import rounds
 from tests.factories import make_account, make_advertiser, make_deal, make_line, make_seller, make_user
 from tests.orders import late
 from tests.orders.live import packages, says
 from tests.orders.test_amounts import campaign_of, changed, settled, two, without
+from tests.rounds import rounds
 
 pytestmark = pytest.mark.django_db
 D = Decimal
@@ -324,7 +324,6 @@ def _record(chance: random.Random, deal: Deal) -> Record:
     return {"packages": told, **total}
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("seed", range(rounds(1, 4)))
 def test_whatever_comes_nothing_runs_above_what_was_approved_unasked(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 (what comes, seeded)

@@ -23,7 +23,7 @@ from tests.orders.doors import wanted
 from tests.orders.late import decide, fresh, give_up, overdue, say
 from tests.orders.live import booked, packages, says
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 @pytest.mark.parametrize("kind", [budget, by_total])

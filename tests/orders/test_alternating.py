@@ -20,7 +20,7 @@ from tests.orders.doors import wanted
 from tests.orders.late import cancellation, decide, fresh, say
 from tests.orders.live import booked, packages, says
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Record = dict[str, Any]
 
 

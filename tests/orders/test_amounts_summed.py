@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 DEFINITION = "orders/amounts.py"
 OF_LINES = ("budget", "confirmed_budget")
@@ -43,6 +45,7 @@ def _sums() -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.rule
 def test_lines_are_summed_by_the_one_definition_alone() -> None:
     found = _sums()
     assert found.pop(DEFINITION)

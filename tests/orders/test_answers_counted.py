@@ -40,7 +40,7 @@ from tests.orders.late import answered, bought, decide, fresh, paused, say
 from tests.orders.test_amounts import campaign_of, wanted
 from tests.orders.test_answering import changed, leaves, with_budget
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 D = Decimal
 
 

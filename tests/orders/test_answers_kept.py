@@ -34,7 +34,7 @@ from tests.orders.live import says
 from tests.orders.test_amounts import campaign_of
 from tests.orders.test_answering import changed, leaves, waits, with_budget
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def the_deal() -> Deal:

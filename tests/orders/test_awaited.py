@@ -35,7 +35,7 @@ from tests.orders.late import cancellation, decide, ended, fresh, say
 from tests.orders.live import packages, says
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 @pytest.mark.parametrize("kind", KINDS)

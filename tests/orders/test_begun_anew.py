@@ -20,7 +20,7 @@ from tasks_app.lifecycle.verify import verify_entity
 from tests.factories import make_user
 from tests.orders.live import booked, packages, says
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Record = dict[str, Any]
 INT_MAX = 2**31 - 1
 

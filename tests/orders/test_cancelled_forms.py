@@ -134,6 +134,7 @@ def _compared() -> Iterator[str]:
                     yield f"{path.name}: {left}"
 
 
+@pytest.mark.rule
 def test_nobody_else_reads_a_sellers_boolean() -> None:
     """What we ask for is ours; the terms were read when they were offered."""
     assert set(_compared()) == {

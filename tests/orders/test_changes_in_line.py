@@ -29,7 +29,7 @@ from tests.orders.late import decide, fresh, overdue, say
 from tests.orders.live import booked, packages
 from tests.orders.test_one_door_of_changes import SILENT, by_its_answer, by_its_read_back, doubts
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 D = Decimal
 RUNS = {**SILENT, "media_buy_status": "active"}

@@ -30,7 +30,7 @@ from tests.orders.live import booked, first_line, packages
 from tests.orders.test_one_door_of_changes import by_its_answer, by_its_read_back, by_the_mirror, doubts
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Values = dict[str, Any]
 Comes = Callable[[Operation, Values], None]
 D = Decimal

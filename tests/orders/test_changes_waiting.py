@@ -30,7 +30,7 @@ from tests.orders.test_one_door_of_changes import (
     doubts,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Values = dict[str, Any]
 WAITING = {"packages": [{"package_id": "pkg-2", "budget": 40_000}]}
 

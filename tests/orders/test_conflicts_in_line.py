@@ -16,7 +16,7 @@ from tasks_app.operations.converge import observe
 from tasks_app.operations.models import Observation, Operation
 from tests.orders.late import BUY, booking, bought, decide, ended, fresh, say
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 MOST = 20
 
 

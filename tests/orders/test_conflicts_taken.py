@@ -25,7 +25,7 @@ from tests.orders.late import decide, fresh
 from tests.orders.live import booked, first_line, packages, says, standing
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 STATES = (
     "booked",

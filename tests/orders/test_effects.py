@@ -13,6 +13,8 @@ import pytest
 from orders.effects import is_canceled, misses
 from tests.orders import rows
 
+pytestmark = pytest.mark.deep
+
 Record = dict[str, Any]
 LATER, OTHER = rows.END + timedelta(days=7), rows.END + timedelta(days=3)
 OWN = rows.END - timedelta(days=5)  # where the third package ends, before the whole

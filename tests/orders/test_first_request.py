@@ -7,7 +7,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from orders.answering import DEALS_OWN
+
+pytestmark = pytest.mark.deep
 
 _ROOM = Path(__file__).resolve().parents[2] / "orders"
 _NEVER_ANSWERED = {*DEALS_OWN, "context"}  # ours, or the deal's own: an answer cannot say it otherwise
@@ -80,10 +84,12 @@ def _found() -> set[str]:
     return found
 
 
+@pytest.mark.rule
 def test_nobody_reads_the_first_request_without_a_reason() -> None:
     assert _found() - READS.keys() == set(), "ask request_let_go, or give a reason here"
 
 
+@pytest.mark.rule
 def test_no_reason_is_left_over() -> None:
     assert READS.keys() - _found() == set()
 

@@ -65,7 +65,7 @@ from tests.orders.late import answered, decide, fresh, paused
 from tests.orders.live import booked, says
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 _DISPATCH = Path(__file__).parents[2] / "tasks_app" / "operations" / "dispatch.py"
 
 
@@ -694,6 +694,7 @@ def test_deal_book_refuses_what_has_begun() -> None:
         deal_book(deal=fresh(deal))
 
 
+@pytest.mark.rule
 def test_a_purchase_leaves_through_one_door_and_that_asks() -> None:
     """Whatever is sent as it was frozen is read in one function, which asks whether it is still wanted before
     anything else is done with it."""

@@ -389,6 +389,7 @@ CALLED_IN = {
 }
 
 
+@pytest.mark.rule
 def test_whatever_sets_something_off_is_known_here() -> None:
     """A new caller fails here until somebody says in whose name it asks."""
     root, found = Path(__file__).resolve().parents[2], set()

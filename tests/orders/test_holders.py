@@ -21,7 +21,7 @@ from tests.orders.late import BUY, adopted, booking, bought, cancellation, decid
 from tests.orders.live import led, says
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def holder(seller: Seller, status: str) -> Deal:

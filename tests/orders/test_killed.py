@@ -12,21 +12,20 @@ from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Observation, Operation
 from tests.database import Database
-from tests.endurance import moments, rounds
 from tests.factories import make_seller, make_user
 from tests.operations import mortal
 from tests.operations.mortal import lives
 from tests.operations.racing import race
 from tests.orders.late import booking, bought, fresh, overdue, say
+from tests.rounds import kill_points, rounds
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("verdict", ["approve", "reject"])
 def test_a_decision_about_a_late_purchase_is_whole_or_not_there(committed_db: Database, verdict: str) -> None:
     user = make_user("Approver")
     seen = set()
     with lives("decide_on") as die:
-        for number in moments(every=3):
+        for number in kill_points(every=3):
             deal, _ = late_and_given_up(number, user)
             asked = Approval.objects.get(kind="late_completion", subject_id=deal.pk)
             killed = die(number, asked.pk, user.pk, verdict)
@@ -66,11 +65,10 @@ def effects(asked: Approval, deal: Deal) -> tuple[bool, ...]:
     return asked.status in ("approved", "rejected"), asked.decisions.exists(), kept or cancelled
 
 
-@pytest.mark.endurance
 def test_a_contradiction_is_kept_with_its_question_or_not_there(committed_db: Database) -> None:
     seen = set()
     with lives("contradict") as die:
-        for number in moments(every=2):
+        for number in kill_points(every=2):
             operation = settled(number)
             killed = die(number, operation.pk)
             parts = conflict_parts(operation)
@@ -100,7 +98,6 @@ def conflict_parts(operation: Operation) -> tuple[bool, ...]:
     )
 
 
-@pytest.mark.endurance
 def test_told_by_two_processes_at_once_it_is_opened_once(committed_db: Database) -> None:
     times = rounds(3, 8)
     operations = [str(settled(number).pk) for number in range(times)]

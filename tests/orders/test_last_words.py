@@ -18,7 +18,7 @@ from tests.orders.doors import wanted
 from tests.orders.late import decide, fresh, say
 from tests.orders.live import booked, packages
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Values = dict[str, Any]
 _REVISIONS = count(2)
 

@@ -19,7 +19,7 @@ from tasks_app.operations.publish import publish_due
 from tests.operations.making import observed
 from tests.orders.late import booking, bought, cancellation, decide, fresh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 LISTED, CAME = "mb-first", "mb-second"
 
 

@@ -21,7 +21,7 @@ from tests.orders.live import booked
 from tests.orders.test_amounts import campaign_of
 from tests.orders.test_one_door import comes, ended_without_a_result
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def test_two_purchases_answered_with_one_media_buy_count_once() -> None:

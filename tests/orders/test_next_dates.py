@@ -17,7 +17,7 @@ from tasks_app.lifecycle.transitions import transition
 from tests.factories import approve_deal, make_deal
 from tests.orders.live import booked
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 NEW_YORK = "America/New_York"
 KINDS = ("hold", "creative", "cancel", "start", "end")
 HOLDS = [

@@ -29,7 +29,7 @@ from tests.orders import late
 from tests.orders.live import booked, packages, says
 from tests.orders.test_amounts import DOUBTS, campaign_of, settled, two, wanted
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 D = Decimal
 
 

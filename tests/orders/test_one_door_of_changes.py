@@ -39,7 +39,7 @@ from tests.orders.late import decide, fresh, say
 from tests.orders.live import before, booked, first_line, packages, says
 from tests.support import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Record = dict[str, Any]
 SILENT = {"media_buy_id": "mb-1"}
 
@@ -339,6 +339,7 @@ def callers() -> Iterator[tuple[str, str]]:
                         yield f"{module}.{function.name}", call.func.id
 
 
+@pytest.mark.rule
 def test_every_door_is_known() -> None:
     """Who takes a seller's record into a deal by another way says here what keeps older news out."""
     found = {(caller, taken) for caller, taken in callers() if taken in _TAKES}

@@ -33,7 +33,7 @@ from tests.factories import (
 from tests.orders.late import decide, fresh, overdue, say
 from tests.orders.live import packages
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def account_of(name: str, seller: Seller, team: Team) -> Account:

@@ -42,7 +42,7 @@ from tests.orders.doors import wanted
 from tests.orders.late import fresh, say
 from tests.orders.live import booked, first_line, packages
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 LINES = DealLine._meta.db_table
 
 

@@ -230,6 +230,7 @@ _RULES = Path(request_rules.__file__)
 _ASKERS = ("purchases.py", "changes.py", "answering.py")
 
 
+@pytest.mark.rule
 def test_each_rule_has_its_case() -> None:
     """Whatever the module says to refuse something is said by a case of these."""
     whys = [why for _, why in PURCHASES.values()]
@@ -246,6 +247,7 @@ def _says(words: str, part: str) -> bool:
     return " " in plain and (plain in words or plain.startswith(words))
 
 
+@pytest.mark.rule
 def test_bounds_are_asked_by_the_one_module() -> None:
     for name in _ASKERS:
         read = (_RULES.parent / name).read_text(encoding="utf-8")

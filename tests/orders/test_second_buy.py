@@ -17,7 +17,7 @@ from tasks_app.sellers.models import Seller
 from tests.orders.late import BUY, adopted, booking, bought, cancellation, decide, ended, fresh, overdue, say
 from tests.orders.test_amounts import campaign_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 SECOND = "nrl-99999"
 
 

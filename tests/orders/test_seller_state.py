@@ -18,11 +18,11 @@ from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
-from tests.endurance import rounds
 from tests.factories import make_user
 from tests.orders.late import decide
 from tests.orders.late import fresh as fresh_deal
 from tests.orders.live import before, booked, first_line, packages, says, standing
+from tests.rounds import rounds
 
 pytestmark = pytest.mark.django_db
 _T = datetime(2026, 3, 1, tzinfo=UTC)
@@ -318,7 +318,6 @@ def test_targeting_with_fractions_can_be_asked_about() -> None:
     }
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("seed", range(rounds(3, 12)))
 def test_in_whatever_order_snapshots_come_the_newest_stands(seed: int) -> None:
     deal = booked()

@@ -24,7 +24,7 @@ from tests.orders.late import decide, fresh
 from tests.orders.live import booked, packages, says
 from tests.orders.test_amounts import campaign_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 D = Decimal
 Package = dict[str, Any]
 HUGE = 6 * 10**13  # an amount that can be kept; two of it cannot

@@ -22,7 +22,7 @@ from tests.factories import make_account, make_advertiser, make_line, make_selle
 from tests.orders import late
 from tests.orders.live import booked, packages, says
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 ORDERED = 10_250
 # What the seller says of the package we ordered, and of the media buy.
 TOLD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

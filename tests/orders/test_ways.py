@@ -42,7 +42,7 @@ from tests.orders.grounds import GROUNDS
 from tests.orders.late import fresh
 from tests.orders.live import booked, standing
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def test_of_a_flight_that_lies_ahead_nobody_says_that_it_is_over() -> None:

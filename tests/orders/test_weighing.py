@@ -30,6 +30,8 @@ from tests.orders.late import booking, bought, fresh, say
 from tests.orders.test_matching import END, LATER, START, line
 from tests.ui.pages import page_of
 
+pytestmark = pytest.mark.deep
+
 Packages = list[dict[str, Any]]
 _PRODUCTS, _OPTIONS = ["prod", "other"], ["cpm", "flat"]
 _AMOUNTS = [Decimal(10000), Decimal(700)]

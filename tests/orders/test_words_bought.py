@@ -28,7 +28,7 @@ from tests.orders.doors import wanted
 from tests.orders.late import decide, fresh, overdue, paused, say
 from tests.orders.test_answers_kept import let_go
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Values = dict[str, Any]
 _REVISIONS = count(2)
 _TERMS = {"billing_measurement": {"vendor": {"domain": "counts.example"}, "max_variance_percent": 5}}

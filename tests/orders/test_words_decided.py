@@ -24,7 +24,7 @@ from tests.orders.test_last_words import (
     two,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def refused(deal: Deal, word: str) -> None:

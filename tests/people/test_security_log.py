@@ -19,7 +19,7 @@ from tasks_app.people.models import Advertiser, Membership, Team, User
 from tasks_app.people.security import security_forget, security_record
 from tasks_app.people.security_models import LoginSession, SecurityEvent
 from tests.factories import make_advertiser, make_deal, make_team, make_user
-from tests.ui.pages import send
+from tests.ui.pages import person_form, send
 
 pytestmark = pytest.mark.django_db
 Person, SignIn = Callable[[str], User], Callable[..., Client]
@@ -28,30 +28,6 @@ LOG = "/admin/tasks_app/securityevent/"
 
 def latest(event: str) -> SecurityEvent:
     return SecurityEvent.objects.filter(event=event).latest("id")
-
-
-def person_form(user: User, **changed: Any) -> dict[str, Any]:
-    seats = list(Membership.objects.filter(user=user))
-    form: dict[str, Any] = {
-        "username": user.username,
-        "first_name": "",
-        "last_name": "",
-        "email": "",
-        "time_zone": "UTC",
-        "is_active": "on",
-        "is_staff": "on",
-        "groups": [group.pk for group in user.groups.all()],
-        "memberships-TOTAL_FORMS": len(seats),
-        "memberships-INITIAL_FORMS": len(seats),
-    }
-    for at, seat in enumerate(seats):
-        form |= {
-            f"memberships-{at}-id": seat.pk,
-            f"memberships-{at}-user": str(user.pk),
-            f"memberships-{at}-team": str(seat.team_id),
-            f"memberships-{at}-every_advertiser": "on",
-        }
-    return {name: value for name, value in {**form, **changed}.items() if value is not None}
 
 
 def change(desk: Client, user: User, **changed: Any) -> int:
@@ -92,6 +68,27 @@ def test_rights_are_recorded_from_what_to_what_and_by_whom(person: Person, sign_
     assert entry.detail == {"changes": {"roles": [["Buyer"], ["Approver"]]}}
     assert change(desk, tomas, first_name="Tomás") == 302
     assert SecurityEvent.objects.filter(event="rights_changed").count() == 1
+
+
+def test_a_person_added_with_a_role_and_a_team_can_log_in(person: Person, sign_in: SignIn) -> None:
+    desk, buyer = sign_in(person("Administrator")), Group.objects.get(name="Buyer")
+    form = {
+        "username": "noor", "usable_password": "true", "time_zone": "UTC",
+        "password1": "a long pass phrase", "password2": "a long pass phrase",
+        "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 0, "memberships-0-every_advertiser": "on",
+    }  # fmt: skip
+    refused = desk.post("/admin/tasks_app/user/add/", form)
+    assert refused.status_code == 200
+    assert b"Choose a role" in refused.content
+    assert b"Choose a team" in refused.content
+    assert not User.objects.filter(username="noor").exists()
+
+    team = Team.objects.get_or_create(name="Desk")[0]
+    made = desk.post(
+        "/admin/tasks_app/user/add/", {**form, "groups": [buyer.pk], "memberships-0-team": str(team.pk)}
+    )
+    assert made.status_code == 302
+    assert sign_in(User.objects.get(username="noor"), "a long pass phrase").get("/admin/").status_code == 200
 
 
 def test_a_person_never_becomes_a_service_account(person: Person, sign_in: SignIn) -> None:

@@ -23,10 +23,10 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import sweep_runs
 from tests import scratch
 from tests.database import Database, erase_project, migrated_project, point_django_at
-from tests.endurance import all_or_some
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import LASTING, Worker, leases_over, works
 from tests.races.bookings import booking
+from tests.rounds import sample_cases
 from tests.support import PATIENCE_S, until
 
 # Commits must survive the server's death, not the machine's.
@@ -119,7 +119,6 @@ def test_killed_and_restarted_in_mid_run(server: Server, tmp_path: Path) -> None
         assert sale.settled_once().status == S.COMPLETED
 
 
-@pytest.mark.endurance
 def test_every_lane_goes_on_after_a_restart(server: Server) -> None:
     """Clusters of some lanes each; the database is killed, and later stopped as for an upgrade."""
     with ProcessGroup(output=io.StringIO()) as group:
@@ -127,7 +126,7 @@ def test_every_lane_goes_on_after_a_restart(server: Server) -> None:
             Worker(group, lanes=["recipes", "background"]),
             Worker(group, lanes=["polling", "webhooks", "main"], name="others"),
         ]
-        for end in all_or_some((server.kill, server.shut_down), every=2):
+        for end in sample_cases((server.kill, server.shut_down), most=1):
             for lane in WorkerLane:
                 works(lane=lane)
             end()

@@ -16,11 +16,11 @@ from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.commands.running import ROOT
 from tests.database import Database
-from tests.endurance import rounds
 from tests.operations.making import fresh, stand
 from tests.races.conftest import Races, outcomes
 from tests.races.racer import Post
 from tests.races.sights import BOUGHT, OTHER, webhook
+from tests.rounds import rounds
 from tests.support import PATIENCE_S, until
 
 KEY = "whk-one-delivery-key"
@@ -83,7 +83,6 @@ def test_the_same_key_and_payload_while_the_first_copy_is_active(
     assert bound.count() == 1
 
 
-@pytest.mark.endurance
 def test_the_same_key_and_another_payload(races: Races, web: Web, norrland: Seller) -> None:
     """Whichever came first binds the key; the other never has an effect, also when it is sent again."""
     for number in range(ROUNDS):

@@ -11,12 +11,12 @@ from config.processes import ProcessGroup
 from tasks_app.jobs.models import Job, StepStatus
 from tasks_app.operations.models import OperationStatus as S
 from tests.database import Database
-from tests.endurance import all_or_some
 from tests.faulty_seller import FaultySeller
 from tests.jobs.cluster import Worker, leases_over
 from tests.races.bookings import LEASES, Booking, booking
 from tests.races.conftest import effects
 from tests.races.life import Life
+from tests.rounds import sample_cases
 from tests.support import transactions_over, until
 
 # Where it dies; where the purchase then stands, whether its end was published; how often the seller is asked.
@@ -51,10 +51,9 @@ def lives_on(sale: Booking) -> None:
         assert next_life.done()
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize(
     ("point", "stands", "published", "asked"),
-    [pytest.param(*p, id=p[0]) for p in all_or_some(POINTS, every=2)],
+    [pytest.param(*p, id=p[0]) for p in sample_cases(POINTS)],
 )
 def test_killed_at(
     committed_db: Database, well: FaultySeller, point: str, stands: str, published: bool, asked: int
@@ -87,10 +86,7 @@ def test_killed_while_the_seller_has_the_request(committed_db: Database, well: F
     assert effects(sale.settled_once()) == 1
 
 
-@pytest.mark.endurance
-@pytest.mark.parametrize(
-    "point", all_or_some(["before_observe_poll", "before_publish", "in_publish"], every=3)
-)
+@pytest.mark.parametrize("point", ["before_observe_poll", "before_publish", "in_publish"])
 def test_killed_when_a_poll_brought_the_end(committed_db: Database, slow: FaultySeller, point: str) -> None:
     sale = booking(slow)
 

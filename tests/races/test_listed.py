@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "races.md"
 ROW = re.compile(r"^\|(?!-)(.*)\|$", re.MULTILINE)
@@ -25,6 +27,7 @@ def named() -> list[tuple[str, str]]:
     return NAMED.findall(PAGE.read_text())
 
 
+@pytest.mark.rule
 def test_every_test_that_is_named_exists() -> None:
     missing = [
         f"{path}::{name}"
@@ -34,12 +37,14 @@ def test_every_test_that_is_named_exists() -> None:
     assert missing == []
 
 
+@pytest.mark.rule
 def test_every_row_names_a_test() -> None:
     rows = [row for row in ROW.findall(PAGE.read_text()) if "| Test" not in row]
     assert rows
     assert [row for row in rows if not NAMED.search(row)] == []
 
 
+@pytest.mark.rule
 def test_every_race_is_listed() -> None:
     here = Path(__file__)
     found = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from psycopg import sql
 
 from tasks_app.operations.models import Operation
@@ -10,13 +9,13 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish, publish_due
 from tasks_app.sellers.models import Seller
 from tests.database import Database
-from tests.endurance import rounds
 from tests.operations.making import fresh, stand
 from tests.operations.sweeping import sweep
 from tests.races.conftest import Races, effects
 from tests.races.life import Life
 from tests.races.racer import Publication
 from tests.races.sights import pending, webhook
+from tests.rounds import rounds
 from tests.support import PATIENCE_S, until
 
 ROUNDS = rounds(4, 12)
@@ -27,7 +26,6 @@ def ended(seller: Seller, number: int = 1) -> Operation:
     return stand(S.COMPLETED, seller=seller, task_id=f"task-{number}")
 
 
-@pytest.mark.endurance
 def test_two_receivers_publish_once(races: Races, norrland: Seller) -> None:
     operations = [ended(norrland, number) for number in range(ROUNDS)]
     acts = [Publication(operation_id=one.pk) for one in operations]

@@ -8,7 +8,6 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,11 +18,11 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.models import Seller
-from tests.endurance import rounds
 from tests.operations.making import fresh, garbled, leased_until, silent, stand, unknown
 from tests.races.conftest import Races, effects
 from tests.races.racer import Act, Sight
 from tests.races.sights import BOUGHT, OTHER, pending, poll, reply, webhook
+from tests.rounds import rounds
 
 RACERS, EACH, STORIES = 4, 4, 3
 PENDING = ("submitted", "working", "input-required", "auth-required")
@@ -82,7 +81,6 @@ def stories(rng: Random, seller: Seller) -> Iterator[Story]:
         yield story(rng, operation, kind)
 
 
-@pytest.mark.endurance
 @settings(
     max_examples=rounds(2, 10),
     deadline=None,

@@ -13,12 +13,12 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Seller
 from tasks_app.webhooks.models import WebhookDelivery
-from tests.endurance import rounds
 from tests.operations.making import fresh, leased_until, stand
 from tests.operations.sweeping import sweep
 from tests.races.conftest import Races, effects, outcomes
 from tests.races.racer import Act
 from tests.races.sights import BOUGHT, OTHER, pending, poll, reply, webhook
+from tests.rounds import rounds
 
 ROUNDS = rounds(4, 12)
 SAW = {"reply": reply, "poll": poll, "webhook": webhook}
@@ -66,7 +66,6 @@ def test_poll_against_webhook(races: Races, norrland: Seller) -> None:
     both_orders(races, norrland, "poll")
 
 
-@pytest.mark.endurance
 @pytest.mark.parametrize("contradicting", [False, True])
 def test_all_channels_at_once(races: Races, norrland: Seller, contradicting: bool) -> None:
     operations = [stand(S.WORKING, seller=norrland, task_id=f"task-{n}") for n in range(ROUNDS)]
@@ -109,7 +108,6 @@ def test_terminal_webhook_against_the_reply_that_is_still_to_come(
     assert (settled.task_id, settled.settled_by, settled.result) == ("task-1", "webhook", BOUGHT)
 
 
-@pytest.mark.endurance
 def test_terminal_webhook_that_only_its_task_names(races: Races, norrland: Seller) -> None:
     """A 3.0 seller echoes nothing of ours: what comes before the reply is committed waits for it."""
     operations = [stand(S.CALLING_ADCP, seller=norrland) for _ in range(ROUNDS)]
@@ -143,7 +141,6 @@ def test_a_reply_under_another_name_than_the_webhooks_is_a_conflict(races: Races
         assert effects(operation) == (1 if first == "webhook" else 0)
 
 
-@pytest.mark.endurance
 def test_different_delivery_keys_of_one_end(races: Races, norrland: Seller) -> None:
     """Re-emissions: the task and the value are the end's identity, not the delivery's key."""
     operations = [stand(S.WORKING, seller=norrland, task_id=f"task-{n}") for n in range(ROUNDS)]

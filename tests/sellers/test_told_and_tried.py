@@ -34,7 +34,7 @@ from tests.factories import make_account, make_advertiser, make_seller, make_use
 from tests.operations.making import ask, fresh, stand
 from tests.operations.test_telling import told as notice
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 _SECOND = "a second person approves it"
 
 

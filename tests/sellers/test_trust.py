@@ -135,6 +135,7 @@ _TELLING = {"jwks_url", "webhook_mode", "webhook_secret", "allow_private", "cont
 _WRITING = ("update", "bulk_update", "create", "update_or_create", "get_or_create")
 
 
+@pytest.mark.rule
 def test_nothing_else_writes_these_columns() -> None:
     """Actions, API, commands, admin: whatever writes them goes through sellers/trust.py."""
     found = set()
@@ -178,6 +179,7 @@ def api_paths() -> list[str]:
     ]
 
 
+@pytest.mark.rule
 def test_the_commands_that_change_sellers_are_these() -> None:
     apps = ("tasks_app", "orders", "campaigns")
     sources = [path for app in apps for path in (ROOT / app / "management/commands").glob("*.py")]

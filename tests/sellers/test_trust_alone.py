@@ -30,7 +30,7 @@ from tests.ui.pages import send
 from tests.webhooks.signing import jwks, payload, publishing, rfc
 from tests.webhooks.taking import ADDRESS, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 def test_the_first_setup_needs_nobody_else_and_is_recorded(ops: User) -> None:

@@ -15,7 +15,7 @@ from tests.factories import make_seller, make_user
 from tests.operations.making import stand
 from tests.sellers.trusting import OTHER, approve, change, stored
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 
 
 @pytest.fixture

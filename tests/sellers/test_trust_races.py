@@ -24,6 +24,8 @@ from tests.factories import make_account, make_advertiser, make_deal, make_selle
 from tests.operations.making import ask
 from tests.support import PATIENCE_S, locks_awaited, until
 
+pytestmark = pytest.mark.deep
+
 THEIRS = "https://elsewhere.example/jwks.json"
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 import pytest
-import time_machine
 
 from config import postgres
 from tests import kept, scratch
@@ -48,13 +45,6 @@ def kept_in(cache: Path) -> list[str]:
     return sorted(each.name for each in cache.iterdir() if each.is_dir())
 
 
-def test_sessions_that_begin_together_make_one(bases: list[Path], cache: Path) -> None:
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda base: kept.lay_down(base, THROWAWAY, migrate), bases[:3]))
-    assert len({str(made_at(base)) for base in bases[:3]}) == 1
-    assert len(kept_in(cache)) == 1
-
-
 def test_another_state_is_made_anew_and_the_oldest_goes(
     bases: list[Path], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,41 +59,7 @@ def test_another_state_is_made_anew_and_the_oldest_goes(
     assert len({str(made_at(base)) for base in bases[:3]}) == 3
 
 
-def test_one_that_is_being_removed_is_taken_by_nobody(
-    bases: list[Path], cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever removes it may be killed in the midst of that."""
-    for number, base in enumerate(bases[:2]):
-        monkeypatch.setattr(kept, "_ENVIRONMENT", (str(number + 1),))
-        kept.lay_down(base, THROWAWAY, migrate)
-    before = kept_in(cache)
-    monkeypatch.setattr(kept, "_ENVIRONMENT", ("3",))
-    with monkeypatch.context() as killed:
-        killed.setattr(kept.shutil, "rmtree", lambda *_, **__: None)
-        kept.lay_down(bases[2], THROWAWAY, migrate)
-    (gone,) = {*before} - {*kept_in(cache)}
-    assert [name for name in kept_in(cache) if name.endswith(gone)] == [f"new-old-{gone}"]
-
-    monkeypatch.setattr(kept, "_ENVIRONMENT", ("4",))
-    kept.lay_down(bases[3], THROWAWAY, migrate)
-    assert f"new-old-{gone}" not in kept_in(cache), "what a killed session left goes with the next"
-
-
-def test_what_decides_is_what_the_session_was_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test sets for its processes is no other state."""
-    before = kept._digest()
-    monkeypatch.setenv("FLIGHTDECK_SECOND_FACTOR_ROLES", "Buyer")
-    assert kept._digest() == before
-
-
-def test_another_day_is_another_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    with time_machine.travel(datetime(2026, 11, 30, 23, 59, tzinfo=UTC)):
-        today = kept._digest()
-        assert kept._digest() == today
-    with time_machine.travel(datetime(2026, 12, 1, 0, 1, tzinfo=UTC)):
-        assert kept._digest() != today
-
-
+@pytest.mark.rule
 def test_one_that_does_not_start_is_forgotten(bases: list[Path], cache: Path) -> None:
     kept.lay_down(bases[0], THROWAWAY, migrate)
     (entry,) = kept_in(cache)
@@ -142,24 +98,3 @@ def test_what_was_edited_since_the_tests_imported_it_is_not_kept(
     kept.lay_down(bases[0], THROWAWAY, migrate)
     assert made_at(bases[0])
     assert kept_in(cache) == []
-
-
-def test_what_fails_is_not_kept(bases: list[Path], cache: Path) -> None:
-    def fails(urls: postgres.DatabaseUrls) -> None:
-        raise RuntimeError("a migration's error")
-
-    with pytest.raises(RuntimeError, match="a migration's error"):
-        kept.lay_down(bases[0], THROWAWAY, fails)
-    assert kept_in(cache) == []
-    kept.lay_down(bases[1], THROWAWAY, migrate)
-    assert made_at(bases[1])
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(
-    bases: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    kept.lay_down(bases[0], THROWAWAY, migrate)
-    assert made_at(bases[0])
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]

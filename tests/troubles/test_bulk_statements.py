@@ -161,17 +161,20 @@ IN_TURN: dict[Place, str] = {
 }
 
 
+@pytest.mark.rule
 def test_every_statement_over_several_rows_has_its_reason() -> None:
     found = {place: len(several) for place in reached() if (several := over_several(definitions()[place]))}
     assert found == {**dict.fromkeys(ALLOWED, 1), **MORE}
 
 
+@pytest.mark.rule
 def test_what_is_said_to_be_tried_apart_is_so_by_every_way_to_it() -> None:
     apart = {place for place, why in ALLOWED.items() if why == APART}
     assert {place for place in apart & exposed() if over_several(bare(place))} == set()
     assert ENDS.keys() <= reached()
 
 
+@pytest.mark.rule
 def test_what_is_called_for_one_after_the_other_has_its_reason() -> None:
     """A function that writes one row is called in a loop: what one raises, the others never get to."""
     found = {place for place in exposed() if any(_writing_in_turn(place))}
@@ -242,6 +245,7 @@ def test_what_counts_as_tried_apart(text: str, is_bare: bool) -> None:
     assert bool(over_several(bare_of(ast.parse(text).body[0]))) is is_bare
 
 
+@pytest.mark.rule
 def test_what_is_registered_and_woken_is_reached() -> None:
     """A chore, a drain, a release, a listener and what they use, through other modules."""
     assert reached() >= {

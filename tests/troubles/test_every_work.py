@@ -189,6 +189,7 @@ def test_one_question_of_a_batch_stops_no_other() -> None:
     assert batch.done_at is not None
 
 
+@pytest.mark.rule
 def test_every_pass_that_workers_are_woken_for_is_tried() -> None:
     woken = {task for tree in trees().values() for task in _woken(tree)}
     assert woken - {"tasks_app.jobs.worker.sweep_turn"} == set(
@@ -220,6 +221,7 @@ def test_every_chore_is_tried_or_is_one_statement() -> None:
     assert ours >= WHOLE
 
 
+@pytest.mark.rule
 def test_every_module_that_handles_row_by_row_is_tried() -> None:
     users = {
         module

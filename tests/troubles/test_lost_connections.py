@@ -45,6 +45,7 @@ def test_one_finding_that_meets_a_lock_stops_no_other(monkeypatch: pytest.Monkey
     assert [(one.theirs, one.is_open) for one in found] == [("t-1", True), ("t-2", False)]
 
 
+@pytest.mark.rule
 def test_nothing_else_raises_whatever_the_database_says_of_a_row() -> None:
     """Whoever meets these errors asks whether the connection is gone (`connection_lost`)."""
     found = {(module, name) for module, tree in trees().items() for name in _raising(tree)}

@@ -18,7 +18,7 @@ from tasks_app.jobs.models import JOB_OPEN, Job
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.operations.models import Operation
 from tasks_app.people import roles
-from tests.ui.pages import drawn, page_of
+from tests.ui.pages import drawn, page_of, person_form
 from tests.ui.seed import Agency
 from tests.ui.seed_parts import brief
 
@@ -102,12 +102,7 @@ def _promote(agency: Agency) -> Asked:
     return _form(
         "tasks_app_user_change",
         tomas.pk,
-        username=tomas.username,
-        time_zone="UTC",
-        is_active="on",
-        is_staff="on",
-        groups=[Group.objects.get(name="Administrator").pk],
-        **{"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0},
+        **person_form(tomas, groups=[Group.objects.get(name="Administrator").pk]),
         **drawn(opens, page_of(tomas)),
     )
 

@@ -12,7 +12,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from tasks_app.people.models import Team, User
+from tasks_app.people.models import Membership, Team, User
 
 STAFF = ("Buyer", "Approver", "Ad Ops", "Finance", "Auditor", "Administrator")
 ClientOf = Callable[..., Client]
@@ -59,3 +59,27 @@ def stranger(role: str = "Administrator") -> Client:
     client = Client()
     client.force_login(user, backend=_BACKEND)
     return client
+
+
+def person_form(user: User, **changed: Any) -> dict[str, Any]:
+    """Return what the form of a person sends if nothing but `changed` is changed; None leaves a field out."""
+    seats = list(Membership.objects.filter(user=user))
+    form: dict[str, Any] = {
+        "username": user.username,
+        "first_name": "",
+        "last_name": "",
+        "email": "",
+        "time_zone": "UTC",
+        "is_active": "on",
+        "groups": [group.pk for group in user.groups.all()],
+        "memberships-TOTAL_FORMS": len(seats),
+        "memberships-INITIAL_FORMS": len(seats),
+    }
+    for at, seat in enumerate(seats):
+        form |= {
+            f"memberships-{at}-id": seat.pk,
+            f"memberships-{at}-user": str(user.pk),
+            f"memberships-{at}-team": str(seat.team_id),
+            f"memberships-{at}-every_advertiser": "on",
+        }
+    return {name: value for name, value in {**form, **changed}.items() if value is not None}

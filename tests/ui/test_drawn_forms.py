@@ -33,7 +33,7 @@ from tasks_app.sellers.services import change_withdraw, webhook_secret_rotate
 from tasks_app.sellers.trust import row_change
 from tests.factories import make_account, make_advertiser, make_seller, make_team, make_user
 from tests.operations.making import stand
-from tests.ui.pages import drawn, list_of, page_of
+from tests.ui.pages import drawn, list_of, page_of, person_form
 
 pytestmark = pytest.mark.django_db
 
@@ -99,27 +99,15 @@ def read(row: Model, *names: str) -> Callable[[], object]:
 
 def person() -> Case:
     user = make_user("Approver", is_staff=True)
-    empty = {"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0}
-    form = {"username": user.username, "is_active": "on", "is_staff": "on", "time_zone": "UTC", **empty}
-    return Case(page_of(user), form, update(user, is_active=False), read(user, "is_active"))
+    return Case(page_of(user), person_form(user), update(user, is_active=False), read(user, "is_active"))
 
 
 def persons_teams() -> Case:
     user = make_user("Approver", is_staff=True)
     seat = Membership.objects.get(user=user)
-    form = {
-        "username": user.username,
-        "is_active": "on",
-        "is_staff": "on",
-        "time_zone": "UTC",
-        "memberships-TOTAL_FORMS": 1,
-        "memberships-INITIAL_FORMS": 1,
-        "memberships-0-id": seat.pk,
-        "memberships-0-user": str(user.pk),
-        "memberships-0-team": str(seat.team_id),
-        "memberships-0-every_advertiser": "on",
-    }
-    return Case(page_of(user), form, update(seat, every_advertiser=False), read(seat, "every_advertiser"))
+    return Case(
+        page_of(user), person_form(user), update(seat, every_advertiser=False), read(seat, "every_advertiser")
+    )
 
 
 def team() -> Case:

@@ -84,6 +84,7 @@ NEW = {
     "RateForm": "each is a new row",
     "_MembershipForm": "a line of the person's form, which is drawn from the seats too",
     "_NewPersonForm": "each is a new row",
+    "_RoleForm": "what the person's forms share",
     "_TurnForm": "each is a new row, which names the turn before (test_drawn_forms.py: kill_switch)",
     "_Zoned": "what the person's forms share",
 }
@@ -123,6 +124,7 @@ def drawn_forms() -> Iterator[tuple[str, str]]:
                     yield str(template.relative_to(folder)), carried[1] or carried[2] if carried else ""
 
 
+@pytest.mark.rule
 def test_every_form_of_a_template_carries_what_it_was_drawn_from_or_is_an_act() -> None:
     carrying: dict[str, list[str]] = {}
     acts: dict[str, int] = {}
@@ -143,6 +145,7 @@ def test_an_old_one_of_each_is_tried(template: str) -> None:
     assert decides or (TRIED.get(template) and TRIED[template] <= tried)
 
 
+@pytest.mark.rule
 def test_templates_alone_draw_forms() -> None:
     for room in ROOMS:
         for source in (Path(settings.BASE_DIR) / room).rglob("*.py"):

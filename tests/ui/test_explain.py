@@ -207,6 +207,7 @@ def test_the_shell_tells_it_in_lines(everything: dict[str, Any]) -> None:
     assert [line.partition("  ")[0] for line in lines[1:5]] == [
         "State", "Waiting for", "Who can move it", "If nobody does",
     ]  # fmt: skip
+    assert "?" not in lines[1], "no-break spaces are printed as spaces"
 
 
 def test_the_shell_refuses_what_is_nothing(agency: Agency) -> None:

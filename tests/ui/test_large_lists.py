@@ -25,6 +25,8 @@ from tests.ui.crowd import crowd, odds, originals
 from tests.ui.pages import list_of
 from tests.ui.seed import Agency
 
+pytestmark = pytest.mark.deep
+
 _MOST = 25
 _BOUNDED = {"api kill-switch"}  # a row for each team
 _COUNTED = re.compile(r"count\(\*\)", re.IGNORECASE)

@@ -43,6 +43,8 @@ from tests.ui.walk import (
     snapshot,
 )
 
+pytestmark = pytest.mark.all_cases
+
 EVERYBODY = [*ROLES, NOBODY]
 
 
@@ -248,6 +250,7 @@ def test_deals_are_called_off_by_who_may(agency: Agency, role: str) -> None:
 UNFRAMED = {"admin:login", "api_docs", "second_factor_new"}
 
 
+@pytest.mark.deep
 def test_every_page_says_that_it_is_stopped(agency: Agency) -> None:
     """Who stopped it, and why; a page is what any role is shown as one."""
     found = _walked(agency)

@@ -205,6 +205,7 @@ def test_what_a_form_offers_holds_for_its_list_its_csv_and_its_saved_filters(
             assert SavedFilter.objects.filter(page=model._meta.label_lower, name=key).exists(), (model, key)
 
 
+@pytest.mark.deep
 def test_no_list_looks_for_what_cannot_be_kept(root: Client, agency: Agency) -> None:
     """A NUL stands in no text of PostgreSQL: whatever a list's address may hold is refused with it, or finds
     nothing; so is its CSV, and it is no filter to save."""

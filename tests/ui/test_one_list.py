@@ -364,6 +364,7 @@ def asked_about() -> set[str]:
     return found
 
 
+@pytest.mark.rule
 @pytest.mark.django_db
 def test_a_seller_has_every_question_about_what_is_its_own() -> None:
     user, now = make_user("Approver"), clock.now()

@@ -24,7 +24,7 @@ from tests.operations.making import observed
 from tests.owning import as_the_product
 from tests.ui import every_page
 from tests.ui import pages as of_objects
-from tests.ui.pages import send
+from tests.ui.pages import person_form, send
 from tests.ui.seed import Agency
 
 STAFF = ("Buyer", "Approver", "Ad Ops", "Finance", "Auditor", "Administrator")
@@ -65,12 +65,13 @@ def test_every_page_renders_for_every_role_with_few_queries(
 ) -> None:
     client = client_of(role)
     for name, address in pages(agency).items():
-        with django_assert_max_num_queries(26):
+        with django_assert_max_num_queries(27):
             answer = client.get(address)
         assert answer.status_code == 200, name
         assert '<main id="main"' in answer.content.decode(), name
 
 
+@pytest.mark.deep
 def test_no_page_reads_a_column_that_it_left_out_row_by_row(
     agency: Agency, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,18 +241,7 @@ def test_only_a_superuser_changes_a_superuser(agency: Agency, client_of: ClientO
 def test_a_renamed_person_keeps_their_actor(agency: Agency, client_of: ClientOf) -> None:
     tomas = agency.people["Buyer"]
     actor = tomas.actor
-    form = {
-        "username": "tomas",
-        "first_name": "Tomás",
-        "last_name": "Ferreira-Lima",
-        "email": "",
-        "is_active": "on",
-        "time_zone": "Europe/Lisbon",
-        "is_staff": "on",
-        "groups": [g.pk for g in tomas.groups.all()],
-        "memberships-TOTAL_FORMS": 0,
-        "memberships-INITIAL_FORMS": 0,
-    }
+    form = person_form(tomas, first_name="Tomás", last_name="Ferreira-Lima")
     page = reverse("admin:tasks_app_user_change", args=[tomas.pk])
     assert send(client_of("Administrator"), page, form).status_code == 302
     actor.refresh_from_db()
@@ -280,3 +270,13 @@ def test_any_id_is_found_but_not_another_teams(agency: Agency, client_of: Client
     assert page_of(asked) in client_of("Approver").get(**box).content.decode()
     agency.people["Finance"].teams.set([make_team("Elsewhere")])
     assert page_of(asked) not in client_of("Finance").get(**box).content.decode()
+
+
+def test_a_page_that_is_not_there_or_not_allowed_has_a_way_back(agency: Agency, client_of: ClientOf) -> None:
+    missing = client_of("Buyer").get("/admin/nothing/here/")
+    denied = client_of("Buyer").get("/admin/tasks_app/user/")
+    strangers = Client().get("/nothing")
+    for page, status in ((missing, 404), (denied, 403), (strangers, 404)):
+        assert page.status_code == status
+        assert f'href="{reverse("admin:index")}"' in page.content.decode()
+    assert "Back to Today" not in Client().get("/api/v1/nothing/").content.decode()

@@ -13,6 +13,7 @@ from django.urls import reverse
 from tasks_app.approvals.policy_applying import policies_latest
 from tasks_app.approvals.policy_models import ApprovalPolicy, ExchangeRate
 from tasks_app.people.models import Advertiser
+from tests.factories import make_user
 from tests.ui.pages import ClientOf, list_of, page_of, read, send, stranger
 from tests.ui.seed import Agency
 
@@ -88,6 +89,7 @@ def test_a_policy_is_made_seen_and_told_in_words(agency: Agency, client_of: Clie
 
 def test_an_edit_is_a_new_version_with_who_when_and_from_what(agency: Agency, client_of: ClientOf) -> None:
     client, before = client_of("Administrator"), over()
+    make_user("Approver")
 
     answer = client.post(page_of(before), edited(limit="50000", quorum="3"))
 

@@ -28,6 +28,7 @@ from tasks_app.sellers.models import SellerBreaker
 from tasks_app.webhooks.models import SellerKey, SellerRevocations
 from tests.api.conftest import client_of as api_client
 from tests.database import Database, TestServer, point_django_at
+from tests.rounds import sample_cases
 from tests.ui.every_page import addresses, registered, routes
 from tests.ui.matrix import OWN_PROOF
 from tests.ui.pages import page_of
@@ -58,7 +59,7 @@ class Poisoned:
     left: list[str]
 
 
-@pytest.fixture(scope="module", params=list(HOSTILE))
+@pytest.fixture(scope="module", params=sample_cases([*HOSTILE], most=1))
 def poisoned(
     request: pytest.FixtureRequest,
     lived: tuple[Database, Agency],

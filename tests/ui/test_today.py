@@ -58,6 +58,14 @@ def test_a_buyer_reads_who_decides_on_their_requests(agency: Agency, client_of: 
     assert [entry.kind for entry in today.dates][:1] == ["hold"]
 
 
+def test_a_buyer_sees_first_which_of_their_campaigns_failed(agency: Agency) -> None:
+    failed = agency.campaigns["ostrom"]
+    assert failed.status == "validation_failed"
+    first, *_ = Today(agency.people["Buyer"]).attention
+    assert (first.text, failed.reference in first.note) == (f"{failed.name}: its brief is not valid", True)
+    assert first not in Today(agency.people["Administrator"]).attention
+
+
 def test_what_was_given_up_is_not_in_flight(
     agency: Agency, client_of: ClientOf, tamper: Callable[..., None]
 ) -> None:

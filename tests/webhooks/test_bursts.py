@@ -40,7 +40,7 @@ def _no_share(fresh_process: None, settings: Any) -> None:
     settings.WEBHOOK_APPLIED_SHARE = 0
 
 
-pytestmark = [pytest.mark.usefixtures("_no_share")]
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("_no_share")]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.operations.sweeping import answering, sweep
 from tests.webhooks.signing import hmac, payload
 from tests.webhooks.taking import SECRET, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
+pytestmark = [pytest.mark.deep, pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
 MB = 2**20
 ALLOWED = 4 * MB
 DONE = {"task_id": TASK, "status": "completed", "media_buy_id": "mb-1", "packages": []}

@@ -28,7 +28,7 @@ from tests.factories import make_seller
 from tests.webhooks.signing import as_bytes, hmac, payload
 from tests.webhooks.taking import ADDRESS, SECRET, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "still")]
+pytestmark = [pytest.mark.deep, pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "still")]
 _MANY = 60
 
 

@@ -26,6 +26,8 @@ from tests.support import PATIENCE_S, forget_sellers, until
 from tests.webhooks.conftest import Endpoint, serving
 from tests.webhooks.signing import jwks, payload, post, publishing, rfc
 
+pytestmark = pytest.mark.deep
+
 STRANGER, ANOTHER, SENDER = "192.0.2.66", "192.0.2.67", "192.0.2.9"
 _BURST = int(rates.JUDGED_EACH.most)
 

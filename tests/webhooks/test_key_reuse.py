@@ -18,7 +18,7 @@ from tests.operations.making import stand
 from tests.webhooks.signing import hmac, payload
 from tests.webhooks.taking import SECRET, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
+pytestmark = [pytest.mark.deep, pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["of no task of ours", "of a task of ours"])

@@ -28,6 +28,8 @@ from tests.webhooks.of_a_body import OF_A_BODY, SECRETS, Json
 from tests.webhooks.of_fields import OF_FIELDS
 from tests.webhooks.work_counted import counted
 
+pytestmark = pytest.mark.deep
+
 # For each character of the body; and what is allowed whatever its size. Twice what the dearest takes: of two
 # thousand things in twelve thousand characters, each looked at for each other one is more.
 STEPS, ROOM, GROWTH = (160, 40_000), (600, 2_000_000), (30, 40_000)
@@ -217,11 +219,13 @@ def _named_in(module: str) -> dict[str, tuple[str, ast.expr]]:
     return found
 
 
+@pytest.mark.rule
 def test_a_type_is_known_by_what_it_stands_for() -> None:
     given = {"orders.last_words.whole_stated", "orders.matching.packages_match", "orders.effects.is_paused"}
     assert given <= set(given_a_body())
 
 
+@pytest.mark.rule
 def test_no_function_that_is_given_a_body_is_left_out() -> None:
     tried = {f"{of.__name__}.{name}" for of, name in OF_A_BODY}
     said = [name for names in OF_FIELDS.values() for name in names]

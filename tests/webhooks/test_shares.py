@@ -18,7 +18,7 @@ from tests.factories import make_seller
 from tests.operations.making import stand
 from tests.webhooks.signing import payload
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 PASS = 8
 
 

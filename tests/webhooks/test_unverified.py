@@ -32,7 +32,7 @@ from tests.operations.making import answer, see, stand
 from tests.webhooks.signing import as_bytes, hmac, payload, rfc
 from tests.webhooks.taking import ADDRESS, SECRET, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
+pytestmark = [pytest.mark.deep, pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
 OLD = "the-secret-before-0123456789-0123456789-abc"
 
 

@@ -27,7 +27,7 @@ from tests.webhooks.signing import hmac, payload
 from tests.webhooks.taking import take
 from tests.webhooks.test_unverified import named, refuse, signing, stamped, tasks_alone, tell
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "still")]
+pytestmark = [pytest.mark.deep, pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "still")]
 
 
 @pytest.fixture

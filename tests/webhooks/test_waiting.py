@@ -25,7 +25,7 @@ from tests.operations.making import answer, fresh, see, stand
 from tests.webhooks.signing import payload
 from tests.webhooks.taking import SECRET, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
+pytestmark = [pytest.mark.deep, pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
 ALLOWED = 200_000
 
 
