@@ -26,7 +26,7 @@ from config.supervisor import BASE_DIR, child_environment, migrate
 
 VAR = BASE_DIR / "var"
 # Everything in them decides what a migrated database is.
-_SCHEMA = ("*/migrations/*.py", "*/lifecycle/sql/*.sql", "*/lifecycle/data/*.json")
+_SCHEMA = ("*/migrations/*.py", "*/migrations/sql/*.sql", "*/lifecycle/data/*.json")
 _FILLED = "filled.json"
 _KEPT, _DIGITS = "bench-kept-", 12
 # Older data are no work of today any more: deadlines pass, and what was asked last week is no longer shown.

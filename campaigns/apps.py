@@ -32,7 +32,7 @@ class CampaignsConfig(AppConfig):
         # Rights of every storey exist once the last of them has migrated.
         post_migrate.connect(roles_after_migrate, sender=self, dispatch_uid="roles_after_migrate")
         owned_register("campaign", "campaigns.campaign")
-        rights_register(tables=role_rights.TABLES, doors=role_rights.DOORS, changes=role_rights.CHANGES)
+        rights_register(tables=role_rights.TABLES, doors=role_rights.DOORS)
         actions.register()
         explain.register()
         search.register()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks_app.database_rights import Changes, May, lifecycle_doors
+from tasks_app.database_rights import May, lifecycle_doors
 from tasks_app.role_rights import LOCKED
 
 TABLES: dict[str, May] = {
@@ -16,7 +16,3 @@ TABLES: dict[str, May] = {
 }
 
 DOORS: dict[str, str] = lifecycle_doors("campaign")
-
-CHANGES: dict[str, Changes] = {
-    "campaign": Changes(moved=("problems", "outcome")),
-}

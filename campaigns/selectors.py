@@ -144,7 +144,7 @@ def campaign_rows(campaign: Campaign) -> CampaignRows:
         }
     )
     actors = {entry.actor for chain in entries.values() for entry in chain} | {campaign.requested_by}
-    actors |= {approval.requested_by for approval in approvals}
+    actors |= {key for approval in approvals for key in approval.actors}
     return CampaignRows(
         campaign=campaign,
         allocations=tuple(campaign.allocations.all()),

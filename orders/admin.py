@@ -171,7 +171,7 @@ def _deal_data(deal: Deal, who: User) -> dict[str, Any]:
     decisions = decisions_on(approvals)
     group = deal_group(deal, rows, decisions)
     entries = entries_of("deal", deal.pk)
-    names = actor_names({e.actor for e in entries} | {a.requested_by for a in approvals})
+    names = actor_names({e.actor for e in entries} | {key for a in approvals for key in a.actors})
     campaigns = names_of("campaign", [deal.campaign_id]) if deal.campaign_id else {}
     operations = rows.operations.get(deal.pk, [])
     asked = asked_lines(approvals, decisions, names)

@@ -41,7 +41,7 @@ class OrdersConfig(AppConfig):
         from tasks_app.reconciliation.runs import reader_register
 
         owned_register("deal", "orders.deal", seller="seller")
-        rights_register(tables=role_rights.TABLES, doors=role_rights.DOORS, changes=role_rights.CHANGES)
+        rights_register(tables=role_rights.TABLES, doors=role_rights.DOORS)
         actions.register()
         answering.register()
         approved.register()

@@ -49,7 +49,7 @@ from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import DecisionRefusedError, approval_ended_by, approval_open
 from tasks_app.lifecycle.errors import InvalidTransitionError
-from tasks_app.lifecycle.transitions import allowed_transitions, exact
+from tasks_app.lifecycle.transitions import Who, allowed_transitions, exact
 from tasks_app.operations.corrections import as_asked
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.ordering import CHANGE as CHANGE_BUY
@@ -119,11 +119,21 @@ def register() -> None:
     on_closed(_closed)
 
 
-def change_ask(ask: Ask) -> Operation:
-    """The held operation and its approval, in the caller's transaction.
+def change_ask(ask: Ask, opened_by: Who | None = None) -> Operation:
+    """Hold a change of a media buy and ask people about it, in the caller's transaction.
 
-    Raises AskRefusedError, AskConflictError, InvalidTransitionError (the deal is over) and
-    OperationRefusedError.
+    Args:
+        ask: The change, and who asked for it.
+        opened_by: Who acted, if that is somebody else.
+
+    Returns:
+        The held operation.
+
+    Raises:
+        AskRefusedError: The change is not possible.
+        AskConflictError: Another change is on its way.
+        InvalidTransitionError: The deal is over.
+        OperationRefusedError: The seller or the account is switched off.
     """
     wire = arguments_read(requests.UpdateMediaBuy, {**ask.arguments, "idempotency_key": _KEY})
     deal = _deal(ask, wire.media_buy_id)
@@ -146,7 +156,7 @@ def change_ask(ask: Ask) -> Operation:
         subject=Subject(type="deal", id=deal.pk),
     )
     operation = order_propose(order=order, actor=ask.user)
-    change_put(deal, operation)
+    change_put(deal, operation, opened_by=opened_by or ask.user)
     return operation
 
 
@@ -232,9 +242,10 @@ def _package_problem(deal: Deal, package: requests.PackageUpdate, ours: Mapping[
     return reach_problem(package)
 
 
-def change_put(deal: Deal, operation: Operation) -> Approval:
-    """Put a change that is held to people."""
-    return approval_open(question=change_question(deal, operation), requested_by=operation.requested_by)
+def change_put(deal: Deal, operation: Operation, opened_by: Who = SYSTEM) -> Approval:
+    """Ask people about a change that is held."""
+    question = change_question(deal, operation)
+    return approval_open(question=question, requested_by=operation.requested_by, opened_by=opened_by)
 
 
 def change_passed_put(deal: Deal, operation: Operation) -> None:
@@ -344,7 +355,7 @@ def _change_anew(approval: Approval, operation: Operation) -> None:
         user=user, task=operation.task_type, seller=deal.seller, account=account, arguments=arguments
     )
     try:
-        change_ask(wanted)
+        change_ask(wanted, opened_by=SYSTEM)
     except (AskRefusedError, AskConflictError, OperationRefusedError) as error:
         raise DecisionRefusedError("impossible", f"It cannot be asked for anew: {error}") from error
 

@@ -79,9 +79,9 @@ def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None) -> Operation:
     )
     operation = order_propose(order=order, actor=ask.user)
     if earlier:
-        ask_po_number(deal, operation, earlier)
+        ask_po_number(deal, operation, earlier, opened_by=ask.user)
     else:
-        ask_deal(deal)
+        ask_deal(deal, opened_by=ask.user)
     return operation
 
 

@@ -30,10 +30,11 @@ from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import Question, is_as_shown
 from tasks_app.approvals.services import approval_open
 from tasks_app.approvals.subjects import questions_withdraw
-from tasks_app.lifecycle.transitions import exact
+from tasks_app.lifecycle.transitions import Who, exact
 from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.pauses import request_let_go
+from tasks_app.people.actors import SYSTEM
 from tasks_app.people.setting_off import About, reach_register, set_off_register
 
 DEAL = "deal"
@@ -96,10 +97,15 @@ def deal_question(
     )
 
 
-def ask_deal(deal: Deal, *, instead_of: Approval | None = None) -> Approval:
-    """Ask people whether to book a deal; where its flight has begun, for new dates first. `instead_of`: what
-    they approved, where the deal is not that any more."""
-    return _put(deal, replace(undecided_question(deal), instead_of=instead_of))
+def ask_deal(deal: Deal, *, instead_of: Approval | None = None, opened_by: Who = SYSTEM) -> Approval:
+    """Ask people whether to book a deal; if its flight has begun, ask for new dates first.
+
+    Args:
+        deal: The deal.
+        instead_of: What they approved before the deal changed.
+        opened_by: Who acted.
+    """
+    return _put(deal, replace(undecided_question(deal), instead_of=instead_of), opened_by)
 
 
 def withdraw_booking_question(deal: Deal, reason: str) -> None:
@@ -156,10 +162,11 @@ def flight_question(deal: Deal, shown: object = None) -> Question:
     )
 
 
-def ask_po_number(deal: Deal, purchase: Operation, earlier: Sequence[Operation]) -> Approval:
-    """Ask people whether a purchase-order number may be used once more, before the deal itself is put to
-    them."""
-    return _put(deal, po_number_question(deal, purchase, earlier))
+def ask_po_number(
+    deal: Deal, purchase: Operation, earlier: Sequence[Operation], opened_by: Who = SYSTEM
+) -> Approval:
+    """Ask people whether a purchase-order number may be used again, before they are asked about the deal."""
+    return _put(deal, po_number_question(deal, purchase, earlier), opened_by)
 
 
 @lines_read_once
@@ -357,6 +364,6 @@ def not_counted(stated: Sequence[str]) -> dict[str, str]:
     return {"not_counted": "; ".join(stated)} if stated else {}
 
 
-def _put(deal: Deal, question: Question) -> Approval:
-    """Ask in the name of who asked for the deal."""
-    return approval_open(question=question, requested_by=deal.requested_by)
+def _put(deal: Deal, question: Question, opened_by: Who = SYSTEM) -> Approval:
+    """Ask on behalf of whoever asked for the deal."""
+    return approval_open(question=question, requested_by=deal.requested_by, opened_by=opened_by)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks_app.database_rights import Changes, May, lifecycle_doors
+from tasks_app.database_rights import May, lifecycle_doors
 from tasks_app.role_rights import LOCKED
 
 TABLES: dict[str, May] = {
@@ -44,20 +44,4 @@ TABLES: dict[str, May] = {
 DOORS: dict[str, str] = {
     **lifecycle_doors("deal"),
     "fd_deal_amend": "what is approved of a deal's lines, with an entry of the deal",
-}
-
-CHANGES: dict[str, Changes] = {
-    "deal": Changes(
-        moved=(
-            "media_buy_id",
-            "media_buy_status",
-            "revision",
-            "valid_actions",
-            "confirmed_at",
-            "creative_deadline",
-            "as_of",
-            "differs",
-        ),
-        noted=("start_at", "end_at", "differences", "differs", "accepted", "accepted_gross"),
-    ),
 }

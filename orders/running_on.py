@@ -22,7 +22,7 @@ from tasks_app.approvals.subjects import questions_review
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.models import Operation
 from tasks_app.operations.services import OperationRefusedError
-from tasks_app.people.actors import actor_key, is_login
+from tasks_app.people.actors import is_login
 from tasks_app.people.models import User
 
 RUNS_ON = "runs_on"
@@ -67,7 +67,7 @@ def is_ended_by_seller(deal: Deal) -> bool:
 
 def runs_on_ask(deal: Deal, *, user: User, reason: str) -> Approval:
     """Ask whether what runs on after its deal is cancelled at its seller. The caller holds the deal."""
-    return approval_open(question=_question(deal, reason), requested_by=actor_key(user))
+    return approval_open(question=_question(deal, reason), requested_by=user, opened_by=user)
 
 
 def runs_on_gone(deal: Deal) -> None:

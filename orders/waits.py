@@ -11,7 +11,7 @@ from tasks_app.approvals.counting import given
 from tasks_app.approvals.delegation import delegations_in_force
 from tasks_app.approvals.lapsing import nothing_words, waits_on
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
-from tasks_app.approvals.presenters import glyph_of, label_of
+from tasks_app.approvals.presenters import glyph_of, label_of, opened_words
 from tasks_app.approvals.records import Delegation
 from tasks_app.approvals.selectors import may_decide, obstacle
 from tasks_app.commands.kill_switch import Stops, stops_shown
@@ -100,7 +100,7 @@ def _asked_line(approval: Approval, decisions: Collection[Decision], names: Mapp
         kind=label_of(approval),
         status=approval.status,
         since=text.moment_short(approval.created_at),
-        asked_by=names.get(approval.requested_by, approval.requested_by),
+        asked_by=opened_words(approval, names),
         when=f"due {text.moment_short(approval.due_at)}"
         if is_open
         else text.moment_short(approval.status_since),

@@ -34,15 +34,6 @@ class May:
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Changes:
-    """The columns of an entity that change with its status (`moved`), and with an entry that leaves its
-    status as it is (`noted`); a function of the owner refuses every other."""
-
-    moved: tuple[str, ...] = ()
-    noted: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Difference:
     """What a database has otherwise, in a sentence, and the statement that mends it."""
@@ -54,17 +45,17 @@ class Difference:
 _Held = tuple[str, str | None]  # a right, and the column where it is one's alone
 _tables: dict[str, May] = {}
 _doors: dict[str, str] = {}
-_changes: dict[str, Changes] = {}
 
 
-def rights_register(
-    *, tables: Mapping[str, May], doors: Mapping[str, str], changes: Mapping[str, Changes]
-) -> None:
-    """Declare tables, functions that run as the owner with the reason why the role may call them, and what of
-    each entity changes through those that move and note."""
+def rights_register(*, tables: Mapping[str, May], doors: Mapping[str, str]) -> None:
+    """Declare what the role may write and call.
+
+    Args:
+        tables: By table, what the role may write in it.
+        doors: By function that runs as the owner, the reason why the role may call it.
+    """
     _tables.update(tables)
     _doors.update(doors)
-    _changes.update(changes)
 
 
 def tables_declared() -> Mapping[str, May]:
@@ -74,12 +65,6 @@ def tables_declared() -> Mapping[str, May]:
 def doors_declared() -> Mapping[str, str]:
     """Functions that run as the owner, by name, each with the reason why the role may call it."""
     return _doors
-
-
-def changes_declared() -> Mapping[str, Changes]:
-    """What moves and notes may change, by entity; migrations put it into the database
-    (`lifecycle.install.install_changes`)."""
-    return _changes
 
 
 def rights_apply(cursor: CursorWrapper, role: str) -> list[Difference]:
@@ -104,7 +89,7 @@ def rights_differences(cursor: CursorWrapper, role: str) -> list[Difference]:
 
 
 def lifecycle_doors(*entities: str) -> dict[str, str]:
-    """The functions by which entities of these names are born and move (lifecycle/sql/)."""
+    """The functions by which entities of these names are born and move (migrations/sql/entity.sql)."""
     doors = {}
     for entity in entities:
         doors[f"fd_birth_{entity}"] = f"the first entry of {entity} rows, as they were inserted"

@@ -5,7 +5,7 @@ The reasons stand in docs/audit-proof.md, too: a test compares.
 
 from __future__ import annotations
 
-from tasks_app.database_rights import Changes, May, lifecycle_doors
+from tasks_app.database_rights import May, lifecycle_doors
 
 # PostgreSQL lets only those lock a row who may update a column of it; this one moves with an entry alone.
 LOCKED = "rows are locked before they move; a version that rises alone is refused at commit"
@@ -323,48 +323,4 @@ DOORS: dict[str, str] = {
     "fd_outside_forget": "events from outside past their time, never younger than a day",
     "fd_reconciliation_forget": "reports and resolved findings past their time, never younger than a day",
     "fd_security_forget": "the security log past its time, never younger than 90 days",
-}
-
-CHANGES: dict[str, Changes] = {
-    "approval": Changes(noted=("set_off_by",)),
-    "job": Changes(moved=("outputs", "error", "expires_at", "ended_at")),
-    "operation": Changes(
-        moved=(
-            "task_id",
-            "context_id",
-            "a2a_task_id",
-            "a2a_context_id",
-            "message",
-            "result",
-            "error",
-            "seller_news_at",
-            "settled_by",
-            "settled_at",
-            "sent_at",
-            "overdue_at",
-            "published_at",
-            "publish_at",
-            "overdue_told_at",
-            "send_at",
-            "next_poll_at",
-            "deadline_at",
-            "attempts",
-            "polls",
-        ),
-        noted=("result", "error", "publish_at", "next_poll_at"),
-    ),
-    "step": Changes(
-        moved=(
-            "ready_at",
-            "attempts",
-            "failures",
-            "lease_until",
-            "skipped",
-            "waiting_for",
-            "outputs",
-            "error",
-            "started_at",
-            "ended_at",
-        )
-    ),
 }

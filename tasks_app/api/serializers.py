@@ -188,6 +188,7 @@ class ApprovalSerializer(serializers.ModelSerializer[Approval]):
             "title",
             "subject_type",
             "subject_id",
+            "opened_by",
             "requested_by",
             "policy",
             "quorum",

@@ -73,7 +73,7 @@ class ApprovalAdmin(DecidingPage):
         together = [] if why_not else selectors.approvals_together(who, obj, detail.group)
         entries = entries_of(obj.entity, obj.pk)
         acted = {entry.actor for entry in entries}
-        names = actor_names({*obj.asked_by, obj.claimed_by, *acted} - {""})
+        names = actor_names({*obj.actors, *obj.asked_by, obj.claimed_by, *acted} - {""})
         places = {obj.subject_id: detail.place} if detail.place else around.places_of([obj], who)
         row, *beside = presenters.rows([obj, *together], places)
         counting = counted([obj])[obj.pk]
@@ -85,7 +85,7 @@ class ApprovalAdmin(DecidingPage):
             "detail": detail,
             "left": (left := _left(obj, detail)),
             "left_percent": left / detail.budget.total * 100 if left and detail.budget else None,
-            "asked_by": names[obj.requested_by],
+            "asked_by": presenters.opened_words(obj, names),
             "set_off_by": joined(sorted(names[key] for key in obj.asked_by - {obj.requested_by})),
             "decisions": decisions,
             "why_not": why_not,

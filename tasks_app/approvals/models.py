@@ -42,8 +42,10 @@ class Approval(Stateful):
     subject_type = models.CharField(max_length=32)
     subject_id = models.UUIDField()
     subject_version = models.PositiveIntegerField()
+    # Actors' keys: who acted (a person, an agent, or the system), and on whose behalf.
+    opened_by = models.CharField(max_length=80)
     requested_by = models.CharField(max_length=80)
-    # Who set it off besides (people/setting_off.py), as actors' keys: they do not decide either.
+    # Who else caused it (people/setting_off.py): neither they nor `requested_by` decide.
     set_off_by = models.JSONField(default=list)
     policy = models.CharField(max_length=120)
     # What caught it: key, version, name, rule and why, as `policies.Caught`.
@@ -101,6 +103,11 @@ class Approval(Stateful):
             ),
             models.Index(fields=["-status_since"], name="approval_ended", condition=~models.Q(status="open")),
         ]
+
+    @property
+    def actors(self) -> frozenset[str]:
+        """The keys of who opened it and on whose behalf."""
+        return frozenset((self.opened_by, self.requested_by))
 
     @property
     def asked_by(self) -> frozenset[str]:

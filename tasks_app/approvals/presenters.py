@@ -25,7 +25,7 @@ from tasks_app.approvals.waiting import Waiting
 from tasks_app.desk import text
 from tasks_app.desk.items import lowered
 from tasks_app.money import decimal_of
-from tasks_app.people.actors import actor_names
+from tasks_app.people.actors import SYSTEM, actor_names
 from tasks_app.people.models import User
 
 _GLYPHS = {
@@ -178,12 +178,25 @@ def queue_of(
     subjects = [(one.subject_type, one.subject_id) for one in approvals]
     subjects += [one.subject for one in others if one.subject]
     places = places_about(subjects, who)
-    keys = {key for one in approvals for key in (one.requested_by, claimant_of(one)) if key}
+    keys = {key for one in approvals for key in (*one.actors, claimant_of(one)) if key}
     names = actor_names(keys) if keys and named else {}
     found = [*rows(approvals, places, names, answers=named), *waiting_rows(others, places)]
     if not by_deadline:
         return found
     return sorted(found, key=lambda row: (row.due_at is None, row.due_at or row.asked_at, row.key))
+
+
+def opened_words(approval: Approval, names: Mapping[str, str]) -> str:
+    """Return who opened it and, if that is somebody else, on whose behalf: Flightdeck, for Tomás Ferreira.
+
+    Args:
+        approval: The approval.
+        names: The name of each actor, by key.
+    """
+    opener = "Flightdeck" if approval.opened_by == SYSTEM else names.get(approval.opened_by, "")
+    if approval.requested_by in (SYSTEM, approval.opened_by):
+        return opener
+    return f"{opener}, for {names.get(approval.requested_by, '')}"
 
 
 def deciders_words(approval: Approval) -> str:
@@ -248,7 +261,7 @@ def _row(
         amount=place.amount if _has_its_places_amount(approval) and place else approval.amount,
         currency=approval.currency or (place.currency if place else ""),
         asked_at=approval.created_at,
-        asked_by=names.get(approval.requested_by, ""),
+        asked_by=opened_words(approval, names) if names else "",
         holder=names.get(claimant_of(approval), ""),
         due_at=approval.due_at,
         age=text.time_left(approval.created_at, approval.due_at),

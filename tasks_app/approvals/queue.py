@@ -88,9 +88,7 @@ def preview(approval: Approval, who: User, left_after: _LeftAfter) -> dict[str, 
     decisions = list(approval.decisions.all())
     departing = evidence.differences(approval)
     places = {approval.subject_id: detail.place} if detail.place else around.places_of([approval], who)
-    row = presenters.rows(
-        [approval], places, actor_names({approval.requested_by, approval.claimed_by} - {""})
-    )[0]
+    row = presenters.rows([approval], places, actor_names({*approval.actors, approval.claimed_by} - {""}))[0]
     return {
         "i": row,
         "detail": detail,

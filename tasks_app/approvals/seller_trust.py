@@ -78,7 +78,8 @@ def _deciding(change: TrustChange) -> tuple[Mover, ...]:
 
 
 def _ask(change: TrustChange) -> None:
-    approval_open(question=_question(change), requested_by=change.asked_by)
+    """Ask for a second person's approval of the change that a person made."""
+    approval_open(question=_question(change), requested_by=change.asked_by, opened_by=change.asked_by)
 
 
 def _question(change: TrustChange) -> Question:

@@ -70,15 +70,20 @@ class DecisionRefusedError(Exception):
         super().__init__(message)
 
 
-def approval_open(*, question: Question, requested_by: Who) -> Approval:
-    """Ask people, as the policies in force demand; the same open question about the same subject is not asked
-    twice. What the system asks anew stays the request of whoever asked for it last: they do not decide."""
+def approval_open(*, question: Question, requested_by: Who, opened_by: Who = SYSTEM) -> Approval:
+    """Return the open approval for a question; open one, as the policies in force say, if there is none.
+
+    Args:
+        question: What people are asked.
+        requested_by: On whose behalf. They do not decide. If the system asks again, the last requester stays.
+        opened_by: Who acted: the actor of the first audit entry.
+    """
     asked = _asked(question)
     if asked is not None:
         return asked
     try:
         with transaction.atomic():
-            return _ask(question, requested_by)
+            return _ask(question, requested_by, opened_by)
     except IntegrityError:
         asked = _asked(question)  # somebody asked it meanwhile
         if asked is None:
@@ -126,7 +131,7 @@ def _voided_before(question: Question) -> Approval | None:
     return before if before is not None and before.status == ApprovalStatus.VOIDED else None
 
 
-def _ask(question: Question, requested_by: Who) -> Approval:
+def _ask(question: Question, requested_by: Who, opened_by: Who) -> Approval:
     evidence, asker = exact(question.evidence), _asker(question, requested_by)
     wanted = policies_apply(
         kind=question.kind,
@@ -147,6 +152,7 @@ def _ask(question: Question, requested_by: Who) -> Approval:
         subject_type=question.subject_type,
         subject_id=question.subject_id,
         subject_version=question.subject_version,
+        opened_by=actor_key(opened_by),
         requested_by=asker,
         set_off_by=_set_off(question, asker),
         amount=question.amount,
@@ -158,7 +164,7 @@ def _ask(question: Question, requested_by: Who) -> Approval:
     )
     create(
         approval,
-        actor=requested_by,
+        actor=opened_by,
         reason=question.title,
         metadata={"evidence_digest": approval.evidence_digest, **named_versions(approval.policies)},
     )
@@ -359,11 +365,9 @@ def _amended(
         return approval
     reason = f"{by.name} approves other amounts: asked as changed"
     transition(approval, ApprovalStatus.VOIDED, actor=by, reason=reason, rights=(DECIDE,))
-    kind.reopen(approval)
+    question = kind.asks(approval)
+    asked = approval_open(question=question, requested_by=approval.requested_by, opened_by=by)
     tell_closed(approval)
-    asked = Approval.objects.select_for_update(no_key=True).get(
-        replaces=approval, status=ApprovalStatus.OPEN, kind=approval.kind
-    )
     decider_check(asked, user, principal)
     return asked
 

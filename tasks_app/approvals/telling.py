@@ -20,6 +20,7 @@ from django.urls import reverse
 from tasks_app import clock
 from tasks_app.approvals.kinds import kinds_apart
 from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.presenters import opened_words
 from tasks_app.desk import text
 from tasks_app.lifecycle.names import EntityName, namer_register
 from tasks_app.notifications.models import Notification
@@ -79,11 +80,11 @@ def _tell_each(due: QuerySet[Approval], column: _Told, limit: int) -> int:
 
 
 def _groups(approvals: Iterable[Approval]) -> Collection[list[Approval]]:
-    """Those of one advertiser and of the same roles that one actor asked for and the same people set off:
-    the same people may decide on them."""
+    """Approvals that the same people may decide on: of one advertiser, with the same roles and requesters."""
     groups: dict[tuple[Any, ...], list[Approval]] = defaultdict(list)
     for one in approvals:
-        key = (one.team_id, one.advertiser_id, one.requested_by, tuple(one.set_off_by), tuple(one.roles))
+        askers = (one.opened_by, one.requested_by, tuple(one.set_off_by))
+        key = (one.team_id, one.advertiser_id, askers, tuple(one.roles))
         groups[key].append(one)
     return groups.values()
 
@@ -119,7 +120,7 @@ def _about(group: list[Approval]) -> About:
 
 
 def _body(group: list[Approval]) -> str:
-    asker = actor_names({group[0].requested_by})[group[0].requested_by]
+    asker = opened_words(group[0], actor_names(set(group[0].actors)))
     lines = [f"{a.reference}: {a.title}. By {text.moment_kept(a.due_at)}." for a in group[:_LISTED]]
     if len(group) > _LISTED:
         lines.append(f"And {len(group) - _LISTED} more.")

@@ -22,7 +22,7 @@ from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.question import Question, is_as_shown
 from tasks_app.approvals.services import approval_open
 from tasks_app.commands.services import Wanted, command_run
-from tasks_app.lifecycle.transitions import exact
+from tasks_app.lifecycle.transitions import Who, exact
 from tasks_app.operations.answering import answer_problem, answer_question, answer_stands
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.execution import ANSWER as SEND
@@ -45,7 +45,7 @@ from tasks_app.operations.resend import is_unaccounted, resend_is_safe
 from tasks_app.operations.services import send_with_time, time_anew
 from tasks_app.operations.steered import SteeringRefusedError, steered, steered_note
 from tasks_app.operations.sweep import chore_register
-from tasks_app.people.actors import actor_key
+from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import User
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.trust import credentials_given, on_credentials
@@ -112,7 +112,7 @@ def operation_answer(
     _freeze(current, operation, actor=actor_key(user), text=text.strip(), changes=changed)
     steered_note(operation, user, f"answered pause {generation}", text.strip())
     if operation.is_mutation:
-        _ask(operation, current)
+        _ask(operation, current, opened_by=user)
     else:
         _release(operation, current, actor_key(user))
     return current
@@ -187,8 +187,9 @@ def _release(operation: Operation, current: Continuation, actor: str) -> None:
     command_run(key=answer_key(current), wanted=wanted, actor=actor)
 
 
-def _ask(operation: Operation, current: Continuation) -> None:
-    approval_open(question=_question(operation, current), requested_by=current.answered_by)
+def _ask(operation: Operation, current: Continuation, opened_by: Who = SYSTEM) -> None:
+    question = _question(operation, current)
+    approval_open(question=question, requested_by=current.answered_by, opened_by=opened_by)
 
 
 def _question(operation: Operation, current: Continuation) -> Question:

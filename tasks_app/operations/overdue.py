@@ -69,13 +69,21 @@ def more_time_words(operation: Operation) -> str:
     return f"{span} of its business hours, {hours}" if hours else span
 
 
-def overdue_ask(operation: Operation, requested_by: Who = SYSTEM, why: str = "") -> None:
-    """Ask people whether to wait on for what is `timed_out`, of no team anybody with the right to decide; a
-    read is given up. `why`: a person's reason."""
+def overdue_ask(
+    operation: Operation, requested_by: Who = SYSTEM, why: str = "", opened_by: Who = SYSTEM
+) -> None:
+    """Ask people whether to go on waiting for an operation that is `timed_out`; a read is given up at once.
+
+    Args:
+        operation: The operation. If it has no team, anybody with the right decides.
+        requested_by: Who asked to stop waiting.
+        why: Their reason.
+        opened_by: Who acted; the system if its deadline passed.
+    """
     if not operation.is_mutation:
         give_up(operation)
         return
-    approval_open(question=_question(operation, why), requested_by=requested_by)
+    approval_open(question=_question(operation, why), requested_by=requested_by, opened_by=opened_by)
 
 
 def _question(operation: Operation, why: str) -> Question:

@@ -141,7 +141,7 @@ def operation_stop(*, operation_id: uuid.UUID, user: User, reason: str) -> Opera
         },
     )
     steered_note(operation, user, "stop waiting", reason)
-    overdue_ask(operation, requested_by=user, why=reason)
+    overdue_ask(operation, requested_by=user, why=reason, opened_by=user)
     overdue_tell(operation, but=overdue_ask)
     return operation
 
@@ -176,7 +176,7 @@ def operation_settle(
     proposal = _proposal(operation, end, reason, evidence, result or {})
     steered_note(operation, user, f"settle by hand as {end}", f"{reason} ({proposal['evidence']})")
     if operation.is_mutation:
-        return _ask(operation, proposal, actor_key(user))
+        return approval_open(question=_question(operation, proposal), requested_by=user, opened_by=user)
     _record(operation, proposal, actor_key(user))
     return None
 
@@ -302,10 +302,6 @@ def _proposal(
     }
 
 
-def _ask(operation: Operation, proposal: dict[str, Any], requested_by: str) -> Approval:
-    return approval_open(question=_question(operation, proposal), requested_by=requested_by)
-
-
 def _question(operation: Operation, proposal: Mapping[str, Any]) -> Question:
     return operation_question(
         operation,
@@ -365,7 +361,8 @@ def _version(approval: Approval) -> int | None:
 def _reopen(approval: Approval) -> None:
     operation = Operation.objects.select_related("seller", "team").get(pk=approval.subject_id)
     if operation.status not in SETTLED:
-        _ask(operation, _proposed_in(approval), approval.requested_by)
+        question = _question(operation, _proposed_in(approval))
+        approval_open(question=question, requested_by=approval.requested_by)
 
 
 def _proposed_in(approval: Approval) -> dict[str, Any]:

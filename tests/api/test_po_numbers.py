@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
@@ -36,7 +34,6 @@ from tests.api.numbered import (
 )
 from tests.factories import make_account, make_advertiser, make_user
 from tests.orders import late
-from tests.owning import as_the_owner
 
 pytestmark = pytest.mark.django_db
 
@@ -316,14 +313,3 @@ def test_what_an_account_has_bought_besides_is_not_read(api: APIClient) -> None:
         wanted = Operation.objects.filter(account=first.account, po_alike=first.po_alike)
         plan = wanted.order_by().explain()
     assert "operation_po_alike" in plan
-
-
-def test_what_was_bought_before_numbers_were_kept_so_is_found(api: APIClient) -> None:
-    ask(api, purchase(po_number="PO-47 11"))
-    ask(api, purchase())
-    kept = Operation.objects.order_by("id").values_list("po_alike", flat=True)
-    before = list(kept)
-    Operation.objects.update(po_alike="")
-    with as_the_owner():
-        import_module("tasks_app.migrations.0066_po_numbers_alike").fill(apps, None)
-    assert (list(kept), before[1] == before[0]) == (before, False)

@@ -13,6 +13,7 @@ from orders.models import Deal
 from orders.questions import ask_deal
 from tasks_app import clock, ids
 from tasks_app.approvals.models import Approval, Decision
+from tasks_app.approvals.presenters import opened_words
 from tasks_app.approvals.services import (
     DecisionRefusedError,
     approval_decide,
@@ -76,6 +77,8 @@ def test_an_approval_is_decided_once_with_its_effect(desk: Desk) -> None:
 def test_ones_own_request_is_somebody_elses_to_decide(desk: Desk) -> None:
     user = make_user("Administrator")
     approval = desk.ask(requested_by=user)
+    assert trail(approval)[0].actor == approval.opened_by == "system", "nobody acted"
+    assert opened_words(approval, {actor_key(user): str(user)}) == f"Flightdeck, for {user}"
     refused("own_request", approval, user)
     refused("own_request", approval, user, "reject", "No")
     user.is_superuser = True

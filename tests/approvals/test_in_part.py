@@ -22,6 +22,7 @@ from orders.services import deal_book
 from tasks_app import ids
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.parts import changes_of
+from tasks_app.approvals.policy_models import ApprovalPolicy
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide, evidence_digest
 from tasks_app.lifecycle.transitions import create
 from tasks_app.lifecycle.verify import verify_entity
@@ -115,19 +116,17 @@ def test_what_was_approved_is_asked_recorded_and_booked() -> None:
     assert marked["Budget", "Alpha"] == ("60,000.00", "30,000.00", "changed")
     assert marked["Package", "Gamma"] == ("2,500.00", "–", "removed")
     assert {field for field, _ in marked} == {"Gross", "Budget", "Units", "Package"}
-    entry = trail(first)[-1]
-    assert entry.actor == f"human:{user.pk}"
+    assert {trail(first)[-1].actor, trail(approved)[0].actor, approved.opened_by} == {f"human:{user.pk}"}
+    assert approved.requested_by == first.requested_by
     assert all(verify_entity("approval", one.pk).ok for one in (first, approved))
 
 
 @db
-def test_a_quorum_of_two_agrees_on_the_changed_amounts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from orders import approvals
-
-    monkeypatch.setattr(approvals, "ask_deal", _asked_of_two)
-    approvals.register()
+def test_a_quorum_of_two_agrees_on_the_changed_amounts() -> None:
+    ApprovalPolicy.objects.create(
+        key="two", name="Two", rule="always", kinds=["deal"], actor="system", reason="A test", quorum=2
+    )
     first = recommended()
-    Approval.objects.filter(pk=first.pk).update(quorum=2)
     one, other = make_user("Approver"), make_user("Approver")
     asked = approve(first, one, {1: "30000"})
     assert (asked.status, asked.quorum, deal_of(asked).status) == ("open", 2, "quoted")
@@ -139,12 +138,6 @@ def test_a_quorum_of_two_agrees_on_the_changed_amounts(desk: Desk, monkeypatch: 
     assert twice.value.code == "already_decided"
     assert approval_decide(approval_id=asked.pk, user=other, verdict="approve").status == "approved"
     assert lines(asked)["a"][0] == D(30000)
-
-
-def _asked_of_two(deal: Deal) -> Approval:
-    asked = ask_deal(deal)
-    Approval.objects.filter(pk=asked.pk).update(quorum=2)
-    return asked
 
 
 @db

@@ -69,7 +69,7 @@ def test_the_digest_names_migrations_what_they_install_and_the_filler(
     monkeypatch.setattr(server, "BASE_DIR", tmp_path)
     files = [
         "app/migrations/0001.py",
-        "app/lifecycle/sql/a.sql",
+        "app/migrations/sql/a.sql",
         "app/lifecycle/data/a.json",
         "bench/fill.py",
     ]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.db import connection
 
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
@@ -49,22 +46,6 @@ def tried(seen: Any) -> Operation:
 
 def codes() -> list[str]:
     return list(Command.objects.get().decisions.values_list("code", flat=True))
-
-
-def test_what_waited_before_carries_nothing_into_the_round_that_is_asked() -> None:
-    tried(not_sent())
-    Seller.objects.update(active=False)
-    claim_sends(limit=5)
-    answered("approve")
-    assert Command.objects.get().overrides, "what was said of the round before"
-    with connection.cursor() as cursor:  # as a former version left it
-        cursor.execute("set constraints all immediate")
-        without = "alter table tasks_app_command disable trigger fd_gate_round"
-        cursor.execute("select testing.as_owner(%s)", [without])
-    Command.objects.update(waiting_since=clock.now(), gate_round=2)
-    import_module("tasks_app.migrations.0078_waiting_from_before").passed_before(apps, None)
-    command = Command.objects.get()
-    assert (command.overrides, command.waiting_since is None) == ([], False)
 
 
 class TestResend:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
@@ -216,19 +215,3 @@ class TestCommand:
             call_command("kill_switch", "on", "--reason", "x", "--team", "Nobody")
         with pytest.raises(CommandError, match="no right"):
             call_command("kill_switch", "on", "--reason", "x", "--as", make_user("Buyer").username)
-
-
-def test_turns_of_an_earlier_version_are_numbered_though_nobody_may_change_them() -> None:
-    """By the migration, which is the owner's; the turns themselves are append-only for him as well."""
-    turn()
-    turn(False)
-    connection.check_constraints()  # those that wait for a commit, which forbid to alter the table
-    numbered = import_module("tasks_app.migrations.0048_rows_put_back")._NUMBERED
-    as_owner = "select testing.as_owner(%s)"
-    with connection.cursor() as cursor:
-        for statement in ("alter table tasks_app_killswitch drop column turn cascade", numbered):
-            cursor.execute(as_owner, [statement])
-        cursor.execute('select "on", turn from tasks_app_killswitch order by id')
-        assert cursor.fetchall() == [(True, 1), (False, 2)]
-        with pytest.raises(DatabaseError, match="append-only"):
-            cursor.execute(as_owner, ["update tasks_app_killswitch set reason = 'Another'"])

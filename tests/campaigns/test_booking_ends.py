@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
 
 from campaigns.actions import complete
 from campaigns.explain import progress_of
@@ -225,18 +223,6 @@ def test_a_lost_word_of_an_account_is_made_up_for_although_it_looks_again_later(
     step.refresh_from_db()
     assert step.ready_at is not None
     assert step.ready_at <= clock.now()
-
-
-@pytest.mark.usefixtures("still")
-def test_a_step_that_waited_for_an_account_before_looks_again() -> None:
-    campaign, _, step = waiting_for_an_account()
-    Step.objects.filter(pk=step.pk).update(ready_at=None)
-    import_module("tasks_app.migrations.0078_waiting_from_before").looks(apps, None)
-    drain()
-    step.refresh_from_db()
-    assert status(campaign) == CampaignStatus.EXECUTING_BOOKINGS
-    assert step.ready_at is not None
-    assert step.ready_at > clock.now()
 
 
 def test_what_would_look_again_by_itself_goes_on_as_soon_as_the_account_is_active() -> None:

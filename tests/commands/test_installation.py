@@ -106,6 +106,18 @@ def test_web_and_the_check_before_a_deployment_say_the_same(
         assert SAYS[name] in migrated.err
 
 
+def test_no_process_works_on_a_database_of_other_migration_files(
+    committed_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(committed_db.urls.owner, autocommit=True) as owner:
+        owner.execute("comment on table django_migrations is 'of other files'")
+    monkeypatch.setenv("FLIGHTDECK_DEBUG", "1")
+    for ended in (run("sweep"), run("migrate"), web()):
+        assert ended.code not in (0, -9)
+        assert "make demo-reset" in ended.err
+        assert "Traceback" not in ended.err
+
+
 def _stopped_by(name: str, ended: Ran) -> None:
     assert ended.code not in (0, -9)
     assert SAYS[name] in ended.err

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ from tasks_app.lifecycle import guards
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent
 from tasks_app.lifecycle.verify import verify_entity
 from tests.clocks import Clock
-from tests.database import Database
 from tests.jobs.claiming import claim_step
 from tests.jobs.conftest import Bench, statuses, steps_of
 from tests.jobs.test_replaying import as_rows, as_told
@@ -328,24 +326,3 @@ def test_a_step_costs_one_statement(bench: Bench, django_assert_num_queries: Any
     bench.start()
     with django_assert_num_queries(1 + 5):
         assert drain() == 5
-
-
-def test_counts_of_jobs_under_way_are_made_good(bench: Bench, django_db_setup: Database) -> None:
-    """The migration counts what was begun before there were counts."""
-    bench.action("sleep", sleep)
-    bench.recipe(
-        step("a"),
-        step("each", for_each="{{ inputs.three }}", action="sleep"),
-        step("b", "each", "a"),
-    )
-    job = bench.run(inputs={"three": [1, 2, 3]})
-    whole = steps_of(job)["each"]
-    assert (job.active_steps, whole.incoming) == (1, 3)
-    Job.objects.update(active_steps=9)
-    Step.objects.filter(pk=whole.pk).update(incoming=0)
-    migration = import_module("tasks_app.migrations.0017_step_calls")
-    with connection.cursor() as cursor:
-        cursor.execute(migration._COUNT)
-    job.refresh_from_db()
-    whole.refresh_from_db()
-    assert (job.active_steps, whole.incoming) == (1, 3)

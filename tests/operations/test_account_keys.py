@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -35,7 +34,6 @@ from tests.factories import (
 from tests.operations.making import answer, ask, fresh, see
 from tests.operations.wire import mcp
 from tests.orders.accounts import end
-from tests.owning import as_the_owner
 
 pytestmark = pytest.mark.django_db
 OTHER: dict[str, Any] = {"account_id": "acc-other", "brand": {"domain": "another.com"}, "status": "active"}
@@ -134,21 +132,6 @@ def test_an_answer_of_a_request_sent_again_does_not_write_over_that_of_a_later_o
     account = Account.objects.get()
     assert (account.status, account.next_read_at) == ("active", later), "it is asked what holds now"
     assert "It has answered what it was asked later" in Notification.objects.get(title__contains="late").body
-
-
-def test_what_people_said_of_an_account_before_that_was_kept_is_read_from_the_log() -> None:
-    seller, other = make_seller(), make_seller("Other")
-    account, untouched = (make_account(make_advertiser(), one) for one in (seller, other))
-    account_change(account=account, values={"payment_terms": "net_45"}, actor=make_user("Ad Ops"))
-    said_at = Account.objects.get(pk=account.pk).people_said_at
-    assert said_at is not None
-    Account.objects.update(people_said_at=None)
-    with as_the_owner(), connection.cursor() as cursor:
-        cursor.execute(import_module("tasks_app.migrations.0072_account_people_said").SAID)
-    found = Account.objects.get(pk=account.pk).people_said_at
-    assert found is not None
-    assert abs(found - said_at) < timedelta(minutes=1)
-    assert Account.objects.get(pk=untouched.pk).people_said_at is None
 
 
 def test_people_are_believed_whatever_things_are_called_by_then() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.db.models import QuerySet
 
 from tasks_app import clock
@@ -19,7 +17,7 @@ from tasks_app.commands.questions import gates_ask_again
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.answer_stages import answer_of
 from tasks_app.operations.answers import operation_answer
-from tasks_app.operations.continuation import NOT_KNOWN, Continuation
+from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.dispatch import claim_sends
 from tasks_app.operations.models import PENDING, Operation
 from tasks_app.operations.models import OperationStatus as S
@@ -239,34 +237,3 @@ def test_an_answer_at_the_switch_outlives_that_somebody_stops_waiting() -> None:
     Operation.objects.filter(send_at__isnull=False).update(send_at=clock.now())
     [call] = claim_sends(limit=10)
     assert call.continuation is not None
-
-
-# ---- rows from before
-
-
-def _migrate(name: str) -> None:
-    getattr(import_module("tasks_app.migrations.0075_answers_that_left"), name)(apps, None)
-
-
-def test_what_was_said_of_an_answer_before_is_read_as_now() -> None:
-    operation = ANSWERS["its answer has left"]()
-    Continuation.objects.update(note=f"the answer left; {NOT_KNOWN}")
-    _migrate("said_shortly")
-    assert Continuation.objects.get(operation=operation).note == NOT_KNOWN
-
-
-@pytest.mark.parametrize(
-    ("ground", "due"),
-    [
-        ("its answer is to be sent", True),
-        ("its answer is with people", False),
-        ("its answer was found at the switch", False),
-        ("its answer has left", False),
-        ("overdue, its answer not sent", False),
-    ],
-)
-def test_what_was_stranded_before_is_due(ground: str, due: bool) -> None:
-    operation = ANSWERS[ground]()
-    Operation.objects.update(send_at=None)
-    _migrate("due")
-    assert (fresh(operation).send_at is not None) == due

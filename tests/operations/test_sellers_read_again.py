@@ -5,12 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack
 from datetime import timedelta
 from functools import partial
-from importlib import import_module
 from threading import Event
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
@@ -129,14 +127,6 @@ def test_one_that_was_imported_is_asked_once_it_is_switched_on(said: dict[str, A
         row_change(row=seller, values={"active": True}, actor=make_user("Ad Ops"))
     assert (sellers_wake(), sellers_read(), said["asked"]) == (1, 1, 1)
     assert stored(seller).tools == ["create_media_buy", "get_products"]
-
-
-def test_one_that_was_switched_on_before_that_is_asked_by_the_migration(said: dict[str, Any]) -> None:
-    never, off = known(capabilities_at=None), make_seller("Off", active=False, capabilities_at=None)
-    ask: Any = import_module("tasks_app.migrations.0071_sellers_never_asked").ask
-    ask(apps, None)
-    assert (sellers_wake(), sellers_read(), said["asked"]) == (1, 1, 1)
-    assert (stored(never).capabilities_at is None, stored(off).capabilities_next_at) == (False, None)
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["moves", "comes back"])
