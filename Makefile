@@ -15,7 +15,7 @@ APT := flock -w 600 /var/lib/dpkg /bin/sh -c 'apt="apt-get -qq -o DPkg::Lock::Ti
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test setup-browser test-browser test-deep mutants lint types migrations settings check rules bench bench-reset bench-footprint bench-transitions bench-operations bench-jobs bench-pages chaos screenshots clean
+.PHONY: help setup demo demo-reset run test setup-browser test-browser test-deep mutants lint types migrations settings check rules bench bench-bookings bench-transitions bench-jobs bench-operations bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -64,6 +64,7 @@ mutants: $(VENV)/.setup-mutants ## small defects put into the modules of pure ru
 lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import whom
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@find templates -name '*.html' | grep -vxFf .ci/templates-to-format.txt | xargs $(BIN)/djlint --quiet --check --lint
 	@$(BIN)/lint-imports
 
 types: $(VENV)/.setup-dev ## type checks
@@ -89,26 +90,23 @@ settings: $(VENV)/.setup-dev ## forgotten migrations, settings fit for productio
 		FLIGHTDECK_ORGANISATION="Halden & Marsh" FLIGHTDECK_ORGANISATION_DOMAIN=flightdeck.example \
 		$(BIN)/python manage.py check --deploy --fail-level WARNING
 
-bench: $(VENV)/.setup-bench $(VENV)/.setup-demo ## every ratio and whether it holds its limit; ROUNDS=1 ONLY="jobs pages"
-	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench $(ONLY)
+bench: $(VENV)/.setup-bench $(VENV)/.setup-demo ## every ratio and whether it is within its bound; ROUNDS=1 ONLY="jobs pages"
+	@ROUNDS="$(ROUNDS)" BRIEFS="$(BRIEFS)" BEFORE="$(BEFORE)" $(BIN)/python -m bench $(ONLY)
 
-bench-reset: $(VENV)/.setup ## forget the data that benches keep: the next run fills them anew
-	@$(BIN)/python -m bench.server forget
-
-bench-footprint: $(VENV)/.setup-demo ## time to start and memory of web and workers
-	@$(BIN)/python -m bench.footprint
+bench-bookings: $(VENV)/.setup ## the cost of a booked deal; BRIEFS=100 BEFORE=<commit to compare with>
+	@BRIEFS="$(BRIEFS)" BEFORE="$(BEFORE)" $(BIN)/python -m bench.bookings
 
 bench-transitions: $(VENV)/.setup-bench ## audited status changes beside psycopg and django-fsm-log; ROUNDS=3
 	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.transitions
 
-bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside bare references; 1,000,000 operations settled; ROUNDS=3
+bench-jobs: $(VENV)/.setup-bench ## durable steps beside DBOS and Procrastinate; ROUNDS=3
+	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.jobs
+
+bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside a bare view and a bare client; ROUNDS=3
 	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.operations
 
-bench-jobs: $(VENV)/.setup-bench ## jobs beside DBOS, Procrastinate and django-q2; ROUNDS=3 QUICK=1
-	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.jobs
-
-bench-pages: $(VENV)/.setup-demo ## pages and decisions among 1,000,000 deals, filled once; ROUNDS=3 QUICK=1
-	@ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" $(BIN)/python -m bench.pages
+bench-pages: $(VENV)/.setup ## pages and decisions among 100,000 deals beside a stock list; ROUNDS=3
+	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.pages
 
 chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=1000 SEED=1
 	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos

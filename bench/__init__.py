@@ -1,0 +1,1 @@
+"""Measurements of Flightdeck beside its references: see `__main__`."""

@@ -1,181 +1,203 @@
-"""How fast a status changes with everything on, beside others doing the same: `make bench-transitions`.
+"""How fast a status changes with audit, event and rules on: `make bench-transitions`.
 
-In one interleaved run of three rounds on a private embedded PostgreSQL (fsync and synchronous_commit on):
-`transition()` as the application's role; psycopg with prepared statements and no triggers, statement by
-statement; django-fsm-2 with django-fsm-log. Each with one process and with four, every process walking deals
-of its own, in short slices that take turns; moves that write two more columns, and `transition_many` on
-10,000 rows among them. Last the
-verification of what all that left behind, beside reading and hashing the same bytes. Prints a table of min /
-median / max, the ratios with their limits, and one JSON line; machines are noisy, so read the ratios.
+Three parties make the same move, one commit each, in turn, in short slices: `transition()` as the
+application's role; psycopg with prepared statements and without any rule, statement by statement; django-
+fsm-2 with django-fsm-log. Each runs in a process of its own and walks its own deals between `quoted` and
+`negotiating`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import statistics
-import subprocess
 import sys
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import UTC, datetime
+from itertools import cycle
 from typing import Any
+from uuid import UUID
 
-from bench import parties, ratios, stage
-from config.supervisor import BASE_DIR
+import psycopg
 
-ROUNDS = int(os.environ.get("ROUNDS") or 3)
-# A round is so many slices of each party in turn: what else the machine does meets all of them alike.
-SLICES = 16
-MANY_SLICES = 4
-SECONDS = 0.3
-_ENTRIES = 200_000
-Figures = dict[str, list[float]]
+from bench import child, data, server
+from bench.figures import ROUNDS, Figures
 
-
-class Worker:
-    """One process of a party; idle unless it was told something."""
-
-    def __init__(self, party: str, number: int, env: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.parties", party, str(number)],
-            cwd=BASE_DIR,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def tell(self, order: str) -> None:
-        assert self._process.stdin is not None  # noqa: S101 - a pipe, as it was started
-        self._process.stdin.write(f"{order}\n")
-        self._process.stdin.flush()
-
-    def answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None  # noqa: S101
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("a process of the bench ended; the lines above say why")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        self._process.communicate()
+_SLICES, _SLICE_S = 16, 0.3  # of each party in a round
+_DEALS, _WARM = 500, 1000
+_MOVES = {"quoted": "negotiating", "negotiating": "quoted"}
+_REASON = "A bench"
+# The same tables without triggers, foreign keys and checks, with the same rows.
+_REFERENCE = """
+create schema reference;
+create table reference.deal (like orders_deal including all) with (fillfactor = 70);
+create table reference.audit (like tasks_app_auditentry including all excluding constraints);
+create table reference.outbox (like tasks_app_outboxevent including all);
+insert into reference.deal select * from orders_deal;
+insert into reference.audit select * from tasks_app_auditentry where entity_type = 'deal';
+select setval(pg_get_serial_sequence('reference.audit', 'id'), (select max(id) from reference.audit));
+grant usage on schema reference to flightdeck_app;
+grant select, insert, update on all tables in schema reference to flightdeck_app;
+grant usage on all sequences in schema reference to flightdeck_app;
+"""
+_LOCK = "select status, version from reference.deal where id = %s for no key update"
+_LAST = "select hash from reference.audit where entity_type = 'deal' and entity_id = %s and seq = %s"
+_MOVE = "update reference.deal set status = %s, version = %s, status_since = %s where id = %s"
+_ENTRY = """
+insert into reference.audit (entity_type, entity_id, seq, from_status, to_status, at, actor, reason, metadata,
+                             changes, trace_id, format_version, body, prev_hash, hash)
+values ('deal', %s, %s, %s, %s, %s, 'agent:bench', %s, '{}', '{}', '', 1, %s, %s, %s)
+"""
+_EVENT = """
+insert into reference.outbox (type, entity_type, entity_id, seq, payload, at)
+values (%s, 'deal', %s, %s, %s, %s)
+"""
 
 
 def main() -> int:
-    figures: Figures = {}
-    with stage.opened() as on, ExitStack() as closing:
-        _say(f"== {on.server}; {os.cpu_count()} cores, Python {sys.version.split()[0]}")
-        workers = {name: _workers(name, on.env, closing) for name in parties.PARTIES}
-        workers["ours"][0].tell("many")
-        workers["ours"][0].answer()  # warm as the others are
+    """Measure all parties in turn."""
+    figures = Figures()
+    with server.opened("bench") as on, ExitStack() as closing:
+        on.run("-m", "bench.transitions", "fill")
+        with psycopg.connect(on.running.urls.owner, autocommit=True) as owner:
+            owner.execute(_REFERENCE)
+            owner.execute("vacuum analyze")
+        env = {**on.env, "PEER_DATABASE_URL": on.database("fsm_log")}
+        parties = {
+            name: closing.enter_context(child.Child("bench.transitions", name, env=env)) for name in _PARTIES
+        }
         for number in range(ROUNDS):
-            _round(number, workers, figures)
-        _enlarge(workers["ours"][0], on.env)
-        for number in range(ROUNDS):
-            _verification(number, on.env, figures)
-    _tables(figures)
-    told = _summary(figures)
-    print(ratios.table(told))
-    print(json.dumps(told))
+            _round(parties, number, figures)
+    figures.tell("ratio_1", "fsm_log_ratio_1", "ours_per_s")
     return 0
 
 
-def _workers(name: str, env: dict[str, str], closing: ExitStack) -> list[Worker]:
-    _say(f"== starting {stage.PROCESSES} processes of {name}")
-    started = [Worker(name, number, env) for number in range(stage.PROCESSES)]
-    for worker in started:
-        closing.callback(worker.close)
-    for worker in started:
-        worker.answer()
-    return started
-
-
-def _round(number: int, workers: dict[str, list[Worker]], figures: Figures) -> None:
-    reference = workers["reference"][:1]
-    alone = {f"{name}_1": (team[:1], _RUN) for name, team in workers.items()}
-    together = {f"{name}_{len(team)}": (team, _RUN) for name, team in workers.items()}
-    many = {"many": (workers["ours"][:1], "many"), "reference_beside_many": (reference, _RUN)}
-    changed = {f"{name}_changes_1": (workers[name][:1], _CHANGES) for name in ("ours", "reference")}
-    for group, slices in ((alone, SLICES), (together, SLICES), (changed, SLICES), (many, MANY_SLICES)):
-        for name, rate in _interleaved(group, slices, shift=number).items():
-            figures.setdefault(name, []).append(rate)
-            _say(f"   round {number + 1}: {name:<22}{rate:>10,.0f}/s")
-    for key, own, other in _RATIOS:
-        figures.setdefault(key, []).append(figures[own][-1] / figures[other][-1])
-
-
-def _interleaved(group: dict[str, tuple[list[Worker], str]], slices: int, *, shift: int) -> dict[str, float]:
-    """Moves per second of each, over all its slices."""
-    names, done = list(group), {name: [0.0, 0.0] for name in group}
-    for turn in range(shift, shift + slices):
+def _round(parties: dict[str, child.Child], number: int, figures: Figures) -> None:
+    moves = dict.fromkeys(parties, 0)
+    for turn in range(number, number + _SLICES):
+        names = list(parties)
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            moves, seconds = _slice(*group[name])
-            done[name][0] += moves
-            done[name][1] += seconds
-    return {name: moves / seconds for name, (moves, seconds) in done.items()}
+            moves[name] += parties[name].ask("run", _SLICE_S)
+    for name, count in moves.items():
+        figures.add(f"{name}_per_s", count / (_SLICES * _SLICE_S))
+    figures.add("ratio_1", moves["ours"] / moves["reference"])
+    figures.add("fsm_log_ratio_1", moves["ours"] / moves["fsm_log"])
 
 
-def _slice(workers: list[Worker], order: str) -> tuple[float, float]:
-    """Moves of all together, and the seconds they took."""
-    for worker in workers:
-        worker.tell(order)
-    answers = [worker.answer() for worker in workers]
-    return sum(a["moves"] for a in answers), statistics.mean(a["seconds"] for a in answers)
+def fill() -> None:
+    """Create the deals that both sides walk."""
+    server.django_setup()
+    advertiser = data.advertiser_made()
+    data.deals_made(data.account_made(advertiser, data.seller_made("bench")), _DEALS, prefix="BENCH")
 
 
-_RUN, _CHANGES = f"run {SECONDS}", f"changes {SECONDS}"
-_RATIOS = (
-    ("ratio_1", "ours_1", "reference_1"),
-    ("ratio_4", "ours_4", "reference_4"),
-    ("ratio_many", "many", "reference_beside_many"),
-    ("fsm_log_ratio_1", "ours_1", "fsm_log_1"),
-    ("fsm_log_ratio_4", "ours_4", "fsm_log_4"),
-    ("ratio_changes_1", "ours_changes_1", "reference_changes_1"),
-)
+def ours() -> Callable[[], None]:
+    """Return what makes the next move, by `transition()`."""
+    server.django_setup()
+    from orders.models import Deal
+    from tasks_app.lifecycle.transitions import transition
+
+    deals = cycle(Deal.objects.order_by("pk"))
+
+    def move() -> None:
+        deal = next(deals)
+        transition(deal, _MOVES[deal.status], actor="agent:bench", reason=_REASON)
+
+    return move
 
 
-def _enlarge(worker: Worker, env: dict[str, str]) -> None:
-    """More set-based moves, until there is enough to verify."""
-    import psycopg
+def reference() -> Callable[[], None]:
+    """Return what makes the next move, statement by statement."""
+    connection = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+    cursor = connection.cursor()
+    cursor.execute("select id, status, version from reference.deal order by id")
+    deals = cycle([list(row) for row in cursor.fetchall()])
 
-    with psycopg.connect(env["DATABASE_URL"]) as connection:
-        row = connection.execute("select count(*) from tasks_app_auditentry").fetchone()
-    for _ in range(-(-max(0, _ENTRIES - row[0]) // parties.MANY) if row else 0):
-        worker.tell("many")
-        worker.answer()
+    def run(statement: str, *values: object) -> psycopg.Cursor[Any]:
+        return cursor.execute(statement.encode(), values, prepare=True)
 
+    def move() -> None:
+        deal = next(deals)
+        pk, status, version = deal
+        to, at = _MOVES[status], datetime.now(UTC)
+        with connection.transaction():
+            if run(_LOCK, pk).fetchone() != (status, version):
+                raise SystemExit("somebody else moved the deal")
+            (previous,) = run(_LAST, pk, version).fetchone() or (b"",)
+            body = _body(pk, version + 1, status, to, at, previous)
+            run(_MOVE, to, version + 1, at, pk)
+            digest = hashlib.sha256(body).digest()
+            run(_ENTRY, pk, version + 1, status, to, at, _REASON, body, previous, digest)
+            payload = json.dumps({"from": status, "to": to, "actor": "agent:bench"})
+            run(_EVENT, f"deal.{to}", pk, version + 1, payload, at)
+        deal[1:] = to, version + 1
 
-def _verification(number: int, env: dict[str, str], figures: Figures) -> None:
-    command = [sys.executable, "-m", "bench.verification", str(number)]
-    done = subprocess.run(command, check=True, cwd=BASE_DIR, env=env, stdout=subprocess.PIPE, text=True)
-    told = json.loads(done.stdout)
-    if told["broken"]:
-        raise SystemExit(f"{told['broken']} of the bench's own deals do not verify, or were not read")
-    rate = told["entries"] / told["seconds"]
-    figures.setdefault("verify_per_s", []).append(rate)
-    figures.setdefault("verify_ratio", []).append(told["ratio"])
-    figures.setdefault("verify_rss_mb", []).append(told["rss_mb"])
-    what = f"{told['entries']:,} entries verified"
-    beside = f"{told['ratio']:.2f} of only hashing"
-    _say(f"   round {number + 1}: {what} {rate:>10,.0f}/s, {beside}, {told['rss_mb']:.0f} MB")
-
-
-def _tables(figures: Figures) -> None:
-    print(f"\n{'':<24}{'min':>12}{'median':>12}{'max':>12}")
-    for name, values in figures.items():
-        told = (min(values), statistics.median(values), max(values))
-        form = ",.2f" if "ratio" in name else ",.0f"
-        print(f"{name:<24}" + "".join(f"{format(value, form):>12}" for value in told))
+    return move
 
 
-def _summary(figures: Figures) -> dict[str, float]:
-    keys = (*(key for key, _, _ in _RATIOS), "verify_ratio", "verify_per_s", "verify_rss_mb")
-    return {key: round(statistics.median(figures[key]), 2) for key in keys}
+def fsm_log() -> Callable[[], None]:
+    """Return what makes the next move, by django-fsm-2 and django-fsm-log in one transaction."""
+    import django
+    import environ
+    from django.conf import settings
+
+    database = {**environ.Env.db_url_config(os.environ["PEER_DATABASE_URL"]), "CONN_MAX_AGE": None}
+    apps = ["django.contrib.contenttypes", "django.contrib.auth", "django_fsm_log", "bench.fsm_log"]
+    field = "django.db.models.BigAutoField"
+    settings.configure(
+        DATABASES={"default": database}, INSTALLED_APPS=apps, DEFAULT_AUTO_FIELD=field, USE_TZ=True
+    )
+    django.setup()
+    from django.core.management import call_command
+    from django.db import transaction
+
+    from bench.fsm_log.models import Deal
+
+    call_command("migrate", run_syncdb=True, verbosity=0)
+    deals = cycle(Deal.objects.bulk_create(Deal(status_since=datetime.now(UTC)) for _ in range(_DEALS)))
+
+    def move() -> None:
+        deal = next(deals)
+        with transaction.atomic():
+            (deal.negotiate if deal.status == "quoted" else deal.requote)(description=_REASON)
+            deal.version += 1
+            deal.status_since = datetime.now(UTC)
+            deal.save(update_fields=["status", "version", "status_since"])
+
+    return move
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
+_PARTIES: dict[str, Callable[[], Callable[[], None]]] = {
+    "ours": ours,
+    "reference": reference,
+    "fsm_log": fsm_log,
+}
+
+
+def _body(pk: UUID, seq: int, status: str, to: str, at: datetime, previous: bytes) -> bytes:
+    """Return the bytes that are hashed, as `fd_body` makes them."""
+    micros = str(int(at.timestamp()) * 1_000_000 + at.microsecond)
+    fields = ("1", "deal", str(pk), str(seq), status, to, micros, "agent:bench", _REASON, "{}", "{}", "")
+    return "".join(f"{len(text)}:{text}," for text in (*fields, previous.hex())).encode()
+
+
+def _serve(move: Callable[[], None]) -> None:
+    for _ in range(_WARM):
+        move()
+
+    def run(seconds: float) -> int:
+        moves, until = 0, time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            move()
+            moves += 1
+        return moves
+
+    child.serve({"run": run})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if len(sys.argv) == 1:
+        sys.exit(main())
+    fill() if sys.argv[1] == "fill" else _serve(_PARTIES[sys.argv[1]]())

@@ -84,7 +84,7 @@ class Deal(Stateful):
     # ordered, 0: nobody has approved anything of it yet (orders/accepted.py).
     accepted = models.JSONField(default=list)
     accepted_gross = models.DecimalField(max_digits=18, decimal_places=4, null=True)
-    # The transaction it came in, in PostgreSQL's word: its lines come in the same (migrations/0014_…).
+    # The transaction that inserted it; only that one may insert its lines (migrations/sql/deal_lines.sql).
     born_in = models.CharField(max_length=48, default="", editable=False)
 
     class Meta:

@@ -8,6 +8,8 @@ from django_fsm_log.decorators import fsm_log_by, fsm_log_description
 
 
 class Deal(ConcurrentTransitionMixin, models.Model):
+    """The row that moves."""
+
     # The log's object_id is an integer, so the key is one too.
     id = models.BigAutoField(primary_key=True)
     status = FSMField(default="quoted", protected=True)
@@ -24,10 +26,10 @@ class Deal(ConcurrentTransitionMixin, models.Model):
     @fsm_log_description
     @transition(field=status, source="quoted", target="negotiating")
     def negotiate(self, by: object = None, description: str = "") -> None:
-        """The buyer opens negotiation."""
+        """Move to negotiating."""
 
     @fsm_log_by
     @fsm_log_description
     @transition(field=status, source="negotiating", target="quoted")
     def requote(self, by: object = None, description: str = "") -> None:
-        """A counter-offer came."""
+        """Move back to quoted."""

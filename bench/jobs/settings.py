@@ -1,6 +1,6 @@
-"""Flightdeck's own settings and the bench's recipes: what its worker cluster runs on."""
+"""Flightdeck's own settings and the recipe of the bench."""
 
-from config.settings import *  # noqa: F403 - settings are names
+from config.settings import *  # noqa: F403
 from config.settings import INSTALLED_APPS
 
-INSTALLED_APPS = [*INSTALLED_APPS, "bench.jobs.recipes.BenchConfig"]
+INSTALLED_APPS = [*INSTALLED_APPS, "bench.jobs.apps.BenchConfig"]

@@ -1,89 +1,120 @@
-"""Pages and decisions on a database that was worked in for years: `make bench-pages`; ROUNDS=1 for a look.
+"""How long pages and decisions take among 100,000 deals and 2,000 open approvals: `make bench-pages`.
 
-On a private embedded PostgreSQL (fsync and synchronous_commit on) with 1,000,000 deals, 5,000,000 audit
-entries and 50,000 open approvals, filled once and kept. People who are logged in ask the web process as it is
-delivered (uvicorn), one request at a time, and after each the list of 25 deals that a stock ModelAdmin makes
-in the same process (`stock.py`). A ratio is the 95th percentile of what ours took at the server, from the
-request as Django has it to the whole answer, to that of the stock lists between them:
-
-- `queue_ratio`: the approvals queue, one's own and the team's, of somebody who sees all of it and of somebody
-  whose team has little in it; `dashboard_ratio`: today, for both;
-- `search_ratio`: what somebody quotes (our reference, a seller's media buy), looked for;
-- `campaign_ratio`: a campaign's page with ten deals, waiting, booking or over;
-- `decide_ratio`: approving on the approval's page;
-- `max_queries`: the most queries that one of these took.
-
-The same in milliseconds (`queue_ms`, …) and the stock list's own are trends. Prints a table of min / median /
-max over the rounds, the ratios with their limits, and one JSON line.
+An approver asks the web process as it is delivered, one request at a time, and after each request the list
+of 25 deals that a stock ModelAdmin shows in the same process. Each ratio compares 95th percentiles of the
+time at the server.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import statistics
+import re
 import sys
-import time
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
+from typing import Any
+from urllib.parse import quote
 
-from bench import ratios
-from bench.pages import asking, stage
-from bench.pages.asking import Taken
-from config.processes import ProcessError, interruptible
+import psycopg
+import requests
 
-ROUNDS = 3
-KINDS = ("queue", "dashboard", "search", "campaign", "decide")
+from bench import server
+from bench.figures import ROUNDS, Figures
+from demo.ports import free_port
+
+_REQUESTS = 40  # of each page in a round
+_DECISIONS = 20
+_APPROVALS = "/admin/tasks_app/approval/"
+_HEADER = "X-Bench-Milliseconds"  # bench.pages.stock
+_HIDDEN = re.compile(r'<input type="hidden" name="(digest|csrfmiddlewaretoken)" value="([^"]*)"')
+_KINDS = ("queue", "today", "search", "campaign", "decide")
+
+
+class Approver:
+    """A browser with a session."""
+
+    def __init__(self, url: str, session: str) -> None:
+        self._url = url
+        self._http = requests.Session()
+        self._http.cookies.set("sessionid", session)
+
+    def get(self, address: str) -> requests.Response:
+        """Open a page; a search with one result answers with a redirect. Raises SystemExit otherwise."""
+        answer = self._http.get(self._url + address, allow_redirects=False, timeout=120)
+        if answer.status_code not in (200, 302) or "/login" in answer.headers.get("Location", ""):
+            raise SystemExit(f"{address} answers {answer.status_code}")
+        return answer
+
+    def decide(self, approval: str) -> requests.Response:
+        """Approve, with the digest that the page shows. Raises SystemExit if it is refused."""
+        address = f"{_APPROVALS}{approval}/change/"
+        fields = dict(_HIDDEN.findall(self.get(address).text))
+        fields |= {"decision": "approve", "comment": "As planned."}
+        answer = self._http.post(
+            self._url + address, fields, headers={"Referer": self._url}, allow_redirects=False, timeout=120
+        )
+        if answer.status_code != 302:
+            raise SystemExit(f"a decision answers {answer.status_code}")
+        return answer
 
 
 def main() -> int:
-    rounds = int(os.environ.get("ROUNDS") or ROUNDS)
-    figures: dict[str, list[float]] = {}
-    began = time.monotonic()
-    try:
-        with interruptible(), stage.opened(rounds) as on:
-            print(f"== {on.words}; {os.cpu_count()} cores, Python {sys.version.split()[0]}", flush=True)
-            for number in range(rounds):
-                _round(on, number, figures)
-            counts = on.counts
-    except KeyboardInterrupt:
-        return 130
-    except ProcessError as error:
-        print(f"bench: {error}; see var/{stage.NAME}.log", file=sys.stderr)
-        return 1
-    _table(figures)
-    print(f"{time.monotonic() - began:.0f} s, load {os.getloadavg()[0]:.1f}")
-    medians = {name: statistics.median(values) for name, values in figures.items()}
-    told = {f"{kind}_ratio": round(medians[f"{kind}_ratio"], 2) for kind in KINDS}
-    print(ratios.table(told))
-    trends = {f"{kind}_ms": round(medians[f"{kind}_ms"], 1) for kind in ("stock", *KINDS)}
-    most = max(int(max(figures[f"{kind}_queries"])) for kind in KINDS)
-    print(json.dumps({**told, **trends, "max_queries": most, **counts}))
+    """Fill a database and measure its pages."""
+    figures = Figures()
+    port = free_port()
+    with server.opened("bench", DJANGO_SETTINGS_MODULE="bench.pages.settings") as on:
+        print("== filling the database", flush=True)
+        there: dict[str, Any] = json.loads(on.run("-m", "bench.pages.fill", str(_DECISIONS * ROUNDS)))
+        with psycopg.connect(on.running.urls.owner, autocommit=True) as owner:
+            owner.execute("vacuum analyze")
+        command = ["/bin/sh", "-c", f"exec {sys.executable} -m config.web --port {port}"]
+        url = f"http://127.0.0.1:{port}"
+        with server.processes(on, {"web": command}, answers=f"{url}/health/"):
+            approver, approvals = Approver(url, there["session"]), iter(there["approvals"])
+            for _ in range(ROUNDS):
+                _round(approver, there, list(islice(approvals, _DECISIONS)), figures)
+    figures.tell(*(f"{kind}_ratio" for kind in _KINDS), *(f"{kind}_ms" for kind in ("stock", *_KINDS)))
     return 0
 
 
-def _round(on: stage.Stage, number: int, figures: dict[str, list[float]]) -> None:
-    found = asking.looked(on)
-    found["decide"] = asking.decided(on, asking.share(on, number))
-    beside = Taken(milliseconds=[ms for taken in found.values() for ms in taken.stock])
-    figures.setdefault("stock_ms", []).append(beside.p95)
-    for kind in KINDS:
-        taken = found[kind]
-        figures.setdefault(f"{kind}_ratio", []).append(taken.ratio)
-        figures.setdefault(f"{kind}_ms", []).append(taken.p95)
-        figures.setdefault(f"{kind}_median_ms", []).append(statistics.median(taken.milliseconds))
-        figures.setdefault(f"{kind}_queries", []).append(taken.queries)
-        print(
-            f"   round {number + 1}: {kind:<10}p95 {taken.p95:>8,.1f} ms, {taken.ratio:>6.2f} of stock’s,"
-            f" {taken.queries:>3} queries;"
-            f" slowest {max(taken.milliseconds):,.0f} ms: {taken.slowest}",
-            flush=True,
-        )
+def _round(approver: Approver, there: dict[str, Any], approvals: list[str], figures: Figures) -> None:
+    campaigns = [f"/admin/campaigns/campaign/{campaign}/change/" for campaign in there["campaigns"]]
+    searches = [f"/admin/find?q={quote(reference)}" for reference in there["references"]]
+    pages = {
+        "queue": [_APPROVALS, f"{_APPROVALS}?view=team"],
+        "today": ["/admin/"],
+        "search": searches,
+        "campaign": campaigns,
+    }
+    stock: list[float] = []
+    for kind, addresses in pages.items():
+        for address in addresses:  # warm up
+            approver.get(address)
+        _measure(approver, kind, approver.get, islice(cycle(addresses), _REQUESTS), stock, figures)
+    _measure(approver, "decide", approver.decide, iter(approvals), stock, figures)
+    figures.add("stock_ms", _p95(stock))
 
 
-def _table(figures: dict[str, list[float]]) -> None:
-    print(f"\n{'':<22}{'min':>10}{'median':>10}{'max':>10}")
-    for name, values in figures.items():
-        told = "".join(f"{value:>10,.2f}" for value in (min(values), statistics.median(values), max(values)))
-        print(f"{name:<22}{told}")
+def _measure(
+    approver: Approver,
+    kind: str,
+    act: Callable[[str], requests.Response],
+    addresses: Iterator[str],
+    stock: list[float],
+    figures: Figures,
+) -> None:
+    ours, beside = [], []
+    for address in addresses:
+        ours.append(float(act(address).headers[_HEADER]))
+        beside.append(float(approver.get("/stock/orders/deal/").headers[_HEADER]))
+    stock += beside
+    figures.add(f"{kind}_ms", _p95(ours))
+    figures.add(f"{kind}_ratio", _p95(ours) / _p95(beside))
+
+
+def _p95(milliseconds: list[float]) -> float:
+    ranked = sorted(milliseconds)
+    return ranked[-(-95 * len(ranked) // 100) - 1]
 
 
 if __name__ == "__main__":

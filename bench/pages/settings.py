@@ -1,21 +1,20 @@
-"""Flightdeck's own settings, with a head on each answer that says what it took, and a stock list beside."""
+"""Flightdeck's own settings, a stock list of deals beside its pages, and the server's time in each answer."""
 
 from pathlib import Path
 
 import django.contrib
 
-from bench.pages import STOCK
-from config.settings import *  # noqa: F403 - settings are names
+from config.settings import *  # noqa: F403
 from config.settings import MIDDLEWARE, TEMPLATES
 
-MIDDLEWARE = ["bench.pages.taken.taken", *MIDDLEWARE]
+MIDDLEWARE = ["bench.pages.stock.timed", *MIDDLEWARE]
 ROOT_URLCONF = "bench.pages.stock"
-# Django's own templates of the admin: unfold's go before them everywhere else.
+# Django's own admin templates: unfold replaces them everywhere else.
 TEMPLATES = [
     *TEMPLATES,
     {
         **TEMPLATES[0],
-        "NAME": STOCK,
+        "NAME": "stock",
         "DIRS": [Path(django.contrib.__file__).parent / "admin" / "templates"],
         "APP_DIRS": False,
     },

@@ -4,7 +4,7 @@ An id says nothing about the order of commits: a lower one may commit after a hi
 by id. A row is without a position until a transaction that sees it committed gives it one; numberings take
 turns (the stream's row lock, held until their commit), so positions become visible in their own order and a
 reader that asks for what is beyond its position misses nothing. The numbering is a function of the owner
-(lifecycle/sql/kept.sql): the application's role writes no event.
+(migrations/sql/events.sql): the application's role writes no event.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine's server-side calls (lifecycle/sql/steps.sql): steps completed, their successors released and
+"""The engine's server-side calls (migrations/sql/steps.sql): steps completed, their successors released and
 the next claimed, in one statement and one commit.
 
 They take guardless edges only, and decide nothing that needs an expression: what they leave undone, the

@@ -483,7 +483,7 @@ def test_the_page_names_who_set_it_off_beside_who_asked(bench: Bench) -> None:
         client.force_login(who, backend="tasks_app.people.holders.RoleBackend")
         shown = client.get(reverse("admin:tasks_app_approval_change", args=[first.pk])).content.decode()
         pages[who.pk] = shown
-        assert "asked by Asa" in shown
+        assert "asked by Flightdeck, for Asa" in shown
         assert "set off by Rita" in shown
     assert "You set this off yourself" in pages[rita.pk]
     who = explain(first.reference, asker).who_words

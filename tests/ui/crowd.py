@@ -1,4 +1,4 @@
-"""The lived agency many times over: what `bench.pages.copies` does for a million deals, for a few hundred."""
+"""The lived agency many times over: a few hundred copies of each of its rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from django.db.models import Model, UUIDField
 from django.db.models.fields import AutoFieldMixin
 from django.utils import timezone
 
-from bench.pages.copies import Series, loading, rows_copy, trails_copy
 from orders.models import Deal
 from tasks_app.approvals.delegation import delegation_create
 from tasks_app.commands.models import KillSwitch
@@ -29,6 +28,7 @@ from tasks_app.people.security import security_record
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.troubles.rows import put_back
 from tasks_app.webhooks.models import WebhookDelivery
+from tests.ui.copies import Series, loading, rows_copy, trails_copy
 from tests.ui.seed import Agency
 from tests.ui.seed_reconciliation import reconciled
 

@@ -136,7 +136,7 @@ def test_each_line_says_what_it_takes_to_decide(agency: Agency, client_of: Clien
     assert (row.caught, row.quorum, row.asked_by) == (
         "Every recommendation",
         "one approver",
-        "Tomás Ferreira",
+        "Flightdeck, for Tomás Ferreira",
     )
     assert [name for name, _ in row.answers] == ["Approve", "Reject", "Nothing"]
     shown = read(client, preview_of(row.approval)).replace("\xa0", " ")

@@ -1,6 +1,4 @@
-"""The reference of `bench.operations_webhooks`: a minimal Django project whose one view checks the HMAC and
-does one insert, in one commit. No middleware; pooled connections, as Django's documentation says for ASGI.
-"""
+"""The view that webhooks are measured against: it checks the HMAC and inserts one row."""
 
 from __future__ import annotations
 
@@ -25,26 +23,22 @@ _INSERT = "insert into bench_delivery (key, body) values (%s, %s)"
 
 @csrf_exempt
 def webhook(request: HttpRequest) -> JsonResponse:
+    """Keep one signed delivery."""
     body, stamp = request.body, request.headers["X-AdCP-Timestamp"]
     mac = hmac.digest(os.environ["BENCH_SECRET"].encode(), stamp.encode() + b"." + body, hashlib.sha256)
     signed = hmac.compare_digest(f"sha256={mac.hex()}", request.headers["X-AdCP-Signature"])
     if not signed or abs(time.time() - int(stamp)) > 300:
         return JsonResponse({"error": "signature"}, status=401)
-    told = json.loads(body)
+    delivery = json.loads(body)
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [told["idempotency_key"], json.dumps(told)])
+        cursor.execute(_INSERT, [delivery["idempotency_key"], json.dumps(delivery)])
     return JsonResponse({"status": "taken"})
 
 
-urlpatterns = [path("webhooks/adcp/bench/", webhook)]
-
-
-def _configure() -> None:
+def _application() -> Any:
     database: dict[str, Any] = environ.Env.db_url_config(os.environ["DATABASE_URL"])
-    database["OPTIONS"] = {
-        **database.get("OPTIONS", {}),
-        "pool": {"min_size": 1, "max_size": 16, "timeout": 10},
-    }
+    pool = {"min_size": 1, "max_size": 16, "timeout": 10}
+    database["OPTIONS"] = {**database.get("OPTIONS", {}), "pool": pool}
     settings.configure(
         DATABASES={"default": database},
         ROOT_URLCONF=__name__,
@@ -53,7 +47,8 @@ def _configure() -> None:
         SECRET_KEY=os.environ["BENCH_SECRET"],
     )
     django.setup()
+    return get_asgi_application()
 
 
-_configure()
-application = get_asgi_application()
+urlpatterns = [path("webhooks/adcp/bench/", webhook)]
+application = _application()

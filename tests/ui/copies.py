@@ -1,32 +1,23 @@
-"""Years of work, out of campaigns that were lived: their rows again and again, set by set.
+"""Multiplies rows of a database for the tests of large lists.
 
-A copy is what its model is, moved in time: every key becomes one of its own moment, every reference and every
-text that is unique gets a number, and each entity's audit trail is chained anew by the database's own
-function, so that `manage.py verify_audit` finds nothing wrong. The database's triggers are off meanwhile (a
-recorded import says so): each row would be asked for its entry, and each entry for its row.
+A copy is like its original, but earlier: each key is that of an earlier moment, references and unique texts
+get a number, and each entity's audit trail is chained anew. Triggers are off meanwhile; a recorded import
+says so.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from bench.pages import APPROVALS, AUDIT_ENTRIES, BOOKING, DEALS, SELLERS
-from config import postgres
-
 TRAIL = "tasks_app_auditentry"
-# What is left of an old campaign where its jobs and calls were not kept.
-LEAN = ("campaigns_campaign", "campaigns_allocation", "orders_deal", "orders_dealline")
 LEFT_OUT = (TRAIL, "tasks_app_outboxevent")  # chained anew; pruned long ago
-_YEARS, _TODAY = timedelta(days=730), timedelta(hours=12)
 _ACTOR = "system"
 # The entries of one number in their chains, each hashed over the one before it.
 _ENTRIES = """
@@ -68,53 +59,6 @@ class Series:
         return [key for table in self.tables for key in self.rows[table] if "-" in key]
 
 
-def copy_all(running: postgres.RunningPostgres, models: Mapping[str, Mapping[str, Collection[str]]]) -> None:
-    """Everything, rows and trail side by side; then vacuum and analyze, as autovacuum does in time."""
-    with running.connect_admin(postgres.DATABASE) as admin:
-        wanted = _series(admin, models)
-        # A bulk load as a person would do it: fewer checkpoints.
-        admin.execute("alter system set max_wal_size = '8GB'")
-        admin.execute("select pg_reload_conf()")
-    work = threading.Thread(target=_loaded, args=(running, wanted, trails_copy))
-    work.start()
-    _loaded(running, wanted, rows_copy)
-    work.join()
-    with running.connect_admin(postgres.DATABASE) as admin:
-        if not _complete(admin, wanted):
-            raise SystemExit("the database could not be filled; the lines above say why")
-        admin.execute("alter system reset max_wal_size")
-        admin.execute("select pg_reload_conf()")
-        admin.execute("vacuum analyze")
-
-
-def _series(admin: Any, models: Mapping[str, Mapping[str, Collection[str]]]) -> list[Series]:
-    """How many of each, so that the deals are as wanted and the entries at least."""
-    opened, over = APPROVALS // SELLERS, (DEALS - APPROVALS) // SELLERS - BOOKING
-    lean = {table: models["over"][table] for table in LEAN}
-    entries = {name: _entries(admin, rows) for name, rows in {**models, "lean": lean}.items()}
-    missing = AUDIT_ENTRIES - opened * entries["open"] - BOOKING * entries["booking"] - over * entries["lean"]
-    full = min(over, max(1, -(-missing // (entries["over"] - entries["lean"]))))
-    return [
-        Series(name="open", rows=models["open"], count=opened, apart=_TODAY / opened, year=2022),
-        Series(name="booking", rows=models["booking"], count=BOOKING, apart=_TODAY / BOOKING, year=2023),
-        Series(name="full", rows=models["over"], count=full, apart=_YEARS / full, year=2024),
-        # A little less far back, so that no two copies of one model have one moment.
-        Series(name="lean", rows=lean, count=over - full, apart=0.999 * _YEARS / (over - full), year=2025),
-    ]
-
-
-def _entries(admin: Any, rows: Mapping[str, Collection[str]]) -> int:
-    ids = [key for table in rows if table not in LEFT_OUT for key in rows[table] if "-" in key]
-    found = admin.execute(f"select count(*) from {TRAIL} where entity_id = any(%s::uuid[])", [ids]).fetchone()  # noqa: S608 - our name
-    return int(found[0])
-
-
-def _loaded(running: postgres.RunningPostgres, wanted: Iterable[Series], load: Any) -> None:
-    for one in wanted:
-        with running.connect_admin(postgres.DATABASE) as admin, loading(admin):
-            load(admin, one)
-
-
 @contextmanager
 def loading(admin: Any) -> Iterator[None]:
     """A superuser's transaction that loads in bulk, without triggers."""
@@ -128,24 +72,12 @@ def loading(admin: Any) -> Iterator[None]:
         yield
 
 
-def _complete(admin: Any, wanted: Iterable[Series]) -> bool:
-    """Both halves are there: each series' last campaign, with its trail."""
-    for one in wanted:
-        model = next(iter(one.rows["campaigns_campaign"]))
-        last = sql.SQL("select exists (select from tasks_app_auditentry where entity_id = {})").format(
-            _moved(sql.SQL("%s::uuid"), one, sql.SQL("%s"))
-        )
-        if not admin.execute(last, [model, one.count, model]).fetchone()[0]:
-            return False
-    return True
-
-
 def rows_copy(admin: Any, series: Series) -> None:
     """The rows of a series, in a superuser's transaction without triggers; recorded as an import."""
     admin.execute(
         "insert into tasks_app_import (id, source, source_digest, at, actor, rows, txid)"
         " values (gen_random_uuid(), %s, '', now(), %s, %s, pg_current_xact_id()::text::bigint)",
-        [f"bench: {series.name} campaigns, copied", _ACTOR, series.count],
+        [f"copies of {series.name}", _ACTOR, series.count],
     )
     for table in series.tables:
         _copy(admin, series, table)
@@ -217,7 +149,7 @@ def _moved(key: sql.Composable, series: Series, number: sql.Composable) -> sql.C
 def trails_copy(admin: Any, series: Series) -> None:
     """Every entity's entries of a series, the first ones first, in a transaction as for `rows_copy`."""
     last = admin.execute(
-        f"select coalesce(max(seq), 0) from {TRAIL} where entity_id = any(%s::uuid[])",  # noqa: S608 - our name
+        f"select coalesce(max(seq), 0) from {TRAIL} where entity_id = any(%s::uuid[])",
         [series.ids],
     ).fetchone()[0]
     statement = sql.SQL(_ENTRIES).format(
@@ -269,19 +201,3 @@ def _model_rows(admin: Any, series: Series, table: str, key: str) -> list[dict[s
     with admin.cursor(row_factory=dict_row) as cursor:
         rows: list[dict[str, Any]] = cursor.execute(wanted, [list(series.rows[table])]).fetchall()
         return rows
-
-
-def counts(running: postgres.RunningPostgres) -> dict[str, int]:
-    """What is there, counted: deals, audit entries, open approvals."""
-    asked = {
-        "deals": "select count(*) from orders_deal",
-        "audit_entries": f"select count(*) from {TRAIL}",  # noqa: S608 - our name
-        "approvals": "select count(*) from tasks_app_approval where status = 'open'",
-    }
-    with running.connect_admin(postgres.DATABASE) as admin:
-        return {name: _number(admin, query) for name, query in asked.items()}
-
-
-def _number(admin: psycopg.Connection, query: str) -> int:
-    row = admin.execute(query.encode()).fetchone()
-    return int(row[0]) if row else 0

@@ -1,0 +1,102 @@
+"""Fills the database of the pages bench; prints as JSON what the bench asks for.
+
+10,000 campaigns of ten deals, most of them expired; some of the others wait for a decision.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from bench import data, server
+
+if TYPE_CHECKING:
+    from campaigns.models import Campaign
+    from tasks_app.people.models import Advertiser
+
+_CAMPAIGNS, _SELLERS, _OPEN = 10_000, 10, 2_000
+_STATUSES = ("brief_received", "budget_allocated", "researching", "awaiting_approval")
+_QUOTED = 20  # references that are searched for
+
+
+def main(decisions: int) -> None:
+    """Fill it, with so many decisions to be made."""
+    from django.db import transaction
+
+    from orders.models import Deal
+    from orders.questions import ask_deal
+    from tasks_app.approvals.models import Approval
+    from tasks_app.lifecycle.transitions import transition_many
+
+    advertiser = data.advertiser_made()
+    sellers = [data.seller_made(f"seller-{number}") for number in range(_SELLERS)]
+    campaigns = _campaigns(advertiser)
+    ids = [campaign.pk for campaign in campaigns]
+    for number, seller in enumerate(sellers):
+        account = data.account_made(advertiser, seller)
+        data.deals_made(account, len(ids), prefix=f"B{number}", campaign_id=ids)
+    waiting = Deal.objects.filter(campaign_id__in=ids[-_OPEN // _SELLERS :]).order_by("pk")
+    transition_many(Deal.objects.exclude(pk__in=waiting.values("pk")), "expired", actor="system")
+    with transaction.atomic():
+        for deal in waiting:
+            ask_deal(deal)
+    _, session = data.person_made(advertiser.team, "Approver")
+    asked = Approval.objects.order_by("-pk").values_list("pk", flat=True)[:decisions]
+    told = {
+        "session": session,
+        "approvals": [str(pk) for pk in asked],
+        "campaigns": [str(pk) for pk in (*ids[:10], *ids[-10:])],
+        "references": list(Deal.objects.order_by("?").values_list("reference", flat=True)[:_QUOTED]),
+    }
+    print(json.dumps(told))
+
+
+def _campaigns(advertiser: Advertiser) -> list[Campaign]:
+    from django.utils import timezone
+
+    from campaigns.models import Campaign
+    from tasks_app.lifecycle.transitions import create_many, transition_many
+
+    start = timezone.now() + timedelta(days=14)
+    brief: dict[str, Any] = {
+        "name": "Bench",
+        "advertiser": advertiser.name,
+        "brand_domain": advertiser.brand_domain,
+        "objective": {"goal": "Reach of new customers", "kpi": "reach", "target": 1_200_000},
+        "budget": {"total": "50000", "currency": "USD"},
+        "flight": {
+            "start": f"{start:%Y-%m-%d}",
+            "end": f"{start + timedelta(days=27):%Y-%m-%d}",
+            "zone": "UTC",
+        },
+        "channels": [{"channel": "display", "weight": 10}],
+        "geography": {"countries": ["US"]},
+    }
+    campaigns = [
+        Campaign(
+            reference=f"BENCH-{number}",
+            team=advertiser.team,
+            advertiser=advertiser,
+            name=f"Campaign {number}",
+            requested_by="system",
+            brief=brief,
+            budget=Decimal(50_000),
+            currency="USD",
+            start_at=start,
+            end_at=start + timedelta(days=28),
+            zone="UTC",
+        )
+        for number in range(_CAMPAIGNS)
+    ]
+    create_many(campaigns, actor="system", reason="A bench")
+    for status in _STATUSES:
+        transition_many(Campaign.objects.all(), status, actor="system")
+    return campaigns
+
+
+if __name__ == "__main__":
+    server.django_setup()
+    main(int(sys.argv[1]))
